@@ -1,0 +1,66 @@
+"""attnlab: scaled dot-product attention, taken apart and measured.
+
+The names here are the kernels, masks, heads, layers and measurements; they need torch only.
+Pictures and sliders live in ``attnlab.plotting``, ``attnlab.display`` and ``attnlab.live``.
+"""
+
+from attnlab.attention import (
+    AttentionTrace,
+    attention_scores,
+    attention_weights,
+    scaled_dot_product_attention,
+    trace_attention,
+)
+from attnlab.data import Table, data_path, load_table
+from attnlab.diagnostics import (
+    attention_entropy,
+    effective_keys,
+    gradient_norms,
+    influence_map,
+    max_weight,
+    score_variance,
+    softmax_jacobian,
+)
+from attnlab.heads import merge_heads, split_heads
+from attnlab.masks import (
+    causal_mask,
+    combine_masks,
+    from_hf_attention_mask,
+    from_key_padding_mask,
+    sequence_mask,
+    sliding_window_mask,
+    to_additive_mask,
+    to_key_padding_mask,
+)
+from attnlab.modules import AttentionOutput, MultiHeadAttention, SelfAttention
+
+__all__ = [
+    "AttentionOutput",
+    "AttentionTrace",
+    "MultiHeadAttention",
+    "SelfAttention",
+    "Table",
+    "attention_entropy",
+    "attention_scores",
+    "attention_weights",
+    "causal_mask",
+    "combine_masks",
+    "data_path",
+    "effective_keys",
+    "from_hf_attention_mask",
+    "from_key_padding_mask",
+    "gradient_norms",
+    "influence_map",
+    "load_table",
+    "max_weight",
+    "merge_heads",
+    "scaled_dot_product_attention",
+    "score_variance",
+    "sequence_mask",
+    "sliding_window_mask",
+    "softmax_jacobian",
+    "split_heads",
+    "to_additive_mask",
+    "to_key_padding_mask",
+    "trace_attention",
+]

@@ -1,0 +1,159 @@
+"""Argument checks. Each raises one sentence that names the argument, both shapes and the fix."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def shape(tensor: Tensor) -> str:
+    """Return the shape of a tensor as plain text, such as ``(2, 3, 5)``."""
+    return str(tuple(tensor.shape))
+
+
+def check_tensor(name: str, value: object) -> None:
+    """Raise TypeError unless ``value`` is a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{name} must be a torch.Tensor, got {type(value).__name__}; "
+            f"use torch.as_tensor({name})."
+        )
+
+
+def check_floating(name: str, tensor: Tensor) -> None:
+    """Raise TypeError unless ``tensor`` is a real floating point tensor."""
+    check_tensor(name, tensor)
+    if not tensor.is_floating_point():
+        raise TypeError(
+            f"{name} must be a floating point tensor, got {tensor.dtype}; use {name}.float()."
+        )
+
+
+def check_ndim(name: str, tensor: Tensor, letters: str, *, at_least: int) -> None:
+    """Raise ValueError unless ``tensor`` has at least the dimensions named by ``letters``."""
+    check_tensor(name, tensor)
+    if tensor.ndim < at_least:
+        raise ValueError(
+            f"{name} must have at least {at_least} dimensions {letters}, got {shape(tensor)}."
+        )
+
+
+def check_exact_ndim(name: str, tensor: Tensor, letters: str, *, ndim: int, fix: str) -> None:
+    """Raise ValueError unless ``tensor`` has exactly ``ndim`` dimensions; ``fix`` ends the text."""
+    check_tensor(name, tensor)
+    if tensor.ndim != ndim:
+        raise ValueError(f"{name} must have shape {letters}, got {shape(tensor)}; {fix}")
+
+
+def check_size(name: str, value: object, *, at_least: int) -> None:
+    """Raise TypeError or ValueError unless ``value`` is an integer of at least ``at_least``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__} {value!r}.")
+    if value < at_least:
+        raise ValueError(f"{name} must be at least {at_least}, got {value}.")
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless ``value`` is one of ``choices``."""
+    if value not in choices:
+        allowed = " or ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be {allowed}, got {value!r}.")
+
+
+def check_probability(name: str, value: float) -> None:
+    """Raise ValueError unless ``value`` lies in 0..1."""
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must be a probability between 0 and 1, got {value}.")
+
+
+def check_query_key(query: Tensor, key: Tensor) -> None:
+    """Raise unless ``query`` (..., L, E) and ``key`` (..., S, E) can be multiplied."""
+    for name, tensor, letters in (("query", query, "(L, E)"), ("key", key, "(S, E)")):
+        check_floating(name, tensor)
+        check_ndim(name, tensor, letters, at_least=2)
+    _check_same_dtype("query", query, "key", key)
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"query and key must share their last dimension E, got query {shape(query)} "
+            f"and key {shape(key)}: {query.shape[-1]} != {key.shape[-1]}."
+        )
+    if query.shape[-1] == 0:
+        raise ValueError(f"query and key must have at least one feature E, got {shape(query)}.")
+    _check_leading("query", query, "key", key)
+
+
+def check_value(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Raise unless ``value`` (..., S, Ev) belongs to the keys of a checked query and key."""
+    check_floating("value", value)
+    check_ndim("value", value, "(S, Ev)", at_least=2)
+    _check_same_dtype("query", query, "value", value)
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(
+            "key and value must have the same length S (dimension -2), "
+            f"got key {shape(key)} and value {shape(value)}: "
+            f"{key.shape[-2]} != {value.shape[-2]}."
+        )
+    _check_leading("query", query, "value", value)
+    _check_leading("key", key, "value", value)
+
+
+def check_mask(attn_mask: Tensor, weights_shape: torch.Size, dtype: torch.dtype) -> None:
+    """Raise unless ``attn_mask`` is bool or ``dtype`` and broadcasts to ``weights_shape``."""
+    check_tensor("attn_mask", attn_mask)
+    if attn_mask.dtype not in (torch.bool, dtype):
+        hint = (
+            " For a Hugging Face attention_mask of 0s and 1s, use attn_mask.bool()."
+            if not attn_mask.is_floating_point()
+            else f" Use attn_mask.to({dtype})."
+        )
+        raise TypeError(
+            f"attn_mask must be bool (True = may attend) or {dtype} (added to the scores), "
+            f"got {attn_mask.dtype}.{hint}"
+        )
+    wanted = tuple(weights_shape)
+    if not 2 <= attn_mask.ndim <= len(wanted):
+        raise ValueError(
+            f"attn_mask must have 2 to {len(wanted)} dimensions to fit the weights' shape "
+            f"(..., L, S) = {wanted}, got {shape(attn_mask)}; it must end in (L, S) or (1, S)."
+        )
+    if not _broadcasts_to(attn_mask.shape, weights_shape):
+        raise ValueError(
+            "attn_mask must broadcast to the weights' shape "
+            f"(..., L, S) = {wanted}, got {shape(attn_mask)}."
+        )
+
+
+def check_bool(name: str, mask: Tensor) -> None:
+    """Raise TypeError unless ``mask`` is boolean."""
+    check_tensor(name, mask)
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"{name} must be a bool tensor (True = may attend), got {mask.dtype}; "
+            "convert it with the function named after its convention, "
+            "e.g. from_hf_attention_mask or from_key_padding_mask."
+        )
+
+
+def _broadcasts_to(small: torch.Size, large: torch.Size) -> bool:
+    try:
+        return torch.broadcast_shapes(small, large) == large
+    except RuntimeError:
+        return False
+
+
+def _check_same_dtype(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
+    if tensor.dtype != other.dtype:
+        raise TypeError(
+            f"{name} and {other_name} must have the same dtype, "
+            f"got {tensor.dtype} and {other.dtype}."
+        )
+
+
+def _check_leading(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
+    try:
+        torch.broadcast_shapes(tensor.shape[:-2], other.shape[:-2])
+    except RuntimeError:
+        raise ValueError(
+            f"{name} and {other_name} must have leading dimensions that broadcast, "
+            f"got {name} {shape(tensor)} and {other_name} {shape(other)}."
+        ) from None

@@ -1,0 +1,106 @@
+"""Find and read the small input files of the lessons."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+PACKAGE = Path(__file__).parent
+FOLDERS = (PACKAGE / "_data", PACKAGE.parent / "data")  # installed from a wheel; in a checkout
+
+
+class Table(NamedTuple):
+    """A table of numbers with a name for each row and column.
+
+    Attributes
+    ----------
+    tokens : list of str
+        Row labels, L of them.
+    features : list of str
+        Column labels, E of them.
+    values : Tensor of float32, shape (L, E)
+        The numbers.
+    """
+
+    tokens: list[str]
+    features: list[str]
+    values: Tensor
+
+
+def data_path(name: str) -> Path:
+    """Return the path of a file of ``data/``, in a checkout or in an installed attnlab.
+
+    Parameters
+    ----------
+    name : str
+        File name, such as ``"he_is_awesome.csv"``.
+
+    Returns
+    -------
+    pathlib.Path
+        An existing file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file; the text names those that exist.
+
+    See Also
+    --------
+    load_table : reads a table.
+
+    Examples
+    --------
+    >>> data_path("he_is_awesome.csv").name
+    'he_is_awesome.csv'
+    """
+    for folder in FOLDERS:
+        if (folder / name).is_file():
+            return folder / name
+    known = sorted({path.name for folder in FOLDERS for path in folder.glob("*.csv")})
+    raise FileNotFoundError(f"there is no data file {name!r}; known tables: {', '.join(known)}.")
+
+
+def load_table(name: str) -> Table:
+    """Return a table of ``data/``: tokens as row labels, features as columns.
+
+    Parameters
+    ----------
+    name : str
+        File name, such as ``"he_is_awesome.csv"``.
+
+    Returns
+    -------
+    Table
+        ``tokens``, ``features`` and ``values`` (L, E), float32.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If a row has another number of columns than the header or holds no number.
+
+    See Also
+    --------
+    torch.tensor : from numbers that are already in Python.
+
+    Examples
+    --------
+    >>> load_table("he_is_awesome.csv").tokens
+    ['He', 'is', 'awesome']
+    """
+    path = data_path(name)
+    with path.open(newline="", encoding="utf-8") as file:
+        (_, *features), *rows = csv.reader(file)
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(features) + 1:
+            raise ValueError(
+                f"{name}, line {number}: expected {len(features) + 1} columns, got {len(row)}."
+            )
+    values = torch.tensor([[float(cell) for cell in row[1:]] for row in rows])
+    return Table([row[0] for row in rows], features, values)

@@ -1,0 +1,136 @@
+"""Drawings of how attention works and where it stands: boxes and arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch
+
+INK = "#1c1c1c"
+DATA = "#f3f6f9"  # tensors that go in and out
+STEP = "#d7e6f4"  # what the lessons take apart
+OTHER = "#ececec"  # the rest of the Transformer
+
+
+class Box(NamedTuple):
+    """A labelled box; x and y are its centre."""
+
+    x: float
+    y: float
+    text: str
+    colour: str
+    width: float = 1.7
+    height: float = 0.62
+
+
+def draw_attention_steps(*, ax: Axes | None = None) -> Axes:
+    """Draw the steps of scaled dot-product attention with the shape of every tensor.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Time runs from left to right.
+
+    See Also
+    --------
+    attnlab.scaled_dot_product_attention : what is drawn.
+    """
+    boxes = [
+        Box(0.0, 2.0, "query\n(L, E)", DATA),
+        Box(0.0, 1.0, "key\n(S, E)", DATA),
+        Box(2.35, 1.5, "scores\n(L, S)", STEP),
+        Box(4.7, 1.5, "mask,\nthen softmax", STEP),
+        Box(7.05, 1.5, "weights\n(L, S)", STEP),
+        Box(9.4, 1.5, "output\n(L, Ev)", DATA),
+        Box(7.05, 0.3, "value\n(S, Ev)", DATA),
+    ]
+    arrows = [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5), (6, 5)]
+    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.2))
+    ax.text(2.35, 0.88, "query · key / √E", ha="center", fontsize=9.5, color=INK)
+    ax.text(9.4, 2.05, "weights @ value", ha="center", fontsize=9.5, color=INK)
+    return ax
+
+
+def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
+    """Draw where attention stands in a Transformer: one block, with its two detours.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Data run from left to right; attention is coloured.
+
+    See Also
+    --------
+    torch.nn.TransformerEncoderLayer : a whole block (``norm_first=True`` is this order).
+    """
+    boxes = [
+        Box(0.0, 1.0, "words as\nvectors", DATA, width=1.5),
+        Box(2.1, 1.0, "+ position", OTHER, width=1.6),
+        Box(4.1, 1.0, "norm", OTHER, width=1.0),
+        Box(5.8, 1.0, "attention", STEP, width=1.5),
+        Box(7.3, 1.0, "+", OTHER, width=0.5),
+        Box(8.5, 1.0, "norm", OTHER, width=1.0),
+        Box(9.9, 1.0, "MLP", OTHER, width=1.0),
+        Box(11.2, 1.0, "+", OTHER, width=0.5),
+        Box(12.8, 1.0, "to the\nnext block", DATA, width=1.6),
+    ]
+    ax = _draw(boxes, [(left, left + 1) for left in range(8)], ax, figsize=(7.5, 1.7))
+    for start, end in ((3.2, 7.3), (7.75, 11.2)):
+        _detour(ax, start, end)
+    ax.text(5.25, 1.84, "the vector itself goes round", ha="center", fontsize=9.5, color=INK)
+    return ax
+
+
+def _draw(
+    boxes: Sequence[Box],
+    arrows: Sequence[tuple[int, int]],
+    ax: Axes | None,
+    figsize: tuple[float, float],
+) -> Axes:
+    """Draw boxes, and arrows from box to box."""
+    if ax is None:
+        _, ax = plt.subplots(figsize=figsize, layout="constrained")
+    for box in boxes:
+        corner = (box.x - box.width / 2, box.y - box.height / 2)
+        ax.add_patch(
+            FancyBboxPatch(
+                corner,
+                box.width,
+                box.height,
+                boxstyle="round,pad=0,rounding_size=0.1",
+                facecolor=box.colour,
+                edgecolor=INK,
+                linewidth=1,
+            )
+        )
+        ax.text(box.x, box.y, box.text, ha="center", va="center", fontsize=9, color=INK)
+    for start, end in arrows:
+        left, right = boxes[start], boxes[end]
+        _arrow(ax, (left.x + left.width / 2, left.y), (right.x - right.width / 2, right.y))
+    ax.autoscale_view()
+    ax.set_axis_off()
+    return ax
+
+
+def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    style = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 1}
+    ax.annotate("", xy=end, xytext=start, arrowprops=style)
+
+
+def _detour(ax: Axes, start: float, end: float) -> None:
+    """Draw the line that leads around a box and comes back at a plus."""
+    ax.plot([start, start, end], [1.0, 1.75, 1.75], color=INK, linewidth=1.2)
+    _arrow(ax, (end, 1.75), (end, 1.31))

@@ -1,0 +1,311 @@
+"""Attention layers with trainable projections, written to be read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attnlab._checks import check_exact_ndim, check_probability, check_size, shape
+from attnlab.attention import trace_attention
+from attnlab.heads import merge_heads, split_heads
+
+
+class AttentionOutput(NamedTuple):
+    """What an attention layer returns.
+
+    Attributes
+    ----------
+    output : Tensor, shape (N, L, out_dim)
+        One new vector per query position.
+    weights : Tensor, shape (N, H, L, S)
+        After mask and softmax, before dropout.
+    """
+
+    output: Tensor
+    weights: Tensor
+
+
+class SelfAttention(nn.Module):
+    """One attention head with its own query, key and value projections.
+
+    Parameters
+    ----------
+    embed_dim : int
+        Features of an input token.
+    out_dim : int
+        Features of query, key, value and output.
+    bias : bool
+        Whether the projections add a bias.
+    dropout : float
+        Probability with which a weight is dropped in training mode.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a size is not a positive integer or ``dropout`` is no probability.
+
+    See Also
+    --------
+    MultiHeadAttention : several heads and an output projection.
+    torch.nn.functional.scaled_dot_product_attention : what it computes after the projections.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017, section 3.2.1.
+    https://arxiv.org/abs/1706.03762
+
+    Examples
+    --------
+    >>> layer = SelfAttention(embed_dim=8, out_dim=4)
+    >>> output, weights = layer(torch.zeros(2, 5, 8))
+    >>> output.shape, weights.shape
+    (torch.Size([2, 5, 4]), torch.Size([2, 1, 5, 5]))
+    """
+
+    def __init__(
+        self, embed_dim: int, out_dim: int, *, bias: bool = False, dropout: float = 0.0
+    ) -> None:
+        check_size("embed_dim", embed_dim, at_least=1)
+        check_size("out_dim", out_dim, at_least=1)
+        check_probability("dropout", dropout)
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.dropout = dropout
+        self.q_proj = nn.Linear(embed_dim, out_dim, bias=bias)
+        self.k_proj = nn.Linear(embed_dim, out_dim, bias=bias)
+        self.v_proj = nn.Linear(embed_dim, out_dim, bias=bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> AttentionOutput:
+        """Return output (N, L, out_dim) and weights (N, 1, L, S); see MultiHeadAttention."""
+        return _attend(self, 1, query, key, value, attn_mask, is_causal)
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention in several heads that look side by side, joined by an output projection.
+
+    Project, split into heads, attend in every head, merge the heads, project.
+
+    Parameters
+    ----------
+    embed_dim : int
+        Features of a token, at the input and at the output.
+    num_heads : int
+        Number of heads H; must divide ``embed_dim``.
+    bias : bool
+        Whether the four projections add a bias.
+    dropout : float
+        Probability with which a weight is dropped in training mode.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a size is not a positive integer, ``num_heads`` does not divide ``embed_dim``, or
+        ``dropout`` is no probability.
+
+    See Also
+    --------
+    torch.nn.MultiheadAttention : the same computation; True means *blocked* in its masks, and
+        its weights are the mean over the heads unless ``average_attn_weights=False``.
+
+    Notes
+    -----
+    4 embed_dim^2 weights (and 4 embed_dim biases), whatever the number of heads.
+    The projections start as ``nn.Linear`` starts them.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need", 2017, section 3.2.2.
+    https://arxiv.org/abs/1706.03762
+
+    Examples
+    --------
+    >>> layer = MultiHeadAttention(embed_dim=12, num_heads=3)
+    >>> output, weights = layer(torch.zeros(2, 5, 12), is_causal=True)
+    >>> output.shape, weights.shape
+    (torch.Size([2, 5, 12]), torch.Size([2, 3, 5, 5]))
+    """
+
+    def __init__(
+        self, embed_dim: int, num_heads: int, *, bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        check_size("embed_dim", embed_dim, at_least=1)
+        check_size("num_heads", num_heads, at_least=1)
+        check_probability("dropout", dropout)
+        if embed_dim % num_heads:
+            raise ValueError(
+                f"num_heads must divide embed_dim, got embed_dim {embed_dim} and "
+                f"num_heads {num_heads}: the remainder is {embed_dim % num_heads}."
+            )
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.q_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
+        self.k_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
+        self.v_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
+        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> AttentionOutput:
+        """Return the attended tokens and the weights of every head.
+
+        Parameters
+        ----------
+        query : Tensor, shape (N, L, embed_dim)
+            Tokens that ask.
+        key : Tensor, shape (N, S, embed_dim), optional
+            Tokens that are looked at; the query's if not given.
+        value : Tensor, shape (N, S, embed_dim), optional
+            Tokens whose content is averaged; the key's if not given.
+        attn_mask : Tensor, shape (L, S) or broadcastable (N, H, L, S), optional
+            bool: True where query i may attend to key j. float: added to the scores.
+        is_causal : bool
+            Block every key that comes after the query.
+
+        Returns
+        -------
+        AttentionOutput
+            ``output`` (N, L, embed_dim) and ``weights`` (N, H, L, S), before dropout.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If shapes, dtypes or the mask do not fit.
+        """
+        joined, weights = _attend(self, self.num_heads, query, key, value, attn_mask, is_causal)
+        return AttentionOutput(self.out_proj(joined), weights)
+
+    @classmethod
+    def from_torch(cls, module: nn.MultiheadAttention) -> MultiHeadAttention:
+        """Return a layer with copies of the weights of a ``torch.nn.MultiheadAttention``.
+
+        Parameters
+        ----------
+        module : torch.nn.MultiheadAttention
+            Without ``kdim``, ``vdim``, ``add_bias_kv`` or ``add_zero_attn``. Its ``in_proj_weight``
+            holds the query, key and value weights stacked in this order.
+
+        Returns
+        -------
+        MultiHeadAttention
+            Same numbers, device, dtype and mode; always batch first.
+
+        Raises
+        ------
+        TypeError
+            If ``module`` is not a ``torch.nn.MultiheadAttention``.
+        ValueError
+            If it uses one of the options above.
+        """
+        if not isinstance(module, nn.MultiheadAttention):
+            raise TypeError(
+                f"module must be a torch.nn.MultiheadAttention, got {type(module).__name__}."
+            )
+        if module.in_proj_weight is None or module.bias_k is not None or module.add_zero_attn:
+            raise ValueError(
+                "module must be built without kdim, vdim, add_bias_kv and add_zero_attn; "
+                "MultiHeadAttention has no such options."
+            )
+        bias = module.in_proj_bias is not None
+        layer = cls(module.embed_dim, module.num_heads, bias=bias, dropout=module.dropout)
+        layer.to(module.in_proj_weight).train(module.training)
+        with torch.no_grad():
+            for ours, theirs in _paired_parameters(layer, module):
+                ours.copy_(theirs)
+        return layer
+
+    def to_torch(self) -> nn.MultiheadAttention:
+        """Return a ``torch.nn.MultiheadAttention`` (batch first) with copies of these weights.
+
+        Returns
+        -------
+        torch.nn.MultiheadAttention
+            Same numbers, device, dtype and mode.
+        """
+        bias = self.q_proj.bias is not None
+        module = nn.MultiheadAttention(
+            self.embed_dim, self.num_heads, dropout=self.dropout, bias=bias, batch_first=True
+        )
+        module.to(self.q_proj.weight).train(self.training)
+        with torch.no_grad():
+            for ours, theirs in _paired_parameters(self, module):
+                theirs.copy_(ours)
+        return module
+
+
+def _attend(
+    layer: SelfAttention | MultiHeadAttention,
+    num_heads: int,
+    query: Tensor,
+    key: Tensor | None,
+    value: Tensor | None,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+) -> AttentionOutput:
+    """Project, split, attend and merge: everything of a layer but an output projection."""
+    key = query if key is None else key
+    value = key if value is None else value
+    for name, tokens in (("query", query), ("key", key), ("value", value)):
+        _check_tokens(name, tokens, layer.embed_dim)
+    _check_layer_mask(attn_mask)
+    output, weights, _ = trace_attention(
+        split_heads(layer.q_proj(query), num_heads),  # (N, H, L, head_dim)
+        split_heads(layer.k_proj(key), num_heads),  # (N, H, S, head_dim)
+        split_heads(layer.v_proj(value), num_heads),  # (N, H, S, head_dim)
+        attn_mask=attn_mask,
+        dropout_p=layer.dropout if layer.training else 0.0,
+        is_causal=is_causal,
+    )
+    return AttentionOutput(merge_heads(output), weights)
+
+
+def _check_tokens(name: str, tokens: Tensor, embed_dim: int) -> None:
+    check_exact_ndim(
+        name, tokens, "(N, L, embed_dim)", ndim=3, fix=f"for one sequence use {name}[None]."
+    )
+    if tokens.shape[-1] != embed_dim:
+        raise ValueError(
+            f"{name} must have embed_dim {embed_dim} features (dimension -1), "
+            f"got {shape(tokens)}: {tokens.shape[-1]} != {embed_dim}."
+        )
+
+
+def _check_layer_mask(attn_mask: Tensor | None) -> None:
+    if attn_mask is not None and attn_mask.ndim == 3:
+        raise ValueError(
+            "attn_mask must have shape (L, S) or (N, H, L, S) with N or H possibly 1, "
+            f"got {shape(attn_mask)}: whether its first dimension counts sequences or heads "
+            "cannot be seen; use attn_mask[:, None] for sequences, attn_mask[None] for heads."
+        )
+
+
+def _paired_parameters(
+    layer: MultiHeadAttention, module: nn.MultiheadAttention
+) -> list[tuple[Tensor, Tensor]]:
+    """Return the parameters of both layers that hold the same numbers."""
+    projections = (layer.q_proj, layer.k_proj, layer.v_proj)
+    stacked = module.in_proj_weight.chunk(3)  # query, key, value
+    pairs = [(proj.weight, part) for proj, part in zip(projections, stacked, strict=True)]
+    pairs.append((layer.out_proj.weight, module.out_proj.weight))
+    if module.in_proj_bias is not None:
+        stacked = module.in_proj_bias.chunk(3)
+        pairs += [(proj.bias, part) for proj, part in zip(projections, stacked, strict=True)]
+        pairs.append((layer.out_proj.bias, module.out_proj.bias))
+    return pairs
