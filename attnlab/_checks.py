@@ -100,6 +100,8 @@ def check_value(query: Tensor, key: Tensor, value: Tensor) -> None:
 def check_mask(attn_mask: Tensor, weights_shape: torch.Size, dtype: torch.dtype) -> None:
     """Raise unless ``attn_mask`` is bool or ``dtype`` and broadcasts to ``weights_shape``."""
     check_tensor("attn_mask", attn_mask)
+    if dtype == torch.bool:
+        check_bool("attn_mask", attn_mask)
     if attn_mask.dtype not in (torch.bool, dtype):
         hint = (
             " For a Hugging Face attention_mask of 0s and 1s, use attn_mask.bool()."

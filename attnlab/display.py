@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 DOTS_PER_INCH = 144
 CSS_PIXELS_PER_INCH = 120  # width on the page, so that 6 inches fill a column of a lesson
+CAPTION_WIDTH = 640  # CSS pixels: a line of text that is easy to read
 
 
 def is_static() -> bool:
@@ -89,7 +90,7 @@ class ShownFigure:
         picture = picture_html(self.png, alt=self.alt, width=self.width)
         return (
             f'<figure data-number="{escape(self.number)}" style="margin:0.5em 0">{picture}'
-            f'<figcaption style="max-width:{self.width}px">'
+            f'<figcaption style="max-width:{max(self.width, CAPTION_WIDTH)}px">'
             f"<b>Figure {escape(self.number)}.</b> {escape(self.caption)}</figcaption></figure>"
         )
 

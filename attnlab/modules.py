@@ -7,7 +7,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlab._checks import check_exact_ndim, check_probability, check_size, shape
+from attnlab._checks import (
+    check_exact_ndim,
+    check_probability,
+    check_size,
+    check_tensor,
+    shape,
+)
 from attnlab.attention import trace_attention
 from attnlab.heads import merge_heads, split_heads
 
@@ -288,7 +294,10 @@ def _check_tokens(name: str, tokens: Tensor, embed_dim: int) -> None:
 
 
 def _check_layer_mask(attn_mask: Tensor | None) -> None:
-    if attn_mask is not None and attn_mask.ndim == 3:
+    if attn_mask is None:
+        return
+    check_tensor("attn_mask", attn_mask)
+    if attn_mask.ndim == 3:
         raise ValueError(
             "attn_mask must have shape (L, S) or (N, H, L, S) with N or H possibly 1, "
             f"got {shape(attn_mask)}: whether its first dimension counts sequences or heads "

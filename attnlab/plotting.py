@@ -504,9 +504,11 @@ def readable_on(colour: Sequence[float]) -> str:
 def _label_cells(
     ax: Axes, queries: Sequence[str] | None, keys: Sequence[str] | None, size: torch.Size
 ) -> None:
-    for letter, labels, count, axis, name in (
-        ("L", queries, size[0], ax.yaxis, "query"),
-        ("S", keys, size[1], ax.xaxis, "key"),
+    longest = max((len(key) for key in keys), default=0) if keys is not None else 0
+    slant = 45 if longest * size[1] > 26 else 0  # long words side by side would overlap
+    for letter, labels, count, axis, name, rotation in (
+        ("L", queries, size[0], ax.yaxis, "query", 0),
+        ("S", keys, size[1], ax.xaxis, "key", slant),
     ):
         if labels is not None and len(labels) != count:
             raise ValueError(
@@ -514,10 +516,6 @@ def _label_cells(
             )
         step = 1 if labels is not None else max(1, count // 8)
         places = np.arange(0, count, step)
+        axis.set_tick_params(length=0, labelrotation=rotation)
         axis.set_ticks(places + 0.5, [str(p) if labels is None else labels[p] for p in places])
-        axis.set_tick_params(length=0)
         axis.set_label_text(name if labels is not None else f"{name} position")
-    longest = max((len(label) for label in keys), default=0) if keys is not None else 0
-    crowded = longest * size[1] > 26
-    ax.tick_params(axis="x", rotation=45 if crowded else 0)
-    ax.tick_params(axis="y", rotation=0)

@@ -1,0 +1,159 @@
+"""What the notebook tools share: where lessons lie, and how a source becomes a notebook."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = ROOT / "notebooks"
+SOURCES = NOTEBOOKS / "source"
+
+# All lessons of the series. A link may name one that is still to be written.
+LESSONS = (
+    "00_start_here",
+    "01_attention_is_a_soft_look_up",
+    "02_why_divide_by_the_square_root_of_d_k",
+    "03_masks",
+    "04_reading_heatmaps",
+    "05_bank",
+    "06_projections",
+    "07_heads",
+    "08_cost",
+    "09_clinic",
+    "10_one_real_layer",
+)
+
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+LANGUAGE = {
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "pygments_lexer": "ipython3",
+}
+KEPT_METADATA = ("tags", "jupyter")  # of a cell; all else is made by the build
+
+
+def find_sources(folder: Path = SOURCES) -> list[Path]:
+    """Return the numbered lesson sources, in order."""
+    return sorted(folder.glob("[0-9][0-9]_*.py"))
+
+
+def find_notebooks(folder: Path = NOTEBOOKS) -> list[Path]:
+    """Return the numbered notebooks, in order."""
+    return sorted(folder.glob("[0-9][0-9]_*.ipynb"))
+
+
+def select(paths: Iterable[Path], wanted: Iterable[str]) -> list[Path]:
+    """Return the paths whose name begins with one of the wanted numbers or names; all if none.
+
+    Raises
+    ------
+    SystemExit
+        If a number or name fits no path.
+    """
+    paths, wanted = list(paths), [Path(name).stem.zfill(2) for name in wanted]
+    for name in wanted:
+        if not any(path.stem.startswith(name) for path in paths):
+            known = ", ".join(path.stem for path in paths)
+            raise SystemExit(f"There is no lesson {name!r}; there are {known}.")
+    return [p for p in paths if not wanted or any(p.stem.startswith(name) for name in wanted)]
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    """Return the tags of a cell."""
+    return list(cell.metadata.get("tags", []))
+
+
+def read_notebook(path: Path) -> NotebookNode:
+    """Return a notebook as it is stored; unlike nbformat.read, repair nothing."""
+    return nbformat.from_dict(nbformat.reader.reads(path.read_text(encoding="utf-8")))
+
+
+def read_source(path: Path) -> NotebookNode:
+    """Return a lesson source as a notebook without outputs, with stable cell ids."""
+    notebook = jupytext.read(path, fmt="py:percent")
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    seen: Counter[str] = Counter()
+    for cell in notebook.cells:
+        cell.metadata = _kept(cell)
+        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:10]
+        seen[digest] += 1
+        cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+    return notebook
+
+
+def write_source(notebook: NotebookNode) -> str:
+    """Return the percent script of a notebook: the text that people edit."""
+    bare = nbformat.v4.new_notebook(cells=[_bare(cell) for cell in notebook.cells])
+    options = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "tags,jupyter,-all"}
+    bare.metadata["jupytext"] = options
+    script = re.sub(r"\n+(?=\n# %%)", "\n", jupytext.writes(bare, fmt="py:percent"))
+    # ruff decides about blank lines between cells, as `make format` does
+    name = ["--stdin-filename", str(SOURCES / "lesson.py")]
+    command = [sys.executable, "-m", "ruff", "format", *name, "-"]
+    return subprocess.run(command, input=script, capture_output=True, text=True, check=True).stdout
+
+
+def describe_difference(source: NotebookNode, notebook: NotebookNode) -> str | None:
+    """Return in words how the cells of a notebook differ from those of its source, or None."""
+    for number, (ours, theirs) in enumerate(
+        zip(source.cells, notebook.cells, strict=False), start=1
+    ):
+        for part, mine, stored in (
+            ("kind", ours.cell_type, theirs.cell_type),
+            ("text", ours.source, theirs.source),
+            ("tags", tags(ours), tags(theirs)),
+            ("folded input", _folds_input(ours), _folds_input(theirs)),
+        ):
+            if mine != stored:
+                first = ours.source.strip().splitlines()[:1]
+                return f"cell {number} {first}: the {part} differs from the source"
+    if len(source.cells) != len(notebook.cells):
+        return f"{len(notebook.cells)} cells, and {len(source.cells)} in the source"
+    return None
+
+
+def strip_ansi(text: str) -> str:
+    """Return a text without the codes that colour it in a terminal."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def plain_traceback(traceback: Iterable[str]) -> list[str]:
+    """Return a traceback without colours and without frames outside the notebook.
+
+    Those frames name paths of one machine and lines of one version of a library.
+    """
+    lines = (strip_ansi(line) for line in traceback)
+    return [line for line in lines if not line.lstrip().startswith("File ")]
+
+
+def _kept(cell: NotebookNode) -> NotebookNode:
+    kept = {key: cell.metadata[key] for key in KEPT_METADATA if key in cell.metadata}
+    return nbformat.from_dict(kept)
+
+
+def _bare(cell: NotebookNode) -> NotebookNode:
+    """Return a cell as a source has it: what the build adds is taken away."""
+    make = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
+    metadata = _kept(cell)
+    if "jupyter" in metadata:
+        jupyter = {k: v for k, v in metadata["jupyter"].items() if k == "source_hidden"}
+        metadata = {k: v for k, v in metadata.items() if k != "jupyter"}
+        if jupyter:
+            metadata["jupyter"] = jupyter
+    return make(cell.source, metadata=metadata)
+
+
+def _folds_input(cell: NotebookNode) -> bool:
+    return bool(cell.metadata.get("jupyter", {}).get("source_hidden", False))

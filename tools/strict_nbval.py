@@ -1,0 +1,78 @@
+"""A pytest plugin that closes the holes of nbval: ``pytest --nbval -p tools.strict_nbval``.
+
+By itself nbval passes a cell that was never executed, scrambled execution counts, a replaced or
+deleted picture and outputs in another order. This plugin compares all that is stored, and makes
+sure that every code cell is checked. It changes private parts of nbval 0.11, which is why that
+version is pinned.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbval import plugin as nbval_plugin
+from nbval.kernel import RunningKernel
+
+from tools.compare_outputs import compare_outputs
+
+Cell = nbval_plugin.IPyNbCell
+_run_cell = Cell.runtest
+
+
+def run_strictly(cell: Cell) -> None:
+    """Fail unless the cell was stored by a run from top to bottom; then run and compare it."""
+    wanted = cell.cell_num + 1
+    if cell.cell.execution_count != wanted:
+        cell.raise_cell_error(
+            f"the stored execution count is {cell.cell.execution_count}, not {wanted}: "
+            "the notebook was not stored after a run from top to bottom"
+        )
+    _run_cell(cell)
+
+
+def compare_strictly(
+    cell: Cell, fresh: Sequence[NotebookNode], stored: Sequence[NotebookNode]
+) -> bool:
+    """Compare the outputs of a run with the stored ones, in place of nbval's own comparison."""
+    difference = compare_outputs(stored, fresh)
+    cell.comparison_traceback = [difference] if difference else []
+    return difference is None
+
+
+def execute_with_history(
+    kernel: RunningKernel, source: str, allow_stdin: bool | None = None
+) -> str:
+    """Execute a cell as a front end does: counted, so that tracebacks name the same cell."""
+    return kernel.kc.execute(source, store_history=True, allow_stdin=allow_stdin)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the place of nbval's comparison, for the kernels of this process."""
+    if not config.option.nbval:
+        raise pytest.UsageError("tools.strict_nbval needs --nbval: without it nothing is checked.")
+    for owner, name in (
+        (Cell, "runtest"),
+        (Cell, "compare_outputs"),
+        (RunningKernel, "execute_cell_input"),
+    ):
+        if not hasattr(owner, name):
+            raise pytest.UsageError(f"this version of nbval has no {owner.__name__}.{name}.")
+    Cell.runtest = run_strictly
+    Cell.compare_outputs = compare_strictly
+    RunningKernel.execute_cell_input = execute_with_history
+    os.environ["ATTNLAB_STATIC"] = "1"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fail unless every code cell of every collected notebook became a test."""
+    found = Counter(item.path for item in session.items)
+    for path, count in found.items():
+        cells = nbformat.read(path, as_version=4).cells
+        wanted = sum(cell.cell_type == "code" for cell in cells)
+        if count != wanted:
+            raise pytest.UsageError(f"{path.name} has {wanted} code cells, {count} are tested.")
