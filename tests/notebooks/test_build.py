@@ -1,0 +1,180 @@
+"""Sources become notebooks, the same bytes every time, and come back as the same sources."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+from tools.adopt_notebook import adopt
+from tools.build_notebooks import build, explain
+from tools.notebooks import (
+    NOTEBOOKS,
+    describe_difference,
+    find_notebooks,
+    find_sources,
+    plain_traceback,
+    read_source,
+    select,
+    write_source,
+)
+
+SOURCE = '''# %% [markdown]
+# # 1 · A title
+#
+# With a formula $x^2$.
+
+# %%
+import random
+
+random.random() < 2
+
+
+# %% tags=["exercise"]
+def double(x):
+    """Return twice x."""
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def double_solution(x):
+    return 2 * x
+
+
+# %% [markdown]
+# ## A part
+
+# %% tags=["reveal"]
+double_solution(21)
+
+# %% tags=["raises-exception"]
+import json
+
+json.loads("{")
+'''
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("notebooks") / "01_lesson.py"
+    source.write_text(SOURCE, encoding="utf-8")
+    return build(source, source.parent)
+
+
+def test_every_lesson_equals_its_source() -> None:
+    sources, notebooks = find_sources(), find_notebooks()
+    assert [path.stem for path in sources] == [path.stem for path in notebooks]
+    for source in sources:
+        notebook = nbformat.read(NOTEBOOKS / f"{source.stem}.ipynb", as_version=4)
+        difference = describe_difference(read_source(source), notebook)
+        assert difference is None, f"{source.stem}: {difference}; run make notebooks"
+
+
+@pytest.mark.parametrize("source", find_sources(), ids=lambda path: path.stem)
+def test_a_lesson_comes_back_as_the_same_source(source: Path) -> None:
+    assert write_source(read_source(source)) == source.read_text(encoding="utf-8")
+
+
+def test_building_twice_gives_the_same_bytes(built) -> None:
+    first = built.read_bytes()
+    assert build(built.with_suffix(".py"), built.parent).read_bytes() == first
+
+
+def test_adopting_gives_the_same_source(built, tmp_path) -> None:
+    assert adopt(built, tmp_path).read_text(encoding="utf-8") == SOURCE
+
+
+def test_adopting_takes_over_a_change(built, tmp_path) -> None:
+    notebook = nbformat.read(built, as_version=4)
+    notebook.cells[0].source = "# 1 · Another title"
+    edited = tmp_path / "01_lesson.ipynb"
+    nbformat.write(notebook, edited)
+    assert "# # 1 · Another title\n" in adopt(edited, tmp_path).read_text(encoding="utf-8")
+
+
+def test_the_build_counts_folds_and_leaves_out_what_differs(built) -> None:
+    notebook = nbformat.read(built, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == [1, 2, 3, 4, 5]
+    assert code[2].metadata.jupyter == {"source_hidden": True}
+    assert code[3].metadata.jupyter == {"outputs_hidden": True}
+    assert "version" not in notebook.metadata.language_info
+    assert all("execution" not in cell.metadata for cell in code)
+
+
+def test_tracebacks_name_no_path(built) -> None:
+    notebook = nbformat.read(built, as_version=4)
+    traceback = "\n".join(notebook.cells[-1].outputs[0].traceback)
+    assert "JSONDecodeError" in traceback
+    assert "json.loads" in traceback
+    assert "/" not in traceback
+
+
+def test_slides_begin_at_headings(built) -> None:
+    notebook = nbformat.read(built, as_version=4)
+    kinds = [cell.metadata.slideshow.slide_type for cell in notebook.cells]
+    assert kinds == ["slide", "-", "skip", "skip", "slide", "fragment", "-"]
+
+
+def test_ids_stay_when_a_cell_is_inserted(built, tmp_path) -> None:
+    longer = tmp_path / "01_lesson.py"
+    longer.write_text("# %% [markdown]\n# # 1 · New\n\n" + SOURCE, encoding="utf-8")
+    old = [cell.id for cell in read_source(built.with_suffix(".py")).cells]
+    assert [cell.id for cell in read_source(longer).cells][1:] == old
+
+
+def test_equal_cells_have_different_ids(tmp_path) -> None:
+    source = tmp_path / "01_lesson.py"
+    source.write_text("# %%\n1\n\n# %%\n1\n", encoding="utf-8")
+    first, second = read_source(source).cells
+    assert first.id != second.id
+
+
+def test_a_failing_cell_stops_the_build_and_keeps_the_notebook(built, tmp_path) -> None:
+    source = tmp_path / "01_lesson.py"
+    source.write_text("# %%\n1 / 0\n", encoding="utf-8")
+    target = tmp_path / "01_lesson.ipynb"
+    target.write_text("as it was")
+    with pytest.raises(CellExecutionError) as failure:
+        build(source, tmp_path)
+    assert target.read_text() == "as it was"
+    words = explain(failure.value, source.name)
+    assert words.startswith("01_lesson.py: a cell failed, the old notebook stays.")
+    assert "ZeroDivisionError" in words
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda nb: nb.cells[0].update(source="# 1 · Else"), "cell 1 .* text"),
+        (lambda nb: nb.cells[1].update(cell_type="markdown"), "cell 2 .* kind"),
+        (lambda nb: nb.cells[2].metadata.update(tags=[]), "cell 3 .* tags"),
+        (lambda nb: nb.cells[3].metadata.pop("jupyter"), "cell 4 .* folded input"),
+        (lambda nb: nb.cells.pop(), "6 cells, and 7 in the source"),
+    ],
+)
+def test_every_difference_from_the_source_is_named(built, change, words) -> None:
+    notebook = nbformat.read(built, as_version=4)
+    change(notebook)
+    difference = describe_difference(read_source(built.with_suffix(".py")), notebook)
+    assert difference is not None
+    assert re.search(words, difference)
+
+
+def test_selecting_an_unknown_lesson_is_refused() -> None:
+    paths = [Path("01_one.py"), Path("02_two.py")]
+    assert select(paths, ["2"]) == [Path("02_two.py")]
+    with pytest.raises(SystemExit, match="no lesson '07'; there are 01_one, 02_two"):
+        select(paths, ["7"])
+
+
+def test_frames_outside_the_notebook_are_left_out_of_a_traceback() -> None:
+    traceback = [
+        "\x1b[31mError\x1b[39m",
+        "Cell In[1], line 1",
+        "File /a/b.py:3, in f()",
+        "Error: x",
+    ]
+    assert plain_traceback(traceback) == ["Error", "Cell In[1], line 1", "Error: x"]

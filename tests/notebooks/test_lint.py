@@ -1,0 +1,401 @@
+"""Each rule of the notebook lint finds its mistake and is silent without it; the lessons pass."""
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from tools.lint_notebooks import RULES, lint
+from tools.lint_prose_numbers import numbers_in
+from tools.notebooks import KERNELSPEC, ROOT, find_notebooks
+
+NAME = "03_masks.ipynb"
+CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
+FIGURE = '<figure data-number="{}"><img alt="{}" src="{}"><figcaption>{}</figcaption></figure>'
+PICTURE = "data:image/png;base64," + "0x7f/home/2026/" * 20
+
+
+def code(source="pass", *outputs, tags=(), **jupyter):
+    """Return a code cell."""
+    metadata = {"tags": list(tags), "jupyter": jupyter}
+    return new_code_cell(source, outputs=list(outputs), metadata=metadata)
+
+
+def printed(text, name="stdout"):
+    """Return an output as print makes it."""
+    return new_output("stream", name=name, text=text)
+
+
+def shown(plain="", **data):
+    """Return an output as the last expression of a cell makes it."""
+    data = {f"text/{kind}": text for kind, text in data.items()}
+    return new_output("display_data", data={"text/plain": plain, **data})
+
+
+def figure(number="3.1", alt="A table.", caption="Read along a row."):
+    """Return a numbered figure."""
+    html = FIGURE.format(number, alt, PICTURE, caption)
+    return shown(f"Figure {number}. {caption}", html=html)
+
+
+def error():
+    """Return a stored exception."""
+    return new_output("error", ename="ValueError", evalue="no", traceback=["no"])
+
+
+def good_cells():
+    """Return the cells of a lesson in which nothing is to be found."""
+    text = new_markdown_cell("We look at masks. " * 18)
+    reveal = [code("pass", tags=["reveal"], outputs_hidden=True) for _ in range(3)]
+    exercise = code("def shift(x):\n    pass", tags=["exercise"])
+    solution = code("def shift_solution(x):\n    return x", tags=["solution"], source_hidden=True)
+    return [
+        new_markdown_cell("# 3 · Masks: who may look at whom"),
+        *[copy.copy(text) for _ in range(12)],
+        *reveal,
+        *(new_markdown_cell(f"## {heading}") for heading in CLOSING[:2]),
+        exercise,
+        solution,
+        *(new_markdown_cell(f"## {heading}") for heading in CLOSING[2:]),
+    ]
+
+
+def store(folder, cells, name=NAME, **metadata):
+    """Write a notebook with fresh ids and counts; return its path."""
+    cells = [copy.deepcopy(cell) for cell in cells]
+    for number, cell in enumerate(cells, start=1):
+        cell.id = f"cell-{number}"
+    for number, cell in enumerate((c for c in cells if c.cell_type == "code"), start=1):
+        cell.execution_count = number
+    notebook = new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC, **metadata})
+    (folder / name).write_text(nbformat.writes(notebook), encoding="utf-8")
+    return folder / name
+
+
+def edit(path, change):
+    """Change a stored notebook in place."""
+    notebook = nbformat.reader.reads(path.read_text(encoding="utf-8"))
+    change(notebook)
+    path.write_text(nbformat.writes(notebook), encoding="utf-8")
+
+
+def rules_of(path):
+    return {finding.rule for finding in lint(path)}
+
+
+def test_a_good_lesson_has_no_findings(tmp_path):
+    assert lint(store(tmp_path, good_cells())) == []
+
+
+def test_every_rule_has_a_name_of_its_own():
+    names = [rule.__name__ for rule in RULES]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("kernelspec", lambda nb: nb.metadata.pop("kernelspec")),
+        ("kernelspec", lambda nb: nb.metadata.kernelspec.update(name="julia")),
+        ("execution_counts", lambda nb: nb.cells[-4].update(execution_count=1)),
+        ("execution_counts", lambda nb: nb.cells[-4].update(execution_count=None)),
+        ("cell_ids", lambda nb: nb.cells[3].update(id=nb.cells[2].id)),
+        ("cell_ids", lambda nb: nb.cells[3].pop("id")),
+        ("file_size", lambda nb: nb.metadata.update(filler="x" * 2_000_000)),
+        ("widget_views", lambda nb: nb.metadata.update(widgets={})),
+        ("title", lambda nb: nb.cells[0].update(source="# 2 · Masks")),
+        ("title", lambda nb: nb.cells[0].update(source="Masks")),
+        ("closing_parts", lambda nb: nb.cells[-1].update(source="## Then")),
+        ("closing_parts", lambda nb: nb.cells[-1].update(source="**Next:**")),
+        ("closing_parts", lambda nb: nb.cells[-1].update(source="## Next\n\n## More")),
+        ("reveals", lambda nb: nb.cells[13].metadata.update(tags=[])),
+        ("folding", lambda nb: nb.cells[13].metadata.update(jupyter={})),
+        ("folding", lambda nb: nb.cells[-4].metadata.update(jupyter={})),
+        ("lesson_length", lambda nb: nb.cells[1].update(source="")),
+        ("lesson_length", lambda nb: nb.cells[1].update(source="word " * 3_200)),
+        ("lesson_length", lambda nb: [nb.cells.pop(1) for _ in range(5)]),
+        ("solutions", lambda nb: nb.cells[-4].update(source="def answer(x): return x")),
+        ("solutions", lambda nb: nb.cells[-4].metadata.update(tags=[])),
+    ],
+)
+def test_a_changed_lesson_is_found(tmp_path, rule, change):
+    path = store(tmp_path, good_cells())
+    assert rule not in rules_of(path)
+    edit(path, change)
+    assert rule in rules_of(path)
+
+
+FENCED = "```\nYou can simply write !\n```"
+BAD_TEXTS = {
+    "links": [
+        "[there](nowhere.md)",
+        "![picture](../figures/none.png)",
+        "![picture](https://example.org/a.png)",
+        '<img src="http://example.org/a.png">',
+        "[there][1]\n\n[1]: nowhere.md",
+        "[lesson](03_no_such_lesson.ipynb)",
+    ],
+    "wording": ["Look!", "It is simply so.", "Just so.", "Easy.", "Well done \U0001f600"],
+    "cell_words": ["word " * 81],
+}
+GOOD_TEXTS = {
+    "links": [
+        "[there](here.md)",
+        "![picture](here.md)",
+        "[part](#part)",
+        "[site](https://example.org/)",
+        "[lesson](09_clinic.ipynb#part)",
+        "`[there](nowhere.md)`",
+    ],
+    "wording": [
+        "`a != b` and a != b",
+        "![picture](here.md)",
+        "<!-- look! -->",
+        "$n! = 6$ <!-- constants: 6 -->",
+        "Adjust it, it is easier. ★★ (6 minutes) ✓",
+        FENCED,
+    ],
+    "cell_words": [
+        "word " * 80,
+        "| word |\n|---|\n" + "| word word |\n" * 80,
+        "<details><summary>Hint</summary>" + "word " * 90 + "</details>",
+        "<!-- " + "word " * 90 + "-->",
+        "## In torch\n\n" + "word " * 110,
+        "## Sources\n\n" + "- a source\n" * 90,
+    ],
+}
+
+
+def pairs(table):
+    return [(rule, text) for rule, texts in table.items() for text in texts]
+
+
+@pytest.mark.parametrize(("rule", "text"), pairs(BAD_TEXTS))
+def test_a_mistake_in_the_text_is_found(tmp_path, rule, text):
+    path = store(tmp_path, [*good_cells(), new_markdown_cell(text)])
+    assert [f.cell for f in lint(path) if f.rule == rule] == [len(good_cells()) + 1]
+
+
+@pytest.mark.parametrize(("rule", "text"), pairs(GOOD_TEXTS))
+def test_a_right_text_is_not_found(tmp_path, rule, text):
+    (tmp_path / "here.md").touch()
+    path = store(tmp_path, [good_cells()[0], new_markdown_cell(text)])
+    assert rule not in rules_of(path)
+
+
+BAD_CODE = {
+    "known_tags": [
+        code(tags=["remove-input"]),
+        code("1 / 0", error(), tags=["raises-exception", "nbval-skip"]),
+        code("# NBVAL_IGNORE_OUTPUT\nx = 1"),
+    ],
+    "expected_errors": [code("1 / 0", error()), code(tags=["raises-exception"])],
+    "unstable_code": [
+        code("interact(draw, x=3)"),
+        code("widgets.interactive_output(draw, {})"),
+        code("out = widgets.Output()"),
+        code("clear_output(wait=True)"),
+        code("display(x, display_id=True)"),
+        code("from tqdm import trange"),
+        code("for i in tqdm(range(3)): pass"),
+        code("%time f()"),
+        code("%%timeit\nf()"),
+        code("plt.show()"),
+        code("plt.plot(x);"),
+    ],
+    "code_size": [code("x = 1\n" * 26), code("x = '" + "a" * 84 + "'")],
+    "wording": [code("# \U0001f600")],
+    "stderr": [code("warn()", printed("careful", "stderr"))],
+    "leaks": [
+        code("f", shown("<function f at 0x7f3a10>")),
+        code("f", printed("/home/ada/attnlab\n")),
+        code("f", printed("in 'lib/site-packages/torch'")),
+        code("f", printed("C:\\Users")),
+        code("f", shown("", html="<a href='https://pytorch.org'>torch</a>")),
+        code("f", printed("from download.pytorch.org")),
+        code("f", printed("2.13.0\n")),
+        code("f", printed("torch 2.13\n")),
+        code("f", printed("2.13+cpu\n")),
+        code("f", printed("on 2026-11-21\n")),
+        code("f", printed("at 12:30:01\n")),
+    ],
+    "widget_views": [
+        code(
+            "w",
+            new_output("display_data", data={"application/vnd.jupyter.widget-view+json": {}}),
+        )
+    ],
+    "figures": [
+        code("f", figure("3.2")),
+        code("f", figure("2.1")),
+        code("f", figure(alt="")),
+        code("f", figure(caption=" ")),
+    ],
+}
+GOOD_CODE = {
+    "known_tags": [code(tags=["predict", "id:S2.1"])],
+    "expected_errors": [code("1 / 0", error(), tags=["raises-exception"])],
+    "unstable_code": [
+        code("x.T"),
+        code("# plt.show() ;\nshown = 'clear_output();'"),
+        code('f"{x};"\n"""tqdm\nOutput()"""'),
+        code("interaction(3)\ntimes = 5"),
+    ],
+    "code_size": [code("x = 1\n\n" * 25)],
+    "stderr": [code("f", printed("all well"))],
+    "leaks": [
+        code("f", shown("(0.5, 2.13)")),
+        code("f", printed("section 3.2.1, width 2026, 30x40, and/or")),
+        code("f", figure()),
+        code("f", shown("", html='<svg xmlns="http://www.w3.org/2000/svg"></svg>')),
+    ],
+    "figures": [code("f", figure()), code("f", shown("", html="<figure>free</figure>"))],
+}
+
+
+@pytest.mark.parametrize(("rule", "cell"), pairs(BAD_CODE))
+def test_a_mistake_in_a_code_cell_is_found(tmp_path, rule, cell):
+    path = store(tmp_path, [*good_cells(), cell])
+    assert [f.cell for f in lint(path) if f.rule == rule] == [len(good_cells()) + 1]
+
+
+@pytest.mark.parametrize(("rule", "cell"), pairs(GOOD_CODE))
+def test_a_right_code_cell_is_not_found(tmp_path, rule, cell):
+    assert rule not in rules_of(store(tmp_path, [*good_cells(), cell]))
+
+
+def test_lesson_00_may_be_shorter(tmp_path):
+    cells = [new_markdown_cell("# 0 · Start here")]
+    assert lint(store(tmp_path, cells, "00_start_here.ipynb")) == []
+
+
+# ---------------------------------------------------------------------------------------------
+# Numbers in the text
+# ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("The weight is 0.36.", ["0.36"]),
+        ("In 1,024 draws, -2.5 or −2.5.", ["1,024", "-2.5", "-2.5"]),
+        ("about 56 % of them, 3-D", ["56", "3"]),
+        ("$10^3$, $10^{-4}$ and 10⁻⁵", ["10^3", "10^{-4}", "10^{-5}"]),
+        (r"$\sqrt{64}$ and $\frac12$", ["64", "12"]),
+        (r"$x_1 + e^0 + e^{10} + d_{12}$", []),
+        ("from 3–5, 4×7, S-1", ["3", "5", "4", "7", "1"]),
+        ("`0.36` and\n```\n5\n```", []),
+        ("[text 4](page5.html) ![alt](figure_6.png)", ["4"]),
+        ("[2 · Why divide](02_why.ipynb)", []),
+        ("<b style='width:3px'>7</b> <!-- 8 -->", ["7"]),
+        ("# 3 · Masks in 4 steps\n\n1. one\n2. two", []),
+        ("### 3 · Repair ★★ (8 minutes)", []),
+        ("Figure 2.1, lesson 2, lessons 1 to 4, section 3.2.1, Exercise 3, figures 3 and 4", []),
+        ("lesson 2, 5 heads", ["5"]),
+        ("GPT-2, M4, float32, x2, https://arxiv.org/abs/1706.03762", []),
+        ("-1e9 and 3.2.1", ["-1e9", "3.2.1"]),
+        ("1 000 is two numbers; twelve is none", ["1", "000"]),
+    ],
+)
+def test_numbers_are_taken_from_prose(text, wanted):
+    assert [number.text for number in numbers_in(text)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("0.36", code("assert abs(x - 0.3592) < 1")),
+        ("0.36", code("assert_close(x, torch.tensor([0.3592]))")),
+        ("0.36", code("expected = torch.tensor([0.3592])\nassert allclose(x, expected)")),
+        ("-0.36", code("assert x == -0.36")),
+        ("lower by 0.36", code("assert x == -0.36")),
+        ("0.36", code("x", printed("weight 0.359\n"))),
+        ("0.36", code("x", shown("tensor([0.359])"))),
+        ("0.36", code("x", shown("", html="<p>0.359</p>"))),
+        ("56 %", code("assert abs(x - 0.561) < 1")),
+        ("56 %", code("x", printed("56"))),
+        ("64", code("d_k = 64")),
+        ("20,000", code("torch.randn(2, 20_000)")),
+        ("$10^{-3}$", code("assert x < 1e-3")),
+        ("1,024", code("x", printed("1024"))),
+        ("23", code("x", printed("22.6"))),
+        ("about 7 keys", code("x", printed("6.8"))),
+        ("2017, 3.2.1 <!-- constants: 2017, 3.2.1 -->", code()),
+        ("-1e9 <!-- constants: -1e9 -->", code()),
+    ],
+)
+def test_a_number_is_backed(tmp_path, text, cell):
+    path = store(tmp_path, [new_markdown_cell("# 3 · Masks"), new_markdown_cell(text), cell])
+    assert "prose_numbers" not in rules_of(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("0.36", code("x = 0.36")),
+        ("0.36", code("assert abs(x - 0.3) < 1")),
+        ("0.361", code("x", printed("0.36"))),
+        ("-0.36", code("x", printed("0.36"))),
+        ("-3", code("x = 3")),
+        ("0.36", code("x", figure(caption="It is 0.36.", alt="0.36"))),
+        ("0.36", code("x", shown("", html='<p title="0.36">none</p>'))),
+        ("0.36", code("x = '0.36'  # 0.36")),
+        ("2", code("x", printed("1.72"))),
+        ("1", code("assert True")),
+        ("57 %", code("assert x == 0.561")),
+        ("2018 <!-- constants: 2017 -->", code()),
+        ("3.2.1 <!-- constants: 3.2 -->", code()),
+    ],
+)
+def test_a_number_from_nowhere_is_found(tmp_path, text, cell):
+    path = store(tmp_path, [new_markdown_cell("# 3 · Masks"), new_markdown_cell(text), cell])
+    found = [finding for finding in lint(path) if finding.rule == "prose_numbers"]
+    assert [finding.cell for finding in found] == [2]
+    assert f"the number {text.split()[0]} " in found[0].text
+
+
+@pytest.mark.parametrize(("distance", "found"), [(2, False), (3, True)])
+def test_another_section_counts_within_three_code_cells(tmp_path, distance, found):
+    far = [code() for _ in range(distance)]
+    cells = [code("d_k = 64"), *far, new_markdown_cell("## Then\n\nSo 64 features.")]
+    assert ("prose_numbers" in rules_of(store(tmp_path, cells))) is found
+
+
+def test_the_own_section_counts_at_any_distance(tmp_path):
+    far = [code() for _ in range(9)]
+    cells = [new_markdown_cell("## Now"), code("d_k = 64"), *far, new_markdown_cell("So 64.")]
+    assert "prose_numbers" not in rules_of(store(tmp_path, cells))
+
+
+# ---------------------------------------------------------------------------------------------
+# The lessons
+# ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", find_notebooks(), ids=lambda path: path.stem)
+def test_lessons_are_clean(path):
+    assert [f"cell {finding.cell}: {finding.text}" for finding in lint(path)] == []
+
+
+def test_the_command_says_what_is_found_and_fails(tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from tools import lint_notebooks as l;"
+        f"l.find_notebooks = lambda: [Path({str(tmp_path / NAME)!r})]; sys.argv = ['lint', '3'];"
+        "l.main()"
+    )
+    outcomes = []
+    for cells in (good_cells(), [*good_cells(), new_markdown_cell("Look!")]):
+        store(tmp_path, cells)
+        command = [sys.executable, "-c", script]
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        outcomes.append((run.returncode, run.stdout.strip()))
+    found = f"{NAME}: cell {len(good_cells()) + 1}: the text has an exclamation mark."
+    assert outcomes == [(0, "The notebooks are clean."), (1, found)]
+
+
+def test_the_lint_of_the_repository_reads_existing_files():
+    assert all(isinstance(path, Path) and path.is_file() for path in find_notebooks())
