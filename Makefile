@@ -1,0 +1,70 @@
+# Two commands matter: `make lab` and `make test`. `make help` lists the rest.
+
+PY ?= python3
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+# Every Jupyter, IPython and matplotlib folder lies inside .venv: nothing is written outside, and
+# nobody's own settings come in.
+RUN := $(PYTHON) -m tools._isolated
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab fresh test notebooks adopt figures lint format clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
+	@echo
+	@echo "make lab PORT=8890                   another port"
+	@echo "make lab LAB_FLAGS=--no-browser      further options for JupyterLab"
+	@echo "make setup PY=python3.12             another Python"
+	@echo "make setup TORCH_INDEX=ADDRESS       a further package index, such as PyTorch's for CPUs"
+
+setup: $(READY)  ## make .venv and install the versions of environment.yml
+
+# A moved or copied folder installs again: its .venv still points to the old place.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+.PHONY: $(READY)
+endif
+
+$(READY): environment.yml pyproject.toml
+	@command -v $(PY) >/dev/null || { echo "attnlab needs Python 3.11 or newer, and there is no $(PY) here."; exit 1; }
+	@$(PY) tools/_check_python.py
+	@test -x $(VENV)/bin/pip || $(PY) -m venv $(VENV)
+	@sed -n '/^ *- pip:/,$$ s/^ \{6,\}- //p' environment.yml > $(VENV)/requirements.txt
+	@echo "Installing the versions of environment.yml into $(VENV): once, a minute or more."
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	@echo "$(CURDIR)" > $@
+
+lab: $(READY)  ## open JupyterLab on your own copies of the lessons, in my_notebooks/
+	@$(PYTHON) -m tools.lab open $(if $(PORT),--port $(PORT)) -- $(LAB_FLAGS)
+
+fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
+	@$(PYTHON) -m tools.lab fresh "$(NB)"
+
+test: lint  ## run every check
+	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests --doctest-modules -n 2 --dist loadfile -q
+	OMP_NUM_THREADS=1 ATTNLAB_STATIC=1 $(RUN) pytest --nbval --nbval-current-env --nbval-cell-timeout=120 \
+		-p tools.strict_nbval -n 2 --dist loadfile -q notebooks
+
+notebooks: $(READY)  ## rebuild notebooks/*.ipynb from notebooks/source
+	$(RUN) tools.build_notebooks
+
+adopt: $(READY)  ## NB=my_notebooks/03_...ipynb: write an edited notebook back into its source
+	$(RUN) tools.adopt_notebook "$(NB)"
+
+figures: $(READY)  ## extract the numbered figures of the notebooks into figures/
+	$(RUN) tools.extract_figures
+
+lint: $(READY)  ## check style: code, sources and notebooks
+	$(RUN) ruff check
+	$(RUN) ruff format --check
+	$(RUN) tools.lint_notebooks
+
+format: $(READY)  ## put code and sources into the house format
+	$(RUN) ruff check --fix
+	$(RUN) ruff format
+
+clean:  ## delete .venv and the caches, never my_notebooks/
+	rm -rf $(VENV) .pytest_cache .ruff_cache dist
+	find . -name __pycache__ -prune -exec rm -rf {} +

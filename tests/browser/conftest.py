@@ -1,0 +1,59 @@
+"""A browser, and a JupyterLab that serves copies of the lessons as `make lab` does."""
+
+import shutil
+
+import nbformat
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tools import lab
+from tools._browser import NotebookPage, launch, serve
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One headless browser for all tests."""
+    with sync_playwright() as playwright, launch(playwright) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def server(browser, tmp_path_factory):
+    """JupyterLab on trusted copies of the lessons."""
+    root, home = tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("home")
+    lab.trust(lab.copy_new(lab.find_lessons(lab.LESSONS), root / lab.COPIES.name), home)
+    if (lab.ROOT / "figures").is_dir():
+        shutil.copytree(lab.ROOT / "figures", root / "figures")
+    with serve(root, home) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def open_page(browser, server):
+    """Open a notebook of the server in a page of its own; all are closed after the module."""
+    opened = []
+
+    def open_notebook(path):
+        look = NotebookPage(browser, server)
+        opened.append(look)
+        look.open(path)
+        return look
+
+    yield open_notebook
+    for look in opened:
+        look.close()
+
+
+@pytest.fixture(scope="module")
+def write_notebook(server):
+    """Write a notebook of the given cells where the server finds it; return its path."""
+
+    def write(name, *cells):
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(cell.strip()) for cell in cells],
+            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        )
+        nbformat.write(notebook, server.root / name)
+        return name
+
+    return write

@@ -1,0 +1,214 @@
+"""Lessons and `live` in JupyterLab, with a real browser: what a learner does and sees."""
+
+import os
+import statistics
+import sys
+import time
+
+import pytest
+
+from tools import lab
+from tools._browser import NO_BROWSER, NotebookPage, find_browser
+
+pytestmark = pytest.mark.browser
+if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
+    pytest.skip(NO_BROWSER, allow_module_level=True)
+
+IMPORTS = """
+import torch
+from attnlab.live import live
+from attnlab.plotting import plot_attention
+
+torch.manual_seed(0)
+query, key = torch.randn(8, 512), torch.randn(8, 512)
+stops = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+
+
+def weights(d_k, divisor):
+    return (query[:, :d_k] @ key[:, :d_k].T / divisor).softmax(dim=-1)
+"""
+ONE_HEATMAP = """
+def draw(fig, d_k):
+    plot_attention(weights(d_k, 1), ax=fig.subplots(), annotate=True)
+
+live(draw, d_k=stops, figsize=(5, 4))
+"""
+TWO_PANELS = """
+def draw(fig, d_k):
+    left, right = fig.subplots(1, 2)
+    plot_attention(weights(d_k, 1), ax=left, annotate=True)
+    plot_attention(weights(d_k, d_k**0.5), ax=right, annotate=True)
+    return f"d_k is {d_k}"
+
+live(draw, d_k=stops, figsize=(8, 4))
+"""
+RAISES_AT_2 = """
+def draw(fig, d_k):
+    fig.subplots().bar(["a", "b"], [1, d_k])
+    if d_k == 2:
+        raise ValueError(f"no picture for {d_k}")
+
+live(draw, d_k=stops)
+"""
+
+PIXELS = """img => {
+    const canvas = document.createElement('canvas');
+    canvas.width = img.naturalWidth;
+    canvas.height = img.naturalHeight;
+    canvas.getContext('2d').drawImage(img, 0, 0);
+    return canvas.toDataURL();
+}"""
+TIME_STEPS = """img => {
+    let pressed = null;
+    window.steps = [];
+    document.addEventListener('keydown', () => { pressed = performance.now(); }, true);
+    img.addEventListener('load', () => {
+        if (pressed !== null) window.steps.push(performance.now() - pressed);
+        pressed = null;
+    });
+}"""
+
+
+class LiveFigure:
+    """One `live` widget in the page: its slider, its picture and its words."""
+
+    def __init__(self, look: NotebookPage, index: int = 0):
+        self.look = look
+        self.box = look.page.locator(".attnlab-live").nth(index)
+        self.handle = self.box.locator(".noUi-handle").first
+        self.image = self.box.locator("img.widget-image")
+        self.error = self.box.locator(".attnlab-error")
+        self.handle.scroll_into_view_if_needed()
+
+    @property
+    def pixels(self) -> str:
+        return self.image.evaluate(PIXELS)
+
+    @property
+    def opacity(self) -> float:
+        return float(self.image.evaluate("img => getComputedStyle(img).opacity"))
+
+    @property
+    def stop(self) -> str:
+        return self.box.locator(".widget-readout").first.inner_text()
+
+    def wait_for(self, condition, what: str, limit: float = 30) -> None:
+        end = time.monotonic() + limit
+        while not condition():
+            assert time.monotonic() < end, f"{what}: not within {limit} seconds"
+            self.look.page.wait_for_timeout(20)
+
+    def press(self, key: str) -> None:
+        """Press a key on the slider and wait until the picture is another one."""
+        before = self.pixels
+        self.handle.press(key)
+        self.wait_for(lambda: self.pixels != before, f"a new picture after {key}")
+
+    def step_times(self, keys: list[str]) -> list[float]:
+        """Return the milliseconds from each key to the new picture in the page."""
+        self.image.evaluate(TIME_STEPS)
+        for count, key in enumerate(keys, start=1):
+            self.handle.press(key)
+            ready = f"() => window.steps.length === {count}"
+            self.look.page.wait_for_function(ready, timeout=30_000, polling=10)
+        return self.look.page.evaluate("() => window.steps")
+
+
+@pytest.fixture(scope="module")
+def look(open_page, write_notebook):
+    """A notebook with three `live` widgets, run."""
+    path = write_notebook("trial.ipynb", IMPORTS, ONE_HEATMAP, TWO_PANELS, RAISES_AT_2)
+    look = open_page(path)
+    look.run_all()
+    return look
+
+
+@pytest.mark.parametrize("lesson", lab.find_lessons(lab.LESSONS), ids=lambda path: path.stem)
+def test_a_lesson_runs_and_its_first_slider_moves(open_page, lesson):
+    look = open_page(f"{lab.COPIES.name}/{lesson.name}")
+    assert look.is_trusted()
+    look.run_all()
+    assert look.errors() == []
+    figure = LiveFigure(look)
+    figure.press("ArrowRight")
+    assert look.problems == []
+    assert look.outside == []
+    look.close()
+
+
+def test_the_keyboard_moves_the_picture_and_back(look):
+    figure = LiveFigure(look)
+    stop, pixels = figure.stop, figure.pixels
+    figure.press("ArrowRight")
+    assert (stop, figure.stop) == ("1", "2")
+    figure.press("ArrowLeft")
+    assert (figure.stop, figure.pixels) == (stop, pixels)
+
+
+def test_the_mouse_moves_the_picture(look):
+    figure = LiveFigure(look, 1)
+    before, mouse = figure.pixels, look.page.mouse
+    start = figure.handle.bounding_box()
+    track = figure.box.locator(".noUi-base").first.bounding_box()
+    mouse.move(start["x"] + start["width"] / 2, start["y"] + start["height"] / 2)
+    mouse.down()
+    mouse.move(track["x"] + track["width"], start["y"] + start["height"] / 2, steps=12)
+    mouse.up()
+    figure.wait_for(lambda: figure.stop == "512", "the last stop")
+    figure.wait_for(lambda: "d_k is 512" in figure.box.inner_text(), "the sentence")
+    assert figure.pixels != before
+
+
+def test_an_error_in_draw_is_shown_and_goes_away(look):
+    figure = LiveFigure(look, 2)
+    before = figure.pixels
+    figure.handle.press("ArrowRight")
+    figure.wait_for(lambda: "ValueError: no picture for 2" in figure.error.inner_text(), "error")
+    assert "raise ValueError" in figure.error.inner_text()
+    assert figure.pixels == before
+    figure.wait_for(lambda: figure.opacity < 0.5, "the stale picture fades")
+
+    figure.press("ArrowRight")
+    figure.wait_for(lambda: not figure.error.inner_text().strip(), "the error goes")
+    figure.wait_for(lambda: figure.opacity == 1, "the picture is in full colour")
+    assert figure.stop == "4"
+
+
+def test_the_trial_ran_without_errors_and_alone(look):
+    assert look.errors() == []
+    assert look.problems == []
+    assert look.outside == []
+
+
+def test_steps_of_a_slider_are_quick(look, capfd):
+    """Print the medians; the bound is loose, since other programs may keep the machine busy."""
+    keys = ["ArrowRight"] * 9 + ["ArrowLeft"] * 9
+    back_to_the_start = [LiveFigure(look, index) for index in (0, 1)]
+    for figure in back_to_the_start:
+        while figure.stop != "1":
+            figure.press("ArrowLeft")
+    one, two = (statistics.median(figure.step_times(keys)) for figure in back_to_the_start)
+    with capfd.disabled():
+        print(
+            f"\nlive slider step, key to new picture: one 8 x 8 heatmap {one:.0f} ms, "
+            f"two panels {two:.0f} ms (medians of {len(keys)})",
+            file=sys.stderr,
+        )
+    assert one < 1000
+
+
+def test_what_goes_wrong_in_a_page_is_noticed(open_page, write_notebook):
+    """Each check above can fail: an error in a cell, one in the page, a request to elsewhere."""
+    look = open_page(write_notebook("broken.ipynb", "1 / 0", "2 + 2"))
+    look.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
+    look.page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget.content.model.cells.get(0).outputs.length"
+    )
+    assert look.errors() == ["ZeroDivisionError: division by zero"]
+    assert not look.problems
+    assert not look.outside
+    look.page.evaluate("() => { new Image().src = 'http://attnlab.invalid/picture.png'; }")
+    look.page.evaluate("() => { console.error('said in the page'); }")
+    look.page.wait_for_timeout(500)
+    assert any("said in the page" in problem for problem in look.problems)
+    assert look.outside == ["http://attnlab.invalid/picture.png"]

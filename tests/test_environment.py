@@ -1,0 +1,107 @@
+"""environment.yml (exact versions) and pyproject.toml (ranges) say the same."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PINS = (ROOT / "environment.yml").read_text()
+RANGES = (ROOT / "pyproject.toml").read_text()
+
+
+def complaints(pins_text, ranges_text):
+    """Return what does not fit between the two files, as sentences."""
+    environment = yaml.safe_load(pins_text)["dependencies"]
+    project = tomllib.loads(ranges_text)["project"]
+    *conda, pip = environment
+    return [
+        *check_conda(conda, project["requires-python"]),
+        *check_install(pip["pip"][-1], project["optional-dependencies"]),
+        *check_pins(pip["pip"][:-1], all_requirements(project)),
+    ]
+
+
+def all_requirements(project):
+    extras = project["optional-dependencies"].values()
+    lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
+    return {canonicalize_name(Requirement(line).name): Requirement(line) for line in lines}
+
+
+def check_conda(lines, requires_python):
+    names = [re.split("[=<>]", str(line))[0] for line in lines]
+    if names != ["python", "pip"]:
+        yield f"beside the pip section there must be python and pip alone, not {names}"
+        return
+    version = lines[0].partition("=")[2].lstrip("=")
+    if version not in SpecifierSet(requires_python):
+        yield f"python {version} is outside requires-python {requires_python}"
+
+
+def check_install(line, extras):
+    if line != f"-e .[{','.join(extras)}]":
+        yield f"the last line must install the project with every extra, not {line!r}"
+
+
+def check_pins(lines, requirements):
+    pins = {}
+    for line in lines:
+        name, exact, version = line.partition("==")
+        if not exact:
+            yield f"{line} is not an exact version"
+        pins[canonicalize_name(re.split("[=<>~!]", name)[0])] = version
+    for name in requirements.keys() - pins.keys():
+        yield f"{name} has no exact version"
+    for name in pins.keys() - requirements.keys():
+        yield f"{name} is in environment.yml alone"
+    for name in pins.keys() & requirements.keys():
+        if pins[name] and pins[name] not in requirements[name].specifier:
+            yield f"{name} {pins[name]} is outside {requirements[name].specifier}"
+
+
+def test_the_two_files_agree():
+    assert complaints(PINS, RANGES) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("torch==2.13.0", "torch==2.12.1", "torch 2.12.1 is outside"),
+        ("numpy==2.4.6", "numpy>=2.4", "numpy>=2.4 is not an exact version"),
+        ("      - seaborn==0.13.2\n", "", "seaborn has no exact version"),
+        ("      - ruff==0.17.5\n", "", "ruff has no exact version"),
+        ("      - -e .", "      - rich==14.0.0\n      - -e .", "rich is in environment.yml alone"),
+        ("  - pip\n", "  - pip\n  - nodejs\n", "must be python and pip alone"),
+        ("python=3.11", "python=3.10", "python 3.10 is outside requires-python"),
+        ("-e .[dev]", "-e .", "must install the project with every extra"),
+    ],
+)
+def test_a_wrong_environment_is_noticed(old, new, complaint):
+    assert old in PINS
+    assert any(complaint in found for found in complaints(PINS.replace(old, new), RANGES))
+
+
+def test_a_new_dependency_is_noticed():
+    grown = RANGES.replace('"torch>=', '"scipy>=1.17",\n    "torch>=')
+    assert complaints(PINS, grown) == ["scipy has no exact version"]
+
+
+def test_make_gives_pip_the_same_lines_as_conda():
+    makefile = (ROOT / "Makefile").read_text()
+    script = re.search(r"sed -n '(.*pip:.*)' environment\.yml", makefile).group(1)
+    command = ["sed", "-n", script.replace("$$", "$"), "environment.yml"]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    *_, pip = yaml.safe_load(PINS)["dependencies"]
+    assert made.stdout.splitlines() == pip["pip"]
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "environment.yml", "Makefile", ".ci/run"])
+def test_no_package_index_is_named(name):
+    """Where packages come from is decided by whoever installs them."""
+    assert not re.search(r"https?://", (ROOT / name).read_text())

@@ -1,0 +1,222 @@
+"""JupyterLab in a real browser: serve a copy of notebooks, open one, run it, look at it.
+
+Every wait has a limit. Nothing here waits inside the page (``evaluate`` has no limit): commands are
+started there, and the page is then asked until it has an answer.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import Browser, Page, Playwright
+
+from tools._server import (
+    HOST,
+    SETTINGS,
+    any_free_port,
+    server_command,
+    server_environment,
+    write_settings,
+)
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+NO_BROWSER = "No Chromium was found: install chromium, or set CHROMIUM to its path."
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# Every cell is in the page, also those out of sight, and nothing is saved on its own.
+TEST_SETTINGS = {
+    **SETTINGS,
+    "@jupyterlab/docmanager-extension:plugin": {"autosave": False},
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+}
+TOKEN = "attnlab"
+START_LIMIT, RUN_LIMIT = 90, 180  # seconds
+
+_IS_READY = """() => {
+    const panel = window.jupyterapp?.shell.currentWidget;
+    const kernel = panel?.sessionContext?.session?.kernel;
+    return !!(panel?.content?.model?.cells?.length && panel.context.isReady
+              && kernel?.status === 'idle');
+}"""
+_FORGET_RUNS = """() => {
+    const app = window.jupyterapp;
+    app.commands.execute('notebook:clear-all-cell-outputs');
+    for (const cell of app.shell.currentWidget.content.model.cells)
+        if (cell.type === 'code') cell.executionCount = null;
+}"""
+_RUN_ALL = "() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }"
+_HAS_RUN = """() => {
+    const panel = window.jupyterapp.shell.currentWidget;
+    const cells = [...panel.content.model.cells].filter(cell => cell.type === 'code');
+    return panel.sessionContext.session.kernel.status === 'idle'
+        && cells.every(cell => cell.executionCount !== null || !cell.sharedModel.source.trim());
+}"""
+_ERRORS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+    .filter(cell => cell.type === 'code')
+    .filter(cell => !(cell.getMetadata('tags') ?? []).includes('raises-exception'))
+    .flatMap(cell => cell.outputs.toJSON())
+    .filter(output => output.output_type === 'error')
+    .map(output => `${output.ename}: ${output.evalue}`)"""
+_IS_TRUSTED = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
+    .filter(cell => cell.type === 'code').every(cell => cell.trusted)"""
+_SHUT_DOWN = """() => {
+    window.jupyterapp.shell.currentWidget.sessionContext.shutdown();
+}"""
+_HIDE_SIDEBARS = """() => {
+    window.jupyterapp.shell.collapseLeft();
+    window.jupyterapp.shell.collapseRight();
+}"""
+
+
+class Server(NamedTuple):
+    """A JupyterLab that is running: its address and the folder it serves."""
+
+    url: str
+    root: Path
+
+
+def find_browser() -> str | None:
+    """Return the path of a Chromium: ``$CHROMIUM``, else the first of the usual names."""
+    names = (os.environ.get("CHROMIUM", ""), *NAMES)
+    return next((path for name in names if name and (path := shutil.which(name))), None)
+
+
+def launch(playwright: Playwright) -> Browser:
+    """Return a new headless browser.
+
+    Raises
+    ------
+    RuntimeError
+        If there is none on this machine.
+    """
+    program = find_browser()
+    if program is None:
+        raise RuntimeError(NO_BROWSER)
+    return playwright.chromium.launch(executable_path=program, headless=True, args=FLAGS)
+
+
+@contextlib.contextmanager
+def serve(root: Path, home: Path) -> Iterator[Server]:
+    """Serve the folder ``root`` with JupyterLab, its settings below ``home``, and end it after.
+
+    Raises
+    ------
+    RuntimeError
+        If the server ends, or does not answer in time; with what it printed.
+    """
+    write_settings(home, TEST_SETTINGS)
+    log, port = home / "server.log", any_free_port()
+    options = ["--no-browser", "--expose-app-in-browser"]
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [*server_command(root, port), *options],
+            env=server_environment(home, TOKEN),
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        url = f"http://{HOST}:{port}"
+        _wait_for_server(process, url, log)
+        yield Server(url, root)
+    finally:
+        _end(process)
+
+
+def _wait_for_server(process: subprocess.Popen, url: str, log: Path) -> None:
+    limit = time.monotonic() + START_LIMIT
+    while process.poll() is None and time.monotonic() < limit:
+        try:
+            urllib.request.urlopen(f"{url}/api", timeout=5).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise RuntimeError(f"JupyterLab did not start; it printed:\n{log.read_text()}")
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End a server and its kernels: politely, then not."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(15)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(15)
+
+
+class NotebookPage:
+    """One notebook in one page of the browser.
+
+    Attributes
+    ----------
+    page : Page
+        Playwright's page.
+    problems : list of str
+        Errors that the page wrote to its console or did not catch.
+    outside : list of str
+        Addresses beyond this server that the page asked for.
+    """
+
+    def __init__(self, browser: Browser, server: Server, size: tuple[int, int] = (1366, 768)):
+        width, height = size
+        self.server = server
+        self.problems: list[str] = []
+        self.outside: list[str] = []
+        self.page: Page = browser.new_page(viewport={"width": width, "height": height})
+        self.page.set_default_timeout(30_000)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", self._on_console)
+        self.page.on("request", self._on_request)
+
+    def _on_console(self, message) -> None:
+        if message.type == "error":
+            self.problems.append(f"{message.text} ({message.location.get('url', '')})")
+
+    def _on_request(self, request) -> None:
+        local = (self.server.url, self.server.url.replace("http", "ws", 1), "data:", "blob:")
+        if not request.url.startswith(local):
+            self.outside.append(request.url)
+
+    def open(self, path: str, *, sidebars: bool = False) -> None:
+        """Open the notebook ``path`` (from the server's folder) and wait for its kernel."""
+        self.page.goto(f"{self.server.url}/lab/tree/{path}?token={TOKEN}&reset")
+        self.page.wait_for_function(_IS_READY, timeout=START_LIMIT * 1000, polling=100)
+        if not sidebars:
+            self.page.evaluate(_HIDE_SIDEBARS)
+
+    def close(self) -> None:
+        """End the notebook's kernel and close the page; a second call does nothing."""
+        if self.page.is_closed():
+            return
+        self.page.evaluate(_SHUT_DOWN)
+        self.page.close()
+
+    def run_all(self) -> None:
+        """Drop the stored outputs, run every cell and wait for the last."""
+        self.page.evaluate(_FORGET_RUNS)
+        self.page.evaluate(_RUN_ALL)
+        self.page.wait_for_function(_HAS_RUN, timeout=RUN_LIMIT * 1000, polling=100)
+
+    def errors(self) -> list[str]:
+        """Return the errors among the outputs, but for cells that are tagged to raise one."""
+        return self.page.evaluate(_ERRORS)
+
+    def is_trusted(self) -> bool:
+        """Return whether JupyterLab shows what the notebook stores, scripts included."""
+        return self.page.evaluate(_IS_TRUSTED)

@@ -1,0 +1,216 @@
+"""What `make lab` and `make fresh` do: give the learner copies of the lessons and open them.
+
+Learners work on copies in ``my_notebooks/``, which git ignores: running and saving never changes a
+tracked file, and a copy that exists is never overwritten.
+"""
+
+import argparse
+import os
+import secrets
+import shutil
+import sys
+import webbrowser
+from collections.abc import Iterable
+from pathlib import Path
+
+from tools._isolated import HOME
+from tools._server import HOST, is_free, server_command, server_environment, write_settings
+
+ROOT = Path(__file__).resolve().parent.parent
+LESSONS, COPIES = ROOT / "notebooks", ROOT / "my_notebooks"
+PORTS = range(8888, 8988)
+
+
+class RefusalError(Exception):
+    """What was asked cannot be done; the message is one sentence for the learner."""
+
+
+def find_lessons(folder: Path) -> list[Path]:
+    """Return the numbered notebooks of ``folder``, in order."""
+    return sorted(folder.glob("[0-9][0-9]_*.ipynb"))
+
+
+def copy_new(lessons: Iterable[Path], copies: Path) -> list[Path]:
+    """Copy the lessons that ``copies`` does not hold yet; return the new copies.
+
+    Parameters
+    ----------
+    lessons : iterable of Path
+        The notebooks to copy.
+    copies : Path
+        The folder of the learner, made if missing.
+
+    Returns
+    -------
+    list of Path
+        What was copied now. Files that were there are left as they are.
+    """
+    copies.mkdir(exist_ok=True)
+    new = []
+    for lesson in lessons:
+        target = copies / lesson.name
+        if not target.exists():
+            shutil.copyfile(lesson, target)
+            new.append(target)
+    return new
+
+
+def take_fresh(number: str, lessons: Path, copies: Path) -> tuple[Path, Path | None]:
+    """Set the learner's copy of one lesson aside and make a new one.
+
+    Parameters
+    ----------
+    number : str
+        The lesson's number: ``"03"`` or ``"3"``.
+    lessons, copies : Path
+        The folders of the lessons and of the learner.
+
+    Returns
+    -------
+    tuple of Path and (Path or None)
+        The new copy, and where the old one lies now, if there was one.
+
+    Raises
+    ------
+    RefusalError
+        If there is no lesson with this number.
+    """
+    there = {path.name[:2]: path for path in find_lessons(lessons)}
+    lesson = there.get(number.zfill(2)) if number else None
+    if lesson is None:
+        raise RefusalError(
+            f"NB must be the number of a lesson ({', '.join(there)}), got {number!r}."
+        )
+    copy = copies / lesson.name
+    aside = _set_aside(copy) if copy.exists() else None
+    copy_new([lesson], copies)
+    return copy, aside
+
+
+def _set_aside(copy: Path) -> Path:
+    taken = 1
+    while (aside := copy.with_name(f"{copy.stem}.old-{taken}.ipynb")).exists():
+        taken += 1
+    return copy.rename(aside)
+
+
+def trust(notebooks: Iterable[Path], home: Path) -> None:
+    """Tell the Jupyter server of ``home`` that these notebooks are the project's own.
+
+    JupyterLab shows scripts and widgets that a notebook stores only if it is trusted.
+    """
+    from nbformat import read  # takes a second: not when there is nothing to trust
+    from nbformat.sign import NotebookNotary
+
+    data = home / "data"
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    notary = NotebookNotary(data_dir=str(data))
+    try:
+        for path in notebooks:
+            notary.sign(read(path, as_version=4))
+    finally:
+        notary.store.close()
+
+
+def choose_port(wanted: int | None, ports: Iterable[int] = PORTS) -> tuple[int, str]:
+    """Return the port to listen on and what to tell about it, often nothing.
+
+    Parameters
+    ----------
+    wanted : int or None
+        The port that was asked for; None if any will do.
+    ports : iterable of int
+        Those to try, the usual one first, if none was asked for.
+
+    Raises
+    ------
+    RefusalError
+        If the port that was asked for is busy, or all of ``ports`` are.
+    """
+    if wanted is not None:
+        if is_free(wanted):
+            return wanted, ""
+        raise RefusalError(
+            f"Port {wanted} is busy: another program, perhaps another make lab, listens on it; "
+            f"choose another one, for example: make lab PORT={wanted + 1}"
+        )
+    usual, *others = ports
+    if is_free(usual):
+        return usual, ""
+    for port in others:
+        if is_free(port):
+            return port, f"Port {usual} is busy (another make lab?), so this one uses {port}."
+    raise RefusalError(f"Ports {usual} to {others[-1]} are all busy: close some Jupyter servers.")
+
+
+def has_browser() -> bool:
+    """Return whether this machine can show a page: a browser, and on Linux a screen too."""
+    if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & {*os.environ}:
+        return False
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True
+
+
+def how_to_open(flags: list[str]) -> tuple[list[str], str]:
+    """Return the further options for JupyterLab and the words that come before the address."""
+    if "--no-browser" in flags:
+        return [], "Open this address in a browser:"
+    if has_browser():
+        return [], "JupyterLab opens in your browser, at this address:"
+    return ["--no-browser"], "No browser was found on this machine; open this address in one:"
+
+
+def open_lab(wanted: int | None, flags: list[str]) -> None:
+    """Copy the lessons that are new and replace this process by JupyterLab on the first one."""
+    lessons = find_lessons(LESSONS)
+    if not lessons:
+        raise RefusalError("There is no lesson in notebooks/ yet: make notebooks builds them.")
+    port, notice = choose_port(wanted)
+    if new := copy_new(lessons, COPIES):
+        trust(new, HOME)
+    write_settings(HOME)
+    page, token = f"/lab/tree/{COPIES.name}/{lessons[0].name}", secrets.token_hex(16)
+    more, words = how_to_open(flags)
+    print(*filter(None, [notice]), words, f"  http://{HOST}:{port}{page}?token={token}", sep="\n")
+    print("It takes a few seconds to start. Ctrl-C in this terminal ends it.", flush=True)
+    command = [*server_command(ROOT, port), f"--LabApp.default_url={page}", *more, *flags]
+    os.execve(command[0], command, server_environment(HOME, token))
+
+
+def port_number(text: str) -> int:
+    """Return the port that ``text`` names, for argparse."""
+    if text.isdecimal() and 1024 <= int(text) <= 65535:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"a port is a number from 1024 to 65535, got {text!r}")
+
+
+def arguments(words: list[str]) -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="tools.lab", description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    opening = commands.add_parser("open")
+    opening.add_argument("--port", type=port_number)
+    opening.add_argument("flags", nargs="*", help="options for JupyterLab, after --")
+    commands.add_parser("fresh").add_argument("number")
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Do what the command line asks for, or say in one sentence why not."""
+    wanted = arguments(sys.argv[1:])
+    try:
+        if wanted.command == "open":
+            open_lab(wanted.port, wanted.flags)
+        copy, aside = take_fresh(wanted.number, LESSONS, COPIES)
+    except RefusalError as refusal:
+        sys.exit(str(refusal))
+    trust([copy], HOME)
+    kept = f"; your old one is {aside.name}" if aside else ""
+    print(f"{copy.relative_to(ROOT)} is as new{kept}.")
+
+
+if __name__ == "__main__":
+    main()
