@@ -38,7 +38,7 @@ CSS = """<style>
 .attnlab-live .noUi-handle { border: 2px solid #0b61a4; }
 .attnlab-live .widget-toggle-button.mod-active { background: #0b61a4; color: white; }
 .attnlab-live img { max-width: 100%; }
-.attnlab-stale img { opacity: 0.15; }
+.attnlab-stale { opacity: 0.15; }
 .attnlab-error pre { white-space: pre-wrap; font-size: 14px; color: #1c1c1c; margin: 0;
   border-left: 5px solid #b84a00; background: #fff4ec; padding: 8px 12px; }
 </style>"""

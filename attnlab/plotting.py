@@ -333,6 +333,7 @@ def plot_sweep(
     if at is not None:
         ax.axvline(at, color="#555555", linewidth=1, linestyle=(0, (2, 2)), zorder=0)
     ax.set(xlabel=xlabel, ylabel=ylabel, xscale=xscale, yscale=yscale, title=title or "")
+    ax.minorticks_off()  # on a log axis they take longer than all else, and sliders wait for it
     if len(curves) > 1:
         ax.legend()
     return ax

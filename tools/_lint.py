@@ -52,8 +52,9 @@ class Lesson:
 
     @property
     def number(self) -> int:
-        """Number of the lesson: how its file name begins."""
-        return int(self.path.stem.split("_")[0])
+        """Number of the lesson, with which its file name begins; 0 if there is none."""
+        start = self.path.stem.split("_")[0]
+        return int(start) if start.isdigit() else 0
 
     @cached_property
     def code(self) -> list[tuple[int, NotebookNode]]:

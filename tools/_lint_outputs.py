@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from nbformat import NotebookNode
 
 from tools._lint import Lesson, Note
-from tools.extract_figures import FigureParser, html_outputs
+from tools.extract_figures import FigureParser
 from tools.notebooks import strip_ansi, tags
 
 DATA_URI = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=\s]+|[A-Za-z0-9+/=]{200,}")
@@ -62,9 +62,9 @@ def widget_views(lesson: Lesson) -> Iterator[Note]:
 def figures(lesson: Lesson) -> Iterator[Note]:
     """Check that figures have text for all readers, and numbers that run in order."""
     count = 0
-    for n, text in html_outputs(lesson.path):
+    for n, output in _outputs(lesson):
         parser = FigureParser()
-        parser.feed(text)
+        parser.feed(output.get("data", {}).get("text/html", ""))
         for part in parser.found:
             count += 1
             wanted = f"{lesson.number}.{count}"

@@ -24,6 +24,7 @@ from tools.notebooks import (
     LANGUAGE,
     NOTEBOOKS,
     find_sources,
+    join_streams,
     plain_traceback,
     read_source,
     select,
@@ -60,7 +61,13 @@ def execute(notebook: NotebookNode, folder: Path, *, static: bool = True) -> Non
         record_timing=False,
         resources={"metadata": {"path": str(folder)}},
     )
-    client.execute(env={**os.environ, "ATTNLAB_STATIC": "1" if static else "0"})
+    client.execute(env=kernel_environment(static=static))
+
+
+def kernel_environment(*, static: bool) -> dict[str, str]:
+    """Return the variables of a kernel: this process's, without a choice of how to draw."""
+    ours = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
+    return {**ours, "ATTNLAB_STATIC": "1" if static else "0"}
 
 
 def finish(notebook: NotebookNode) -> None:
@@ -71,7 +78,10 @@ def finish(notebook: NotebookNode) -> None:
         if "reveal" in tags(cell):
             cell.metadata.setdefault("jupyter", {})["outputs_hidden"] = True
         cell.metadata["slideshow"] = {"slide_type": _slide(cell, number)}
-        for output in cell.get("outputs", []):
+        if cell.cell_type != "code":
+            continue
+        cell.outputs = join_streams(cell.outputs)
+        for output in cell.outputs:
             if "traceback" in output:
                 output.traceback = plain_traceback(output.traceback)
 

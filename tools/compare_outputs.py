@@ -21,12 +21,15 @@ from tools.notebooks import plain_traceback
 
 MEAN_DIFFERENCE = 0.02  # grey levels of 255; a wrong weight of 0.05 moves a heatmap by 0.2
 PIXEL_DIFFERENCE = 32  # a pixel that differs by more is a different pixel ...
-DIFFERENT_PIXELS = 1e-4  # ... and this share of them is allowed
-# Instruction sets change torch.randn by 1e-6 and what is computed from it by up to 1e-4.
-JSON_TOLERANCE = 1e-3  # relative and absolute
+DIFFERENT_PIXELS = 1e-5  # ... and this share of them is allowed: less than one digit has
+# Instruction sets change torch.randn by 1e-6, and what is computed from it by a step of the 4th
+# decimal; numbers that are smaller than such a step are compared more closely.
+JSON_RELATIVE, JSON_ABSOLUTE, JSON_TINY = 1e-3, 1.5e-4, 1e-6
 
 PICTURE = re.compile(r"data:image/(?:png|jpeg|webp);base64,([A-Za-z0-9+/=\\s]*)")
-JSON_BLOCK = re.compile(r'(<script type="application/json"[^>]*>)(.*?)(</script>)', re.DOTALL)
+JSON_BLOCK = re.compile(
+    r'(<script\b[^>]*\btype="application/json"[^>]*>)(.*?)(</script>)', re.DOTALL
+)
 
 
 def compare_outputs(stored: Sequence[NotebookNode], fresh: Sequence[NotebookNode]) -> str | None:
@@ -108,7 +111,9 @@ def _compare_values(stored: object, fresh: object, place: str = "JSON") -> str |
     elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
         pairs = [(f"{place}[{i}]", *both) for i, both in enumerate(zip(stored, fresh, strict=True))]
     elif isinstance(stored, float) and isinstance(fresh, float):
-        near = math.isclose(stored, fresh, rel_tol=JSON_TOLERANCE, abs_tol=JSON_TOLERANCE)
+        tiny = max(abs(stored), abs(fresh)) < JSON_ABSOLUTE
+        slack = JSON_TINY if tiny else JSON_ABSOLUTE
+        near = math.isclose(stored, fresh, rel_tol=JSON_RELATIVE, abs_tol=slack)
         same = near or (math.isnan(stored) and math.isnan(fresh))
         return None if same else f"{place}: stored is {stored}, the run gives {fresh}"
     elif isinstance(stored, str) and isinstance(fresh, str) and PICTURE.fullmatch(stored):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 import subprocess
@@ -127,6 +128,18 @@ def describe_difference(source: NotebookNode, notebook: NotebookNode) -> str | N
 def strip_ansi(text: str) -> str:
     """Return a text without the codes that colour it in a terminal."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def join_streams(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
+    """Return outputs with neighbouring pieces of one stream joined: they split by chance."""
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        last = joined[-1] if joined else None
+        if last and output.output_type == last.output_type == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            joined.append(copy.copy(output))
+    return joined
 
 
 def plain_traceback(traceback: Iterable[str]) -> list[str]:

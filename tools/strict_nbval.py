@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
-import nbformat
 import pytest
 from nbformat import NotebookNode
 from nbval import plugin as nbval_plugin
 from nbval.kernel import RunningKernel
 
 from tools.compare_outputs import compare_outputs
+from tools.notebooks import join_streams, read_notebook
 
 Cell = nbval_plugin.IPyNbCell
 _run_cell = Cell.runtest
@@ -59,20 +60,31 @@ def pytest_configure(config: pytest.Config) -> None:
         (Cell, "runtest"),
         (Cell, "compare_outputs"),
         (RunningKernel, "execute_cell_input"),
+        (nbval_plugin, "coalesce_streams"),
     ):
         if not hasattr(owner, name):
             raise pytest.UsageError(f"this version of nbval has no {owner.__name__}.{name}.")
     Cell.runtest = run_strictly
     Cell.compare_outputs = compare_strictly
     RunningKernel.execute_cell_input = execute_with_history
+    nbval_plugin.coalesce_streams = join_streams  # nbval's own forgets the order of outputs
     os.environ["ATTNLAB_STATIC"] = "1"
+    os.environ.pop("MPLBACKEND", None)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Fail unless every code cell of every collected notebook became a test."""
+    """Fail unless every code cell of every notebook that was asked for became a test."""
     found = Counter(item.path for item in session.items)
-    for path, count in found.items():
-        cells = nbformat.read(path, as_version=4).cells
-        wanted = sum(cell.cell_type == "code" for cell in cells)
-        if count != wanted:
-            raise pytest.UsageError(f"{path.name} has {wanted} code cells, {count} are tested.")
+    for path in _notebooks(session.config.args):
+        wanted = sum(cell.cell_type == "code" for cell in read_notebook(path).cells)
+        if found[path] != wanted:
+            raise pytest.UsageError(
+                f"{path.name} has {wanted} code cells, {found[path]} are tested."
+            )
+
+
+def _notebooks(arguments: Iterable[str]) -> Iterator[Path]:
+    """Yield the notebooks that the arguments of pytest name: files, cells of files, folders."""
+    for argument in arguments:
+        path = Path(argument.partition("::")[0]).resolve()
+        yield from path.glob("*.ipynb") if path.is_dir() else [path]

@@ -19,7 +19,12 @@ from PIL import Image
 SETUP = """import base64, io, json
 import numpy as np
 from IPython.display import HTML, display
-from PIL import Image
+from PIL import Image, ImageDraw
+
+def page(text):
+    sheet = Image.new("RGB", (1000, 1000), "white")
+    ImageDraw.Draw(sheet).text((500, 500), text, fill="black")
+    return sheet
 
 def picture(colour, size=(40, 20)):
     buffer = io.BytesIO()
@@ -30,14 +35,16 @@ CELLS = {
     "print": 'print("loss 0.1234")',
     "array": "np.array([[0.25, 0.75]])",
     "png": 'display(Image.new("RGB", (40, 20), (200, 30, 30)))',
+    "page": 'display(page("0.25"))',
     "table": 'HTML("<table><tr><td>1.5</td></tr></table>")',
     "figure": """HTML(f'<figure data-number="1.1"><img alt="a red field" src="{picture("red")}">'
      '<figcaption><b>Figure 1.1.</b> It is red.</figcaption></figure>')""",
-    "frame": """state = json.dumps({"tau": 3, "curve": [0.1, 0.25], "frame": picture("green")})
+    "frame": """state = {"tau": 3, "curve": [3e-5, 0.1, 0.25], "frame": picture("green")}
 HTML(f'<div><img alt="d_k = 3" src="{picture("blue")}"><p>d_k = 3</p>'
-     f'<script type="application/json">{state}</script></div>')""",
+     f'<script type="application/json">{json.dumps(state)}</script></div>')""",
     "value": "x = 1\nx",
     "order": 'display("A")\nprint("B")',
+    "between": 'print("A")\ndisplay("B")\nprint("C")',
     "error": 'raise ValueError("boom")',
     "silent": "y = 2",
     "reveal": "print(6)",
@@ -86,10 +93,14 @@ def of_notebook(name: str, *gates: str) -> Callable:
     return register
 
 
-def other_picture(size: tuple[int, int] = (40, 20)) -> str:
+def as_base64(picture: Image.Image) -> str:
     buffer = io.BytesIO()
-    Image.new("RGB", size, (10, 90, 10)).save(buffer, "PNG")
+    picture.save(buffer, "PNG")
     return base64.b64encode(buffer.getvalue()).decode()
+
+
+def other_picture(size: tuple[int, int] = (40, 20)) -> str:
+    return as_base64(Image.new("RGB", size, (10, 90, 10)))
 
 
 def in_html(pattern: str, replacement: str) -> Callable[[NotebookNode], None]:
@@ -127,6 +138,9 @@ of_cell("value", "code changed, output left", "source", "nbval")(
     lambda c: c.update(source="x = 2\nx")
 )
 of_cell("order", "outputs swapped", "nbval")(lambda c: c.outputs.reverse())
+of_cell("between", "output moved behind a later text", "nbval")(
+    lambda c: c.outputs.append(c.outputs.pop(1))
+)
 of_cell("silent", "silent cell with an old text", "nbval")(
     lambda c: c.outputs.append(new_output("stream", name="stdout", text="ghost\n"))
 )
@@ -181,13 +195,18 @@ of_cell("png", "picture is no base64", "nbval")(
 )
 
 
+@of_cell("page", "one small digit of a large picture changed", "nbval")
+def _(cell: NotebookNode) -> None:
+    names: dict = {}
+    exec(SETUP, names)
+    cell.outputs[0].data["image/png"] = as_base64(names["page"]("0.26"))
+
+
 @of_cell("png", "one patch of the picture repainted", "nbval")
 def _(cell: NotebookNode) -> None:
     picture = Image.open(io.BytesIO(base64.b64decode(cell.outputs[0].data["image/png"])))
     picture.paste((230, 30, 30), (0, 0, 8, 4))
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG")
-    cell.outputs[0].data["image/png"] = base64.b64encode(buffer.getvalue()).decode()
+    cell.outputs[0].data["image/png"] = as_base64(picture)
 
 
 # --- HTML: tables, figures, frames of live experiments --------------------------------------------
@@ -209,6 +228,7 @@ of_cell("frame", "frame: picture replaced", "nbval")(in_html(DATA_URI, NEW_URI))
 of_cell("frame", "frame: sentence changed", "nbval")(in_html("<p>d_k = 3", "<p>d_k = 4"))
 of_cell("frame", "state: slider value changed", "nbval")(in_html('"tau": 3', '"tau": 99'))
 of_cell("frame", "state: curve changed", "nbval")(in_html("0.25", "0.26"))
+of_cell("frame", "state: tiny number tripled", "nbval")(in_html("3e-05", "9e-05"))
 of_cell("frame", "state: curve shortened", "nbval")(in_html(", 0.25", ""))
 of_cell("frame", "state: key renamed", "nbval")(in_html('"curve"', '"line"'))
 of_cell("frame", "state: stored frame replaced", "nbval")(

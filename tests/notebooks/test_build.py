@@ -8,6 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
+from nbformat.v4 import new_output
 
 from tools.adopt_notebook import adopt
 from tools.build_notebooks import build, explain
@@ -16,6 +17,7 @@ from tools.notebooks import (
     describe_difference,
     find_notebooks,
     find_sources,
+    join_streams,
     plain_traceback,
     read_source,
     select,
@@ -168,6 +170,14 @@ def test_selecting_an_unknown_lesson_is_refused() -> None:
     assert select(paths, ["2"]) == [Path("02_two.py")]
     with pytest.raises(SystemExit, match="no lesson '07'; there are 01_one, 02_two"):
         select(paths, ["7"])
+
+
+def test_pieces_of_a_stream_are_joined_with_their_neighbours_only() -> None:
+    pieces = [new_output("stream", name="stdout", text=text) for text in ("a", "b", "c")]
+    shown = new_output("display_data", data={"text/plain": "x"})
+    joined = join_streams([pieces[0], pieces[1], shown, pieces[2]])
+    assert [output.get("text") for output in joined] == ["ab", None, "c"]
+    assert pieces[0].text == "a"
 
 
 def test_frames_outside_the_notebook_are_left_out_of_a_traceback() -> None:

@@ -1,17 +1,17 @@
 """Each rule of the notebook lint finds its mistake and is silent without it; the lessons pass."""
 
 import copy
-import subprocess
+import json
 import sys
-from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from tools import lint_notebooks
 from tools.lint_notebooks import RULES, lint
 from tools.lint_prose_numbers import numbers_in
-from tools.notebooks import KERNELSPEC, ROOT, find_notebooks
+from tools.notebooks import KERNELSPEC, find_notebooks
 
 NAME = "03_masks.ipynb"
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
@@ -80,7 +80,7 @@ def edit(path, change):
     """Change a stored notebook in place."""
     notebook = nbformat.reader.reads(path.read_text(encoding="utf-8"))
     change(notebook)
-    path.write_text(nbformat.writes(notebook), encoding="utf-8")
+    path.write_text(json.dumps(notebook), encoding="utf-8")  # nbformat would repair it
 
 
 def rules_of(path):
@@ -115,7 +115,7 @@ def test_every_rule_has_a_name_of_its_own():
         ("reveals", lambda nb: nb.cells[13].metadata.update(tags=[])),
         ("folding", lambda nb: nb.cells[13].metadata.update(jupyter={})),
         ("folding", lambda nb: nb.cells[-4].metadata.update(jupyter={})),
-        ("lesson_length", lambda nb: nb.cells[1].update(source="")),
+        ("lesson_length", lambda nb: [c.update(source="") for c in nb.cells[1:8]]),
         ("lesson_length", lambda nb: nb.cells[1].update(source="word " * 3_200)),
         ("lesson_length", lambda nb: [nb.cells.pop(1) for _ in range(5)]),
         ("solutions", lambda nb: nb.cells[-4].update(source="def answer(x): return x")),
@@ -176,8 +176,9 @@ def pairs(table):
 
 @pytest.mark.parametrize(("rule", "text"), pairs(BAD_TEXTS))
 def test_a_mistake_in_the_text_is_found(tmp_path, rule, text):
-    path = store(tmp_path, [*good_cells(), new_markdown_cell(text)])
-    assert [f.cell for f in lint(path) if f.rule == rule] == [len(good_cells()) + 1]
+    first, *others = good_cells()
+    path = store(tmp_path, [first, new_markdown_cell(text), *others])
+    assert [f.cell for f in lint(path) if f.rule == rule] == [2]
 
 
 @pytest.mark.parametrize(("rule", "text"), pairs(GOOD_TEXTS))
@@ -260,7 +261,7 @@ GOOD_CODE = {
 @pytest.mark.parametrize(("rule", "cell"), pairs(BAD_CODE))
 def test_a_mistake_in_a_code_cell_is_found(tmp_path, rule, cell):
     path = store(tmp_path, [*good_cells(), cell])
-    assert [f.cell for f in lint(path) if f.rule == rule] == [len(good_cells()) + 1]
+    assert {f.cell for f in lint(path) if f.rule == rule} == {len(good_cells()) + 1}
 
 
 @pytest.mark.parametrize(("rule", "cell"), pairs(GOOD_CODE))
@@ -318,6 +319,7 @@ def test_numbers_are_taken_from_prose(text, wanted):
         ("0.36", code("x", shown("", html="<p>0.359</p>"))),
         ("56 %", code("assert abs(x - 0.561) < 1")),
         ("56 %", code("x", printed("56"))),
+        ("56 percent", code("x", printed("0.561"))),
         ("64", code("d_k = 64")),
         ("20,000", code("torch.randn(2, 20_000)")),
         ("$10^{-3}$", code("assert x < 1e-3")),
@@ -381,21 +383,14 @@ def test_lessons_are_clean(path):
     assert [f"cell {finding.cell}: {finding.text}" for finding in lint(path)] == []
 
 
-def test_the_command_says_what_is_found_and_fails(tmp_path):
-    script = (
-        "import sys; from pathlib import Path; from tools import lint_notebooks as l;"
-        f"l.find_notebooks = lambda: [Path({str(tmp_path / NAME)!r})]; sys.argv = ['lint', '3'];"
-        "l.main()"
-    )
+def test_the_command_says_what_is_found_and_fails(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(lint_notebooks, "find_notebooks", lambda: [tmp_path / NAME])
+    monkeypatch.setattr(sys, "argv", ["lint_notebooks", "3"])
     outcomes = []
     for cells in (good_cells(), [*good_cells(), new_markdown_cell("Look!")]):
         store(tmp_path, cells)
-        command = [sys.executable, "-c", script]
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        outcomes.append((run.returncode, run.stdout.strip()))
-    found = f"{NAME}: cell {len(good_cells()) + 1}: the text has an exclamation mark."
-    assert outcomes == [(0, "The notebooks are clean."), (1, found)]
-
-
-def test_the_lint_of_the_repository_reads_existing_files():
-    assert all(isinstance(path, Path) and path.is_file() for path in find_notebooks())
+        with pytest.raises(SystemExit) as stop:
+            lint_notebooks.main()
+        outcomes.append((stop.value.code, capsys.readouterr().out))
+    found = f"{NAME}: cell {len(good_cells()) + 1}: the text has an exclamation mark.\n"
+    assert outcomes == [(0, "The notebooks are clean.\n"), (1, found)]

@@ -1,0 +1,225 @@
+"""A lint rule: every number in the text of a lesson is computed or asserted nearby.
+
+Nearby is the same level-2 section, or the three code cells before and after. A number is backed by
+a literal in an assert, by a stored output, by an integer in the code, or by the declaration
+``<!-- constants: 2017, 3.2.1 -->`` in its own cell.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from nbformat import NotebookNode
+
+from tools._lint import COMMENT, LINK, TAG, Lesson, Note, parse_code, without_code
+from tools._lint_outputs import output_texts
+
+REACH = 3  # code cells before and after
+DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
+NUMBER = re.compile(
+    rf"(?:(?<![\w)\]}}.])(?P<sign>[-−]))?(?<![\w.])(?P<digits>{DIGITS}(?:\.[0-9]+)*)"
+    r"(?:[eE](?P<exponent>[-+]?[0-9]+))?(?P<percent>\s*(?:\\?%|per ?cent))?"
+)
+TIMES = r"\s*(?:\\times|\\cdot|·|×)\s*"
+POWER = re.compile(
+    rf"(?:(?P<factor>[0-9]+(?:\.[0-9]+)?){TIMES})?(?<![\w.])10\^(?:\{{(?P<long>[-−]?[0-9]+)\}}|(?P<short>[0-9]))"
+)
+RAISED = re.compile("(?<![0-9])10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
+FROM_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+LABEL = r"(?:figure|lesson|section|exercise|table|equation|chapter)"
+MORE = r"(?:(?:,? (?:and|to|or)|,|–|-) ?[0-9][0-9.]*)*"
+LABELS = re.compile(
+    rf"(?:\b{LABEL}\s+|§\s*|#)[0-9][0-9.]*|\b{LABEL}s\s+[0-9][0-9.]*{MORE}", re.IGNORECASE
+)
+IGNORED = (
+    re.compile(r"https?://\S+"),
+    LABELS,
+    re.compile(r"^#+ *[0-9]+ ·.*$", re.MULTILINE),  # a numbered heading
+    re.compile(r"^ *[0-9]+[.)] ", re.MULTILINE),  # the marker of an ordered list
+    re.compile(r"\([0-9]+ minutes?\)"),
+    re.compile(r"\b[A-Z][A-Za-z]+-[0-9]+\b"),  # a name, such as GPT-2
+    re.compile(r"[_^](?:\{[^{}]*\}|\\?\w+)"),  # an index or exponent
+    re.compile(r"\\[A-Za-z]+"),  # a LaTeX command, as in \frac12
+)
+LESSON_LINK = re.compile(r"\[[^\]]*\]\([^)]*\.ipynb[^)]*\)")
+CONSTANTS = re.compile(r"<!--\s*constants:(.*?)-->", re.DOTALL)
+HIDDEN_HTML = re.compile(r"<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
+CHECKS = ("assert_close", "assert_allclose", "assert_equal")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number as it is written: its value, half of its last digit, and how it was written."""
+
+    text: str
+    value: float
+    tolerance: float
+    signed: bool
+    percent: bool
+
+    def equals(self, other: float) -> bool:
+        """Return whether ``other`` rounds to this number; the sign counts where it is written."""
+        found = other if self.signed else abs(other)
+        sizes = [1.0, 0.01] if self.percent else [1.0]
+        return any(
+            abs(found - self.value * size) <= self.tolerance * size + 1e-9 * abs(self.value * size)
+            for size in sizes
+        )
+
+
+@dataclass
+class Evidence:
+    """What code cells say: values that a number may be rounded from, and integers in the code."""
+
+    values: set[float] = field(default_factory=set)
+    integers: set[float] = field(default_factory=set)
+
+    def backs(self, number: Number) -> bool:
+        """Return whether the number is computed, asserted, or an integer of the code."""
+        if number.value in self.integers or (not number.signed and -number.value in self.integers):
+            return True
+        return any(number.equals(value) for value in self.values)
+
+
+def prose_numbers(lesson: Lesson) -> Iterator[Note]:
+    """Every number in the text is computed or asserted nearby, or declared as a constant."""
+    evidence = {n: evidence_of(cell) for n, cell in lesson.code}
+    for n, cell in lesson.markdown:
+        near = _near(lesson, n)
+        backing = Evidence(
+            set().union(*(evidence[k].values for k in near)),
+            set().union(*(evidence[k].integers for k in near)),
+        )
+        constants = {_key(number) for number in constants_of(cell.source)}
+        missing = {
+            number.text: None
+            for number in numbers_in(cell.source)
+            if _key(number) not in constants and not backing.backs(number)
+        }
+        for text in missing:
+            yield Note(n, f"the number {text} is in no assert, output or list of constants nearby.")
+
+
+def numbers_in(source: str) -> list[Number]:
+    """Return the numbers in the prose of a markdown text."""
+    text = LESSON_LINK.sub(" ", without_code(source))
+    text = TAG.sub(" ", LINK.sub(r"\g<text>", text))
+    text = text.replace("{,}", ",")
+    text = re.sub(r"(?<=[0-9])\\,(?=[0-9]{3})", ",", text)
+    text = RAISED.sub(lambda m: f"10^{{{m[1].translate(FROM_RAISED)}}}", text)
+    powers = [_power(found) for found in POWER.finditer(text)]
+    text = POWER.sub(" ", text)
+    for pattern in IGNORED:
+        text = pattern.sub(" ", text)
+    return powers + [_number(found) for found in NUMBER.finditer(text)]
+
+
+def constants_of(source: str) -> list[Number]:
+    """Return the numbers that a markdown cell declares as constants."""
+    declared = ", ".join(CONSTANTS.findall(source))
+    parts = (part.strip() for part in re.split(r"[,;]\s+", declared))
+    return [number for part in parts if part for number in numbers_in(part)]
+
+
+def evidence_of(cell: NotebookNode) -> Evidence:
+    """Return the numbers of a code cell that can back the text."""
+    tree = parse_code(cell.source)
+    literals = set(_literals(tree))
+    evidence = Evidence(integers={value for value in literals if float(value).is_integer()})
+    checked = list(_checks(tree))
+    names = {node.id for check in checked for node in ast.walk(check) if isinstance(node, ast.Name)}
+    for node in checked + [a for a in ast.walk(tree) if _is_expected_value(a, names)]:
+        evidence.values.update(_literals(node))
+    for text in _shown_texts(cell):
+        evidence.values.update(_signed(found) for found in NUMBER.finditer(text))
+    return evidence
+
+
+def _key(number: Number) -> float | str:
+    """Return the value of a number; for 3.2.1, which has none, how it is written."""
+    return number.text if math.isnan(number.value) else number.value
+
+
+def _near(lesson: Lesson, n: int) -> list[int]:
+    """Return the numbers of the code cells near a markdown cell."""
+    numbers = [k for k, _ in lesson.code]
+    before, after = [k for k in numbers if k < n], [k for k in numbers if k > n]
+    section = [k for k in numbers if lesson.sections[k][0] == lesson.sections[n][0]]
+    return sorted({*before[-REACH:], *after[:REACH], *section})
+
+
+def _number(found: re.Match[str]) -> Number:
+    digits = found["digits"].replace(",", "")
+    signed, percent = bool(found["sign"]), bool(found["percent"])
+    text = f"{'-' if signed else ''}{found['digits']}"
+    if found["exponent"]:
+        text += f"e{found['exponent']}"
+    if digits.count(".") > 1:  # the number of a section: never computed
+        return Number(text, float("nan"), 0.0, signed, percent)
+    unit = 10.0 ** (int(found["exponent"] or 0) - len(digits.partition(".")[2]))
+    # Too much would round to 0, 1 or 2: any weight, for one.
+    tolerance = 0.1 if digits in ("0", "1", "2") and unit == 1 and not percent else 0.5 * unit
+    return Number(text, _signed(found), tolerance, signed, percent)
+
+
+def _signed(found: re.Match[str]) -> float:
+    digits = found["digits"].replace(",", "")
+    if digits.count(".") > 1:
+        return float("nan")
+    value = float(f"{digits}e{found['exponent'] or 0}")
+    return -value if found["sign"] else value
+
+
+def _power(found: re.Match[str]) -> Number:
+    exponent = int((found["long"] or found["short"]).replace("−", "-"))
+    factor = found["factor"] or "1"
+    unit = 10.0 ** (exponent - len(factor.partition(".")[2]))
+    tolerance = 0.5 * unit if found["factor"] else 0.0
+    return Number(found[0], float(f"{factor}e{exponent}"), tolerance, False, False)
+
+
+def _literals(tree: ast.AST) -> Iterator[float]:
+    """Yield the number literals of a syntax tree, with their signs."""
+    negative = {
+        id(node.operand)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            yield -node.value if id(node) in negative else node.value
+
+
+def _checks(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the assert statements and the calls that compare tensors."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            yield node.test
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(CHECKS):
+            yield node
+
+
+def _is_expected_value(node: ast.AST, names: set[str]) -> bool:
+    """Return whether a node gives literals a name that a check of the same cell uses."""
+    if not isinstance(node, ast.Assign):
+        return False
+    targets = {target.id for target in node.targets if isinstance(target, ast.Name)}
+    used = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
+    return bool(targets & names) and used <= {"torch", "np"}
+
+
+def _shown_texts(cell: NotebookNode) -> Iterator[str]:
+    """Yield the texts of the stored outputs without HTML tags and figure captions."""
+    for output in cell.get("outputs", []):
+        page = output.get("data", {}).get("text/html", "")
+        if "<figure data-number" in page:
+            output = {**output, "data": {"text/html": page}}  # its plain text is the caption
+        if output["output_type"] == "error":
+            output = {"evalue": output.get("evalue", "")}  # a traceback counts lines
+        for text in output_texts(output):
+            yield html.unescape(TAG.sub(" ", HIDDEN_HTML.sub(" ", COMMENT.sub(" ", text))))
