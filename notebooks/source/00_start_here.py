@@ -1,0 +1,312 @@
+# %% [markdown]
+# # 0 · Start here: attention in five minutes
+#
+# Attention gives every word a new vector: a weighted average of vectors of the sentence.
+# The weights come from comparing words, and this page shows all of it once, before the lessons take it apart.
+#
+# **You need:** Python, matrix products, a little PyTorch.
+#
+# **You will be able to:** read a heatmap of attention weights, move a slider, and find the lesson you want.
+#
+# **Time:** 15 minutes in class, 20 minutes alone. <!-- constants: 15, 20 -->
+
+# %%
+import matplotlib.pyplot as plt
+import torch
+import torch.nn.functional as F
+
+from attnlab import attention_scores, attention_weights, causal_mask, effective_keys
+from attnlab import load_table, scaled_dot_product_attention
+from attnlab.diagrams import draw_attention_steps, draw_transformer_block
+from attnlab.display import show_figure
+from attnlab.live import live
+from attnlab.plotting import plot_attention
+
+plt.style.use("attnlab.attnlab")
+torch.manual_seed(0)
+torch.set_num_threads(1)
+torch.set_printoptions(precision=3, sci_mode=False)
+
+# %% [markdown]
+# ## Is everything there?
+#
+# If the next cell names something, close JupyterLab and start it again with `make lab`.
+
+# %%
+from importlib.util import find_spec
+
+needed = ["torch", "matplotlib", "seaborn", "ipywidgets", "jupyterlab", "attnlab"]
+missing = [name for name in needed if find_spec(name) is None]
+print("missing:", ", ".join(missing) or "nothing")
+
+# %% [markdown]
+# ## Six words, five numbers each
+#
+# A **token** is a word or a piece of one. Each token is a vector of **features**.
+# We typed these features in by hand; a trained model learns its own, and they have no names.
+
+# %%
+tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
+print(" " * 4, *(f"{name:>8}" for name in features))
+for token, row in zip(tokens, x, strict=True):
+    print(f"{token:>4}", *(f"{value:8.1f}" for value in row))
+
+# %%
+L, E = x.shape  # L tokens, E features
+L, E
+
+# %%
+assert (L, E) == (6, 5)
+
+# %% [markdown]
+# ## Attention in three lines
+#
+# Every token asks every token one question: how well do our vectors match? The **score** of a pair is their dot product,
+# divided by $\sqrt{E}$ (lesson 2 says why).
+#
+# **Softmax** turns each row of scores into positive **weights** that sum to 1. The **output** of a token is the
+# average of all vectors with these weights.
+
+# %%
+scores = x @ x.T / E**0.5  # (L, L)
+weights = torch.softmax(scores, dim=-1)  # (L, L)
+output = weights @ x  # (L, E)
+output.shape
+
+# %% [markdown]
+# These three lines are what the package computes, and what torch computes.
+
+# %%
+torch.testing.assert_close(output, scaled_dot_product_attention(x, x, x))
+torch.testing.assert_close(output, F.scaled_dot_product_attention(x, x, x))
+
+# %% [markdown]
+# ## Reading a heatmap
+#
+# A row is the token that asks (the **query**), a column is the token that is looked at (the **key**).
+
+# %% tags=["id:S1.1"]
+ax = plot_attention(
+    weights, queries=tokens, keys=tokens, title='"cat" and "sat" look at each other'
+)
+show_figure(
+    ax,
+    number="0.1",
+    alt="Heatmap of six by six weights. The darkest cells lie on the diagonal for "
+    "cat, sat and mat; cat and sat also share a dark block.",
+    caption="Each row sums to 1. A dark cell says that the row's word takes much of "
+    "its new vector from the column's word. The scale always runs from 0 to 1.",
+)
+
+# %% [markdown]
+# **Predict.** `cat` and `The` share no feature: their score is exactly 0. How much of its attention does `cat` give
+# to `The`: nothing, about a tenth, or a sixth? Decide before you open the next output.
+
+# %% tags=["reveal"]
+cat, the = tokens.index("cat"), tokens.index("The")
+print(f"score {scores[cat, the]:.3f}   weight {weights[cat, the]:.3f}")
+
+# %% [markdown]
+# About a tenth. A score of 0 means "nothing in common", not "do not look": only a mask can forbid a look.
+# Lesson 1 makes this precise.
+
+# %%
+assert scores[cat, the] == 0 and abs(weights[cat, the] - 1 / 10) < 0.02
+
+# %% [markdown]
+# ## Move something
+#
+# `scale` is the factor on the scores: 0 wipes out all differences, a large one leaves only the best match.
+# `causal` forbids looking at later words. Before you move anything: which of the two can change what the first row shows
+# to a single full cell?
+
+
+# %%
+def draw(fig, scale, causal):
+    mask = causal_mask(L) if causal else torch.ones(L, L, dtype=torch.bool)
+    weights = attention_weights(attention_scores(x, x, scale=scale), attn_mask=mask)
+    plot_attention(
+        weights, ax=fig.subplots(), attn_mask=mask, queries=tokens, keys=tokens
+    )
+    used = effective_keys(weights)[tokens.index("sat")]
+    return f'"sat" spreads its attention over about <b>{used:.1f}</b> words.'
+
+
+live(
+    draw,
+    scale=[0, 0.5, 1, 2, 4, 8],
+    causal=False,
+    figsize=(5.2, 3.7),
+    start={"scale": 0.5},
+)
+
+# %% [markdown]
+# The number in the sentence is measured by `effective_keys`: 6 when all weights are equal, 1 when one word takes all.
+# With `causal`, the first word sees only itself, at every scale.
+
+# %%
+uniform = attention_weights(attention_scores(x, x, scale=0))
+first = attention_weights(attention_scores(x, x), attn_mask=causal_mask(L))[0]
+torch.testing.assert_close(effective_keys(uniform), torch.full((L,), 6.0))
+assert first[0] == 1 and (first[1:] == 0).all()
+
+# %% [markdown]
+# ## The same in one drawing
+#
+# The names under the boxes are **shapes**. Here query, key and value are the same six vectors. In general
+# there are L queries, S keys and S values.
+
+# %% tags=["id:S0.15"]
+show_figure(
+    draw_attention_steps(),
+    number="0.2",
+    alt="Boxes from left to right: query and key lead to scores, then mask and "
+    "softmax, then weights; weights and value lead to output.",
+    caption="Scaled dot-product attention. The blue boxes are lessons 1 to 4.",
+)
+
+# %% [markdown]
+# In a Transformer, attention is the only step in which tokens see each other. Every other step treats each token alone.
+
+# %% tags=["id:S1.1"]
+show_figure(
+    draw_transformer_block(),
+    number="0.3",
+    alt="A row of boxes: words as vectors, plus position, norm, attention, plus, "
+    "norm, MLP, plus, next block. Two lines lead around attention and the MLP.",
+    caption="Where attention stands: one block, in the order most recent models use. "
+    "The original paper put each norm after the plus.",
+)
+
+# %% [markdown]
+# ## The lessons
+#
+# Lessons without a link are in preparation. Minutes: in class / alone.
+#
+# | | lesson | claim | minutes |
+# |---|---|---|---|
+# | 0 | Start here | you are here | 15 / 20 |
+# | 1 | [Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) | a dict that answers with a weighted average | 45 / 60 |
+# | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | it keeps the scores' variance, and the gradients of most rows | 45 / 75 |
+# | 3 | Masks | who may look at whom, and what goes wrong silently | |
+# | 4 | Reading heatmaps | bright does not mean important | |
+# | 5 | What does "bank" mean here? | mixing is not selecting | |
+# | 6 | Projections | where Q, K and V come from | |
+# | 7 | Multi-head attention | reshaping without scrambling | |
+# | 8 | Cost | exact attention without the big matrix | |
+# | 9 | The attention clinic | name the bug | |
+# | 10 | One real layer | twelve trained heads on your sentence | |
+#
+# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 60, 75 -->
+
+# %% [markdown]
+# ## How a lesson works
+#
+# - **Predict.** Answer the question first, then open the folded output below it or run its cell.
+#   An answer that you have committed to teaches more than one that you were told.
+# - **Check.** Every claim has a cell that would fail if the claim were wrong. Those cells print nothing.
+# - **Wrong on purpose.** The usual mistake comes first, then the repair.
+# - **Exercises** have an empty function, a check, and a folded solution.
+
+# %% [markdown]
+# ### Try an exercise ★ (2 minutes)
+#
+# Write `is_distribution(row)`: True if all entries are at least 0 and they sum to 1. Edit the cell, run it, run the check.
+# <!-- constants: 2 -->
+
+
+# %% tags=["exercise"]
+def is_distribution(row):
+    """Return whether a 1-D tensor holds weights. row: (S,) -> bool."""
+
+
+# %%
+def check_is_distribution(function):
+    if function(weights[0]) is None:
+        return "not done yet"
+    assert function(weights[0]), "a row of weights is a distribution"
+    assert not function(scores[0]), "scores do not sum to 1"
+    assert not function(torch.tensor([1.5, -0.5])), "they sum to 1, but one is negative"
+    return "all three cases right"
+
+
+check_is_distribution(is_distribution)
+
+# %% [markdown]
+# <details><summary>Hint</summary>
+#
+# Two conditions, joined by `and`. Floating point sums are rarely exactly 1: compare with a tolerance.
+# </details>
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def is_distribution_solution(row):
+    return bool((row >= 0).all() and abs(row.sum() - 1) < 1e-5)
+
+
+check_is_distribution(is_distribution_solution)
+
+# %% [markdown]
+# ## Three ways to use the series
+#
+# - **In class:** project a lesson, stop at each prediction, let hands go up. Figures of all lessons lie in `figures/`, ready for slides.
+# - **Alone:** one lesson in an evening. You work on a copy in `my_notebooks/`; `make fresh NB=01` gives a new copy and keeps the old.
+# - **Sliders only:** run all cells, then go from slider to slider. Each has one sentence that says what is to be seen. <!-- constants: 01 -->
+
+# %% [markdown]
+# ## Which lesson for which misconception?
+#
+# | you think | | lesson |
+# |---|---|---|
+# | True means the same in every mask | M1 | 3 |
+# | a row where everything is masked is harmless | M2 | 3 |
+# | `view` does what `transpose` does when splitting heads | M3 | 7 |
+# | divide by the square root of the model width | M4 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | why the root, why not d_k itself? | M5 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | any axis will do for the softmax | M6 | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | -1e9 always works as a mask | M7 | 3 |
+# | padding must mask the rows of the padding | M8 | 3 |
+# | a padded batch gives what single sentences give | M9 | 3 |
+# | a mask of any shape that does not crash is right | M10 | 3 |
+# | `is_causal` also works with a cache | M11 | 3 |
+# | batch first is a matter of taste | M12 | 4 |
+# | rows still sum to 1 after dropout | M13 | 4 |
+# | a head sees a slice of the input | M14 | 7 |
+# | contiguity errors are noise | M15 | 7 |
+#
+# <!-- constants: 1, 2, 3, 4, 7, -1e9 -->
+
+# %% [markdown]
+# ## Words and letters
+#
+# | word | what it is | shape |
+# |---|---|---|
+# | token | a word or word piece, one vector | (E,) |
+# | query | what a position asks for | (L, E) |
+# | key | what a position is found by | (S, E) |
+# | value | what a position hands over | (S, Ev) |
+# | score | scaled dot product of a query and a key, any sign | (L, S) |
+# | weight | after softmax; a row sums to 1 | (L, S) |
+# | output | weights @ value | (L, Ev) |
+# | mask | who may look at whom; True = may attend | (L, S) |
+# | head | one attention among several side by side | H of them |
+#
+# | letter | counts |
+# |---|---|
+# | N | sequences in a batch |
+# | H | heads, counted from 0 |
+# | L, S | queries, keys |
+# | E, Ev | features of query and key, of value |
+# | d_k | the paper's name for E of one head |
+# | d_model | the paper's name for the width of the model: `embed_dim` in torch |
+#
+# <!-- constants: 0, 1 -->
+
+# %%
+shown = dict(query=x, key=x, value=x, scores=scores, weights=weights, output=output)
+{name: tuple(tensor.shape) for name, tensor in shown.items()}
+
+# %% [markdown]
+# ## Next
+#
+# [1 · Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) takes the three lines apart with numbers that fit on paper.
