@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 INK = "#1c1c1c"
 DATA = "#f3f6f9"  # tensors that go in and out
@@ -53,7 +53,7 @@ def draw_attention_steps(*, ax: Axes | None = None) -> Axes:
         Box(7.05, 0.3, "value\n(S, Ev)", DATA),
     ]
     arrows = [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5), (6, 5)]
-    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.2))
+    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.0), height=(-0.15, 2.45))
     ax.text(2.35, 0.88, "query · key / √E", ha="center", fontsize=9.5, color=INK)
     ax.text(9.4, 2.05, "weights @ value", ha="center", fontsize=9.5, color=INK)
     return ax
@@ -87,10 +87,14 @@ def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
         Box(11.2, 1.0, "+", OTHER, width=0.5),
         Box(12.8, 1.0, "to the\nnext block", DATA, width=1.6),
     ]
-    ax = _draw(boxes, [(left, left + 1) for left in range(8)], ax, figsize=(7.5, 1.7))
-    for start, end in ((3.2, 7.3), (7.75, 11.2)):
+    ax = _draw(
+        boxes, [(left, left + 1) for left in range(8)], ax, figsize=(7.5, 1.8), height=(0.05, 2.2)
+    )
+    for start, end in ((3.25, 7.3), (7.75, 11.2)):
         _detour(ax, start, end)
-    ax.text(5.25, 1.84, "the vector itself goes round", ha="center", fontsize=9.5, color=INK)
+    ax.add_patch(Rectangle((3.05, 0.45), 8.65, 1.65, fill=False, edgecolor=INK, linestyle=":"))
+    ax.text(7.4, 0.16, "one block; a model stacks many", ha="center", fontsize=9.5, color=INK)
+    ax.text(5.28, 1.82, "the vector itself goes round", ha="center", fontsize=9, color=INK)
     return ax
 
 
@@ -99,10 +103,11 @@ def _draw(
     arrows: Sequence[tuple[int, int]],
     ax: Axes | None,
     figsize: tuple[float, float],
+    height: tuple[float, float],
 ) -> Axes:
     """Draw boxes, and arrows from box to box."""
     if ax is None:
-        _, ax = plt.subplots(figsize=figsize, layout="constrained")
+        ax = plt.figure(figsize=figsize).add_axes((0, 0, 1, 1))
     for box in boxes:
         corner = (box.x - box.width / 2, box.y - box.height / 2)
         ax.add_patch(
@@ -120,7 +125,9 @@ def _draw(
     for start, end in arrows:
         left, right = boxes[start], boxes[end]
         _arrow(ax, (left.x + left.width / 2, left.y), (right.x - right.width / 2, right.y))
-    ax.autoscale_view()
+    left, right = min(b.x - b.width / 2 for b in boxes), max(b.x + b.width / 2 for b in boxes)
+    ax.set_xlim(left - 0.15, right + 0.15)
+    ax.set_ylim(*height)
     ax.set_axis_off()
     return ax
 

@@ -142,27 +142,16 @@ class Live(widgets.VBox):
         self.last_error: Exception | None = None
         self.figure = Figure(figsize=figsize, dpi=DOTS_PER_INCH, layout="constrained")
         FigureCanvasAgg(self.figure)
+        self.width = round(figsize[0] * CSS_PIXELS_PER_INCH)
         self.controls = {
             name: _control(name, stops, start.get(name)) for name, stops in controls.items()
         }
-        width = round(figsize[0] * CSS_PIXELS_PER_INCH)
-        self.width = width
-        self.image = widgets.Image(
-            format="png", layout=widgets.Layout(width="100%", max_width=f"{width}px")
-        )
-        self.sentence = widgets.HTML()
-        self.error = widgets.HTML()
+        self.image = widgets.Image(format="png", layout={"width": "100%"})
+        self.image.layout.max_width = f"{self.width}px"
+        self.sentence, self.error = widgets.HTML(), widgets.HTML()
         self.error.add_class("attnlab-error")
-        row = widgets.Layout(flex_flow="row wrap", width="100%")
-        super().__init__(
-            [
-                widgets.HTML(CSS),
-                widgets.HBox(list(self.controls.values()), layout=row),
-                self.image,
-                self.sentence,
-                self.error,
-            ]
-        )
+        row = widgets.HBox([*self.controls.values()], layout={"flex_flow": "row wrap"})
+        super().__init__([widgets.HTML(CSS), row, self.image, self.sentence, self.error])
         self.add_class("attnlab-live")
         self._redraw()  # an error in draw shows at once, as the error of the cell
         for control in self.controls.values():

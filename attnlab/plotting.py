@@ -7,30 +7,28 @@ and hatched, a NaN is crossed: neither is mistaken for a weight of 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import matplotlib.pyplot as plt
-import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection, PolyCollection, QuadMesh
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.path import Path
-from matplotlib.textpath import TextPath
-from matplotlib.transforms import Affine2D
 from torch import Tensor
 
+from attnlab._cells import (
+    ALLOWED_COLOUR,
+    BLOCKED_COLOUR,
+    BLOCKED_HATCH,
+    MATRIX_SIZE,
+    draw_matrix,
+    label_cells,
+    new_axes,
+    to_numbers,
+)
 from attnlab._checks import check_exact_ndim, check_mask, check_tensor, shape
 
 WEIGHT_COLOURS = "Blues"  # white is 0: a printed page and a projector agree on that
 SCORE_COLOURS = "PuOr_r"  # diverging and safe for colour-blind readers; 0 is white
-BLOCKED_COLOUR = "#e4e6ea"
-BLOCKED_HATCH = "////"
-ALLOWED_COLOUR = "#2f7ebc"
-MATRIX_SIZE = (4.6, 3.6)  # inches, with room for a colour scale or a legend
-ANNOTATE_UP_TO = 144  # cells; more numbers than that cannot be read
 
 # one look per line, told apart by colour, dash and marker
 LINE_STYLES = (
@@ -91,9 +89,9 @@ def plot_attention(
     seaborn.heatmap : the general tool; its ``mask`` hides where True, the opposite of ours.
     """
     _check_matrix("weights", weights, "plot_heads")
-    mesh = _draw_matrix(weights, ax, WEIGHT_COLOURS, (vmin, vmax), attn_mask, annotate)
+    mesh = draw_matrix(weights, ax, WEIGHT_COLOURS, (vmin, vmax), attn_mask, annotate)
     ax = mesh.axes
-    _label_cells(ax, queries, keys, weights.shape)
+    label_cells(ax, queries, keys, weights.shape)
     ax.set_title(title or "")
     if colorbar:
         ax.figure.colorbar(mesh, ax=ax, label="attention weight")
@@ -141,9 +139,9 @@ def plot_scores(
     if limit is None:
         finite = scores.detach()[scores.detach().isfinite()].abs()
         limit = float(finite.max()) if finite.numel() and finite.max() > 0 else 1.0
-    mesh = _draw_matrix(scores, ax, SCORE_COLOURS, (-limit, limit), None, annotate)
+    mesh = draw_matrix(scores, ax, SCORE_COLOURS, (-limit, limit), None, annotate)
     ax = mesh.axes
-    _label_cells(ax, queries, keys, scores.shape)
+    label_cells(ax, queries, keys, scores.shape)
     ax.set_title(title or "")
     if colorbar:
         ax.figure.colorbar(mesh, ax=ax, label="score")
@@ -188,10 +186,10 @@ def plot_mask(
     if attn_mask.dtype != torch.bool:
         raise TypeError(f"attn_mask must be bool (True = may attend), got {attn_mask.dtype}.")
     allowed = torch.where(attn_mask, 1.0, 0.0)
-    ax = _new_axes((MATRIX_SIZE[0] + 1.2, MATRIX_SIZE[1])) if ax is None else ax
-    mesh = _draw_matrix(allowed, ax, None, (0, 1), attn_mask, annotate=False)
+    ax = new_axes((MATRIX_SIZE[0] + 1.2, MATRIX_SIZE[1])) if ax is None else ax
+    mesh = draw_matrix(allowed, ax, None, (0, 1), attn_mask, annotate=False)
     ax = mesh.axes
-    _label_cells(ax, queries, keys, attn_mask.shape)
+    label_cells(ax, queries, keys, attn_mask.shape)
     ax.set_title(title or "")
     if legend:
         kinds = [
@@ -250,28 +248,26 @@ def plot_heads(
     titles = [f"head {head}" for head in range(heads)] if titles is None else list(titles)
     if len(titles) != heads:
         raise ValueError(f"titles must name every head, got {len(titles)} for {heads} heads.")
+    masks = [None] * heads
     if attn_mask is not None:
         check_mask(attn_mask, weights.shape, torch.bool)
-        attn_mask = attn_mask.expand(weights.shape)
+        masks = attn_mask.expand(weights.shape)
     ncols = min(ncols, heads)
     nrows = -(-heads // ncols)
     size = (min(7.5, 2.7 * ncols + 1.0), 2.6 * nrows + 0.4)
     fig, axes = plt.subplots(nrows, ncols, squeeze=False, figsize=size, layout="constrained")
-    panels = axes.flat
-    for head, ax in zip(range(heads), panels, strict=False):
-        plot_attention(
-            weights[head],
-            ax=ax,
-            attn_mask=None if attn_mask is None else attn_mask[head],
-            queries=queries,
-            keys=keys,
-            title=titles[head],
-            annotate=annotate,
-        )
-        ax.label_outer()
-    for ax in panels:
-        ax.remove()  # the grid's last row may not be full
-    used = axes.flat[:heads]
+    used, spare = axes.flat[:heads], axes.flat[heads:]
+    labels = {"queries": queries, "keys": keys, "annotate": annotate}
+    for ax, matrix, mask, title in zip(used, weights, masks, titles, strict=True):
+        plot_attention(matrix, ax=ax, attn_mask=mask, title=title, **labels)
+    for ax in used[:-ncols]:  # those above another one
+        ax.xaxis.set_tick_params(labelbottom=False)
+        ax.set_xlabel("")
+    for ax in (ax for place, ax in enumerate(used) if place % ncols):  # those right of another one
+        ax.yaxis.set_tick_params(labelleft=False)
+        ax.set_ylabel("")
+    for ax in spare:  # the last row may not be full
+        ax.remove()
     fig.colorbar(used[0].collections[0], ax=used.tolist(), label="attention weight")
     return fig
 
@@ -321,10 +317,10 @@ def plot_sweep(
     """
     if not 1 <= len(curves) <= len(LINE_STYLES):
         raise ValueError(f"curves must be 1 to {len(LINE_STYLES)}, got {len(curves)}.")
-    ax = _new_axes() if ax is None else ax
-    x = _numbers(x)
+    ax = new_axes() if ax is None else ax
+    x = to_numbers(x)
     for (name, curve), look in zip(curves.items(), LINE_STYLES, strict=False):
-        y = _numbers(curve)
+        y = to_numbers(curve)
         if y.shape != x.shape:
             raise ValueError(
                 f"curve {name!r} must have as many points as x, got {y.shape} and {x.shape}."
@@ -339,184 +335,9 @@ def plot_sweep(
     return ax
 
 
-def _new_axes(figsize: tuple[float, float] | None = None) -> Axes:
-    _, ax = plt.subplots(figsize=figsize, layout="constrained")
-    return ax
-
-
-def _numbers(values: Sequence[float] | Tensor) -> np.ndarray:
-    """Return a float array of any tensor or sequence."""
-    return torch.as_tensor(values).detach().cpu().double().numpy()
-
-
 def _check_matrix(name: str, matrix: Tensor, instead: str) -> None:
     check_tensor(name, matrix)
     if matrix.ndim != 2:
         index = ", ".join("0" for _ in range(matrix.ndim - 2))
         one = f"select one head, e.g. {name}[{index}], or use {instead}." if index else ""
         raise ValueError(f"{name} must have shape (L, S), got {shape(matrix)}; {one}".rstrip("; "))
-
-
-def _draw_matrix(
-    matrix: Tensor,
-    ax: Axes | None,
-    colours: str | None,
-    limits: tuple[float, float],
-    attn_mask: Tensor | None,
-    annotate: bool | None,
-) -> QuadMesh:
-    """Draw the cells, the blocked and the NaN ones among them, and the numbers."""
-    if attn_mask is not None:
-        check_mask(attn_mask, matrix.shape, torch.bool)
-        attn_mask = attn_mask.expand(matrix.shape)
-    ax = _new_axes(MATRIX_SIZE) if ax is None else ax
-    values = _numbers(matrix)
-    blocked = np.zeros(values.shape, bool) if attn_mask is None else ~attn_mask.cpu().numpy()
-    annotate = values.size <= ANNOTATE_UP_TO if annotate is None else annotate
-    mesh = ax.pcolormesh(
-        values,
-        vmin=limits[0],
-        vmax=limits[1],
-        cmap=colours or ListedColormap([BLOCKED_COLOUR, ALLOWED_COLOUR]),
-        edgecolor="white",
-        linewidth=1 if values.size <= ANNOTATE_UP_TO else 0,
-    )
-    ax.set(xlim=(0, values.shape[1]), ylim=(values.shape[0], 0), aspect="equal")
-    ax.spines[:].set_visible(False)
-    _hatch(ax, blocked)
-    _cross(ax, np.isnan(values) & ~blocked)
-    if annotate:
-        _write_numbers(ax, mesh, values, blocked)
-    return mesh
-
-
-def _cells(where: np.ndarray) -> list[tuple[int, int]]:
-    """Return (column, row), the upper left corner, of every True cell."""
-    return [(int(column), int(row)) for row, column in np.argwhere(where)]
-
-
-def _hatch(ax: Axes, blocked: np.ndarray) -> None:
-    squares = [[(x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1)] for x, y in _cells(blocked)]
-    if squares:
-        ax.add_collection(
-            PolyCollection(
-                squares,
-                facecolor=BLOCKED_COLOUR,
-                edgecolor="white",
-                hatch=BLOCKED_HATCH,
-                label="blocked",
-            )
-        )
-
-
-def _cross(ax: Axes, nan: np.ndarray) -> None:
-    strokes = []
-    for x, y in _cells(nan):
-        strokes += [[(x + 0.2, y + 0.2), (x + 0.8, y + 0.8)]]
-        strokes += [[(x + 0.2, y + 0.8), (x + 0.8, y + 0.2)]]
-    if strokes:
-        ax.add_collection(LineCollection(strokes, colors="#a01c1c", linewidths=2, label="NaN"))
-
-
-def _write_numbers(ax: Axes, mesh: QuadMesh, values: np.ndarray, blocked: np.ndarray) -> None:
-    """Write the numbers as one collection of outlines: ten times as fast as one text per cell."""
-    decimals = _decimals(values)
-    shown = ~blocked & ~np.isnan(values)
-    colours = mesh.cmap(mesh.norm(values[shown]))
-    texts = [_digits(number, decimals) for number in values[shown]]
-    numbers = PathCollection(
-        [_outline(text) for text in texts],
-        sizes=None,
-        offsets=np.argwhere(shown)[:, ::-1] + 0.5,
-        offset_transform=ax.transData,
-        facecolors=[readable_on(colour) for colour in colours],
-        linewidths=0,
-        label="numbers",
-    )
-    inches = _number_size(ax, values.shape, longest=max(texts, key=len, default="0"))
-    numbers.set_transform(Affine2D().scale(inches) + ax.figure.dpi_scale_trans)
-    numbers.set_in_layout(False)  # each lies inside its cell
-    ax.add_collection(numbers, autolim=False)
-
-
-@lru_cache(maxsize=1024)
-def _outline(text: str) -> Path:
-    """Return the outline of a text of size 1, centred on the origin."""
-    outline = TextPath((0, 0), text, size=1)
-    low, high = outline.get_extents().get_points()
-    return outline.transformed(Affine2D().translate(*(-(low + high) / 2)))
-
-
-def _number_size(ax: Axes, cells: tuple[int, int], longest: str) -> float:
-    """Return the font size, in inches, at which the longest number fits into a cell."""
-    box = ax.get_window_extent()
-    cell = min(box.width / cells[1], box.height / cells[0]) / ax.figure.dpi
-    return min(0.78 * cell / _outline(longest).get_extents().width, 0.42 * cell, 12 / 72)
-
-
-def _decimals(values: np.ndarray) -> int:
-    """Return how many decimals all numbers of a matrix get, so that each has about four digits."""
-    finite = np.abs(values[np.isfinite(values)])
-    largest = finite.max() if finite.size else 0.0
-    return 2 if largest < 9.995 else 1 if largest < 99.95 else 0
-
-
-def _digits(number: float, decimals: int) -> str:
-    if np.isinf(number):
-        return "∞" if number > 0 else "−∞"
-    text = f"{number:.{decimals}f}"
-    return f"{0:.{decimals}f}" if float(text) == 0 else text.replace("-", "−")
-
-
-def readable_on(colour: Sequence[float]) -> str:
-    """Return black or white, whichever is easier to read on an RGB colour.
-
-    Parameters
-    ----------
-    colour : sequence of float
-        Red, green and blue from 0 to 1 (more entries are ignored).
-
-    Returns
-    -------
-    str
-        ``"black"`` where the relative luminance is above 0.179, so that the contrast is at least
-        4.5 to 1 on every colour.
-
-    See Also
-    --------
-    plot_attention : writes its numbers this way.
-
-    References
-    ----------
-    Web Content Accessibility Guidelines 2.2, "relative luminance".
-    https://www.w3.org/TR/WCAG22/#dfn-relative-luminance
-
-    Examples
-    --------
-    >>> readable_on((1.0, 1.0, 0.0)), readable_on((0.0, 0.0, 0.5))
-    ('black', 'white')
-    """
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]
-    )
-    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
-
-
-def _label_cells(
-    ax: Axes, queries: Sequence[str] | None, keys: Sequence[str] | None, size: torch.Size
-) -> None:
-    longest = max((len(key) for key in keys), default=0) if keys is not None else 0
-    slant = 45 if longest * size[1] > 26 else 0  # long words side by side would overlap
-    for letter, labels, count, axis, name, rotation in (
-        ("L", queries, size[0], ax.yaxis, "query", 0),
-        ("S", keys, size[1], ax.xaxis, "key", slant),
-    ):
-        if labels is not None and len(labels) != count:
-            raise ValueError(
-                f"labels must name every {name} ({letter} = {count}), got {len(labels)}."
-            )
-        step = 1 if labels is not None else max(1, count // 8)
-        places = np.arange(0, count, step)
-        axis.set_tick_params(length=0, labelrotation=rotation)
-        axis.set_ticks(places + 0.5, [str(p) if labels is None else labels[p] for p in places])
-        axis.set_label_text(name if labels is not None else f"{name} position")

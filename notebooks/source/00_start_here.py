@@ -8,7 +8,7 @@
 #
 # **You will be able to:** read a heatmap of attention weights, move a slider, and find the lesson you want.
 #
-# **Time:** 15 minutes in class, 20 minutes alone. <!-- constants: 15, 20 -->
+# **Time:** five minutes for attention itself; 15 in class or 20 alone with the tour of the series. <!-- constants: 15, 20 -->
 
 # %%
 import matplotlib.pyplot as plt
@@ -55,17 +55,14 @@ for token, row in zip(tokens, x, strict=True):
 L, E = x.shape  # L tokens, E features
 L, E
 
-# %%
-assert (L, E) == (6, 5)
-
 # %% [markdown]
 # ## Attention in three lines
 #
 # Every token asks every token one question: how well do our vectors match? The **score** of a pair is their dot product,
 # divided by $\sqrt{E}$ (lesson 2 says why).
 #
-# **Softmax** turns each row of scores into positive **weights** that sum to 1. The **output** of a token is the
-# average of all vectors with these weights.
+# **Softmax** turns a row of scores into positive **weights** that sum to 1: raise $e$ to each score, divide by the row's sum.
+# The **output** of a token is the average of all vectors with these weights.
 
 # %%
 scores = x @ x.T / E**0.5  # (L, L)
@@ -74,20 +71,39 @@ output = weights @ x  # (L, E)
 output.shape
 
 # %% [markdown]
-# These three lines are what the package computes, and what torch computes.
+# `attnlab`, the package of this series, and torch compute the same. Both take three arguments: who asks (the **query**), what
+# is compared with it (the **key**), what is averaged (the **value**). Here all three are `x`.
 
 # %%
 torch.testing.assert_close(output, scaled_dot_product_attention(x, x, x))
 torch.testing.assert_close(output, F.scaled_dot_product_attention(x, x, x))
 
 # %% [markdown]
+# **Predict.** `cat` and `The` share no feature: their score is exactly 0. How much of its attention does `cat` give
+# to `The`: nothing, about a tenth, or a sixth? Decide before you open the next output.
+
+# %% tags=["reveal"]
+cat, the, sat = tokens.index("cat"), tokens.index("The"), tokens.index("sat")
+print(f"score {scores[cat, the]:.3f}   weight {weights[cat, the]:.3f}")
+
+# %% [markdown]
+# About a tenth. A score of 0 means "nothing in common", not "do not look": $e^0$ is 1, and 1 is a share.
+# Lesson 1 makes this precise; lesson 3 shows how a **mask** forbids a look.
+
+# %%
+assert scores[cat, the] == 0 and abs(weights[cat, the] - 1 / 10) < 0.02
+
+# %% [markdown]
 # ## Reading a heatmap
 #
-# A row is the token that asks (the **query**), a column is the token that is looked at (the **key**).
+# A row is the token that asks, a column the token that is looked at. Read along a row.
 
-# %% tags=["id:S1.1"]
+# %%
 ax = plot_attention(
-    weights, queries=tokens, keys=tokens, title='"cat" and "sat" look at each other'
+    weights,
+    queries=tokens,
+    keys=tokens,
+    title='Beside itself, "cat" looks most at "sat"',
 )
 show_figure(
     ax,
@@ -98,63 +114,63 @@ show_figure(
     "its new vector from the column's word. The scale always runs from 0 to 1.",
 )
 
-# %% [markdown]
-# **Predict.** `cat` and `The` share no feature: their score is exactly 0. How much of its attention does `cat` give
-# to `The`: nothing, about a tenth, or a sixth? Decide before you open the next output.
-
-# %% tags=["reveal"]
-cat, the = tokens.index("cat"), tokens.index("The")
-print(f"score {scores[cat, the]:.3f}   weight {weights[cat, the]:.3f}")
-
-# %% [markdown]
-# About a tenth. A score of 0 means "nothing in common", not "do not look": only a mask can forbid a look.
-# Lesson 1 makes this precise.
-
 # %%
-assert scores[cat, the] == 0 and abs(weights[cat, the] - 1 / 10) < 0.02
+torch.testing.assert_close(weights.sum(dim=-1), torch.ones(L))
+assert weights[cat].argsort(descending=True)[:2].tolist() == [cat, sat]
 
 # %% [markdown]
 # ## Move something
 #
-# `scale` is the factor on the scores: 0 wipes out all differences, a large one leaves only the best match.
-# `causal` forbids looking at later words. Before you move anything: which of the two can change what the first row shows
-# to a single full cell?
+# `scale` takes the place of $1/\sqrt{E}$, here 0.447, as the factor on the dot products: 0 wipes out all differences, a large one
+# sharpens them. `causal` forbids looking at later words.
+#
+# **Predict.** Which of the two can put all the weight of the **first** row into one cell?
+
+# %%
+factor = round(E**-0.5, 3)
+assert factor == 0.447
 
 
 # %%
 def draw(fig, scale, causal):
     mask = causal_mask(L) if causal else torch.ones(L, L, dtype=torch.bool)
     weights = attention_weights(attention_scores(x, x, scale=scale), attn_mask=mask)
-    plot_attention(
-        weights, ax=fig.subplots(), attn_mask=mask, queries=tokens, keys=tokens
-    )
+    ax = fig.subplots()
+    plot_attention(weights, ax=ax, attn_mask=mask, queries=tokens, keys=tokens)
     used = effective_keys(weights)[tokens.index("sat")]
     return f'"sat" spreads its attention over about <b>{used:.1f}</b> words.'
 
 
 live(
     draw,
-    scale=[0, 0.5, 1, 2, 4, 8],
+    scale=[0, factor, 1, 2, 4, 8],
     causal=False,
+    start={"scale": factor},
     figsize=(5.2, 3.7),
-    start={"scale": 0.5},
+    alt="Heatmap of the weights of the six words.",
 )
 
 # %% [markdown]
-# The number in the sentence is measured by `effective_keys`: 6 when all weights are equal, 1 when one word takes all.
-# With `causal`, the first word sees only itself, at every scale.
+# Only `causal`. A large scale cannot: `The` and `the` are the same vector, so they tie and share.
+# At scale 8 each of the two has a weight of 0.45.
+#
+# The number of words in the sentence below the picture is measured by `effective_keys`: 6 when all weights are equal, 1 when one
+# word takes all.
 
 # %%
-uniform = attention_weights(attention_scores(x, x, scale=0))
-first = attention_weights(attention_scores(x, x), attn_mask=causal_mask(L))[0]
-torch.testing.assert_close(effective_keys(uniform), torch.full((L,), 6.0))
-assert first[0] == 1 and (first[1:] == 0).all()
+sharp, even = attention_scores(x, x, scale=8), attention_scores(x, x, scale=0)
+row = attention_weights(sharp)[the]
+assert row[0] == row[4] and abs(row[0] - 0.45) < 0.01
+assert attention_weights(sharp, attn_mask=causal_mask(L))[the, the] == 1
+torch.testing.assert_close(
+    effective_keys(attention_weights(even)), torch.full((L,), 6.0)
+)
 
 # %% [markdown]
 # ## The same in one drawing
 #
-# The names under the boxes are **shapes**. Here query, key and value are the same six vectors. In general
-# there are L queries, S keys and S values.
+# In brackets: shapes. Here query, key and value are the same six vectors, so L and S are both 6. They differ when one
+# text asks another, as in translation: L queries from the one, S keys and values from the other. Ev is the width of a value.
 
 # %% tags=["id:S0.15"]
 show_figure(
@@ -172,10 +188,11 @@ show_figure(
 show_figure(
     draw_transformer_block(),
     number="0.3",
-    alt="A row of boxes: words as vectors, plus position, norm, attention, plus, "
-    "norm, MLP, plus, next block. Two lines lead around attention and the MLP.",
-    caption="Where attention stands: one block, in the order most recent models use. "
-    "The original paper put each norm after the plus.",
+    alt="A row of boxes: words as vectors, plus position, then one block: norm, "
+    "attention, plus, norm, MLP, plus. Two lines lead around attention and the MLP.",
+    caption="Where attention stands. Norm gives each vector a standard size, the "
+    "MLP is a small network that treats each token alone, a plus adds the old vector. "
+    "Most recent models use this order; the original put each norm after the plus.",
 )
 
 # %% [markdown]
@@ -186,7 +203,7 @@ show_figure(
 # | | lesson | claim | minutes |
 # |---|---|---|---|
 # | 0 | Start here | you are here | 15 / 20 |
-# | 1 | [Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) | a dict that answers with a weighted average | 45 / 60 |
+# | 1 | [Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) | a dict that answers with a weighted average | 45 / 75 |
 # | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | it keeps the scores' variance, and the gradients of most rows | 45 / 75 |
 # | 3 | Masks | who may look at whom, and what goes wrong silently | |
 # | 4 | Reading heatmaps | bright does not mean important | |
@@ -197,7 +214,7 @@ show_figure(
 # | 9 | The attention clinic | name the bug | |
 # | 10 | One real layer | twelve trained heads on your sentence | |
 #
-# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 60, 75 -->
+# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 75 -->
 
 # %% [markdown]
 # ## How a lesson works
@@ -224,10 +241,12 @@ def is_distribution(row):
 def check_is_distribution(function):
     if function(weights[0]) is None:
         return "not done yet"
-    assert function(weights[0]), "a row of weights is a distribution"
+    total = weights[0].sum()
+    assert function(weights[0]), f"weights sum to {total:.7f}: floats need a tolerance"
+    assert function(torch.tensor([1.0, 0.0])), "a weight may be exactly 0"
     assert not function(scores[0]), "scores do not sum to 1"
     assert not function(torch.tensor([1.5, -0.5])), "they sum to 1, but one is negative"
-    return "all three cases right"
+    return "all four cases right"
 
 
 check_is_distribution(is_distribution)
@@ -235,7 +254,7 @@ check_is_distribution(is_distribution)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Two conditions, joined by `and`. Floating point sums are rarely exactly 1: compare with a tolerance.
+# Two conditions, joined by `and`. Does `weights[0].sum() == 1` hold? Print more digits.
 # </details>
 
 
@@ -252,29 +271,6 @@ check_is_distribution(is_distribution_solution)
 # - **In class:** project a lesson, stop at each prediction, let hands go up. Figures of all lessons lie in `figures/`, ready for slides.
 # - **Alone:** one lesson in an evening. You work on a copy in `my_notebooks/`; `make fresh NB=01` gives a new copy and keeps the old.
 # - **Sliders only:** run all cells, then go from slider to slider. Each has one sentence that says what is to be seen. <!-- constants: 01 -->
-
-# %% [markdown]
-# ## Which lesson for which misconception?
-#
-# | you think | | lesson |
-# |---|---|---|
-# | True means the same in every mask | M1 | 3 |
-# | a row where everything is masked is harmless | M2 | 3 |
-# | `view` does what `transpose` does when splitting heads | M3 | 7 |
-# | divide by the square root of the model width | M4 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
-# | why the root, why not d_k itself? | M5 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
-# | any axis will do for the softmax | M6 | [1](01_attention_is_a_soft_look_up.ipynb) |
-# | -1e9 always works as a mask | M7 | 3 |
-# | padding must mask the rows of the padding | M8 | 3 |
-# | a padded batch gives what single sentences give | M9 | 3 |
-# | a mask of any shape that does not crash is right | M10 | 3 |
-# | `is_causal` also works with a cache | M11 | 3 |
-# | batch first is a matter of taste | M12 | 4 |
-# | rows still sum to 1 after dropout | M13 | 4 |
-# | a head sees a slice of the input | M14 | 7 |
-# | contiguity errors are noise | M15 | 7 |
-#
-# <!-- constants: 1, 2, 3, 4, 7, -1e9 -->
 
 # %% [markdown]
 # ## Words and letters
@@ -305,6 +301,29 @@ check_is_distribution(is_distribution_solution)
 # %%
 shown = dict(query=x, key=x, value=x, scores=scores, weights=weights, output=output)
 {name: tuple(tensor.shape) for name, tensor in shown.items()}
+
+# %% [markdown]
+# ## For teachers: which lesson meets which misconception?
+#
+# | learners think | | lesson |
+# |---|---|---|
+# | True means the same in every mask | M1 | 3 |
+# | a row where everything is masked is harmless | M2 | 3 |
+# | `view` does what `transpose` does when splitting heads | M3 | 7 |
+# | divide by the square root of the model width | M4 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | any divisor that grows with d_k will do | M5 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | any axis will do for the softmax | M6 | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | -1e9 always works as a mask | M7 | 3 |
+# | padding must mask the rows of the padding | M8 | 3 |
+# | a padded batch gives what single sentences give | M9 | 3 |
+# | a mask of any shape that does not crash is right | M10 | 3 |
+# | `is_causal` also works with a cache | M11 | 3 |
+# | batch first is a matter of taste | M12 | 4 |
+# | rows still sum to 1 after dropout | M13 | 4 |
+# | a head sees a slice of the input | M14 | 7 |
+# | contiguity errors are noise | M15 | 7 |
+#
+# <!-- constants: 1, 2, 3, 4, 7, -1e9 -->
 
 # %% [markdown]
 # ## Next

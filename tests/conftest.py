@@ -1,0 +1,13 @@
+"""What every test of the package shares: a fixed seed and pictures without a screen."""
+
+import matplotlib
+import pytest
+import torch
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    """Start the global random stream at the same place in every test."""
+    torch.manual_seed(0)

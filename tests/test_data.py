@@ -1,0 +1,82 @@
+"""The small input files of the lessons, and what is said about a file that is wrong."""
+
+import re
+
+import pytest
+import torch
+
+from attnlab import Table, data, data_path, load_table
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "features", "corner"),
+    [
+        ("he_is_awesome.csv", ["He", "is", "awesome"], 4, (0.1, 0.2)),
+        ("the_next_day_is_bright.csv", ["The", "next", "day", "is", "bright"], 8, (0.43, 0.2)),
+    ],
+)
+def test_tables_of_the_lessons(name, tokens, features, corner):
+    table = load_table(name)
+    assert isinstance(table, Table)
+    assert table.tokens == tokens
+    assert table.features == [f"f{number}" for number in range(features)]
+    assert table.values.shape == (len(tokens), features)
+    assert table.values.dtype == torch.float32
+    first, last = table.values[0, 0].item(), table.values[-1, -1].item()
+    assert (first, last) == pytest.approx(corner)
+
+
+def test_a_table_can_be_unpacked():
+    tokens, features, values = load_table("he_is_awesome.csv")
+    assert (len(tokens), len(features)) == values.shape
+
+
+def test_two_readers_do_not_share_the_numbers():
+    load_table("he_is_awesome.csv").values.zero_()
+    assert load_table("he_is_awesome.csv").values.max() > 0
+
+
+def test_an_unknown_file_is_an_error_that_names_the_known_ones():
+    sentence = (
+        r"no data file 'he\.csv'; known tables: .*he_is_awesome\.csv, .*the_next_day_is_bright"
+    )
+    with pytest.raises(FileNotFoundError, match=sentence):
+        data_path("he.csv")
+    with pytest.raises(FileNotFoundError, match="no data file"):
+        load_table("")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "FOLDERS", (tmp_path / "installed", tmp_path))
+    return tmp_path
+
+
+def test_an_installed_file_comes_before_that_of_a_checkout(folder):
+    (folder / "t.csv").write_text("token,a\nx,1\n")
+    assert data_path("t.csv") == folder / "t.csv"
+    (folder / "installed").mkdir()
+    (folder / "installed" / "t.csv").write_text("token,a\nx,2\n")
+    assert data_path("t.csv") == folder / "installed" / "t.csv"
+    assert load_table("t.csv").values.tolist() == [[2.0]]
+
+
+def test_tokens_may_hold_commas_and_any_letter(folder):
+    (folder / "t.csv").write_text('token,a,b\n"x, y",1,-2e3\nstraße,.5,0\n', encoding="utf-8")
+    table = load_table("t.csv")
+    assert table.tokens == ["x, y", "straße"]
+    assert table.values.tolist() == [[1.0, -2000.0], [0.5, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("token,a,b\nx,1,2\ny,1\n", "t.csv, line 3: expected 3 columns, got 2."),
+        ("token,a\nx,1,2\n", "t.csv, line 2: expected 2 columns, got 3."),
+        ("token,a\nx,one\n", "could not convert string to float: 'one'"),
+    ],
+)
+def test_a_broken_table_is_an_error(folder, text, sentence):
+    (folder / "t.csv").write_text(text)
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        load_table("t.csv")

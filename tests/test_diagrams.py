@@ -1,0 +1,75 @@
+"""Drawings of boxes and arrows: the words stand inside their boxes, nothing runs over another."""
+
+from itertools import combinations
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from attnlab.diagrams import draw_attention_steps, draw_transformer_block
+
+every_drawing = pytest.mark.parametrize("draw", [draw_attention_steps, draw_transformer_block])
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def laid_out(ax):
+    ax.figure.draw_without_rendering()
+    return ax
+
+
+def extents(artists) -> list:
+    return [artist.get_window_extent() for artist in artists]
+
+
+def boxes(ax) -> list[FancyBboxPatch]:
+    return [patch for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
+
+
+def words(ax) -> list:
+    return [text for text in ax.texts if text.get_text()]
+
+
+@every_drawing
+def test_a_drawing_takes_axes_and_returns_them(draw):
+    ax = Figure(figsize=(7.5, 2.2), layout="constrained").add_subplot()
+    assert draw(ax=ax) is ax
+    assert not plt.get_fignums()
+    assert draw().figure.number in plt.get_fignums()
+
+
+@every_drawing
+def test_boxes_do_not_overlap_and_every_one_holds_its_words(draw):
+    ax = laid_out(draw())
+    frames = extents(boxes(ax))
+    assert len(frames) >= 7
+    assert not any(one.overlaps(other) for one, other in combinations(frames, 2))
+    for frame in frames:
+        middle = (frame.p0 + frame.p1) / 2
+        inside = [text for text in extents(words(ax)) if text.contains(*middle)]
+        assert len(inside) == 1
+        assert frame.x0 <= inside[0].x0 < inside[0].x1 <= frame.x1
+        assert frame.y0 <= inside[0].y0 < inside[0].y1 <= frame.y1
+
+
+@every_drawing
+def test_no_two_texts_overlap_and_all_are_inside_the_picture(draw):
+    ax = laid_out(draw())
+    texts = extents(words(ax))
+    assert not any(one.overlaps(other) for one, other in combinations(texts, 2))
+    page = ax.figure.bbox
+    assert all(page.x0 <= t.x0 and t.x1 <= page.x1 for t in texts)
+    assert all(page.y0 <= t.y0 and t.y1 <= page.y1 for t in texts)
+
+
+def test_the_steps_name_every_tensor_with_its_shape():
+    written = " ".join(text.get_text() for text in words(draw_attention_steps()))
+    for name in ("query\n(L, E)", "key\n(S, E)", "value\n(S, Ev)", "scores\n(L, S)"):
+        assert name in written
+    assert "weights\n(L, S)" in written
+    assert "output\n(L, Ev)" in written

@@ -1,0 +1,164 @@
+"""Figures with number, caption and alternative text: the HTML, the picture, nothing left open."""
+
+import base64
+import io
+import re
+from html.parser import HTMLParser
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from attnlab.display import is_static, picture_html, raise_in_tests, show_figure
+
+TEXTS = {"number": "3.2", "alt": "A line that rises.", "caption": "Read it from the left."}
+
+
+@pytest.fixture(autouse=True)
+def no_open_figure():
+    yield
+    left = plt.get_fignums()
+    plt.close("all")
+    assert left == []
+
+
+def a_figure(width: float = 3.0) -> Figure:
+    figure = Figure(figsize=(width, 2), layout="constrained")
+    figure.add_subplot().plot([1, 2, 4])
+    return figure
+
+
+class Elements(HTMLParser):
+    """Collect (tag, attributes) of a text of HTML, and what is written inside every tag."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict]] = []
+        self.open: list[str] = []
+        self.written: dict[str, str] = {}
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag != "img":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        for tag in self.open:
+            self.written[tag] = self.written.get(tag, "") + data
+
+    def attributes(self, tag: str) -> dict:
+        (attributes,) = [attributes for name, attributes in self.found if name == tag]
+        return attributes
+
+
+def html_of(**changed) -> Elements:
+    return Elements(show_figure(a_figure(), **TEXTS | changed)._repr_html_())
+
+
+def test_the_html_is_a_figure_with_picture_alt_number_and_caption():
+    html = html_of()
+    assert [tag for tag, _ in html.found] == ["figure", "img", "figcaption", "b"]
+    assert html.open == []
+    assert html.attributes("figure")["data-number"] == "3.2"
+    assert html.attributes("img")["alt"] == "A line that rises."
+    assert html.written["b"] == "Figure 3.2."
+    assert html.written["figcaption"] == "Figure 3.2. Read it from the left."
+
+
+def test_the_picture_lies_inside_the_html():
+    shown = show_figure(a_figure(), **TEXTS)
+    source = Elements(shown._repr_html_()).attributes("img")["src"]
+    assert source == "data:image/png;base64," + base64.b64encode(shown.png).decode()
+
+
+@pytest.mark.parametrize("hostile", ['"><script>x</script>', "a < b & c > d", 'it\'s "quoted"'])
+def test_texts_are_escaped(hostile):
+    html = html_of(alt=hostile, caption=hostile, number=hostile)
+    assert [tag for tag, _ in html.found] == ["figure", "img", "figcaption", "b"]
+    assert html.attributes("img")["alt"] == hostile
+    assert html.attributes("figure")["data-number"] == hostile
+    assert html.written["figcaption"] == f"Figure {hostile}. {hostile}"
+
+
+def test_the_text_view_is_number_and_caption():
+    assert repr(show_figure(a_figure(), **TEXTS)) == "Figure 3.2. Read it from the left."
+
+
+def test_the_picture_is_sharp_and_no_wider_than_its_page():
+    shown = show_figure(a_figure(width=3), **TEXTS)
+    picture = Image.open(io.BytesIO(shown.png))
+    style = Elements(shown._repr_html_()).attributes("img")["style"]
+    assert f"width:{shown.width}px" in style
+    assert "max-width:100%" in style
+    assert picture.width > shown.width  # more than one pixel of the picture per pixel of the page
+    assert show_figure(a_figure(width=6), **TEXTS).width == 2 * shown.width
+
+
+def test_the_picture_names_no_version_and_is_the_same_every_time():
+    pictures = [show_figure(a_figure(), **TEXTS).png for _ in range(2)]
+    assert pictures[0] == pictures[1]
+    assert Image.open(io.BytesIO(pictures[0])).text == {}
+    assert b"atplotlib" not in pictures[0]
+
+
+@pytest.mark.parametrize("given", ["figure", "axes"])
+def test_a_pyplot_figure_is_closed_so_that_it_appears_once(given):
+    figure, ax = plt.subplots()
+    other, _ = plt.subplots()
+    show_figure(figure if given == "figure" else ax, **TEXTS)
+    assert plt.get_fignums() == [other.number]
+    plt.close(other)
+
+
+def test_axes_stand_for_their_figure():
+    figure = a_figure()
+    assert show_figure(figure.axes[0], **TEXTS).png == show_figure(figure, **TEXTS).png
+
+
+def test_a_bare_picture_takes_its_alt_text_and_width():
+    html = Elements(picture_html(b"abc", alt='a "b"', width=321))
+    assert html.attributes("img")["alt"] == 'a "b"'
+    assert "width:321px" in html.attributes("img")["style"]
+    assert html.attributes("img")["src"].endswith(base64.b64encode(b"abc").decode())
+
+
+@pytest.mark.parametrize("name", ["alt", "caption"])
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_alt_and_caption_must_say_something(name, text):
+    with pytest.raises(ValueError, match=rf"{name} must say something about figure 3\.2, got '"):
+        show_figure(a_figure(), **TEXTS | {name: text})
+
+
+@pytest.mark.parametrize("name", ["alt", "caption", "number"])
+def test_number_alt_and_caption_cannot_be_left_out(name):
+    with pytest.raises(TypeError, match=name):
+        show_figure(a_figure(), **{key: text for key, text in TEXTS.items() if key != name})
+
+
+def test_something_else_than_a_figure_is_an_error():
+    with pytest.raises(TypeError, match="fig must be a matplotlib Figure or Axes, got list"):
+        show_figure([1, 2], **TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"), [(None, False), ("", False), ("0", False), ("1", True)]
+)
+def test_the_switch_for_stored_outputs(monkeypatch, setting, expected):
+    monkeypatch.delenv("ATTNLAB_STATIC", raising=False)
+    if setting is not None:
+        monkeypatch.setenv("ATTNLAB_STATIC", setting)
+    assert is_static() is expected
+
+
+def test_an_error_shown_to_a_user_is_raised_in_tests_only(monkeypatch):
+    error = ValueError("broken")
+    with pytest.raises(ValueError, match=re.escape("broken")):
+        raise_in_tests(error)
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    raise_in_tests(error)

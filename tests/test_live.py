@@ -1,0 +1,262 @@
+"""Sliders without a browser: moving a control redraws, errors show, and nothing is left behind."""
+
+import io
+import random
+import re
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from attnlab.live import Live, instances, live
+from attnlab.plotting import plot_attention
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind():
+    """No pyplot figure is registered and no setting of matplotlib changes."""
+    settings = dict(mpl.rcParams)
+    yield
+    assert plt.get_fignums() == []
+    assert dict(mpl.rcParams) == settings
+
+
+def draw_line(fig, d_k, causal=False):
+    ax = fig.subplots()
+    ax.plot([0, d_k], color="black" if causal else "red")
+    return f"d_k = <b>{d_k}</b>"
+
+
+def draw_or_fail(fig, d_k):
+    fig.subplots().plot([0, d_k])
+    if d_k == 4:
+        raise ValueError(f"no <d_k> of {d_k}")
+
+
+def a_live(**options) -> Live:
+    return live(draw_line, **{"d_k": [1, 4, 16], "figsize": (2, 1)} | options)
+
+
+# --- moving ---------------------------------------------------------------------------------------
+
+
+def test_moving_a_control_changes_picture_and_sentence_and_back_is_the_same():
+    widget = a_live(causal=False)
+    first = widget.image.value, widget.sentence.value
+    for name, value in (("d_k", 16), ("causal", True)):
+        before = widget.image.value
+        widget.controls[name].value = value
+        assert widget.image.value != before
+    assert "d_k = <b>16</b>" in widget.sentence.value
+    assert widget.value == {"d_k": 16, "causal": True}
+    widget.controls["d_k"].value = 1
+    widget.controls["causal"].value = False
+    assert (widget.image.value, widget.sentence.value) == first
+
+
+def test_every_move_starts_from_an_empty_figure():
+    widget = a_live()
+    for value in (4, 16, 1):
+        widget.controls["d_k"].value = value
+    assert len(widget.figure.axes) == 1
+
+
+def test_the_picture_is_what_draw_drew():
+    picture = Image.open(io.BytesIO(a_live(figsize=(2, 1)).image.value))
+    assert picture.format == "PNG"
+    assert picture.width == 2 * picture.height
+    pixels = np.asarray(picture.convert("RGB")).astype(int)
+    red = (pixels[..., 0] > 200) & (pixels[..., 1:].max(axis=-1) < 60)
+    assert red.sum() > 50
+
+
+def test_a_heatmap_can_be_drawn_live():
+    scores = torch.randn(5, 7)
+
+    def draw(fig, temperature):
+        plot_attention((scores / temperature).softmax(dim=-1), ax=fig.subplots())
+
+    widget = live(draw, temperature=[0.5, 1.0, 2.0])
+    pictures = {widget.image.value}
+    for value in (1.0, 2.0):
+        widget.controls["temperature"].value = value
+        pictures.add(widget.image.value)
+    assert len(pictures) == 3
+    assert widget.sentence.value == ""
+
+
+def test_two_widgets_move_on_their_own():
+    one, other = a_live(), a_live()
+    untouched = other.image.value
+    one.controls["d_k"].value = 16
+    assert other.image.value == untouched
+    assert instances()[-2:] == [one, other]
+
+
+def test_moving_draws_no_random_numbers():
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
+    a_live().controls["d_k"].value = 16
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+    assert np.array_equal(np.random.get_state()[1], states[2])
+
+
+# --- controls -------------------------------------------------------------------------------------
+
+
+def test_controls_start_at_their_first_stop_or_where_they_are_told():
+    def draw(fig, d_k, rule, causal):
+        fig.subplots()
+
+    stops = {"d_k": (1, 4, 16), "rule": ["raw", "scaled"], "causal": True}
+    assert live(draw, **stops).value == {"d_k": 1, "rule": "raw", "causal": True}
+    start = {"d_k": 16, "rule": "scaled", "causal": False}
+    assert live(draw, start=start, **stops).value == start
+
+
+@pytest.mark.parametrize(
+    ("stops", "kind", "labels"),
+    [
+        ([1, 4], "SelectionSlider", ("1", "4")),
+        (range(2, 5), "SelectionSlider", ("2", "3", "4")),
+        ([0.5, 1.0], "SelectionSlider", ("0.5", "1.0")),
+        (["raw", "scaled"], "ToggleButtons", ("raw", "scaled")),
+        (True, "ToggleButtons", ("on", "off")),
+    ],
+)
+def test_numbers_become_sliders_and_words_and_switches_buttons(stops, kind, labels):
+    control = live(lambda fig, what: None, what=stops).controls["what"]
+    assert type(control).__name__ == kind
+    assert control.description == "what"
+    assert tuple(str(label) for label in control._options_labels) == labels
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({}, ValueError, "live needs at least one control, e.g. d_k=[1, 4, 16]."),
+        (
+            {"d_k": 4},
+            TypeError,
+            "d_k must be a list of stops or a bool, got int; e.g. d_k=[1, 4, 16].",
+        ),
+        ({"d_k": "abc"}, TypeError, "d_k must be a list of stops or a bool, got str;"),
+        ({"d_k": {1, 4}}, TypeError, "d_k must be a list of stops or a bool, got set;"),
+        ({"d_k": [4]}, ValueError, "d_k must have at least 2 stops, got 1."),
+        (
+            {"d_k": [1, 4], "start": {"dk": 4}},
+            ValueError,
+            "start names 'dk', which is no control; there is ['d_k'].",
+        ),
+        (
+            {"d_k": [1, 4], "start": {"d_k": 5}},
+            ValueError,
+            "start of d_k must be one of its stops [1, 4], got 5.",
+        ),
+        (
+            {"d_k": True, "start": {"d_k": "on"}},
+            ValueError,
+            "start of d_k must be one of its stops (True, False), got 'on'.",
+        ),
+    ],
+)
+def test_a_bad_call_raises_its_sentence(options, error, sentence):
+    before = instances()
+    with pytest.raises(error, match=re.escape(sentence)):
+        live(draw_line, **options)
+    assert instances() == before
+
+
+# --- errors of the learner's code -----------------------------------------------------------------
+
+
+def test_an_error_at_the_start_is_the_error_of_the_cell(monkeypatch):
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # as in a notebook
+    with pytest.raises(ValueError, match="no <d_k> of 4"):
+        live(draw_or_fail, d_k=[4, 1])
+
+
+def test_an_error_of_a_move_is_shown_with_its_line_and_clears_when_it_is_gone(monkeypatch):
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # as in a notebook
+    widget = live(draw_or_fail, d_k=[1, 4, 16])
+    first = widget.image.value
+    widget.controls["d_k"].value = 4
+    assert "ValueError: no &lt;d_k&gt; of 4" in widget.error.value
+    assert "raise ValueError(f&quot;no &lt;d_k&gt; of {d_k}&quot;)" in widget.error.value
+    line = draw_or_fail.__code__.co_firstlineno + 3
+    assert f"line {line}:" in widget.error.value
+    assert 'role="alert"' in widget.error.value
+    assert isinstance(widget.last_error, ValueError)
+    assert widget.image.value == first  # the old picture stays, faded
+    assert "attnlab-stale" in widget.image._dom_classes
+
+    widget.controls["d_k"].value = 1
+    assert widget.error.value == ""
+    assert widget.last_error is None
+    assert "attnlab-stale" not in widget.image._dom_classes
+    assert widget.image.value == first
+
+
+def test_the_line_shown_is_that_of_the_learner_when_a_library_raises(monkeypatch):
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # as in a notebook
+
+    def draw(fig, d_k):
+        fig.subplots()
+        torch.ones(2, d_k) @ torch.ones(1, 3)
+
+    widget = live(draw, d_k=[1, 2])
+    widget.controls["d_k"].value = 2
+    assert "torch.ones(2, d_k) @ torch.ones(1, 3)" in widget.error.value
+
+
+def test_an_error_of_a_move_is_raised_in_tests():
+    widget = live(draw_or_fail, d_k=[1, 4])
+    with pytest.raises(ValueError, match="no <d_k> of 4"):
+        widget.controls["d_k"].value = 4
+    assert "no &lt;d_k&gt; of 4" in widget.error.value
+
+
+# --- what a notebook shows and stores -------------------------------------------------------------
+
+
+def test_a_running_notebook_gets_the_widget_and_a_stored_one_html_and_text(monkeypatch):
+    widget = a_live()
+    monkeypatch.delenv("ATTNLAB_STATIC", raising=False)
+    running = widget._repr_mimebundle_()
+    view = running["application/vnd.jupyter.widget-view+json"]
+    assert view["model_id"] == widget.model_id
+    monkeypatch.setenv("ATTNLAB_STATIC", "1")
+    stored = widget._repr_mimebundle_()
+    assert set(stored) == {"text/html", "text/plain"}
+    assert running | stored == running
+
+
+def test_stored_outputs_are_the_same_every_time():
+    one, other = a_live(alt="A line."), a_live(alt="A line.")
+    assert one.to_html() == other.to_html()
+    assert repr(one) == repr(other) == "live(draw_line, d_k=1)"
+    assert one.model_id not in one.to_html()
+
+
+def test_stored_html_holds_picture_sentence_and_all_stops():
+    html = a_live(alt='A "line".', start={"d_k": 4}).to_html()
+    assert 'alt="A &quot;line&quot;."' in html
+    assert 'src="data:image/png;base64,' in html
+    assert "d_k = <b>4</b>" in html
+    assert re.search(r"d_k</b> = 1, <b>4</b>, 16", html)
+    assert "<script" not in html
+
+
+def test_without_alt_text_the_call_stands_for_the_picture():
+    assert 'alt="live(draw_line, d_k=1)"' in a_live().to_html()
+
+
+def test_moving_changes_what_is_stored():
+    widget = a_live()
+    before = widget.to_html()
+    widget.controls["d_k"].value = 16
+    assert widget.to_html() != before
+    assert repr(widget) == "live(draw_line, d_k=16)"

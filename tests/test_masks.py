@@ -1,0 +1,341 @@
+"""Masks: every one drawn out cell by cell, and equal to what torch does with its own flags."""
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.testing import assert_close
+
+from attnlab import (
+    attention_weights,
+    causal_mask,
+    combine_masks,
+    from_hf_attention_mask,
+    from_key_padding_mask,
+    scaled_dot_product_attention,
+    sequence_mask,
+    sliding_window_mask,
+    to_additive_mask,
+    to_key_padding_mask,
+)
+
+N, H, L, S = 2, 3, 5, 7
+
+
+def drawn(mask: Tensor) -> list[str]:
+    """Return a mask as rows of text: x where the query may attend to the key."""
+    return ["".join("x" if allowed else "." for allowed in row) for row in mask.tolist()]
+
+
+def assert_bool(mask: Tensor) -> None:
+    assert mask.dtype == torch.bool
+
+
+# --- building -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "align", "rows"),
+    [
+        ((3,), "upper_left", ["x..", "xx.", "xxx"]),
+        ((3,), "lower_right", ["x..", "xx.", "xxx"]),
+        ((2, 4), "upper_left", ["x...", "xx.."]),
+        ((2, 4), "lower_right", ["xxx.", "xxxx"]),
+        ((4, 2), "upper_left", ["x.", "xx", "xx", "xx"]),
+        ((4, 2), "lower_right", ["..", "..", "x.", "xx"]),
+        ((1, 4), "lower_right", ["xxxx"]),
+        ((1, 1), "upper_left", ["x"]),
+    ],
+)
+def test_causal_mask_cell_by_cell(size, align, rows):
+    mask = causal_mask(*size, align=align)
+    assert_bool(mask)
+    assert drawn(mask) == rows
+
+
+@pytest.mark.parametrize("size", [(3, 0), (0, 3), (0, 0)], ids=str)
+def test_no_keys_or_no_queries_make_an_empty_mask(size):
+    assert causal_mask(*size).shape == size
+    assert sliding_window_mask(*size, window=2).shape == size
+
+
+def test_causal_mask_is_upper_left_if_not_told_otherwise():
+    assert torch.equal(causal_mask(L, S), causal_mask(L, S, align="upper_left"))
+    assert not torch.equal(causal_mask(L, S), causal_mask(L, S, align="lower_right"))
+
+
+@pytest.mark.parametrize("size", [(L, S), (S, L), (L, L)], ids=str)
+def test_causal_mask_is_what_torch_means_by_is_causal(size):
+    query, key, value = torch.randn(size[0], 11), torch.randn(size[1], 11), torch.randn(size[1], 13)
+    ours = scaled_dot_product_attention(query, key, value, attn_mask=causal_mask(*size))
+    assert_close(ours, F.scaled_dot_product_attention(query, key, value, is_causal=True))
+
+
+def test_lower_right_is_what_decoding_with_a_cache_needs():
+    x = torch.randn(S, 11)
+    whole = scaled_dot_product_attention(x, x, x, is_causal=True)
+    last = scaled_dot_product_attention(
+        x[-2:], x, x, attn_mask=causal_mask(2, S, align="lower_right")
+    )
+    assert_close(last, whole[-2:])
+
+
+@pytest.mark.parametrize(
+    ("size", "options", "rows"),
+    [
+        ((4,), {"window": 1}, ["x...", ".x..", "..x.", "...x"]),
+        ((4,), {"window": 2}, ["xx..", "xxx.", ".xxx", "..xx"]),
+        ((4,), {"window": 9}, ["xxxx"] * 4),
+        ((2, 4), {"window": 2}, ["xx..", "xxx."]),
+        ((2, 4), {"window": 2, "align": "lower_right"}, [".xxx", "..xx"]),
+        ((4, 2), {"window": 1, "align": "lower_right"}, ["..", "..", "x.", ".x"]),
+    ],
+    ids=str,
+)
+def test_sliding_window_mask_cell_by_cell(size, options, rows):
+    mask = sliding_window_mask(*size, **options)
+    assert_bool(mask)
+    assert drawn(mask) == rows
+
+
+def test_a_window_under_a_causal_mask_leaves_the_query_and_those_before_it():
+    mask = combine_masks(causal_mask(S), sliding_window_mask(S, window=3))
+    assert mask.sum(dim=1).tolist() == [1, 2, 3, 3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("lengths", [[3, 0, 2], torch.tensor([3, 0, 2])], ids=["list", "tensor"])
+def test_sequence_mask_cell_by_cell(lengths):
+    assert_bool(sequence_mask(lengths))
+    assert drawn(sequence_mask(lengths)) == ["xxx", "...", "xx."]
+    assert drawn(sequence_mask(lengths, max_len=5)) == ["xxx..", ".....", "xx..."]
+
+
+def test_sequence_mask_of_any_shape_of_lengths():
+    assert sequence_mask(torch.tensor([[1, 2, 3], [0, 5, 4]]), S).shape == (N, H, S)
+    assert drawn(sequence_mask(torch.tensor(2), 3)[None]) == ["xx."]
+    assert sequence_mask(torch.zeros(0, dtype=torch.int64)).shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "make", [causal_mask, lambda L, **kw: sliding_window_mask(L, window=2, **kw)]
+)
+def test_masks_are_made_on_the_device_that_is_asked_for(make):
+    assert make(L, device="meta").device.type == "meta"
+    with torch.device("meta"):
+        assert make(L, device="cpu").device.type == "cpu"
+
+
+# --- combining ------------------------------------------------------------------------------------
+
+
+def test_combined_masks_allow_what_all_of_them_allow():
+    causal, window = causal_mask(L), sliding_window_mask(L, window=2)
+    real = from_hf_attention_mask(torch.tensor([[0, 1, 1, 1, 1], [1, 1, 1, 1, 0]]))
+    combined = combine_masks(causal, window, real)
+    assert_bool(combined)
+    assert combined.shape == (N, 1, L, L)
+    assert torch.equal(combined, torch.logical_and(torch.logical_and(causal, window), real))
+    assert drawn(combined[0, 0]) == [".....", ".x...", ".xx..", "..xx.", "...xx"]
+
+
+def test_combining_leaves_the_masks_as_they_were():
+    first, second = causal_mask(3), torch.zeros(3, 3, dtype=torch.bool)
+    for masks in ((first,), (first, second)):
+        combined = combine_masks(*masks)
+        combined.fill_(False)
+        assert drawn(first) == ["x..", "xx.", "xxx"]
+
+
+# --- converting -----------------------------------------------------------------------------------
+
+
+def test_three_conventions_of_padding_say_the_same():
+    real = sequence_mask([5, 3], S)[:, None, None, :]
+    assert real.shape == (N, 1, 1, S)
+    hugging_face = torch.tensor([[1, 1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0, 0]])
+    for dtype in (torch.int64, torch.bool, torch.float32):
+        assert torch.equal(from_hf_attention_mask(hugging_face.to(dtype)), real)
+    assert torch.equal(from_key_padding_mask(hugging_face == 0), real)
+    assert torch.equal(to_key_padding_mask(real), hugging_face == 0)
+
+
+def test_a_key_padding_mask_there_and_back_is_the_same():
+    padding = torch.rand(N, S) < 0.4
+    assert torch.equal(to_key_padding_mask(from_key_padding_mask(padding)), padding)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_additive_mask_is_zero_where_allowed_and_minus_infinity_where_blocked(dtype):
+    additive = to_additive_mask(torch.tensor([[True, False]]), dtype)
+    assert additive.dtype == dtype
+    assert additive.tolist() == [[0.0, float("-inf")]]
+
+
+def test_additive_mask_is_float32_if_not_told_otherwise_and_stays_on_its_device():
+    assert to_additive_mask(causal_mask(2)).dtype == torch.float32
+    assert to_additive_mask(causal_mask(2, device="meta")).device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda m: m.double(), lambda m: to_additive_mask(~m, torch.float64)],
+    ids=["0 and 1 added", "flipped"],
+)
+def test_the_tempting_short_cuts_give_other_weights(wrong):
+    scores, mask = torch.randn(L, L, dtype=torch.float64), causal_mask(L)
+    right = attention_weights(scores, attn_mask=mask)
+    assert_close(right, attention_weights(scores, attn_mask=to_additive_mask(mask, scores.dtype)))
+    assert not torch.allclose(right, attention_weights(scores, attn_mask=wrong(mask)))
+
+
+@pytest.mark.parametrize(
+    "convert", [from_key_padding_mask, from_hf_attention_mask, to_additive_mask, combine_masks]
+)
+def test_converters_leave_the_given_mask_alone(convert):
+    mask = torch.rand(N, S) < 0.5
+    before = mask.clone()
+    converted = convert(mask)
+    assert torch.equal(mask, before)
+    assert mask._version == 0
+    if convert is not from_hf_attention_mask:  # that one returns a view: nothing has to change
+        assert converted.untyped_storage().data_ptr() != mask.untyped_storage().data_ptr()
+
+
+# --- bad calls ------------------------------------------------------------------------------------
+
+SQUARE = torch.ones(3, 3, dtype=torch.bool)
+BAD_CALLS = {
+    "L negative": (lambda: causal_mask(-1), ValueError, "L must be at least 0, got -1."),
+    "S negative": (lambda: causal_mask(2, -3), ValueError, "S must be at least 0, got -3."),
+    "L float": (lambda: causal_mask(2.0), TypeError, "L must be an integer, got float 2.0."),
+    "L bool": (lambda: causal_mask(True), TypeError, "L must be an integer, got bool True."),
+    "align": (
+        lambda: causal_mask(2, align="left"),
+        ValueError,
+        "align must be 'upper_left' or 'lower_right', got 'left'.",
+    ),
+    "window 0": (
+        lambda: sliding_window_mask(3, window=0),
+        ValueError,
+        "window must be at least 1, got 0.",
+    ),
+    "window align": (
+        lambda: sliding_window_mask(3, window=1, align="right"),
+        ValueError,
+        "got 'right'.",
+    ),
+    "lengths float": (
+        lambda: sequence_mask([1.0]),
+        TypeError,
+        "lengths must be integers, got torch.float32.",
+    ),
+    "lengths bool": (
+        lambda: sequence_mask([True]),
+        TypeError,
+        "lengths must be integers, got torch.bool.",
+    ),
+    "lengths too long": (
+        lambda: sequence_mask([3, 9], 7),
+        ValueError,
+        "lengths must not exceed max_len, got 9 > 7.",
+    ),
+    "lengths negative": (
+        lambda: sequence_mask([3, -2]),
+        ValueError,
+        "lengths must not be negative, got -2.",
+    ),
+    "lengths all negative": (
+        lambda: sequence_mask([-3, -2]),
+        ValueError,
+        "lengths must not be negative, got -3.",
+    ),
+    "max_len float": (
+        lambda: sequence_mask([3], 7.0),
+        TypeError,
+        "max_len must be an integer, got float 7.0.",
+    ),
+    "nothing to combine": (
+        combine_masks,
+        ValueError,
+        "combine_masks needs at least one mask, got none.",
+    ),
+    "float to combine": (
+        lambda: combine_masks(SQUARE, SQUARE.float()),
+        TypeError,
+        "mask 1 must be a bool tensor (True = may attend), got torch.float32;",
+    ),
+    "shapes to combine": (
+        lambda: combine_masks(SQUARE, SQUARE[:2], SQUARE),
+        ValueError,
+        "masks must have shapes that broadcast together, got (3, 3) and (2, 3) and (3, 3).",
+    ),
+    "padding of numbers": (
+        lambda: from_key_padding_mask(torch.ones(2, 3)),
+        TypeError,
+        "key_padding_mask must be bool (True = padding), got torch.float32.",
+    ),
+    "padding of one dimension": (
+        lambda: from_key_padding_mask(SQUARE[0]),
+        ValueError,
+        "key_padding_mask must have shape (N, S), got (3,);",
+    ),
+    "to padding of numbers": (
+        lambda: to_key_padding_mask(torch.ones(2, 1, 1, 3)),
+        TypeError,
+        "attn_mask must be a bool tensor (True = may attend), got torch.float32;",
+    ),
+    "to padding, queries differ": (
+        lambda: to_key_padding_mask(torch.ones(2, 1, 5, 7, dtype=torch.bool)),
+        ValueError,
+        "attn_mask must have shape (N, 1, 1, S) to be a key padding mask, got (2, 1, 5, 7);",
+    ),
+    "to padding, heads differ": (
+        lambda: to_key_padding_mask(torch.ones(2, 3, 1, 7, dtype=torch.bool)),
+        ValueError,
+        "got (2, 3, 1, 7);",
+    ),
+    "to padding, three dimensions": (
+        lambda: to_key_padding_mask(torch.ones(1, 1, 7, dtype=torch.bool)),
+        ValueError,
+        "got (1, 1, 7);",
+    ),
+    "additive of numbers": (
+        lambda: to_additive_mask(torch.zeros(3, 3)),
+        TypeError,
+        "attn_mask must be a bool tensor (True = may attend), got torch.float32;",
+    ),
+    "additive of int dtype": (
+        lambda: to_additive_mask(SQUARE, torch.int64),
+        TypeError,
+        "dtype must be a floating point dtype, got torch.int64.",
+    ),
+    "Hugging Face, one dimension": (
+        lambda: from_hf_attention_mask(torch.ones(7)),
+        ValueError,
+        "attention_mask must have shape (N, S), got (7,);",
+    ),
+    "Hugging Face, additive": (
+        lambda: from_hf_attention_mask(torch.tensor([[0.0, -10000.0]])),
+        ValueError,
+        "attention_mask must hold 0s and 1s only, got -10000.0;",
+    ),
+    "Hugging Face, segment numbers": (
+        lambda: from_hf_attention_mask(torch.tensor([[0, 1, 2]])),
+        ValueError,
+        "attention_mask must hold 0s and 1s only, got 2;",
+    ),
+    "Hugging Face, a list": (
+        lambda: from_hf_attention_mask([[1, 0]]),
+        TypeError,
+        "attention_mask must be a torch.Tensor, got list;",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_a_bad_call_raises_its_sentence(name):
+    call, error, sentence = BAD_CALLS[name]
+    with pytest.raises(error, match=re.escape(sentence)):
+        call()

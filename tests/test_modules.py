@@ -1,0 +1,430 @@
+"""The layers: equal to torch.nn.MultiheadAttention with the same weights, in both directions."""
+
+import copy
+import re
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from attnlab import (
+    AttentionOutput,
+    MultiHeadAttention,
+    SelfAttention,
+    causal_mask,
+    from_hf_attention_mask,
+    from_key_padding_mask,
+    merge_heads,
+    scaled_dot_product_attention,
+    split_heads,
+    to_additive_mask,
+    to_key_padding_mask,
+)
+
+N, H, L, S, D = 2, 3, 5, 7, 11
+EMBED = H * D
+
+
+def draw(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def randomised(module: nn.Module) -> nn.Module:
+    """Fill every parameter with random numbers: torch starts its biases at 0."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(std=0.3)
+    return module
+
+
+def torch_layer(**options) -> nn.MultiheadAttention:
+    options = {"batch_first": True, "dtype": torch.float64} | options
+    return randomised(nn.MultiheadAttention(EMBED, H, **options))
+
+
+def our_layer(**options) -> MultiHeadAttention:
+    return randomised(MultiHeadAttention(EMBED, H, **options).double())
+
+
+PADDING = torch.tensor([[1, 1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0, 0]])
+PER_HEAD = torch.rand(N, H, L, S, generator=torch.Generator().manual_seed(0)) < 0.6
+PER_HEAD[..., 0] = True  # torch gives NaN in a row without an allowed key
+ADDED = torch.randn(L, S, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+# the same restriction, in our words and in torch's
+MASKS = {
+    "none": ({}, {}),
+    "causal": ({"is_causal": True}, {"attn_mask": ~causal_mask(L, S)}),
+    "bool": ({"attn_mask": PER_HEAD[0, 0]}, {"attn_mask": ~PER_HEAD[0, 0]}),
+    "float": ({"attn_mask": ADDED}, {"attn_mask": ADDED}),
+    "padding": (
+        {"attn_mask": from_hf_attention_mask(PADDING)},
+        {"key_padding_mask": to_key_padding_mask(from_hf_attention_mask(PADDING))},
+    ),
+    "padding and causal": (
+        {"attn_mask": from_key_padding_mask(PADDING == 0) & causal_mask(L, S)},
+        {"key_padding_mask": PADDING == 0, "attn_mask": ~causal_mask(L, S)},
+    ),
+    "per head": ({"attn_mask": PER_HEAD}, {"attn_mask": ~PER_HEAD.flatten(0, 1)}),
+    "per head, added": (
+        {"attn_mask": to_additive_mask(PER_HEAD, torch.float64)},
+        {"attn_mask": to_additive_mask(PER_HEAD, torch.float64).flatten(0, 1)},
+    ),
+}
+
+
+def results(layer: nn.Module, tokens: list[Tensor], options: dict) -> dict[str, Tensor]:
+    """Return output, weights per head, and the gradients of inputs and parameters."""
+    inputs = [token.clone().requires_grad_() for token in tokens]
+    if isinstance(layer, nn.MultiheadAttention):
+        options = {"average_attn_weights": False} | options
+    layer.zero_grad()
+    output, weights = layer(*inputs, **options)
+    pull = torch.randn(output.shape, generator=torch.Generator().manual_seed(1)).double()
+    (output * pull).sum().backward()
+    gradients = dict(zip(("query", "key", "value"), [x.grad for x in inputs], strict=True))
+    return {"output": output, "weights": weights, **gradients}
+
+
+def stacked(layer: MultiHeadAttention, part: str) -> dict[str, Tensor]:
+    """Return the gradients of ``weight`` or ``bias`` as torch stacks them: query, key, value."""
+    projections = (layer.q_proj, layer.k_proj, layer.v_proj)
+    return {
+        f"in_proj_{part}": torch.cat([getattr(proj, part).grad for proj in projections]),
+        f"out_proj.{part}": getattr(layer.out_proj, part).grad,
+    }
+
+
+def assert_same_layer(ours: MultiHeadAttention, theirs: nn.MultiheadAttention, name: str) -> None:
+    our_options, torch_options = MASKS[name]
+    tokens = [draw(N, L, EMBED), draw(N, S, EMBED), draw(N, S, EMBED)]
+    mine, reference = results(ours, tokens, our_options), results(theirs, tokens, torch_options)
+    parts = ("weight", "bias") if ours.q_proj.bias is not None else ("weight",)
+    for part in parts:
+        mine |= stacked(ours, part)
+    reference |= {name: parameter.grad for name, parameter in theirs.named_parameters()}
+    assert mine.keys() == reference.keys()
+    for key, tensor in mine.items():
+        assert_close(
+            tensor, reference[key], rtol=0, atol=1e-11, msg=lambda m, key=key: f"{key}: {m}"
+        )
+
+
+# --- equal to torch's layer -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", MASKS)
+def test_a_layer_from_torch_equals_it(name, bias):
+    theirs = torch_layer(bias=bias)
+    assert_same_layer(MultiHeadAttention.from_torch(theirs), theirs, name)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", MASKS)
+def test_a_layer_to_torch_equals_it(name, bias):
+    ours = our_layer(bias=bias)
+    assert_same_layer(ours, ours.to_torch(), name)
+
+
+def test_torch_stacks_query_key_and_value_and_does_not_interleave_the_heads():
+    theirs = torch_layer()
+    ours = MultiHeadAttention.from_torch(theirs)
+    assert torch.equal(theirs.in_proj_weight[:EMBED], ours.q_proj.weight)
+    assert torch.equal(theirs.in_proj_weight[2 * EMBED :], ours.v_proj.weight)
+    interleaved = theirs.in_proj_weight.view(H, 3, D, EMBED)[:, 0].reshape(EMBED, EMBED)
+    assert not torch.allclose(interleaved, ours.q_proj.weight)
+
+
+def test_a_layer_that_is_not_batch_first_gives_the_same_numbers():
+    theirs = torch_layer(batch_first=False)
+    ours = MultiHeadAttention.from_torch(theirs)
+    x = draw(N, L, EMBED)
+    sequence_first = x.transpose(0, 1)
+    expected, _ = theirs(sequence_first, sequence_first, sequence_first)
+    assert_close(ours(x).output, expected.transpose(0, 1))
+
+
+def test_without_gradients_in_evaluation_torch_takes_another_path_and_still_agrees():
+    theirs = torch_layer().eval()
+    ours, x = MultiHeadAttention.from_torch(theirs), draw(N, L, EMBED)
+    with torch.no_grad():
+        expected, mean_weights = theirs(x, x, x)
+        output, weights = ours(x)
+    assert_close(output, expected)
+    assert_close(weights.mean(dim=1), mean_weights)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_numbers_mode_dtype_and_dropout_travel_both_ways(training, dtype):
+    theirs = torch_layer(dropout=0.25, dtype=dtype).train(training)
+    ours = MultiHeadAttention.from_torch(theirs)
+    back = ours.to_torch()
+    for layer in (ours, back):
+        assert layer.dropout == 0.25
+        assert all(module.training == training for module in layer.modules())
+        assert {parameter.dtype for parameter in layer.parameters()} == {dtype}
+    assert back.batch_first
+    for name, parameter in theirs.state_dict().items():
+        assert torch.equal(parameter, back.state_dict()[name])
+
+
+def test_the_device_travels_as_well():
+    theirs = nn.MultiheadAttention(EMBED, H, batch_first=True, device="meta")
+    ours = MultiHeadAttention.from_torch(theirs)
+    for layer in (ours, ours.to_torch()):
+        assert {parameter.device.type for parameter in layer.parameters()} == {"meta"}
+
+
+@pytest.mark.parametrize("convert", [MultiHeadAttention.from_torch, MultiHeadAttention.to_torch])
+def test_converting_copies_and_leaves_the_given_layer_alone(convert):
+    given = torch_layer() if convert == MultiHeadAttention.from_torch else our_layer()
+    before = copy.deepcopy(given.state_dict())
+    versions = [parameter._version for parameter in given.parameters()]
+    converted = convert(given)
+    randomised(converted)
+    assert given.training
+    assert [parameter._version for parameter in given.parameters()] == versions
+    assert all(parameter.grad is None for parameter in given.parameters())
+    assert all(parameter.requires_grad for parameter in converted.parameters())
+    for name, tensor in given.state_dict().items():
+        assert torch.equal(tensor, before[name])
+
+
+# --- what a layer computes ------------------------------------------------------------------------
+
+
+def test_the_layer_step_by_step():
+    layer, x, context = our_layer(), draw(N, L, EMBED), draw(N, S, EMBED)
+    heads = [
+        split_heads(proj(tokens), H)
+        for proj, tokens in ((layer.q_proj, x), (layer.k_proj, context), (layer.v_proj, context))
+    ]
+    by_hand = layer.out_proj(merge_heads(scaled_dot_product_attention(*heads)))
+    assert_close(layer(x, context).output, by_hand)
+
+
+def test_self_attention_step_by_step():
+    layer, x = SelfAttention(EMBED, D).double(), draw(N, L, EMBED)
+    query, key, value = layer.q_proj(x), layer.k_proj(x), layer.v_proj(x)
+    weights = (query @ key.transpose(1, 2) / D**0.5).softmax(dim=-1)
+    output, seen = layer(x)
+    assert_close(output, weights @ value)
+    assert_close(seen, weights[:, None])
+
+
+@pytest.mark.parametrize("make", [lambda: our_layer(), lambda: SelfAttention(EMBED, D).double()])
+def test_result_has_names_and_one_matrix_of_weights_per_head(make):
+    layer = make()
+    heads = H if isinstance(layer, MultiHeadAttention) else 1
+    result = layer(draw(N, L, EMBED), draw(N, S, EMBED))
+    assert isinstance(result, AttentionOutput)
+    assert result.output.shape == (N, L, EMBED if heads == H else D)
+    assert result.weights.shape == (N, heads, L, S)
+    assert_close(result.weights.sum(dim=-1), torch.ones(N, heads, L, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("make", [lambda: our_layer(), lambda: SelfAttention(EMBED, D).double()])
+def test_key_and_value_default_to_query_and_key(make):
+    layer, x, context = make(), draw(N, L, EMBED), draw(N, S, EMBED)
+    for short, long in (((x,), (x, x, x)), ((x, context), (x, context, context))):
+        for a, b in zip(layer(*short), layer(*long), strict=True):
+            assert torch.equal(a, b)
+    assert not torch.allclose(layer(x, context).output, layer(x, context, draw(N, S, EMBED)).output)
+
+
+@pytest.mark.parametrize("make", [lambda: our_layer(), lambda: SelfAttention(EMBED, D).double()])
+def test_masks_reach_the_weights(make):
+    layer, x, context = make(), draw(N, L, EMBED), draw(N, S, EMBED)
+    mask = causal_mask(L, S)
+    for options in (
+        {"is_causal": True},
+        {"attn_mask": mask},
+        {"attn_mask": mask.expand(N, 1, L, S)},
+    ):
+        weights = layer(x, context, **options).weights
+        assert (weights[..., ~mask] == 0).all()
+        assert (weights[..., mask] > 0).all()
+
+
+def test_masks_of_sequences_and_of_heads_are_told_apart_by_four_dimensions():
+    layer, x = our_layer(), draw(N, L, EMBED)
+    heads = torch.ones(H, L, L, dtype=torch.bool)
+    heads[1, :, 2] = False
+    weights = layer(x, attn_mask=heads[None]).weights
+    assert (weights[:, 1, :, 2] == 0).all()
+    assert (weights[:, [0, 2], :, 2] > 0).all()
+    sequences = torch.ones(N, L, L, dtype=torch.bool)
+    sequences[1, :, 2] = False
+    weights = layer(x, attn_mask=sequences[:, None]).weights
+    assert (weights[1, :, :, 2] == 0).all()
+    assert (weights[0, :, :, 2] > 0).all()
+
+
+def test_a_sequence_that_may_look_at_nothing_gives_the_bias_and_finite_gradients():
+    layer, x = our_layer(), draw(N, L, EMBED)
+    mask = from_key_padding_mask(torch.tensor([[False] * L, [True] * L]))
+    output, weights = layer(x, attn_mask=mask)
+    assert torch.equal(output[1], layer.out_proj.bias.expand(L, EMBED))
+    assert (weights[1] == 0).all()
+    output.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
+
+
+def test_dropout_acts_in_training_only_and_not_on_the_returned_weights():
+    layer, x = our_layer(dropout=1.0), draw(N, L, EMBED)
+    trained, evaluated = layer.train()(x), layer.eval()(x)
+    assert torch.equal(trained.output, layer.out_proj.bias.expand(N, L, EMBED))
+    assert torch.equal(trained.weights, evaluated.weights)
+    assert_close(trained.weights.sum(dim=-1), torch.ones(N, H, L, dtype=torch.float64))
+    layer.dropout = 0.0
+    assert torch.equal(layer.train()(x).output, evaluated.output)
+
+
+def test_self_attention_drops_in_training_only():
+    layer, x = SelfAttention(EMBED, D, dropout=1.0).double(), draw(N, L, EMBED)
+    assert (layer.train()(x).output == 0).all()
+    assert (layer.eval()(x).output != 0).any()
+
+
+@pytest.mark.parametrize(
+    ("layer", "count"),
+    [
+        (MultiHeadAttention(EMBED, H), 4 * EMBED**2 + 4 * EMBED),
+        (MultiHeadAttention(EMBED, 1), 4 * EMBED**2 + 4 * EMBED),
+        (MultiHeadAttention(EMBED, H, bias=False), 4 * EMBED**2),
+        (SelfAttention(EMBED, D), 3 * EMBED * D),
+        (SelfAttention(EMBED, D, bias=True), 3 * EMBED * D + 3 * D),
+    ],
+    ids=str,
+)
+def test_number_of_parameters(layer, count):
+    assert sum(parameter.numel() for parameter in layer.parameters()) == count
+
+
+def test_names_of_the_parameters():
+    names = [f"{p}_proj.{part}" for p in ("q", "k", "v", "out") for part in ("weight", "bias")]
+    assert list(MultiHeadAttention(EMBED, H).state_dict()) == names
+    assert list(SelfAttention(EMBED, D).state_dict()) == [f"{p}_proj.weight" for p in "qkv"]
+
+
+def test_inputs_are_never_modified():
+    layer, tokens = our_layer(dropout=0.5), [draw(N, S, EMBED) for _ in range(3)]
+    before = [token.clone() for token in tokens]
+    layer(*tokens, attn_mask=causal_mask(S)).output.sum().backward()
+    assert all(token._version == 0 for token in tokens)
+    assert all(torch.equal(a, b) for a, b in zip(tokens, before, strict=True))
+
+
+# --- bad calls ------------------------------------------------------------------------------------
+
+X = torch.ones(N, L, EMBED)
+BAD_CALLS = {
+    "embed_dim 0": (
+        lambda: MultiHeadAttention(0, 1),
+        ValueError,
+        "embed_dim must be at least 1, got 0.",
+    ),
+    "embed_dim float": (
+        lambda: MultiHeadAttention(33.0, 3),
+        TypeError,
+        "embed_dim must be an integer, got float 33.0.",
+    ),
+    "num_heads 0": (
+        lambda: MultiHeadAttention(EMBED, 0),
+        ValueError,
+        "num_heads must be at least 1, got 0.",
+    ),
+    "num_heads does not divide": (
+        lambda: MultiHeadAttention(EMBED, 7),
+        ValueError,
+        "num_heads must divide embed_dim, got embed_dim 33 and num_heads 7: the remainder is 5.",
+    ),
+    "dropout": (
+        lambda: MultiHeadAttention(EMBED, H, dropout=1.5),
+        ValueError,
+        "dropout must be a probability between 0 and 1, got 1.5.",
+    ),
+    "embed_dim 0, one head": (
+        lambda: SelfAttention(0, 1),
+        ValueError,
+        "embed_dim must be at least 1, got 0.",
+    ),
+    "out_dim 0": (
+        lambda: SelfAttention(EMBED, 0),
+        ValueError,
+        "out_dim must be at least 1, got 0.",
+    ),
+    "dropout, one head": (
+        lambda: SelfAttention(EMBED, D, dropout=-0.5),
+        ValueError,
+        "dropout must be a probability between 0 and 1, got -0.5.",
+    ),
+    "query without a batch": (
+        lambda: MultiHeadAttention(EMBED, H)(X[0]),
+        ValueError,
+        "query must have shape (N, L, embed_dim), got (5, 33); for one sequence use query[None].",
+    ),
+    "key without a batch": (
+        lambda: MultiHeadAttention(EMBED, H)(X, X[0]),
+        ValueError,
+        "key must have shape (N, L, embed_dim), got (5, 33); for one sequence use key[None].",
+    ),
+    "value of another width": (
+        lambda: MultiHeadAttention(EMBED, H)(X, X, X[..., :30]),
+        ValueError,
+        "value must have embed_dim 33 features (dimension -1), got (2, 5, 30): 30 != 33.",
+    ),
+    "query as a list": (
+        lambda: SelfAttention(EMBED, D)([[[1.0]]]),
+        TypeError,
+        "query must be a torch.Tensor, got list;",
+    ),
+    "mask of three dimensions": (
+        lambda: MultiHeadAttention(EMBED, H)(X, attn_mask=torch.ones(N, L, L).bool()),
+        ValueError,
+        "attn_mask must have shape (L, S) or (N, H, L, S) with N or H possibly 1, got (2, 5, 5): "
+        "whether its first dimension counts sequences or heads cannot be seen; "
+        "use attn_mask[:, None] for sequences, attn_mask[None] for heads.",
+    ),
+    "mask of three dimensions, one head": (
+        lambda: SelfAttention(EMBED, D)(X, attn_mask=torch.ones(N, L, L).bool()),
+        ValueError,
+        "got (2, 5, 5): whether its first dimension counts sequences or heads cannot be seen;",
+    ),
+    "mask as a list": (
+        lambda: MultiHeadAttention(EMBED, H)(X, attn_mask=[[True]]),
+        TypeError,
+        "attn_mask must be a torch.Tensor, got list;",
+    ),
+    "both masks": (
+        lambda: MultiHeadAttention(EMBED, H)(X, attn_mask=causal_mask(L), is_causal=True),
+        ValueError,
+        "pass either attn_mask or is_causal=True, not both;",
+    ),
+    "from another layer": (
+        lambda: MultiHeadAttention.from_torch(nn.Linear(3, 3)),
+        TypeError,
+        "module must be a torch.nn.MultiheadAttention, got Linear.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_a_bad_call_raises_its_sentence(name):
+    call, error, sentence = BAD_CALLS[name]
+    with pytest.raises(error, match=re.escape(sentence)):
+        call()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"kdim": 30}, {"vdim": 30}, {"add_bias_kv": True}, {"add_zero_attn": True}],
+    ids=str,
+)
+def test_torch_layers_with_options_that_ours_has_not_are_refused(option):
+    sentence = "module must be built without kdim, vdim, add_bias_kv and add_zero_attn;"
+    with pytest.raises(ValueError, match=sentence):
+        MultiHeadAttention.from_torch(nn.MultiheadAttention(EMBED, H, **option))
