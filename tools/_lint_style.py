@@ -10,7 +10,8 @@ from tools._lint import CLOSING, LINK, Lesson, Note, headings, parse_code, prose
 from tools.notebooks import tags
 
 CELL_WORDS, CLOSING_WORDS, LESSON_WORDS = 80, 120, (600, 3_200)
-CODE_LINES, CODE_WIDTH, CELLS, REVEALS = 25, 88, (20, 80), 3
+CODE_LINES, CODE_WIDTH, REVEALS = 25, 88, 3
+CELLS, MAIN_CELLS = (20, 100), (15, 64)
 BANNED = re.compile(r"\b(?:simply|just|obviously|magic|easy|easily)\b", re.IGNORECASE)
 DETAILS = re.compile(r"<details\b.*?</details>", re.DOTALL)
 TABLE = re.compile(r"^\s*\|.*$", re.MULTILINE)
@@ -96,10 +97,19 @@ def lesson_length(lesson: Lesson) -> Iterator[Note]:
     words = sum(count_words(cell.source) for _, cell in lesson.markdown)
     for count, (low, high), what in (
         (words, LESSON_WORDS, "words"),
+        (main_line(lesson), MAIN_CELLS, "cells in its main line"),
         (len(lesson.notebook.cells), CELLS, "cells"),
     ):
         if not low <= count <= high:
             yield Note(0, f"the lesson has {count:,} {what}; {low:,} to {high:,}.")
+
+
+def main_line(lesson: Lesson) -> int:
+    """Return how many cells come before what is optional, or before the closing parts."""
+    for number, cell in lesson.markdown:
+        if re.search(rf"^## (Further|{CLOSING[0]})", cell.source, re.MULTILINE):
+            return number - 1
+    return len(lesson.notebook.cells)
 
 
 def solutions(lesson: Lesson) -> Iterator[Note]:

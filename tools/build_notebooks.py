@@ -10,6 +10,7 @@ versions and everything random are left out.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -90,10 +91,11 @@ def _slide(cell: NotebookNode, number: int) -> str:
     """Return how a cell appears on slides: a heading begins one, a prediction waits for a click."""
     if {"exercise", "solution"} & set(tags(cell)) or "<details>" in cell.source:
         return "skip"
-    if cell.cell_type == "markdown" and (number == 0 or cell.source.startswith("## ")):
-        return "slide"
-    if cell.cell_type == "markdown" and cell.source.startswith("### "):
-        return "subslide"
+    if cell.cell_type == "markdown":
+        if number == 0 or re.search(r"^## ", cell.source, re.MULTILINE):
+            return "slide"
+        if re.search(r"^### ", cell.source, re.MULTILINE):
+            return "subslide"
     return "fragment" if "reveal" in tags(cell) else "-"
 
 

@@ -1,0 +1,715 @@
+# %% [markdown]
+# # 1 · Attention is a soft look-up
+#
+# A Python dict finds one key and returns its value, or raises an error.
+# Attention compares a question with all keys and returns a weighted average of all values.
+#
+# **You need:** matrix products, a little probability, a first PyTorch model.
+#
+# **You will be able to:** compute attention by hand, tell scores from weights, spot a softmax over the wrong
+# axis, explain why a score of zero still counts.
+#
+# **Time:** 45 minutes in class, 75 minutes alone. <!-- constants: 45, 75 -->
+
+# %% tags=["id:S0.2"]
+import math
+
+import matplotlib.pyplot as plt
+import torch
+import torch.nn.functional as F
+from IPython.display import Markdown, display
+
+from attnlab import load_table, scaled_dot_product_attention, trace_attention
+from attnlab.display import show_figure
+from attnlab.live import live
+from attnlab.plotting import plot_attention, plot_heads, plot_scores, plot_sweep
+
+plt.style.use("attnlab.attnlab")
+torch.manual_seed(0)
+torch.set_num_threads(1)
+torch.set_printoptions(precision=3, sci_mode=False)  # 3 decimals, no powers of ten
+
+# %% [markdown]
+# ## From a dict to an average
+#
+# A dict pairs keys with values. A look-up accepts only an exact match; anything else is an error, as the last line shows.
+
+# %% tags=["raises-exception"]
+legs = {"cat": 4, "bird": 2, "snake": 0}
+print(legs["cat"])
+legs["kitten"]
+
+# %% [markdown]
+# `"kitten"` is no key, yet one key comes close. To use closeness we need vectors. Each **key** becomes an arrow of length
+# one: cat to the right, bird up, snake to the left. The question is an arrow too, the
+# **query**. Each **value** is a number of legs.
+#
+# The **score** of a key is its dot product with the query: multiply number by number, add up. For arrows of
+# length one it is the cosine of the angle between them.
+
+
+# %%
+def direction(angle):
+    """Arrows of length 1. angle: (...,) in degrees -> (..., 2)."""
+    radians = torch.deg2rad(torch.as_tensor(angle, dtype=torch.float32))
+    return torch.stack([radians.cos(), radians.sin()], dim=-1)
+
+
+animal_key = direction([0, 90, 180])  # cat, bird, snake
+animal_value = torch.tensor([[4.0], [2.0], [0.0]])
+animal_key.shape, animal_value.shape
+
+# %% [markdown]
+# Let "kitten" point a third of the way from cat to bird. Among keys of equal length, the largest score belongs to the nearest
+# key. A **hard look-up** returns the value of that key and forgets the others.
+
+# %%
+kitten = direction(30)
+score = animal_key @ kitten
+score, animal_value[score.argmax()]
+
+# %% [markdown]
+# A **soft look-up** takes a share of every value. The shares are called **weights**: none is negative, together they
+# make 1. **Softmax** turns scores into weights: raise $e$ to each score, then divide by the sum. The output is weight times
+# value, added up.
+#
+# **Predict.** Point the query exactly between cat (4 legs) and bird (2 legs). Does the soft look-up return 4, exactly 3,
+# less than 3, or an error? Decide before you open the next output. <!-- constants: 3 -->
+
+# %% tags=["reveal"]
+positive = (animal_key @ direction(45)).exp()
+weights = positive / positive.sum()
+assert weights[0].isclose(weights[1]) and weights[2] > 0.1
+weights, weights @ animal_value
+
+# %% [markdown]
+# Less than 3. Cat and bird get 0.446 each, but snake, which points away, still gets 0.108 and pulls the average down to
+# 2.675. $e$ to any score is positive, so no key gets exactly nothing. <!-- constants: 3 -->
+
+# %%
+assert torch.allclose(weights, (animal_key @ direction(45)).softmax(dim=-1))
+score.softmax(dim=-1), score.softmax(dim=-1) @ animal_value
+
+# %% [markdown]
+# PyTorch's `softmax` does both steps. The kitten gets 2.880 legs: bird and snake have their say.
+#
+# ### Two knobs: direction and temperature
+#
+# Divide the scores by a number before softmax: the **temperature**. A small one sharpens: the winner takes
+# nearly all. A large one makes the weights alike.
+
+
+# %%
+def soft_look_up(query, temperature=1.0):
+    """query: (..., 2) -> legs: (...,)."""
+    scores = query @ animal_key.T / temperature
+    return (scores.softmax(dim=-1) @ animal_value).squeeze(-1)
+
+
+angles = torch.arange(2, 180, 4)
+sweep = direction(angles)
+nearest = (sweep @ animal_key.T).argmax(dim=-1)
+curves = {
+    "hard": animal_value[nearest].squeeze(-1),
+    "soft, temperature 0.1": soft_look_up(sweep, 0.1),
+    "soft, temperature 1": soft_look_up(sweep),
+}
+assert all(curve.min() >= 0 and curve.max() <= 4 for curve in curves.values())
+sweep.shape, nearest.shape
+
+# %%
+xlabel = "angle of the query (cat 0°, bird 90°, snake 180°)"
+ax = plot_sweep(angles, curves, xlabel=xlabel, ylabel="output (legs)")
+ax.set_title("A hard look-up jumps, a soft one glides")
+ax.set(xticks=[0, 45, 90, 135, 180], yticks=[0, 1, 2, 3, 4])
+plt.setp(ax.lines, markevery=4)
+show_figure(
+    ax,
+    number="1.1",
+    caption="The answer while the query turns from cat over bird to snake. "
+    "The smaller the temperature, the closer soft comes to hard.",
+    alt="Three falling curves over the angle of the query. The hard one is a "
+    "staircase 4, 2, 0; temperature 0.1 rounds its corners; 1 glides.",
+)
+
+# %% [markdown]
+# Why give up a clear answer? A model learns by small changes. The soft output has a gradient, which says where to turn
+# the query. The hard one has none for the query: `argmax` returns an index, and no gradient passes through it.
+
+# %%
+query = direction(30).requires_grad_()
+hard = animal_value[(animal_key @ query).argmax()]
+soft = soft_look_up(query)
+assert soft.requires_grad and not hard.requires_grad
+torch.autograd.grad(soft, query)[0]
+
+# %% [markdown]
+# The gradient points right and down: turn towards cat for more legs. It also makes the arrow longer, and a longer query
+# sharpens, like a smaller temperature.
+#
+# ### Your experiment
+#
+# The next cells draw one look-up. Turn the query, change the temperature. Can you push the output above 4 or below 0?
+
+
+# %%
+def draw_arrows(ax, query):
+    blue, orange = "#0b61a4", "#c8500a"
+    arrows = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.016}
+    middle = {"ha": "center", "va": "center", "backgroundcolor": "white"}
+    ax.quiver([0] * 3, [0] * 3, *animal_key.T, color=blue, **arrows)
+    ax.quiver(0, 0, *query, color=orange, **arrows)
+    for name, (x, y) in zip(legs, animal_key, strict=True):
+        ax.text(1.25 * x, 1.15 * y, name, color=blue, **middle)
+    ax.text(*(0.5 * query), "query", color=orange, **middle)
+    ax.set(xlim=(-1.5, 1.5), ylim=(-0.15, 1.4), aspect="equal", title="keys and query")
+    ax.axis("off")
+
+
+# %%
+def draw(fig, angle, temperature):
+    weights = (animal_key @ direction(angle) / temperature).softmax(dim=-1)
+    output = (weights @ animal_value).item()
+    axes = fig.subplot_mosaic("AB;AC", height_ratios=[4, 1], width_ratios=[3, 2])
+    draw_arrows(axes["A"], direction(angle))
+    bars = axes["B"].bar(list(legs), weights, color="#2f7ebc")
+    axes["B"].bar_label(bars, fmt="%.3f")
+    axes["B"].set(ylim=(0, 1.2), title="weights", yticks=[0, 0.5, 1])
+    axes["C"].plot([0, 4], [0, 0], color="#8a8f98", zorder=0)
+    axes["C"].plot(output, 0, "o", color="#c8500a", markersize=11)
+    axes["C"].set(xlim=(-0.3, 4.3), yticks=[], title=f"output: {output:.3f} legs")
+    axes["C"].set_xticks([0, 2, 4], ["0\nsnake", "2\nbird", "4\ncat"])
+    axes["C"].spines[:].set_visible(False)
+    terms = [f"{w:.3f} · {n}" for w, n in zip(weights, legs.values(), strict=True)]
+    return f"{' + '.join(terms)} = <b>{output:.3f}</b>"
+
+
+# %%
+live(
+    draw,
+    angle=list(range(0, 181, 15)),
+    temperature=[0.05, 0.1, 0.2, 0.5, 1, 2, 5],
+    start={"angle": 45, "temperature": 1},
+    figsize=(7, 3.3),
+    alt="Arrows of keys and query, a bar for each weight, the output on a line.",
+)
+
+# %% [markdown]
+# You cannot. A weighted average stays between the smallest and the largest value: attention mixes what is there. Where values
+# are vectors, this holds for each feature.
+
+# %% [markdown]
+# ## Three words, four numbers each
+#
+# In a sentence every word looks up all words, itself included: **self-attention**. Its query is the question it asks,
+# its key the label it is found by, its value the content it hands over.
+#
+# Here all three are one and the same row of numbers, typed by hand and without meaning. A real model makes
+# three different rows from each word with three trained matrices: lesson 6.
+
+# %% tags=["id:S2.1", "id:S2.2", "id:S2.3", "id:S2.4", "id:S2.13", "id:S3.2"]
+tokens, _, x = load_table("he_is_awesome.csv")
+query = key = value = x
+for index, token in enumerate(tokens):
+    print(index, f"{token:8}", x[index])
+L, E = query.shape
+assert L == len(tokens)
+display(Markdown(rf"**{L} tokens, {E} features each**: $x$ is ${L} \times {E}$"))
+
+# %% [markdown]
+# A piece of text is a **token**, counted from 0: "awesome" is token 2. The numbers of a row are its **features**. In PyTorch's
+# letters: $L$ queries, $S$ keys, $E$ features. Here $S = L$. They differ when one text asks another; the kitten was one
+# query for three keys.
+#
+# **Predict.** The **raw score** is the dot product, as before. With whom does "He" score highest: "He" itself, "is" or
+# "awesome"? Decide from the rows above.
+
+# %% tags=["reveal", "id:S2.5"]
+row = key @ query[0]  # "He" with "He", "is", "awesome"
+by_hand = 0.1 * 0.5 + 0.2 * 0.6 + 0.3 * 0.7 + 0.4 * 0.8
+length, cosine = x.norm(dim=-1), F.cosine_similarity(x[:1], x)
+assert math.isclose(by_hand, row[1], rel_tol=1e-5)
+assert torch.allclose(row, cosine * length[0] * length)
+row, cosine, length
+
+# %% [markdown]
+# "He" scores 0.700 with "is" and only 0.300 with itself. A dot product is the cosine times both lengths. By angle alone "He" is
+# closest to itself, cosine 1.000; but "is" is the longest key, 1.319, and its cosine is 0.969.
+#
+# ### All nine at once
+#
+# One matrix product gives every dot product: row $i$ belongs to query $i$, column $j$ to key $j$. Are these
+# weights? Then every row sums to 1.
+
+# %% tags=["id:S2.5", "id:S2.6"]
+raw = query @ key.transpose(-2, -1)  # (L, E) @ (E, S) -> (L, S)
+expected = torch.tensor([[0.3, 0.7, 0.2], [0.7, 1.74, 0.68], [0.2, 0.68, 0.86]])
+assert torch.allclose(raw, expected) and torch.allclose(raw[0], row)  # row 0: "He"
+raw, raw.sum(dim=-1)
+
+# %% [markdown]
+# The rows sum to 1.200, 3.120 and 1.740, not to 1. Raw scores are not weights.
+#
+# ### Scale, then softmax
+#
+# Attention's temperature is $\sqrt{E}$, the root of the number of features. From here on **scores** means the divided
+# numbers. Why divide? A sum over more features tends to spread wider, and
+# softmax turns a wide spread into a single winner. Lesson 2 measures it.
+
+# %% tags=["id:S2.7", "id:S2.8", "id:S2.9"]
+scores = raw / math.sqrt(E)
+weights = scores.softmax(dim=-1)  # along each row: over the keys
+expected = torch.tensor([[0.3152, 0.3850, 0.2998], [0.2723, 0.4581, 0.2696]])
+assert torch.allclose(weights[:2], expected, atol=1e-4)
+print("divided by", math.sqrt(E))
+weights, weights.sum(dim=-1)
+
+# %%
+without, with_it = raw.softmax(dim=-1).amax(dim=-1), weights.amax(dim=-1)
+assert (without > with_it).all()
+without, with_it
+
+# %% [markdown]
+# Each row sums to 1 now. Without the division the largest weights would be 0.439, 0.588 and 0.425; with it they are
+# 0.385, 0.458 and 0.380. The division evens the weights out. With four features neither is extreme; lesson 2 shows when it matters.
+
+# %%
+fig, axes = plt.subplots(1, 2, figsize=(7, 3.2), layout="constrained")
+plot_scores(scores, ax=axes[0], queries=tokens, keys=tokens)
+axes[0].set_title("scores: any size")
+plot_attention(weights, ax=axes[1], queries=tokens, keys=tokens)
+axes[1].set_title("weights: rows sum to 1")
+show_figure(
+    fig,
+    number="1.2",
+    caption="The sentence before and after softmax. Read along a row: how one "
+    "query shares its attention among the keys.",
+    alt="Two tables, three by three. Scores run from 0.10 to 0.87, weights "
+    "from 0.27 to 0.46. In both the largest entry is row is, column is.",
+)
+
+# %% [markdown]
+# ### One output row by hand
+#
+# The output of a token, also called its context vector, is the weighted sum of all value rows. Here is "awesome", token 2,
+# written out, beside the row of the matrix product.
+
+# %% tags=["id:S2.10", "id:S2.11", "id:S2.12"]
+output = weights @ value  # (L, S) @ (S, Ev) -> (L, Ev)
+by_hand = weights[2, 0] * value[0] + weights[2, 1] * value[1] + weights[2, 2] * value[2]
+expected = torch.tensor([0.5427, 0.2629, 0.3629, 0.4629])
+assert torch.allclose(by_hand, expected, atol=1e-4)
+print("match" if torch.allclose(by_hand, output[2]) else "mismatch")  # up to rounding
+by_hand, output[2]
+
+# %% [markdown]
+# ### The whole of attention
+#
+# $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
+#
+# $Q$, $K$, $V$ hold queries, keys and values as rows. $d_k$ is the original paper's name for $E$. The values may have
+# another width, $E_v$. Five lines, the same as `attnlab` (which adds masks, lesson 3) and as PyTorch's fast
+# version, which returns the output only:
+
+
+# %% tags=["id:S3.3"]
+def attention(query, key, value):
+    """(L, E), (S, E), (S, Ev) -> output (L, Ev), weights (L, S)."""
+    raw = query @ key.transpose(-2, -1)  # 1. compare every query with every key
+    scores = raw / math.sqrt(query.shape[-1])  # 2. scale by the root of E
+    weights = scores.softmax(dim=-1)  # 3. softmax over the keys
+    output = weights @ value  # 4. average the values
+    return output, weights  # 5. hand back both
+
+
+# %%
+output, weights = attention(query, key, value)
+assert torch.allclose(output, scaled_dot_product_attention(query, key, value))
+assert torch.allclose(output, F.scaled_dot_product_attention(query, key, value))
+assert torch.allclose(weights, trace_attention(query, key, value).weights)
+unscaled = F.scaled_dot_product_attention(query, key, value, scale=1.0)
+assert torch.allclose(unscaled, (query @ key.T).softmax(dim=-1) @ value)
+output
+
+# %% [markdown]
+# ## What softmax does with a score
+#
+# **Predict.** A query scores 1 with one token and 0 with ten others. How much weight do the ten zeros
+# take together: nothing, a tenth, a half, or most of it?
+
+# %% tags=["reveal"]
+weights = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
+assert torch.allclose(weights[0], torch.tensor(math.e / (math.e + 10)))
+assert torch.tensor([1.0, -torch.inf]).softmax(dim=-1)[1] == 0
+weights[0], weights[1], weights[1:].sum()
+
+# %% [markdown]
+# One token of score 1 gets 0.214, each zero 0.079, the ten together 0.786. The reason is $e^0 = 1$: a zero adds 1
+# to the sum, a score of 1 adds $e$. Zero does not mean "ignored". Rounding aside, only a score of $-\infty$
+# gives weight 0; that is what a mask does (lesson 3).
+
+# %%
+zeros = torch.arange(0, 51)
+shares = {f"score {s}": math.exp(s) / (math.exp(s) + zeros) for s in [5, 3, 1]}
+xlabel = "number of other tokens, all with score 0"
+ax = plot_sweep(zeros, shares, xlabel=xlabel, ylabel="weight of the one token")
+ax.set(ylim=(0, 1.05), title="Enough zeros outvote a high score")
+plt.setp(ax.lines, markevery=5)
+show_figure(
+    ax,
+    number="1.3",
+    caption="What is left for one token while tokens of score 0 are added.",
+    alt="Three curves fall from 1 as zero-score tokens are added. At fifty: "
+    "score 5 keeps 0.75, score 3 keeps 0.29, score 1 keeps 0.05.",
+)
+
+# %% [markdown]
+# ### Size or difference?
+#
+# Multiply five scores by 8, and the largest weight grows from 0.287 to 0.800. Is it the size of the scores that softmax reacts to?
+
+# %% tags=["id:S4.11"]
+t = torch.tensor([0.1, -0.2, 0.3, -0.2, 0.5])
+plain, sharp = t.softmax(dim=-1), (8 * t).softmax(dim=-1)
+expected = torch.tensor([0.0326, 0.0030, 0.1615, 0.0030, 0.8000])
+assert torch.allclose(sharp, expected, atol=1e-4)
+plain.amax(), sharp.amax()
+
+# %% [markdown]
+# **Predict.** Now add 1000 to all five scores instead. Does the largest weight stay at 0.287, become 0.800, or
+# become 1? <!-- constants: 1000 -->
+
+# %% tags=["reveal"]
+assert torch.tensor(1000.0).exp().isinf()  # too large for a float
+shifted = (t + 1000).softmax(dim=-1)
+assert torch.allclose(shifted, plain, atol=1e-4)  # all five weights
+shifted.amax()
+
+# %% [markdown]
+# It stays. The factor $e^{1000}$ stands in every share and in their sum, and cancels. In floats it is infinite; torch's softmax
+# avoids it, and exercise 4 asks how.
+#
+# Softmax sees only differences between scores. So zero has no meaning of its own: next to scores of 5 it takes almost
+# nothing, next to scores of -5 almost everything. Exactly nothing it never takes. <!-- constants: 1000, 4 -->
+
+# %%
+assert torch.tensor([5.0, 0.0]).softmax(dim=-1)[1] < 0.01
+assert torch.tensor([-5.0, 0.0]).softmax(dim=-1)[1] > 0.99
+
+# %% [markdown]
+# ## The wrong axis
+#
+# Softmax must run over the **keys**, the last dimension. Suppose you had written `softmax(dim=1)` above: for one sentence that
+# is the same.
+#
+# **Predict.** Now put "He is awesome" twice into a batch and keep `dim=1`. An error, the same weights twice, or something else?
+
+# %% tags=["reveal"]
+batch = torch.stack([x, x])  # (N, L, E)
+scores = trace_attention(batch, batch, batch).scores  # (N, L, S)
+wrong = scores.softmax(dim=1)
+expected = torch.tensor([0.8606, 1.1902, 0.9493])
+assert torch.allclose(wrong[0].sum(dim=-1), expected, atol=1e-4)
+wrong.shape, wrong[0].sum(dim=-1), wrong[0].sum(dim=0)
+
+# %% [markdown]
+# No error, and the shape is right. But the rows sum to 0.861, 1.190 and 0.949. In a batch of $N$ sentences, dimension 1
+# counts the queries: each key is shared out among the queries, and the columns sum to 1 instead.
+
+# %%
+right = scores.softmax(dim=-1)
+assert torch.allclose(right.sum(dim=-1), torch.ones(2, 3))
+assert torch.allclose(wrong, right.transpose(-2, -1)) and not torch.equal(wrong, right)
+titles = ["dim=-1: rows sum to 1", "dim=1: columns do"]
+pair = torch.stack([right[0], wrong[0]])
+fig = plot_heads(pair, queries=tokens, keys=tokens, titles=titles)
+show_figure(
+    fig,
+    number="1.4",
+    caption="Sentence 0 of the batch. Both look reasonable; only the left one "
+    "shares out each query's attention.",
+    alt="Two tables of weights, three by three; the right one is the left one "
+    "mirrored at its diagonal.",
+)
+
+# %% [markdown]
+# The eye does not notice. Here query = key, so the scores are symmetric and the wrong table is the right one,
+# mirrored. Write `dim=-1`, and check the row sums.
+#
+# ## Further: five words, eight features
+#
+# A larger hand-made example, in which queries, keys and values differ. Three matrices turn each row of 8 features into one
+# of 4. They are random numbers from a fixed seed; lesson 6 trains such matrices.
+
+# %% tags=["id:S4.1", "id:S4.4", "id:S4.5"]
+words, _, inputs = load_table("the_next_day_is_bright.csv")
+torch.manual_seed(123)
+W_query, W_key, W_value = torch.rand(8, 4), torch.rand(8, 4), torch.rand(8, 4)
+for word, row in zip(words, inputs, strict=True):
+    print(f"{word:8}", *(f"{number:.2f}" for number in row))
+inputs.shape, W_query.shape
+
+# %% [markdown]
+# Follow token 1, "next". It needs one query, its own, but the keys and values of **all** tokens: it is compared with
+# each of them.
+#
+# The paper calls the input width $d_\text{model}$, here 8; queries and keys share $d_k$, here 4. The layer's output
+# need not be as wide as its input. In GPT-like models it usually is.
+
+# %% tags=["id:S4.2", "id:S4.3", "id:S4.6", "id:S4.7"]
+query_1 = inputs[1] @ W_query  # (8,) @ (8, 4) -> (4,)
+queries, keys, values = inputs @ W_query, inputs @ W_key, inputs @ W_value
+expected = torch.tensor([0.8463, 2.3367, 1.1531, 1.9900])
+assert torch.allclose(query_1, expected, atol=1e-4)
+query_1, keys.shape, values.shape
+
+# %% tags=["id:S4.8"]
+one = torch.dot(query_1, keys[1])  # one raw score,
+row = keys @ query_1  # one row,
+raw = queries @ keys.transpose(-2, -1)  # all (L, S)
+assert torch.allclose(raw[1], row) and torch.allclose(row[1], one)
+assert torch.allclose(row[:3], torch.tensor([9.7351, 12.0370, 12.2923]), atol=1e-4)
+one, row
+
+# %% [markdown]
+# **Predict.** These raw scores are near 10, where $e^{10}$ is above 20,000. After division by $\sqrt{4}$, does "day",
+# the largest, take more than 0.9 of the weight? <!-- constants: 0.9 -->
+
+# %% tags=["reveal", "id:S4.9"]
+assert math.exp(10) > 20_000 and (row.max() - row.min()) / 4**0.5 < 2
+weights_1 = (row / 4**0.5).softmax(dim=-1)
+for word, weight in zip(words, weights_1, strict=True):
+    print(f"{word:8}{weight:.3f}")
+
+# %% [markdown]
+# No: "day" gets 0.352. Softmax sees differences, and after the division these scores differ by less than 2. Now all five rows.
+
+# %% tags=["id:S4.10"]
+weights = (raw / math.sqrt(keys.shape[-1])).softmax(dim=-1)  # (L, S)
+expected = torch.tensor([0.0980, 0.3099, 0.3521, 0.0589, 0.1811])
+assert torch.allclose(weights[1], expected, atol=1e-4)
+assert torch.allclose(weights.sum(dim=-1), torch.ones(5))
+assert F.cosine_similarity(queries[:, None], queries, dim=-1).min() > 0.97
+ax = plot_attention(weights, queries=words, keys=words, title="Five rows, nearly alike")
+show_figure(
+    ax,
+    number="1.5",
+    caption="Five queries, five keys, random matrices. “day” leads everywhere.",
+    alt="Weights, five by five. In every row the column day is darkest, from "
+    "0.32 to 0.35, and next follows closely.",
+)
+
+# %% [markdown]
+# Is "day" the most important word? Nothing was trained, so do not read meaning into it. All numbers here are positive, and
+# the five queries point nearly the same way. Lesson 6 takes this apart.
+#
+# Last step: one output row, then all of them.
+
+# %% tags=["id:S4.16"]
+output = weights @ values  # (L, S) @ (S, Ev) -> (L, Ev)
+assert torch.allclose(weights_1 @ values, output[1])  # token 1, then all
+expected = torch.tensor([1.3301, 1.5304, 1.8753, 2.3433])
+assert torch.allclose(output[1], expected, atol=1e-4)
+fused = F.scaled_dot_product_attention(queries, keys, values)
+assert torch.allclose(output, fused)
+output
+
+# %% [markdown]
+# ## What to remember
+#
+# - Attention is a look-up whose answer is a weighted average; it stays between the values.
+# - Raw score = dot product: angle **and** length. Score = raw score / $\sqrt{E}$. Weights = softmax over the keys.
+# - A score of 0 still takes weight: $e^0 = 1$.
+# - Softmax sees differences. Adding a constant changes nothing, multiplying does.
+# - The right shape proves little. Check that every row of weights sums to 1.
+
+# %% [markdown]
+# ## Exercises
+#
+# Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
+#
+# ### 1 · Predict ★ (3 minutes) <!-- constants: 1, 3 -->
+#
+# A query of four zeros looks at "He is awesome". Which three weights does it give? Do not call softmax.
+#
+# <details><summary>Hint</summary>What is the dot product of zeros with anything?</details>
+
+
+# %% tags=["exercise"]
+def zero_query_weights():
+    """Return three weights as a list."""
+
+
+# %%
+def check_zero_query(function):
+    answer, name = function(), function.__name__
+    if answer is None:
+        return print(f"{name}: not done yet")
+    assert len(answer) == 3, f"one weight per key, 3 in all; got {len(answer)}"
+    assert abs(sum(answer) - 1) < 1e-3, f"weights sum to 1, yours to {sum(answer):.3f}"
+    assert max(answer) - min(answer) < 1e-3, "does any key score more than another?"
+    print(f"{name}: right")
+
+
+check_zero_query(zero_query_weights)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def zero_query_weights_solution():
+    return [1 / 3, 1 / 3, 1 / 3]  # all scores are 0, so no key is preferred
+
+
+check_zero_query(zero_query_weights_solution)
+
+# %% [markdown]
+# ### 2 · Modify ★★ (8 minutes) <!-- constants: 2, 8, 0.9 -->
+#
+# With its own query, "He" looks most at "is". Write a query of four numbers that gives "awesome" more than 0.9 of the
+# weight. The keys stay as they are.
+#
+# <details><summary>Hint</summary>The score of "awesome" must lie far above that of "is". In which features is the one larger than the
+# other? Then think of the query's length.</details>
+
+
+# %% tags=["exercise"]
+def query_for_awesome():
+    """Return a tensor of shape (4,)."""
+
+
+# %%
+def check_query(function):
+    answer, name = function(), function.__name__
+    if answer is None:
+        return print(f"{name}: not done yet")
+    answer = torch.as_tensor(answer, dtype=torch.float32)
+    assert answer.shape == (4,), f"query must be (4,), got {tuple(answer.shape)}"
+    share = attention(answer[None], x, x)[1][0, 2]
+    advice = "make the query longer" if share > 0.5 else "choose another direction"
+    assert share > 0.9, f"awesome gets {share:.2f}: {advice}"
+    print(f"{name}: right")
+
+
+check_query(query_for_awesome)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def query_for_awesome_solution():
+    return 20 * (x[2] - x[1])  # a direction, then enough length
+
+
+check_query(query_for_awesome_solution)
+
+# %% [markdown]
+# ### 3 · Repair ★★ (8 minutes) <!-- constants: 3, 8 -->
+#
+# `broken` often returns the right shape and has two bugs. Write `mended` without them; it must work for a batch as well.
+#
+# <details><summary>Hint</summary>Which count belongs under the root, keys or features? Along which axis do the weights of
+# one query lie? Print the row sums.</details>
+
+
+# %% tags=["exercise"]
+def broken(query, key, value):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(len(key))
+    return scores.softmax(dim=0) @ value
+
+
+def mended(query, key, value):
+    """(..., L, E), (..., S, E), (..., S, Ev) -> output (..., L, Ev)."""
+
+
+# %%
+def check_attention(function):
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(3, 4, generator=generator)  # L = 3, S = 5, E = 4, Ev = 2
+    key, value = (
+        torch.randn(5, 4, generator=generator),
+        torch.randn(5, 2, generator=generator),
+    )
+    answer, name = function(query, key, value), function.__name__
+    if answer is None:
+        return print(f"{name}: not done yet")
+    assert torch.is_tensor(answer), "return the output only"
+    assert answer.shape == (3, 2), f"output must be (3, 2), got {tuple(answer.shape)}"
+    sums = function(query, key, torch.ones(5, 1)).squeeze(-1)  # averages of ones
+    assert torch.allclose(sums, torch.ones(3)), f"weights sum to {sums}: which axis?"
+    right = F.scaled_dot_product_attention(query, key, value)
+    assert torch.allclose(answer, right, atol=1e-4), "weights sum to 1, but divided by?"
+    pair = function(*(torch.stack([part, part]) for part in (query, key, value)))
+    assert torch.allclose(pair[1], right, atol=1e-4), "wrong in a batch: count from -1"
+    print(f"{name}: right")
+
+
+check_attention(mended)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def mended_solution(query, key, value):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # features
+    return scores.softmax(dim=-1) @ value  # over the keys, in a batch too
+
+
+check_attention(mended_solution)
+
+# %% [markdown]
+# ### 4 · Implement ★★★ (12 minutes) <!-- constants: 4, 12, 1000 -->
+#
+# Write attention with `exp` and a sum, without calling softmax. It must work for a batch, and raw scores above 1000
+# must not give NaN.
+#
+# <details><summary>Hint</summary>What can you subtract from a row of scores without changing its weights?
+# <code>amax(dim=-1, keepdim=True)</code> gives one number per row.</details>
+
+
+# %% tags=["exercise"]
+def attention_from_exp(query, key, value):
+    """(..., L, E), (..., S, E), (..., S, Ev) -> output (..., L, Ev)."""
+
+
+# %%
+def check_from_exp(function):
+    large = function(1000 * x, x, x)
+    advice = "did exp overflow, or a row become 0? each row needs its own largest score"
+    assert large is None or large.isfinite().all(), f"NaN: {advice}"
+    check_attention(function)
+
+
+check_from_exp(attention_from_exp)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def attention_from_exp_solution(query, key, value):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    positive = (scores - scores.amax(dim=-1, keepdim=True)).exp()  # the largest gives 1
+    return positive / positive.sum(dim=-1, keepdim=True) @ value
+
+
+check_from_exp(attention_from_exp_solution)
+
+# %% [markdown]
+# ### 5 · Explain ★ (4 minutes) <!-- constants: 5, 4 -->
+#
+# A friend says: "Filler words get the score zero, so they do no harm." Answer in two sentences. Then compare.
+#
+# <details><summary>An answer</summary>A score of zero still adds e⁰ = 1 to the sum, so every filler word takes a share, and many of
+# them can take most of the weight. To keep them out, their score must be minus infinity before softmax.</details>
+
+# %% [markdown]
+# ## In torch
+#
+# `F.scaled_dot_product_attention(query, key, value)` does all of this for shapes $(\ldots, L, E)$ and returns no weights.
+# `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several attentions side by side, with
+# trained matrices around them (lessons 6 and 7).
+
+# %% [markdown]
+# ## Sources
+#
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1: the formula.
+# - Graves et al., [Neural Turing Machines](https://arxiv.org/abs/1410.5401), 2014, section 3.3.1: look-up by content, with a sharpness.
+# - Bahdanau et al., [Neural Machine Translation by Jointly Learning to Align and Translate](https://arxiv.org/abs/1409.0473), 2014: soft alignment.
+#
+# <!-- constants: 2017, 2014, 3.2.1, 3.3.1 -->
+#
+# ## Next
+#
+# [2 · Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb)
