@@ -11,7 +11,7 @@ from tools.notebooks import tags
 
 CELL_WORDS, CLOSING_WORDS, LESSON_WORDS = 80, 120, (600, 3_200)
 CODE_LINES, CODE_WIDTH, REVEALS = 25, 88, 3
-CELLS, MAIN_CELLS = (20, 100), (15, 64)
+CELLS, MAIN_CELLS = (20, 110), (15, 64)
 BANNED = re.compile(r"\b(?:simply|just|obviously|magic|easy|easily)\b", re.IGNORECASE)
 DETAILS = re.compile(r"<details\b.*?</details>", re.DOTALL)
 TABLE = re.compile(r"^\s*\|.*$", re.MULTILINE)
