@@ -1,6 +1,7 @@
 """The small input files of the lessons, and what is said about a file that is wrong."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -44,6 +45,13 @@ def test_an_unknown_file_is_an_error_that_names_the_known_ones():
         data_path("he.csv")
     with pytest.raises(FileNotFoundError, match="no data file"):
         load_table("")
+
+
+def test_the_files_of_an_installed_package_lie_inside_it():
+    installed, checkout = data.FOLDERS
+    package = Path(data.__file__).parent
+    assert installed.parent == package
+    assert checkout == package.parent / "data"
 
 
 @pytest.fixture

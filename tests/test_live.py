@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from attnlab.live import Live, instances, live
+from attnlab.live import STYLE_FILE, Live, instances, live
 from attnlab.plotting import plot_attention
 
 
@@ -94,6 +94,18 @@ def test_two_widgets_move_on_their_own():
     one.controls["d_k"].value = 16
     assert other.image.value == untouched
     assert instances()[-2:] == [one, other]
+
+
+def test_draw_finds_the_style_of_the_lessons_whatever_the_notebook_has_set():
+    sizes = []
+
+    def draw(fig, d_k):
+        sizes.append(mpl.rcParams["font.size"])
+
+    with mpl.rc_context({"font.size": 30}):
+        live(draw, d_k=[1, 4]).controls["d_k"].value = 4
+    style = mpl.rc_params_from_file(STYLE_FILE, use_default_template=False)
+    assert sizes == [style["font.size"]] * 2
 
 
 def test_moving_draws_no_random_numbers():

@@ -56,8 +56,8 @@ torch.set_printoptions(precision=3, sci_mode=False)
 
 # %% tags=["reveal"]
 torch.manual_seed(0)
-query, key = torch.randn(2, 20_000, 64)      # 20,000 queries with one key each
-products = query * key                       # (20000, 64)
+query, key = torch.randn(2, 20_000, 64)  # 20,000 queries with one key each
+products = query * key  # (20000, 64)
 print(f"one entry: {query.var():.2f}   one product: {products.var():.2f}")
 
 # %% [markdown]
@@ -66,7 +66,7 @@ print(f"one entry: {query.var():.2f}   one product: {products.var():.2f}")
 # **Predict.** A score adds 64 of these products. What is its variance: 1, 8 or 64? And its standard deviation?
 
 # %% tags=["reveal", "id:S4.13"]
-raw = products.sum(dim=-1)                   # (20000,)
+raw = products.sum(dim=-1)  # (20000,)
 print(f"variance: {raw.var():.1f}   standard deviation: {raw.std():.2f}")
 assert abs(raw.var() / 64 - 1) < 0.03 and abs(products.var() - 1) < 0.01
 assert torch.isclose((raw / 8).var(), raw.var() / 8**2)
@@ -86,15 +86,16 @@ assert torch.isclose((raw / 8).var(), raw.var() / 8**2)
 # One size proves little. We measure for $d_k$ from 1 to 4096, each time in 20 samples of 100 scores, and keep
 # the lowest and the highest sample too: a variance estimated from 100 numbers is itself uncertain.
 
+
 # %% tags=["id:S4.15"]
 def sampled_variances(d_k, samples=20, scores=100):
     query, key = torch.randn(2, samples, scores, d_k)
-    return (query * key).sum(dim=-1).var(dim=-1)      # (samples,)
+    return (query * key).sum(dim=-1).var(dim=-1)  # (samples,)
 
 
 torch.manual_seed(0)
 d = torch.tensor([1, 5, 20, 100, 512, 4096])
-variances = torch.stack([sampled_variances(d_k) for d_k in d])      # (6, 20)
+variances = torch.stack([sampled_variances(d_k) for d_k in d])  # (6, 20)
 low, high = variances.amin(dim=1), variances.amax(dim=1)
 mean = variances.mean(dim=1)
 assert ((mean / d - 1).abs() < 0.15).all() and (high > 1.2 * low).all()
@@ -103,13 +104,19 @@ pd.DataFrame(table, index=pd.Index(d.tolist(), name="d_k")).astype(float).round(
 
 # %%
 ax = plot_sweep(
-    d, {"raw": mean, "divided by sqrt(d_k)": mean / d}, xscale="log", yscale="log",
-    xlabel="d_k", ylabel="variance of the scores", title="Raw variance follows d_k",
+    d,
+    {"raw": mean, "divided by sqrt(d_k)": mean / d},
+    xscale="log",
+    yscale="log",
+    xlabel="d_k",
+    ylabel="variance of the scores",
+    title="Raw variance follows d_k",
 )
 ax.fill_between(d, low, high, color="#c8500a", alpha=0.2)
 ax.fill_between(d, low / d, high / d, color="#0b61a4", alpha=0.2)
 show_figure(
-    ax, number="2.1",
+    ax,
+    number="2.1",
     caption="Both axes logarithmic. Line: mean of 20 samples; band: lowest to highest.",
     alt="Variance against d_k. The raw line rises from 1 to about 4000 along d_k; "
     "the line after division stays near 1.",
@@ -136,18 +143,26 @@ temperatures = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
 def draw_temperature(fig, temperature):
     weights = (five / temperature).softmax(dim=-1)
     ax = fig.subplots()
-    sns.barplot(x=[f"key {j}\nscore {s:g}" for j, s in enumerate(five.tolist())],
-                y=weights.numpy(), color="#0b61a4", ax=ax)
+    sns.barplot(
+        x=[f"key {j}\nscore {s:g}" for j, s in enumerate(five.tolist())],
+        y=weights.numpy(),
+        color="#0b61a4",
+        ax=ax,
+    )
     ax.set(ylim=(0, 1), ylabel="weight", title=f"scores divided by {temperature}")
     used = effective_keys(weights[None]).item()
     return f"Key 0 wins with weight {weights[0]:.2f}; effective keys: {used:.1f} of 5."
 
 
-live(draw_temperature, temperature=temperatures, start={"temperature": 1.0},
-     alt="Bars: the weights of five keys at one temperature.")
+live(
+    draw_temperature,
+    temperature=temperatures,
+    start={"temperature": 1.0},
+    alt="Bars: the weights of five keys at one temperature.",
+)
 
 # %%
-weights = torch.stack([(five / t).softmax(dim=-1) for t in temperatures])     # (7, 5)
+weights = torch.stack([(five / t).softmax(dim=-1) for t in temperatures])  # (7, 5)
 assert (weights.argmax(dim=-1) == 0).all()
 columns = {"weight of key 0": weights[:, 0], "effective keys": effective_keys(weights)}
 pd.DataFrame(columns, index=pd.Index(temperatures, name="temperature")).round(2)
@@ -162,13 +177,16 @@ pd.DataFrame(columns, index=pd.Index(temperatures, name="temperature")).round(2)
 # %% tags=["reveal", "id:S3.14"]
 torch.manual_seed(42)
 query, key = torch.randn(10, 512), torch.randn(10, 512)
-raw_scores = query @ key.T                                # (L, S) = (10, 10)
+raw_scores = query @ key.T  # (L, S) = (10, 10)
 scaled_scores = raw_scores / 512**0.5
 raw_weights, scaled_weights = raw_scores.softmax(dim=-1), scaled_scores.softmax(dim=-1)
-titles = [f"raw: variance {raw_scores.var():.0f}",
-          f"scaled: variance {scaled_scores.var():.3f}"]
+titles = [
+    f"raw: variance {raw_scores.var():.0f}",
+    f"scaled: variance {scaled_scores.var():.3f}",
+]
 show_figure(
-    plot_heads(torch.stack([raw_weights, scaled_weights]), titles=titles), number="2.2",
+    plot_heads(torch.stack([raw_weights, scaled_weights]), titles=titles),
+    number="2.2",
     caption="The same ten queries and keys. Both panels use the colour scale 0 to 1.",
     alt="Two ten by ten heatmaps. Raw: one cell near 1 in each row, all others near 0. "
     "Scaled: every row is spread over several keys.",
@@ -178,9 +196,21 @@ show_figure(
 # the same as attnlab and torch, and as the run of the original demonstration
 fused = F.scaled_dot_product_attention(query[None], key[None], torch.eye(10)[None])
 assert torch.allclose(scaled_scores, attention_scores(query, key), atol=1e-5)
-assert torch.allclose(scaled_weights, fused[0], atol=1e-6)   # value = identity: weights
-largest = torch.tensor([0.4742196, 0.250428, 0.2135663, 0.2875839, 0.5507154,
-                        0.3003809, 0.3895306, 0.5173116, 0.2267839, 0.2776176])
+assert torch.allclose(scaled_weights, fused[0], atol=1e-6)  # value = identity: weights
+largest = torch.tensor(
+    [
+        0.4742196,
+        0.250428,
+        0.2135663,
+        0.2875839,
+        0.5507154,
+        0.3003809,
+        0.3895306,
+        0.5173116,
+        0.2267839,
+        0.2776176,
+    ]
+)
 close = {"rtol": 1e-5, "atol": 1e-4}
 assert torch.allclose(scaled_weights.amax(dim=-1), largest, **close)
 assert torch.allclose(raw_scores.var(), torch.tensor(486.0013), **close)
@@ -205,12 +235,13 @@ for name, s in (("raw", raw_scores), ("scaled", scaled_scores)):
 # One matrix is one draw. From here on we take 1,000 queries that each have their own 16 keys, and one number per key as its
 # value. All numbers come from a normal distribution with mean 0 and variance 1.
 
+
 # %%
 def draw_attention(d_k, rows=1000, n_keys=16, seed=0):
     torch.manual_seed(seed)
-    query = torch.randn(rows, 1, d_k)                # one query per row
+    query = torch.randn(rows, 1, d_k)  # one query per row
     key = torch.randn(rows, n_keys, d_k)
-    value = torch.randn(rows, n_keys, 1)             # one number per key
+    value = torch.randn(rows, n_keys, 1)  # one number per key
     return query, key, value
 
 
@@ -231,11 +262,18 @@ for d_k in stops:
         weights = attention_weights(attention_scores(query, key, scale=1 / divisor))
         used[name].append(effective_keys(weights).mean().item())
         largest[name].append(max_weight(weights).mean().item())
-ax = plot_sweep(stops, used, xscale="log", xlabel="d_k", ylabel="effective keys of 16",
-                title="Of the three, the root keeps the weights alike")
+ax = plot_sweep(
+    stops,
+    used,
+    xscale="log",
+    xlabel="d_k",
+    ylabel="effective keys of 16",
+    title="Of the three, the root keeps the weights alike",
+)
 ax.set_ylim(0, 17)
 show_figure(
-    ax, number="2.3",
+    ax,
+    number="2.3",
     caption="Mean over 1,000 queries. At d_k = 1 all three divide by 1.",
     alt="Effective keys against d_k. Raw falls from 12 to about 1, divided by d_k "
     "rises to 16, divided by the root stays near 11.",
@@ -246,10 +284,12 @@ raw_used, root_used, d_used = (torch.tensor(column) for column in used.values())
 assert raw_used[0] == root_used[0] == d_used[0] and 6 < raw_used[2] < 8
 assert raw_used[-1] < 1.3 and d_used[-1] > 15.9
 assert 10 < root_used.min() and root_used.max() < 12.5
-columns = {("effective keys", "raw"): used[names[0]],
-           ("effective keys", "scaled"): used[names[1]],
-           ("largest weight", "raw"): largest[names[0]],
-           ("largest weight", "scaled"): largest[names[1]]}
+columns = {
+    ("effective keys", "raw"): used[names[0]],
+    ("effective keys", "scaled"): used[names[1]],
+    ("largest weight", "raw"): largest[names[0]],
+    ("largest weight", "scaled"): largest[names[1]],
+}
 pd.DataFrame(columns, index=pd.Index(stops, name="d_k")).round(2)
 
 # %% [markdown] tags=["id:S3.24"]
@@ -271,9 +311,9 @@ pd.DataFrame(columns, index=pd.Index(stops, name="d_k")).round(2)
 
 # %% tags=["reveal", "id:S3.16"]
 p = torch.tensor([0.5, 0.3, 0.2])
-by_hand = torch.tensor([[ 0.25, -0.15, -0.10],
-                        [-0.15,  0.21, -0.06],
-                        [-0.10, -0.06,  0.16]])
+by_hand = torch.tensor(
+    [[0.25, -0.15, -0.10], [-0.15, 0.21, -0.06], [-0.10, -0.06, 0.16]]
+)
 # the softmax of log(p) is p
 by_autograd = torch.autograd.functional.jacobian(lambda s: s.softmax(dim=-1), p.log())
 assert torch.allclose(by_hand, by_autograd, atol=1e-6)
@@ -287,8 +327,11 @@ by_hand.sum(dim=-1).round(decimals=3) + 0.0
 # squares.
 
 # %% tags=["id:S3.16"]
-cases = {"one winner": [0.998, 0.001, 0.001], "two keys tied": [0.499, 0.499, 0.002],
-         "all even": [1 / 3, 1 / 3, 1 / 3]}
+cases = {
+    "one winner": [0.998, 0.001, 0.001],
+    "two keys tied": [0.499, 0.499, 0.002],
+    "all even": [1 / 3, 1 / 3, 1 / 3],
+}
 norms = softmax_jacobian(torch.tensor(list(cases.values()))).flatten(1).norm(dim=-1)
 assert norms[1] > 100 * norms[0] and norms[1] > norms[2]
 pd.DataFrame({"norm of the slopes": norms}, index=list(cases)).round(3)
@@ -302,13 +345,14 @@ pd.DataFrame({"norm of the slopes": norms}, index=list(cases)).round(3)
 # At a large $d_k$ raw scores change two factors, in opposite directions: most rows have a winner and a small $J$, but $1/c$
 # is 1 and not $1/\sqrt{d_k}$.
 
+
 # %%
 def gradient_lengths(query, key, value, divisor):
     """Length of d loss / d query for each query; the loss is the sum of all outputs."""
-    query, key, value = (x.double() for x in (query, key, value))    # some are tiny
+    query, key, value = (x.double() for x in (query, key, value))  # some are tiny
     query.requires_grad_()
     weights = attention_weights(attention_scores(query, key, scale=1 / divisor))
-    return gradient_norms((weights @ value).sum(), query).flatten()    # (rows,)
+    return gradient_norms((weights @ value).sum(), query).flatten()  # (rows,)
 
 
 query, key, value = draw_attention(64)
@@ -335,27 +379,36 @@ pd.DataFrame(rows, index=["mean", "median", "share of dead"]).T.round(4)
 
 # %% tags=["reveal"]
 raw_g, root_g, d_g = lengths.values()
-scores = attention_scores(*drawn[:2], scale=1.0).flatten(1)      # (1000, 16)
+scores = attention_scores(*drawn[:2], scale=1.0).flatten(1)  # (1000, 16)
 best, second = scores.topk(2).values.unbind(dim=-1)
 lead, longest = best - second, raw_g.topk(50).indices
 print(f"mean: raw is {raw_g.mean() / root_g.mean():.1f} times scaled")
 assert 500 < root_g.median() / raw_g.median() < 2000
-print(f"typical lead of all queries {lead.median():.1f}, "
-      f"of the 50 with the longest gradients {lead[longest].median():.1f}")
+print(
+    f"typical lead of all queries {lead.median():.1f}, "
+    f"of the 50 with the longest gradients {lead[longest].median():.1f}"
+)
 
 # %% tags=["reveal"]
 fig, axes = plt.subplots(3, 1, sharex=True, figsize=(6, 4.6), layout="constrained")
 for ax, name, look in zip(axes, lengths, LINE_STYLES, strict=False):
     g = lengths[name]
-    sns.histplot(x=g.numpy(), log_scale=True, binrange=(-36, 2), binwidth=1,
-                 color=look["color"], ax=ax)
+    sns.histplot(
+        x=g.numpy(),
+        log_scale=True,
+        binrange=(-36, 2),
+        binwidth=1,
+        color=look["color"],
+        ax=ax,
+    )
     ax.axvline(g.median(), color="black", label="median")
     ax.axvline(g.mean(), color="black", linestyle=":", label="mean")
     ax.set(title=name, ylabel="queries")
 axes[0].legend(loc="upper left")
 axes[-1].set_xlabel("length of the query gradient (logarithmic)")
 show_figure(
-    fig, number="2.4",
+    fig,
+    number="2.4",
     caption="Each panel: 1,000 queries; each bar spans a factor of ten in length.",
     alt="Three histograms of gradient lengths. Raw stretches over thirty powers of "
     "ten, its mean far right of its median. The others are narrow; the one divided by "
@@ -373,7 +426,7 @@ for seed in range(1, 5):
     drawn = draw_attention(1024, rows=400, seed=seed)
     raw_g, root_g, d_g = (gradient_lengths(*drawn, c) for c in divisors.values())
     assert raw_g.mean() > 3 * root_g.mean() and raw_g.median() < root_g.median() / 300
-    for mean in (raw_g.mean(), root_g.mean()):         # against either of the two means
+    for mean in (raw_g.mean(), root_g.mean()):  # against either of the two means
         assert (raw_g < mean / 1000).double().mean() > 0.45
     assert root_g.min() > root_g.mean() / 10 and d_g.max() < root_g.min()
 
@@ -401,8 +454,11 @@ assert (ratio[1:6] > 1.2).all() and ratio[-1] < 0.01
 assert mean_length["raw"][-1] > 2 * mean_length["raw"][0]
 for column in (slopes, median_length, mean_length):
     assert max(column["scaled"]) < 2 * min(column["scaled"])
-pd.DataFrame({f"slopes, {name}": column for name, column in slopes.items()},
-             index=pd.Index(stops, name="d_k")).round(3)
+pd.DataFrame(
+    {f"slopes, {name}": column for name, column in slopes.items()},
+    index=pd.Index(stops, name="d_k"),
+).round(3)
+
 
 # %% tags=["reveal"]
 def draw_scaling(fig, d_k, new_draw):
@@ -410,22 +466,29 @@ def draw_scaling(fig, d_k, new_draw):
     query, key = torch.randn(2, 6, d_k)
     raw = attention_weights(attention_scores(query, key, scale=1.0))
     scaled = attention_weights(attention_scores(query, key))
-    ax = fig.subplot_mosaic([["raw", "scaled", "median"], ["raw", "scaled", "mean"]],
-                            width_ratios=[1, 1, 1.2])
+    places = [["raw", "scaled", "median"], ["raw", "scaled", "mean"]]
+    ax = fig.subplot_mosaic(places, width_ratios=[1, 1, 1.2])
     plot_attention(raw, ax=ax["raw"], title="raw")
     plot_attention(scaled, ax=ax["scaled"], title="scaled")
-    plot_sweep(stops, median_length, ax=ax["median"], at=d_k, xscale="log",
-               yscale="log", title="median gradient")
-    plot_sweep(stops, mean_length, ax=ax["mean"], at=d_k, xscale="log", xlabel="d_k",
-               title="mean gradient")
-    used_raw, used_scaled = effective_keys(raw).mean(), effective_keys(scaled).mean()
-    return (f"At d_k = {d_k} the raw rows use {used_raw:.1f} of 6 keys, "
-            f"the scaled rows {used_scaled:.1f}.")
+    look = {"at": d_k, "xscale": "log"}
+    plot_sweep(stops, median_length, ax=ax["median"], yscale="log", **look)
+    plot_sweep(stops, mean_length, ax=ax["mean"], xlabel="d_k", **look)
+    ax["median"].set_title("median gradient")
+    ax["mean"].set_title("mean gradient")
+    used = [effective_keys(weights).mean() for weights in (raw, scaled)]
+    return f"At d_k = {d_k} raw rows use {used[0]:.1f} of 6 keys, scaled {used[1]:.1f}."
 
 
-live(draw_scaling, d_k=stops, new_draw=[0, 1, 2, 3, 4], start={"d_k": 64},
-     figsize=(8.4, 3.8), alt="Raw and scaled heatmaps; median and mean length of the "
-     "query gradients over d_k.")
+# %%
+live(
+    draw_scaling,
+    d_k=stops,
+    new_draw=[0, 1, 2, 3, 4],
+    start={"d_k": 64},
+    figsize=(8.4, 3.8),
+    alt="Raw and scaled heatmaps; median and mean length of the "
+    "query gradients over d_k.",
+)
 
 # %% [markdown]
 # Scaled, everything stays within a factor of two. Raw, the mean rises and then levels off. The raw slopes and the raw median rise
@@ -443,11 +506,11 @@ live(draw_scaling, d_k=stops, new_draw=[0, 1, 2, 3, 4], start={"d_k": 64},
 
 # %% tags=["reveal", "id:M4"]
 torch.manual_seed(0)
-query, key = torch.randn(2, 8, 200, 64)               # (H, L, E) each
-raw_scores = query @ key.mT                           # (H, L, S)
+query, key = torch.randn(2, 8, 200, 64)  # (H, L, E) each
+raw_scores = query @ key.mT  # (H, L, S)
 for name, d in (("d_k", 64), ("d_model", 512)):
     print(f"divided by sqrt({name}): variance {(raw_scores / d**0.5).var():.3f}")
-identity = torch.eye(200).expand(8, 200, 200)         # as value: returns the weights
+identity = torch.eye(200).expand(8, 200, 200)  # as value: returns the weights
 fused = F.scaled_dot_product_attention(query, key, identity)
 assert torch.allclose(fused, (raw_scores / 64**0.5).softmax(dim=-1), atol=1e-5)
 
@@ -467,7 +530,7 @@ w_query, w_key, w_value = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
 tokens = torch.randn(10, 8) * 10.0
 with torch.no_grad():
     q, k, v = w_query(tokens), w_key(tokens), w_value(tokens)
-raw = q @ k.T                                         # (L, S) = (10, 10)
+raw = q @ k.T  # (L, S) = (10, 10)
 print("raw scores of token 0:", *(f"{score:.1f}" for score in raw[0]))
 print(f"variance of q {q.var():.2f}, of k {k.var():.2f}, of raw scores {raw.var():.1f}")
 
@@ -492,7 +555,7 @@ assert abs(q.var() * k.var() - 690) < 1
 # %% tags=["reveal"]
 torch.manual_seed(0)
 a, b = torch.randn(2, 20_000, 100)
-shared_a, shared_b = torch.randn(2, 20_000, 1)      # added to all entries of a vector
+shared_a, shared_b = torch.randn(2, 20_000, 1)  # added to all entries of a vector
 layer_a, layer_b = nn.Linear(100, 100), nn.Linear(100, 100)
 changed = {
     "nothing changed": (a, b),
@@ -530,12 +593,21 @@ race = pd.read_csv(data_path("scaling_race.csv"))
 colours = {"raw": "#c8500a", "sqrt(d_k)": "#0b61a4", "d_k": "#3d7a35"}
 runs = race[(race.weight_scale == 1) & (race.learning_rate == 0.001)]
 _, ax = plt.subplots(layout="constrained")
-sns.lineplot(runs, x="step", y="accuracy", hue="divisor", style="divisor", ax=ax,
-             palette=colours, style_order=["sqrt(d_k)", "raw", "d_k"],
-             errorbar=("pi", 100))
+sns.lineplot(
+    runs,
+    x="step",
+    y="accuracy",
+    hue="divisor",
+    style="divisor",
+    ax=ax,
+    palette=colours,
+    style_order=["sqrt(d_k)", "raw", "d_k"],
+    errorbar=("pi", 100),
+)
 ax.set(ylim=(0, 1.02), title="All three arrive; the root arrives first")
 show_figure(
-    ax, number="2.5",
+    ax,
+    number="2.5",
     caption="Accuracy on 1,000 new examples: mean and range of 4 seeds.",
     alt="Accuracy over 400 steps. Divided by the root comes near 1 at step 100, the "
     "other two between steps 200 and 400.",
@@ -578,8 +650,12 @@ final.loc[1].round(2)
 # **Predict.** Which two give a variance that is the same for every $d_k$?
 
 # %%
-rules = {"1": lambda d_k: 1, "sqrt(d_k)": lambda d_k: d_k**0.5, "d_k": lambda d_k: d_k,
-         "sqrt(d_model)": lambda d_k: (8 * d_k) ** 0.5}
+rules = {
+    "1": lambda d_k: 1,
+    "sqrt(d_k)": lambda d_k: d_k**0.5,
+    "d_k": lambda d_k: d_k,
+    "sqrt(d_model)": lambda d_k: (8 * d_k) ** 0.5,
+}
 spread, keys_used = {name: [] for name in rules}, {name: [] for name in rules}
 for d_k in stops:
     query, key, _ = draw_attention(d_k, rows=400)
@@ -591,6 +667,7 @@ for name, values in spread.items():
     flat = max(values) < 1.2 * min(values)
     assert flat == (name in ("sqrt(d_k)", "sqrt(d_model)"))
 
+
 # %% tags=["reveal"]
 def draw_divisor(fig, divisor, d_k):
     torch.manual_seed(1)
@@ -598,21 +675,29 @@ def draw_divisor(fig, divisor, d_k):
     scores = attention_scores(query, key, scale=1 / rules[divisor](d_k))
     axes = fig.subplots(1, 3, width_ratios=[1.3, 1, 1])
     plot_attention(attention_weights(scores), ax=axes[0], title=f"divided by {divisor}")
-    plot_sweep(stops, spread, ax=axes[1], xscale="log", yscale="log", at=d_k,
-               xlabel="d_k", title="variance of scores")
-    plot_sweep(stops, keys_used, ax=axes[2], xscale="log", at=d_k,
-               xlabel="d_k", title="effective keys of 16")
+    look = {"at": d_k, "xscale": "log", "xlabel": "d_k"}
+    plot_sweep(stops, spread, ax=axes[1], yscale="log", **look)
+    plot_sweep(stops, keys_used, ax=axes[2], **look)
+    axes[1].set_title("variance of scores")
+    axes[2].set_title("effective keys of 16")
     for ax in axes[1:]:
         ax.legend_.remove()
     fig.legend(*axes[1].get_legend_handles_labels(), loc="outside upper right", ncols=4)
     where = stops.index(d_k)
-    return (f"Divisor {divisor}, d_k = {d_k}: variance {spread[divisor][where]:.3g}, "
-            f"{keys_used[divisor][where]:.1f} effective keys of 16.")
+    variance, used = spread[divisor][where], keys_used[divisor][where]
+    where = f"Divisor {divisor}, d_k = {d_k}"
+    return f"{where}: variance {variance:.3g}, {used:.1f} effective keys of 16."
 
 
-live(draw_divisor, divisor=list(rules), d_k=stops, start={"divisor": "d_k", "d_k": 64},
-     figsize=(8.4, 3.4),
-     alt="Weights under the divisor; variance and effective keys over d_k.")
+# %%
+live(
+    draw_divisor,
+    divisor=list(rules),
+    d_k=stops,
+    start={"divisor": "d_k", "d_k": 64},
+    figsize=(8.4, 3.4),
+    alt="Weights under the divisor; variance and effective keys over d_k.",
+)
 
 # %% [markdown] tags=["id:S0.8"]
 # The two roots, but only $\sqrt{d_k}$ gives a variance of 1.
@@ -628,19 +713,20 @@ live(draw_divisor, divisor=list(rules), d_k=stops, start={"divisor": "d_k", "d_k
 # **Predict.** How many of the ten rows give over 0.99 to a single key, though we divided by $\sqrt{d_k}$?
 
 # %% tags=["reveal", "id:S0.12", "id:S0.13"]
-weights = scaled.softmax(dim=-1)                           # (L, S)
+weights = scaled.softmax(dim=-1)  # (L, S)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.5, 3.4), layout="constrained")
 plot_scores(scaled, ax=left, title="scores, divided by sqrt(8)")
 plot_attention(weights, ax=right, title="weights: mostly one key")
 show_figure(
-    fig, number="2.6",
+    fig,
+    number="2.6",
     caption="Rows: queries; columns: keys. Left: colours centred on 0. Right: 0 to 1.",
     alt="Two ten by ten heatmaps. Scores run from about minus 65 to 65; in the weights "
     "nearly every row has a single cell at 1.",
 )
 
 # %% tags=["id:S0.13", "id:S0.14"]
-output = weights @ v                                       # (L, Ev)
+output = weights @ v  # (L, Ev)
 winner = weights.argmax(dim=-1)
 assert torch.allclose(weights.sum(dim=-1), torch.ones(10))
 assert (weights.amax(dim=-1) > 0.99).sum() == 8 and abs(scaled.var() - 436) < 1
@@ -656,8 +742,8 @@ output.shape
 # Why was it 436 and not 690? And what mends it?
 
 # %% tags=["id:S0.10", "id:S0.11"]
-products = (q[:, None] * k[None]).reshape(-1, 8)    # 100 pairs of tokens, 8 products
-covariance = products.T.cov()                       # (8, 8), variances on the diagonal
+products = (q[:, None] * k[None]).reshape(-1, 8)  # 100 pairs of tokens, 8 products
+covariance = products.T.cov()  # (8, 8), variances on the diagonal
 between = covariance.sum() - covariance.trace()
 print(f"sum of variances {covariance.trace():.0f}, of covariances {between:.0f}")
 standard_q, standard_k = ((x - x.mean(dim=0)) / x.std(dim=0) for x in (q, k))
@@ -676,7 +762,7 @@ assert abs(q.var() * k.var() - 690) < 1 and 0.5 < mended < 1
 
 # %%
 torch.manual_seed(0)
-weight_query, weight_key = torch.randn(2, 64, 256)         # (E, d_k)
+weight_query, weight_key = torch.randn(2, 64, 256)  # (E, d_k)
 x = torch.randn(9, 64)
 with_factor = attention_scores(x @ weight_query, x @ weight_key)
 moved = attention_scores(x @ (weight_query / 256**0.5), x @ weight_key, scale=1.0)
@@ -727,25 +813,31 @@ final.loc[3].round(2)
 # Three have a counterexample above: the tokens times 10, Figure 2.4, Figure 2.5.
 # </details>
 
+
 # %% tags=["exercise"]
 def always_true():
     """Return "A", "B", "C" or "D"."""
+
 
 # %%
 def check_always_true(answer):
     if answer() is None:
         return print("not done yet")
-    against = {"A": "the tokens times 10 ended at 436", "C": "the mean gradient grew",
-               "D": "in the race the raw model learned"}
+    against = {
+        "A": "the tokens times 10 ended at 436",
+        "C": "the mean gradient grew",
+        "D": "in the race the raw model learned",
+    }
     assert answer() == "B", f"{answer()} is not always true: {against.get(answer())}"
     print("right")
 
 
 check_always_true(always_true)
 
+
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def always_true_solution():
-    return "B"      # arithmetic, for any numbers; A needs the three assumptions
+    return "B"  # arithmetic, for any numbers; A needs the three assumptions
 
 
 check_always_true(always_true_solution)
@@ -762,16 +854,18 @@ check_always_true(always_true_solution)
 # Means add up, and so do variances of independent terms. Dividing by c divides a mean by c and a variance by c squared.
 # </details>
 
+
 # %% tags=["exercise", "id:S4.14"]
 def hundred_dice(divisor):
     """Return mean and variance of (sum of 100 dice) / divisor, two numbers."""
+
 
 # %% tags=["id:S4.14"]
 def check_hundred_dice(formula):
     if formula(1) is None:
         return print("not done yet")
     torch.manual_seed(0)
-    sums = torch.randint(1, 7, (20_000, 100)).float().sum(dim=-1)    # 20,000 throws
+    sums = torch.randint(1, 7, (20_000, 100)).float().sum(dim=-1)  # 20,000 throws
     assert abs(sums.var() / 291.67 - 1) < 0.03 and abs(sums.mean() - 350) < 1
     for divisor in (1, 10, 100):
         (mean, variance), thrown = formula(divisor), sums / divisor
@@ -784,9 +878,10 @@ def check_hundred_dice(formula):
 
 check_hundred_dice(hundred_dice)
 
+
 # %% tags=["solution", "id:S4.14"] jupyter={"source_hidden": true}
 def hundred_dice_solution(divisor):
-    die = torch.arange(1.0, 7.0)              # six equally likely faces
+    die = torch.arange(1.0, 7.0)  # six equally likely faces
     mean, variance = die.mean().item(), die.var(correction=0).item()
     return 100 * mean / divisor, 100 * variance / divisor**2
 
@@ -803,6 +898,7 @@ check_hundred_dice(hundred_dice_solution)
 #
 # **Predict.** We run it again, and again after other cells. The same number?
 
+
 # %% tags=["reveal", "id:S3.13"]
 def first_experiment():
     query, key, _ = torch.randn(1, 4, 8), torch.randn(1, 4, 8), torch.randn(1, 4, 8)
@@ -811,7 +907,7 @@ def first_experiment():
 
 torch.manual_seed(42)
 print(f"first run {first_experiment():.4f}, again {first_experiment():.4f}")
-torch.manual_seed(42)                            # a later cell does this, and draws
+torch.manual_seed(42)  # a later cell does this, and draws
 for shape in [(1, 5, 5), (1, 10, 512), (3, 10, 512)]:
     torch.randn(shape)
 print(f"after those cells {first_experiment():.4f}")
@@ -827,9 +923,11 @@ print(f"after those cells {first_experiment():.4f}")
 # `torch.Generator().manual_seed(seed)` makes one of your own.
 # </details>
 
+
 # %% tags=["exercise"]
 def repeatable_experiment(seed):
     """Return the weight of first_experiment, the same at every call with this seed."""
+
 
 # %%
 def check_repeatable_experiment(function):
@@ -846,6 +944,7 @@ def check_repeatable_experiment(function):
 
 
 check_repeatable_experiment(repeatable_experiment)
+
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def repeatable_experiment_solution(seed):
@@ -881,9 +980,11 @@ print(f"16 scores, raw: variance {of_16.var():.1f} where the formula says 512")
 # (nearly: the layers also add a bias).
 # </details>
 
+
 # %% tags=["exercise"]
 def good_factor():
     """Return a number."""
+
 
 # %%
 def check_good_factor(answer):
@@ -899,9 +1000,10 @@ def check_good_factor(answer):
 assert abs(scaled.var() - 436) < 1
 check_good_factor(good_factor)
 
+
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def good_factor_solution():
-    return 10 / 436.5**0.25      # the fourth power has to fall by 436.5
+    return 10 / 436.5**0.25  # the fourth power has to fall by 436.5
 
 
 check_good_factor(good_factor_solution)
@@ -918,9 +1020,11 @@ check_good_factor(good_factor_solution)
 # the check wants, you have set its *length* to 1 instead.
 # </details>
 
+
 # %% tags=["exercise"]
 def normed_scores(query, key):
     """Scores that ignore lengths. query (..., L, E), key (..., S, E) -> (..., L, S)."""
+
 
 # %%
 def check_normed_scores(function):
@@ -940,6 +1044,7 @@ def check_normed_scores(function):
 
 check_normed_scores(normed_scores)
 
+
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def normed_scores_solution(query, key):
     def unit(x):
@@ -958,7 +1063,7 @@ check_normed_scores(normed_scores_solution)
 
 # %%
 torch.manual_seed(0)
-query, key, value = torch.randn(3, 1, 6, 64)               # (N, L, E) each
+query, key, value = torch.randn(3, 1, 6, 64)  # (N, L, E) each
 default = F.scaled_dot_product_attention(query, key, value)
 divided_by_8 = F.scaled_dot_product_attention(query, key, value, scale=1 / 8)
 assert torch.allclose(default, divided_by_8, atol=1e-6)
