@@ -185,7 +185,7 @@ def label_cells(
     ax: Axes, queries: Sequence[str] | None, keys: Sequence[str] | None, size: torch.Size
 ) -> None:
     """Name rows and columns: by the given labels, or by their positions."""
-    longest = max((len(key) for key in keys), default=0) if keys is not None else 0
+    longest = max((len(str(key)) for key in keys), default=0) if keys is not None else 0
     slant = 45 if longest * size[1] > 26 else 0  # long words side by side would overlap
     for letter, labels, count, axis, name, rotation in (
         ("L", queries, size[0], ax.yaxis, "query", 0),
@@ -197,6 +197,8 @@ def label_cells(
             )
         step = 1 if labels is not None else max(1, count // 8)
         places = np.arange(0, count, step)
+        names = [str(place if labels is None else labels[place]) for place in places]
         axis.set_tick_params(length=0, labelrotation=rotation)
-        axis.set_ticks(places + 0.5, [str(p) if labels is None else labels[p] for p in places])
+        # a token such as $ is text, not the beginning of a formula
+        axis.set_ticks(places + 0.5, names, parse_math=False)
         axis.set_label_text(name if labels is not None else f"{name} position")

@@ -57,7 +57,7 @@ def show_figure(fig: Figure, *, number: str, alt: str, caption: str) -> ShownFig
     if not hasattr(fig, "savefig"):
         raise TypeError(f"fig must be a matplotlib Figure or Axes, got {type(fig).__name__}.")
     for name, text in (("alt", alt), ("caption", caption)):
-        if not text.strip():
+        if not (isinstance(text, str) and text.strip()):
             raise ValueError(f"{name} must say something about figure {number}, got {text!r}.")
     png = _to_png(fig)
     width = round(fig.get_figwidth() * CSS_PIXELS_PER_INCH)

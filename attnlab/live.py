@@ -168,6 +168,7 @@ class Live(widgets.VBox):
         with mpl.rc_context(fname=STYLE_FILE):
             text = self.draw(self.figure, **self.value)
             self.figure.canvas.draw()
+        text = text if isinstance(text, str) else ""  # some drawings end in `return ax`
         self.image.value = _png(self.figure)
         self.sentence.value = SENTENCE.format(text) if text else ""
 
@@ -186,7 +187,7 @@ class Live(widgets.VBox):
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in self.value.items())
-        return f"live({self.draw.__name__}, {values})"
+        return f"live({getattr(self.draw, '__name__', 'draw')}, {values})"
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, object]:
         stored = {"text/plain": repr(self), "text/html": self.to_html()}
@@ -276,10 +277,9 @@ def _png(figure: Figure) -> bytes:
 def _tell(error: Exception, draw: Draw) -> str:
     """Return the error and the line of the learner's own code where it came from."""
     text = f"{type(error).__name__}: {error}"
-    own_file = draw.__code__.co_filename
-    own = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own_file
-    ]
+    code = getattr(draw, "__code__", None)  # a partial or a callable object has none
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if code and frame.filename == code.co_filename]
     return f"{text}\nline {own[-1].lineno}: {own[-1].line}" if own else text
 
 

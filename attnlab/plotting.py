@@ -25,7 +25,7 @@ from attnlab._cells import (
     new_axes,
     to_numbers,
 )
-from attnlab._checks import check_exact_ndim, check_mask, check_tensor, shape
+from attnlab._checks import check_exact_ndim, check_mask, check_size, check_tensor, shape
 
 WEIGHT_COLOURS = "Blues"  # white is 0: a printed page and a projector agree on that
 SCORE_COLOURS = "PuOr_r"  # diverging and safe for colour-blind readers; 0 is white
@@ -245,6 +245,8 @@ def plot_heads(
         "weights", weights, "(H, L, S)", ndim=3, fix="for one matrix use plot_attention."
     )
     heads = weights.shape[0]
+    check_size("ncols", ncols, at_least=1)
+    check_size("the number of heads", heads, at_least=1)
     titles = [f"head {head}" for head in range(heads)] if titles is None else list(titles)
     if len(titles) != heads:
         raise ValueError(f"titles must name every head, got {len(titles)} for {heads} heads.")
@@ -260,12 +262,7 @@ def plot_heads(
     labels = {"queries": queries, "keys": keys, "annotate": annotate}
     for ax, matrix, mask, title in zip(used, weights, masks, titles, strict=True):
         plot_attention(matrix, ax=ax, attn_mask=mask, title=title, **labels)
-    for ax in used[:-ncols]:  # those above another one
-        ax.xaxis.set_tick_params(labelbottom=False)
-        ax.set_xlabel("")
-    for ax in (ax for place, ax in enumerate(used) if place % ncols):  # those right of another one
-        ax.yaxis.set_tick_params(labelleft=False)
-        ax.set_ylabel("")
+    _label_outer(used, ncols)
     for ax in spare:  # the last row may not be full
         ax.remove()
     fig.colorbar(used[0].collections[0], ax=used.tolist(), label="attention weight")
@@ -333,6 +330,17 @@ def plot_sweep(
     if len(curves) > 1:
         ax.legend()
     return ax
+
+
+def _label_outer(panels: Sequence[Axes], ncols: int) -> None:
+    """Keep only the labels of the lowest picture of a column and the leftmost of a row."""
+    for ax in panels[:-ncols]:  # those above another one
+        ax.xaxis.set_tick_params(labelbottom=False)
+        ax.set_xlabel("")
+    for place, ax in enumerate(panels):
+        if place % ncols:
+            ax.yaxis.set_tick_params(labelleft=False)
+            ax.set_ylabel("")
 
 
 def _check_matrix(name: str, matrix: Tensor, instead: str) -> None:

@@ -1,5 +1,6 @@
 """Sliders without a browser: moving a control redraws, errors show, and nothing is left behind."""
 
+import functools
 import io
 import random
 import re
@@ -272,3 +273,17 @@ def test_moving_changes_what_is_stored():
     widget.controls["d_k"].value = 16
     assert widget.to_html() != before
     assert repr(widget) == "live(draw_line, d_k=16)"
+
+
+def test_drawings_that_are_no_plain_function_work_and_tell_their_errors(monkeypatch):
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+
+    def draw(fig, word, d_k):
+        fig.text(0.5, 0.5, word * (6 // d_k))
+        return fig.axes
+
+    figure = live(functools.partial(draw, word="a"), d_k=[1, 2, 0])
+    assert repr(figure) == "live(draw, d_k=1)"
+    assert figure.sentence.value == ""  # axes are no sentence
+    figure.controls["d_k"].value = 0
+    assert "ZeroDivisionError" in figure.error.value

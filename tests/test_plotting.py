@@ -578,3 +578,18 @@ def test_a_bad_call_raises_its_sentence(name):
     call, error, sentence = BAD_CALLS[name]
     with pytest.raises(error, match=re.escape(sentence)):
         call()
+
+
+def test_tokens_are_text_and_not_formulas():
+    ax = plot_attention(torch.eye(3), keys=["$", r"$\x$", 7], queries=["_", "^", "$a$"])
+    ax.figure.canvas.draw()
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["$", r"$\x$", "7"]
+
+
+@pytest.mark.parametrize(
+    ("heads", "ncols", "words"),
+    [(2, 0, "ncols must be at least 1, got 0"), (0, 4, "heads .* got 0")],
+)
+def test_a_picture_of_no_heads_is_refused(heads, ncols, words):
+    with pytest.raises(ValueError, match=words):
+        plot_heads(torch.zeros(heads, 3, 3), ncols=ncols)

@@ -10,6 +10,18 @@
 #
 # **Time:** five minutes for attention itself; 15 in class or 20 alone with the tour of the series. <!-- constants: 15, 20 -->
 
+# %% [markdown]
+# ## Is everything there?
+#
+# If the next cell names something, close JupyterLab and start it again with `make lab`.
+
+# %%
+from importlib.util import find_spec
+
+needed = ["torch", "matplotlib", "seaborn", "ipywidgets", "jupyterlab", "attnlab"]
+missing = [name for name in needed if find_spec(name) is None]
+print("missing:", ", ".join(missing) or "nothing")
+
 # %%
 import matplotlib.pyplot as plt
 import torch
@@ -26,18 +38,6 @@ plt.style.use("attnlab.attnlab")
 torch.manual_seed(0)
 torch.set_num_threads(1)
 torch.set_printoptions(precision=3, sci_mode=False)
-
-# %% [markdown]
-# ## Is everything there?
-#
-# If the next cell names something, close JupyterLab and start it again with `make lab`.
-
-# %%
-from importlib.util import find_spec
-
-needed = ["torch", "matplotlib", "seaborn", "ipywidgets", "jupyterlab", "attnlab"]
-missing = [name for name in needed if find_spec(name) is None]
-print("missing:", ", ".join(missing) or "nothing")
 
 # %% [markdown]
 # ## Six words, five numbers each
@@ -87,8 +87,8 @@ cat, the, sat = tokens.index("cat"), tokens.index("The"), tokens.index("sat")
 print(f"score {scores[cat, the]:.3f}   weight {weights[cat, the]:.3f}")
 
 # %% [markdown]
-# About a tenth. A score of 0 means "nothing in common", not "do not look": $e^0$ is 1, and 1 is a share.
-# Lesson 1 makes this precise; lesson 3 shows how a **mask** forbids a look.
+# About a tenth. In this table a score of 0 means "no feature in common"; it never means "do not look": $e^0$ is 1, and 1 is a
+# share. Lesson 1 makes this precise; lesson 3 shows how a **mask** forbids a look.
 
 # %%
 assert scores[cat, the] == 0 and abs(weights[cat, the] - 1 / 10) < 0.02
@@ -110,8 +110,9 @@ show_figure(
     number="0.1",
     alt="Heatmap of six by six weights. The darkest cells lie on the diagonal for "
     "cat, sat and mat; cat and sat also share a dark block.",
-    caption="Each row sums to 1. A dark cell says that the row's word takes much of "
-    "its new vector from the column's word. The scale always runs from 0 to 1.",
+    caption="Each row sums to 1. A dark cell: the column's vector counts much in the "
+    "row's average. How far it moves the result also depends on that vector's length. "
+    "The scale always runs from 0 to 1.",
 )
 
 # %%
@@ -154,17 +155,17 @@ live(
 # Only `causal`. A large scale cannot: `The` and `the` are the same vector, so they tie and share.
 # At scale 8 each of the two has a weight of 0.45.
 #
-# The number of words in the sentence below the picture is measured by `effective_keys`: 6 when all weights are equal, 1 when one
-# word takes all.
+# The number of words in the sentence below the picture is measured by `effective_keys`, the exponential of the entropy: 6 when
+# all weights are equal, 1 when one word takes all.
 
 # %%
 sharp, even = attention_scores(x, x, scale=8), attention_scores(x, x, scale=0)
 row = attention_weights(sharp)[the]
 assert row[0] == row[4] and abs(row[0] - 0.45) < 0.01
 assert attention_weights(sharp, attn_mask=causal_mask(L))[the, the] == 1
-torch.testing.assert_close(
-    effective_keys(attention_weights(even)), torch.full((L,), 6.0)
-)
+uniform = attention_weights(even)
+torch.testing.assert_close(effective_keys(uniform), torch.full((L,), 6.0))
+torch.testing.assert_close(effective_keys(torch.eye(L)), torch.ones(L))
 
 # %% [markdown]
 # ## The same in one drawing
@@ -182,7 +183,8 @@ show_figure(
 )
 
 # %% [markdown]
-# In a Transformer, attention is the only step in which tokens see each other. Every other step treats each token alone.
+# In the block below, attention is the only step in which tokens see each other; every other step treats each token alone.
+# Attention itself does not know the order of the words: rows `The` and `the` above are equal. Hence "+ position".
 
 # %% tags=["id:S1.1"]
 show_figure(
@@ -192,8 +194,16 @@ show_figure(
     "attention, plus, norm, MLP, plus. Two lines lead around attention and the MLP.",
     caption="Where attention stands. Norm gives each vector a standard size, the "
     "MLP is a small network that treats each token alone, a plus adds the old vector. "
-    "Most recent models use this order; the original put each norm after the plus.",
+    "The original put each norm after the plus; many recent models put the position "
+    "inside attention.",
 )
+
+# %%
+moved = x.clone()
+moved[5] += 1  # another last token
+assert (scaled_dot_product_attention(moved, moved, moved)[0] != output[0]).any()
+assert torch.equal(F.layer_norm(moved, (E,))[0], F.layer_norm(x, (E,))[0])
+assert torch.equal(output[0], output[4])  # "The" and "the"
 
 # %% [markdown]
 # ## The lessons
@@ -204,7 +214,7 @@ show_figure(
 # |---|---|---|---|
 # | 0 | Start here | you are here | 15 / 20 |
 # | 1 | [Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) | a dict that answers with a weighted average | 45 / 75 |
-# | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | it keeps the scores' variance, and the gradients of most rows | 45 / 75 |
+# | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | it keeps the scores' variance, and the gradients of most rows | 50 / 80 |
 # | 3 | Masks | who may look at whom, and what goes wrong silently | |
 # | 4 | Reading heatmaps | bright does not mean important | |
 # | 5 | What does "bank" mean here? | mixing is not selecting | |
@@ -214,14 +224,14 @@ show_figure(
 # | 9 | The attention clinic | name the bug | |
 # | 10 | One real layer | twelve trained heads on your sentence | |
 #
-# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 75 -->
+# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 50, 75, 80 -->
 
 # %% [markdown]
 # ## How a lesson works
 #
 # - **Predict.** Answer the question first, then open the folded output below it or run its cell.
 #   An answer that you have committed to teaches more than one that you were told.
-# - **Check.** Every claim has a cell that would fail if the claim were wrong. Those cells print nothing.
+# - **Check.** Every number in the text is computed or asserted by a cell nearby. An `assert` that holds prints nothing.
 # - **Wrong on purpose.** The usual mistake comes first, then the repair.
 # - **Exercises** have an empty function, a check, and a folded solution.
 
@@ -245,8 +255,10 @@ def check_is_distribution(function):
     assert function(weights[0]), f"weights sum to {total:.7f}: floats need a tolerance"
     assert function(torch.tensor([1.0, 0.0])), "a weight may be exactly 0"
     assert not function(scores[0]), "scores do not sum to 1"
+    assert not function(torch.tensor([0.2, 0.2])), "they sum to 0.4"
+    assert not function(torch.tensor([0.5, 0.45])), "close to 1 is not 1"
     assert not function(torch.tensor([1.5, -0.5])), "they sum to 1, but one is negative"
-    return "all four cases right"
+    return "all six cases right"
 
 
 check_is_distribution(is_distribution)
@@ -281,10 +293,10 @@ check_is_distribution(is_distribution_solution)
 # | query | what a position asks for | (L, E) |
 # | key | what a position is found by | (S, E) |
 # | value | what a position hands over | (S, Ev) |
-# | score | scaled dot product of a query and a key, any sign | (L, S) |
+# | score | scaled dot product of a query and a key, any sign (elsewhere also the raw product, or even the weight) | (L, S) |
 # | weight | after softmax; a row sums to 1 | (L, S) |
 # | output | weights @ value | (L, Ev) |
-# | mask | who may look at whom; True = may attend | (L, S) |
+# | mask | who may look at whom; True = may attend, as in `F.scaled_dot_product_attention` (`nn.MultiheadAttention` means the opposite: lesson 3) | (L, S) |
 # | head | one attention among several side by side | H of them |
 #
 # | letter | counts |
