@@ -23,12 +23,13 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 from attnlab.display import is_static, picture_html, raise_in_tests
 
 STYLE_FILE = Path(__file__).with_name("attnlab.mplstyle")
-DOTS_PER_INCH = 130
+DOTS_PER_INCH = 120
 CSS_PIXELS_PER_INCH = 115
 
 CSS = """<style>
@@ -140,6 +141,7 @@ class Live(widgets.VBox):
         self.draw = draw
         self.alt = alt
         self.last_error: Exception | None = None
+        self._places: dict[tuple, list[Bbox]] = {}
         self.figure = Figure(figsize=figsize, dpi=DOTS_PER_INCH, layout="constrained")
         FigureCanvasAgg(self.figure)
         self.width = round(figsize[0] * CSS_PIXELS_PER_INCH)
@@ -165,12 +167,24 @@ class Live(widgets.VBox):
 
     def _redraw(self) -> None:
         self.figure.clear()
+        self.figure.set_layout_engine("constrained")
         with mpl.rc_context(fname=STYLE_FILE):
             text = self.draw(self.figure, **self.value)
-            self.figure.canvas.draw()
+            self._place_and_paint()
         text = text if isinstance(text, str) else ""  # some drawings end in `return ax`
         self.image.value = _png(self.figure)
         self.sentence.value = SENTENCE.format(text) if text else ""
+
+    def _place_and_paint(self) -> None:
+        """Draw the figure; look for the places of its axes only if their labels are new."""
+        labels = _labels(self.figure)
+        if labels in self._places:
+            self.figure.set_layout_engine("none")
+            for ax, place in zip(self.figure.axes, self._places[labels], strict=True):
+                ax.set_position(place)
+        self.figure.canvas.draw()
+        places = [ax.get_position(original=True) for ax in self.figure.axes]
+        self._places.setdefault(labels, places)
 
     def _on_move(self, _change: object) -> None:
         try:
@@ -264,6 +278,18 @@ def _buttons(name: str, options: list, value: object) -> widgets.ToggleButtons:
         description=name,
         style={"button_width": "auto", "description_width": "initial"},
     )
+
+
+def _labels(figure: Figure) -> tuple:
+    """Return all texts that decide how much room the axes of a figure leave for them."""
+    legends = [*figure.legends, *(ax.get_legend() for ax in figure.axes)]
+    texts = [text.get_text() for one in filter(None, legends) for text in one.get_texts()]
+    for ax in figure.axes:
+        ticks = (*ax.get_xticklabels(), *ax.get_yticklabels())
+        texts += [ax.get_title(loc) for loc in ("left", "center", "right")]
+        texts += [ax.get_xlabel(), ax.get_ylabel(), *(tick.get_text() for tick in ticks)]
+        texts.append(ax.get_position(original=True).bounds)
+    return figure.get_suptitle(), len(figure.axes), *texts
 
 
 def _png(figure: Figure) -> bytes:

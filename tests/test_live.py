@@ -287,3 +287,18 @@ def test_drawings_that_are_no_plain_function_work_and_tell_their_errors(monkeypa
     assert figure.sentence.value == ""  # axes are no sentence
     figure.controls["d_k"].value = 0
     assert "ZeroDivisionError" in figure.error.value
+
+
+@pytest.mark.parametrize("word", ["same", "a much longer label, which needs room"])
+def test_a_picture_does_not_depend_on_the_way_to_it(word):
+    """Places of axes are kept while the labels stay, and found anew when they change."""
+
+    def draw(fig, d_k):
+        queries = [word if d_k == 4 else "same", "b"]
+        plot_attention(torch.eye(2) / d_k, ax=fig.subplots(), queries=queries)
+
+    moved, fresh = live(draw, d_k=[1, 2, 4]), live(draw, d_k=[1, 2, 4], start={"d_k": 4})
+    for stop in (2, 4):
+        moved.controls["d_k"].value = stop
+    assert moved.image.value == fresh.image.value
+    assert len(moved._places) == (1 if word == "same" else 2)
