@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
@@ -90,12 +91,7 @@ def plot_attention(
     """
     _check_matrix("weights", weights, "plot_heads")
     mesh = draw_matrix(weights, ax, WEIGHT_COLOURS, (vmin, vmax), attn_mask, annotate)
-    ax = mesh.axes
-    label_cells(ax, queries, keys, weights.shape)
-    ax.set_title(title or "")
-    if colorbar:
-        ax.figure.colorbar(mesh, ax=ax, label="attention weight")
-    return ax
+    return _finish(mesh, weights, queries, keys, title, "attention weight" if colorbar else "")
 
 
 def plot_scores(
@@ -140,12 +136,7 @@ def plot_scores(
         finite = scores.detach()[scores.detach().isfinite()].abs()
         limit = float(finite.max()) if finite.numel() and finite.max() > 0 else 1.0
     mesh = draw_matrix(scores, ax, SCORE_COLOURS, (-limit, limit), None, annotate)
-    ax = mesh.axes
-    label_cells(ax, queries, keys, scores.shape)
-    ax.set_title(title or "")
-    if colorbar:
-        ax.figure.colorbar(mesh, ax=ax, label="score")
-    return ax
+    return _finish(mesh, scores, queries, keys, title, "score" if colorbar else "")
 
 
 def plot_mask(
@@ -188,9 +179,7 @@ def plot_mask(
     allowed = torch.where(attn_mask, 1.0, 0.0)
     ax = new_axes((MATRIX_SIZE[0] + 1.2, MATRIX_SIZE[1])) if ax is None else ax
     mesh = draw_matrix(allowed, ax, None, (0, 1), attn_mask, annotate=False)
-    ax = mesh.axes
-    label_cells(ax, queries, keys, attn_mask.shape)
-    ax.set_title(title or "")
+    ax = _finish(mesh, attn_mask, queries, keys, title)
     if legend:
         kinds = [
             Patch(facecolor=ALLOWED_COLOUR, label="may attend"),
@@ -329,6 +318,23 @@ def plot_sweep(
     ax.minorticks_off()  # on a log axis they take longer than all else, and sliders wait for it
     if len(curves) > 1:
         ax.legend()
+    return ax
+
+
+def _finish(
+    mesh: QuadMesh,
+    matrix: Tensor,
+    queries: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    title: str | None,
+    colorbar: str = "",
+) -> Axes:
+    """Add labels, title and, if it has a name, the colour scale to drawn cells."""
+    ax = mesh.axes
+    label_cells(ax, queries, keys, matrix.shape)
+    ax.set_title(title or "")
+    if colorbar:
+        ax.figure.colorbar(mesh, ax=ax, label=colorbar)
     return ax
 
 
