@@ -122,14 +122,14 @@ assert weights[cat].argsort(descending=True)[:2].tolist() == [cat, sat]
 # %% [markdown]
 # ## Move something
 #
-# `scale` takes the place of $1/\sqrt{E}$, here 0.447, as the factor on the dot products: 0 wipes out all differences, a large one
+# `scale` takes the place of $1/\sqrt{E}$, here 0.4472, as the factor on the dot products: 0 wipes out all differences, a large one
 # sharpens them. `causal` forbids looking at later words.
 #
 # **Predict.** Which of the two can put all the weight of the **first** row into one cell?
 
 # %%
-factor = round(E**-0.5, 3)
-assert factor == 0.447
+factor = round(E**-0.5, 4)
+assert factor == 0.4472
 
 
 # %%

@@ -278,11 +278,11 @@ without, with_it
 # 0.385, 0.458 and 0.380. The division evens the weights out. With four features neither is extreme; lesson 2 shows when it matters.
 
 # %%
-fig, axes = plt.subplots(1, 2, figsize=(7, 3.2), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 plot_scores(scores, ax=axes[0], queries=tokens, keys=tokens, colorbar=True)
-axes[0].set_title("scores: any size")
+axes[0].set_title("scores")
 plot_attention(weights, ax=axes[1], queries=tokens, keys=tokens, colorbar=True)
-axes[1].set_title("weights: rows sum to 1")
+axes[1].set_title("weights")
 show_figure(
     fig,
     number="1.2",
