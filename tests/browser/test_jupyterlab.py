@@ -100,9 +100,21 @@ class LiveFigure:
 
     def press(self, key: str) -> None:
         """Press a key on the slider and wait until the picture is another one."""
+        self.change(lambda: self.handle.press(key), key)
+
+    def move_every_control(self) -> None:
+        """Move each slider by a key and click each button; every time the picture changes."""
+        for slider in self.box.locator(".noUi-handle").all():
+            self.change(lambda slider=slider: slider.press("ArrowRight"), "a key on a slider")
+        for row in self.box.locator(".widget-toggle-buttons").all():
+            other = row.locator("button:not(.mod-active)").first
+            self.change(other.click, "a click on a button")
+
+    def change(self, act, what: str) -> None:
+        """Do something and wait until the picture is another one."""
         before = self.pixels
-        self.handle.press(key)
-        self.wait_for(lambda: self.pixels != before, f"a new picture after {key}")
+        act()
+        self.wait_for(lambda: self.pixels != before, f"a new picture after {what}")
 
     def step_times(self, keys: list[str]) -> list[float]:
         """Return the milliseconds from each key to the new picture in the page."""
@@ -124,13 +136,15 @@ def look(open_page, write_notebook):
 
 
 @pytest.mark.parametrize("lesson", lab.find_lessons(lab.LESSONS), ids=lambda path: path.stem)
-def test_a_lesson_runs_and_its_first_slider_moves(open_page, lesson):
+def test_a_lesson_runs_and_all_its_controls_move(open_page, lesson):
     look = open_page(f"{lab.COPIES.name}/{lesson.name}")
     assert look.is_trusted()
     look.run_all()
     assert look.errors() == []
-    figure = LiveFigure(look)
-    figure.press("ArrowRight")
+    figures = look.page.locator(".attnlab-live").count()
+    assert figures >= 1
+    for index in range(figures):
+        LiveFigure(look, index).move_every_control()
     assert look.problems == []
     assert look.outside == []
     look.close()
