@@ -288,6 +288,19 @@ def test_every_result_has_the_dtype_of_the_input(dtype):
     assert attention_weights(trace.scores, attn_mask=mask).dtype == dtype
 
 
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_half_precision_is_computed_in_float32_and_rounded_once_at_the_end(dtype):
+    tensors = [tensor.to(dtype) for tensor in draw_qkv()]
+    mask = draw_mask("float", L, S, dtype=dtype)
+    narrow = trace_attention(*tensors, attn_mask=mask)
+    wide = trace_attention(*(tensor.float() for tensor in tensors), attn_mask=mask.float())
+    for part, exact in zip(narrow, wide, strict=True):
+        assert torch.equal(part, exact.to(dtype))
+    assert torch.equal(attention_scores(*tensors[:2]), narrow.scores)
+    weights = attention_weights(narrow.scores.float(), attn_mask=mask.float())
+    assert torch.equal(attention_weights(narrow.scores, attn_mask=mask), weights.to(dtype))
+
+
 def test_float16_scores_beyond_its_range_do_not_spoil_the_output():
     query, key, value = (tensor.half() for tensor in draw_qkv())
     query, key = query * 300, key * 300
@@ -484,6 +497,13 @@ def test_dropout_zeroes_a_share_of_the_weights_and_keeps_their_expectation():
     assert abs(float(kept.double().mean()) - (1 - p)) < 0.005
     spread = weights[0] * math.sqrt(p / (1 - p) / copies)
     assert ((dropped.mean(dim=0) - weights[0]).abs() < 5 * spread).all()
+
+
+def test_dropout_takes_whole_keys_away_and_no_single_features():
+    query, key, value = draw_qkv()
+    value[:] = value[..., :1]  # every feature holds the same
+    output = scaled_dot_product_attention(query, key, value, dropout_p=0.5)
+    assert_close(output, output[..., :1].expand(N, H, L, EV))
 
 
 @pytest.mark.parametrize("p", [0.0, 0.5, 1.0])
@@ -704,6 +724,11 @@ BAD_CALLS = {
         ValueError,
         "dropout_p must be a probability between 0 and 1, got -0.25.",
     ),
+    "dropout NaN": (
+        {"dropout_p": NAN},
+        ValueError,
+        "dropout_p must be a probability between 0 and 1, got nan.",
+    ),
 }
 
 
@@ -740,6 +765,14 @@ def test_scores_for_weights_must_be_floating_point_with_two_dimensions():
         attention_weights(torch.ones(L, S, dtype=torch.int64))
     with pytest.raises(ValueError, match=re.escape("dimensions (L, S), got (7,).")):
         attention_weights(torch.ones(S))
+
+
+def test_a_float32_mask_of_other_scores_is_refused():
+    for dtype in (torch.float64, *HALF):
+        with pytest.raises(
+            TypeError, match=rf"or {dtype} \(added to the scores\), got torch.float32"
+        ):
+            attention_weights(torch.ones(L, S, dtype=dtype), attn_mask=torch.zeros(L, S))
 
 
 def test_the_fix_that_the_error_names_works():

@@ -241,6 +241,11 @@ BAD_CALLS = {
         ValueError,
         "lengths must not exceed max_len, got 9 > 7.",
     ),
+    "lengths and no room": (
+        lambda: sequence_mask([3], 0),
+        ValueError,
+        "lengths must not exceed max_len, got 3 > 0.",
+    ),
     "lengths negative": (
         lambda: sequence_mask([3, -2]),
         ValueError,

@@ -347,6 +347,11 @@ BAD_CALLS = {
         ValueError,
         "dropout must be a probability between 0 and 1, got 1.5.",
     ),
+    "dropout NaN": (
+        lambda: MultiHeadAttention(EMBED, H, dropout=float("nan")),
+        ValueError,
+        "dropout must be a probability between 0 and 1, got nan.",
+    ),
     "embed_dim 0, one head": (
         lambda: SelfAttention(0, 1),
         ValueError,
@@ -376,6 +381,11 @@ BAD_CALLS = {
         lambda: MultiHeadAttention(EMBED, H)(X, X, X[..., :30]),
         ValueError,
         "value must have embed_dim 33 features (dimension -1), got (2, 5, 30): 30 != 33.",
+    ),
+    "key of a greater width": (
+        lambda: MultiHeadAttention(EMBED, H)(X, torch.ones(N, L, 36)),
+        ValueError,
+        "key must have embed_dim 33 features (dimension -1), got (2, 5, 36): 36 != 33.",
     ),
     "query as a list": (
         lambda: SelfAttention(EMBED, D)([[[1.0]]]),
