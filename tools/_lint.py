@@ -67,6 +67,11 @@ class Lesson:
         return [(n, c) for n, c in self._numbered if c.cell_type == "markdown"]
 
     @cached_property
+    def predictions(self) -> list[tuple[int, str]]:
+        """The strings of the cells that call ``predict``, each with the number of its cell."""
+        return [(n, text) for n, cell in self.code for text in prediction_texts(cell.source)]
+
+    @cached_property
     def sections(self) -> dict[int, tuple[int, str]]:
         """For each cell, the number and the heading of the level-2 section that it belongs to."""
         found, number, heading = {}, 0, ""
@@ -101,6 +106,18 @@ def prose(text: str) -> str:
     """Return the words of a markdown text: no code, formulas, link targets and HTML tags."""
     text = MATH.sub(" formula ", without_code(text))
     return TAG.sub(" ", LINK.sub(r"\g<text>", text))
+
+
+def prediction_texts(source: str) -> list[str]:
+    """Return the strings of the calls of ``predict`` in a code cell, first of all the question."""
+    calls = [
+        node
+        for node in ast.walk(parse_code(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "predict"
+    ]
+    parts = [part for call in calls for part in ast.walk(call)]
+    parts = [part for part in parts if isinstance(part, ast.Constant)]
+    return [part.value for part in parts if isinstance(part.value, str)]
 
 
 def parse_code(source: str) -> ast.Module:

@@ -81,8 +81,9 @@ def folding(lesson: Lesson) -> Iterator[Note]:
         jupyter = cell.metadata.get("jupyter", {})
         if "reveal" in tags(cell) and not jupyter.get("outputs_hidden"):
             yield Note(n, "the output of a reveal cell must be folded (outputs_hidden).")
-        if "solution" in tags(cell) and not jupyter.get("source_hidden"):
-            yield Note(n, "the source of a solution cell must be folded (source_hidden).")
+        for tag in ("solution", "predict"):
+            if tag in tags(cell) and not jupyter.get("source_hidden"):
+                yield Note(n, f"the source of a {tag} cell must be folded (source_hidden).")
 
 
 def _outputs(lesson: Lesson) -> Iterator[tuple[int, NotebookNode]]:

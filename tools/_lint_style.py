@@ -6,7 +6,16 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tools._lint import CLOSING, LINK, Lesson, Note, headings, parse_code, prose, without_code
+from tools._lint import (
+    CLOSING,
+    LINK,
+    Lesson,
+    Note,
+    headings,
+    parse_code,
+    prose,
+    without_code,
+)
 from tools.notebooks import tags
 
 CELL_WORDS, CLOSING_WORDS, LESSON_WORDS = 80, 120, (600, 3_200)
@@ -28,10 +37,10 @@ def count_words(text: str) -> int:
 
 
 def cell_words(lesson: Lesson) -> Iterator[Note]:
-    """Check that a markdown cell is short; the first cell and the closing parts may be longer."""
-    for n, cell in lesson.markdown:
+    """Check that a text is short; the first cell and the closing parts may be longer."""
+    for n, source in _texts(lesson):
         heading = lesson.sections[n][1]
-        text = TABLE.sub("", DETAILS.sub("", cell.source))
+        text = TABLE.sub("", DETAILS.sub("", source))
         text = LIST_ITEM.sub("", text) if heading == "Sources" else text
         limit = CLOSING_WORDS if heading in CLOSING else CELL_WORDS
         if n > 1 and (words := count_words(text)) > limit:
@@ -51,8 +60,8 @@ def code_size(lesson: Lesson) -> Iterator[Note]:
 
 def wording(lesson: Lesson) -> Iterator[Note]:
     """Check that the prose is calm: no exclamation mark, no word that belittles, no emoji."""
-    for n, cell in lesson.markdown:
-        source = without_code(cell.source)
+    for n, source in _texts(lesson):
+        source = without_code(source)
         if lesson.sections[n][1] == "Sources":  # titles are quoted as they are
             source = LINK.sub(" ", source)
         text = prose(source)
@@ -83,6 +92,28 @@ def closing_parts(lesson: Lesson) -> Iterator[Note]:
         yield Note(0, f"the last headings must be {', '.join(CLOSING)}; {problem}.")
 
 
+def predictions(lesson: Lesson) -> Iterator[Note]:
+    """Check that questions are asked by ``predict``, and that each reveal answers one."""
+    asking = {n for n, _ in lesson.predictions}
+    for n, cell in lesson.markdown:
+        if "**Predict" in cell.source:
+            yield Note(
+                n, 'ask with predict(...) in a cell tagged predict, not with "**Predict.**".'
+            )
+    for n, cell in lesson.code:
+        if ("predict" in tags(cell)) != (n in asking):
+            yield Note(n, "a cell must be tagged predict if it calls predict(...), and only then.")
+        if n in asking and cell.source.splitlines()[0] != "predict(":  # stays in sight when folded
+            yield Note(n, "a predict cell must begin with 'predict(' on a line of its own.")
+        before = n - 1
+        while before and "reveal" in tags(lesson.notebook.cells[before - 1]):
+            before -= 1
+        if "reveal" in tags(cell) and before not in asking:
+            yield Note(
+                n, "a reveal cell must follow a cell tagged predict that calls predict(...)."
+            )
+
+
 def reveals(lesson: Lesson) -> Iterator[Note]:
     """Check that a lesson asks for predictions."""
     count = sum("reveal" in tags(cell) for _, cell in lesson.code)
@@ -94,7 +125,7 @@ def lesson_length(lesson: Lesson) -> Iterator[Note]:
     """Check that a lesson is neither a page nor a book."""
     if lesson.number == 0:
         return
-    words = sum(count_words(cell.source) for _, cell in lesson.markdown)
+    words = sum(count_words(text) for _, text in _texts(lesson))
     for count, (low, high), what in (
         (words, LESSON_WORDS, "words"),
         (main_line(lesson), MAIN_CELLS, "cells in its main line"),
@@ -102,6 +133,11 @@ def lesson_length(lesson: Lesson) -> Iterator[Note]:
     ):
         if not low <= count <= high:
             yield Note(0, f"the lesson has {count:,} {what}; {low:,} to {high:,}.")
+
+
+def _texts(lesson: Lesson) -> list[tuple[int, str]]:
+    """Return the texts of the markdown cells and of the predictions, with their numbers."""
+    return [(n, cell.source) for n, cell in lesson.markdown] + lesson.predictions
 
 
 def main_line(lesson: Lesson) -> int:
@@ -147,6 +183,7 @@ RULES = (
     wording,
     title,
     closing_parts,
+    predictions,
     reveals,
     lesson_length,
     solutions,

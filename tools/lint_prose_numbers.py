@@ -2,7 +2,8 @@
 
 Nearby is the same level-2 section, or the three code cells before and after. A number is backed by
 a literal in an assert, by a stored output, by an integer in the code, or by the declaration
-``<!-- constants: 2017, 3.2.1 -->`` in its own cell.
+``<!-- constants: 2017, 3.2.1 -->`` in its own cell. The strings of a ``predict`` call are text too:
+they need backing (``# constants: 2017`` declares there) and give none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
-from tools._lint import COMMENT, LINK, TAG, Lesson, Note, parse_code, without_code
+from tools._lint import (
+    COMMENT,
+    LINK,
+    TAG,
+    Lesson,
+    Note,
+    parse_code,
+    prediction_texts,
+    without_code,
+)
 from tools._lint_outputs import output_texts
 
 REACH = 3  # code cells before and after
@@ -48,6 +58,7 @@ IGNORED = (
 )
 LESSON_LINK = re.compile(r"\[[^\]]*\]\([^)]*\.ipynb[^)]*\)")
 CONSTANTS = re.compile(r"<!--\s*constants:(.*?)-->", re.DOTALL)
+CONSTANTS_IN_CODE = re.compile(r"#\s*constants:(.*)")
 HIDDEN_HTML = re.compile(r"<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
 CHECKS = ("assert_close", "assert_allclose", "assert_equal")
 
@@ -89,16 +100,20 @@ class Evidence:
 def prose_numbers(lesson: Lesson) -> Iterator[Note]:
     """Every number in the text is computed or asserted nearby, or declared as a constant."""
     evidence = {n: evidence_of(cell) for n, cell in lesson.code}
-    for n, cell in lesson.markdown:
+    texts = [(n, cell.source, constants_of(cell.source)) for n, cell in lesson.markdown]
+    for n, text in lesson.predictions:
+        declared = CONSTANTS_IN_CODE.findall(lesson.notebook.cells[n - 1].source)
+        texts.append((n, text, _listed(", ".join(declared))))
+    for n, source, declared in texts:
         near = _near(lesson, n)
         backing = Evidence(
             set().union(*(evidence[k].values for k in near)),
             set().union(*(evidence[k].integers for k in near)),
         )
-        constants = {_key(number) for number in constants_of(cell.source)}
+        constants = {_key(number) for number in declared}
         missing = {
             number.text: None
-            for number in numbers_in(cell.source)
+            for number in numbers_in(source)
             if _key(number) not in constants and not backing.backs(number)
         }
         for text in missing:
@@ -121,13 +136,18 @@ def numbers_in(source: str) -> list[Number]:
 
 def constants_of(source: str) -> list[Number]:
     """Return the numbers that a markdown cell declares as constants."""
-    declared = ", ".join(CONSTANTS.findall(source))
+    return _listed(", ".join(CONSTANTS.findall(source)))
+
+
+def _listed(declared: str) -> list[Number]:
     parts = (part.strip() for part in re.split(r"[,;]\s+", declared))
     return [number for part in parts if part for number in numbers_in(part)]
 
 
 def evidence_of(cell: NotebookNode) -> Evidence:
-    """Return the numbers of a code cell that can back the text."""
+    """Return the numbers of a code cell that can back the text; a prediction backs nothing."""
+    if prediction_texts(cell.source):
+        return Evidence()
     tree = parse_code(cell.source)
     literals = set(_literals(tree))
     evidence = Evidence(integers={value for value in literals if float(value).is_integer()})
@@ -147,7 +167,8 @@ def _key(number: Number) -> float | str:
 
 def _near(lesson: Lesson, n: int) -> list[int]:
     """Return the numbers of the code cells near a markdown cell."""
-    numbers = [k for k, _ in lesson.code]
+    asking = {k for k, _ in lesson.predictions}
+    numbers = [k for k, _ in lesson.code if k not in asking]
     before, after = [k for k in numbers if k < n], [k for k in numbers if k > n]
     section = [k for k in numbers if lesson.sections[k][0] == lesson.sections[n][0]]
     return sorted({*before[-REACH:], *after[:REACH], *section})

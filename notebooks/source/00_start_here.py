@@ -31,6 +31,7 @@ from attnlab import attention_scores, attention_weights, causal_mask, effective_
 from attnlab import load_table, scaled_dot_product_attention
 from attnlab.diagrams import draw_attention_steps, draw_transformer_block
 from attnlab.display import show_figure
+from attnlab.exercises import predict
 from attnlab.live import live
 from attnlab.plotting import plot_attention
 
@@ -78,17 +79,21 @@ output.shape
 torch.testing.assert_close(output, scaled_dot_product_attention(x, x, x))
 torch.testing.assert_close(output, F.scaled_dot_product_attention(x, x, x))
 
-# %% [markdown]
-# **Predict.** `cat` and `The` share no feature: their score is exactly 0. How much of its attention does `cat` give
-# to `The`: nothing, about a tenth, or a sixth? Decide before you open the next output.
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "`cat` and `The` share no feature: their score is exactly 0. How much of its "
+    "attention does `cat` give to `The`?",
+    options=["nothing", "about a tenth", "a sixth"],
+    reveal='About a tenth. In this table a score of 0 means "no feature in '
+    'common"; it never means "do not look": $e^0$ is 1, and 1 is a share.',
+)
 
 # %% tags=["reveal"]
 cat, the, sat = tokens.index("cat"), tokens.index("The"), tokens.index("sat")
 print(f"score {scores[cat, the]:.3f}   weight {weights[cat, the]:.3f}")
 
 # %% [markdown]
-# About a tenth. In this table a score of 0 means "no feature in common"; it never means "do not look": $e^0$ is 1, and 1 is a
-# share. Lesson 1 makes this precise; lesson 3 shows how a **mask** forbids a look.
+# Lesson 1 says what a score of 0 means; lesson 3 shows how a **mask** forbids a look.
 
 # %%
 assert scores[cat, the] == 0 and abs(weights[cat, the] - 1 / 10) < 0.02
@@ -124,12 +129,20 @@ assert weights[cat].argsort(descending=True)[:2].tolist() == [cat, sat]
 #
 # `scale` takes the place of $1/\sqrt{E}$, here 0.4472, as the factor on the dot products: 0 wipes out all differences, a large one
 # sharpens them. `causal` forbids looking at later words.
-#
-# **Predict.** Which of the two can put all the weight of the **first** row into one cell?
 
 # %%
 factor = round(E**-0.5, 4)
 assert factor == 0.4472
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Two controls, `scale` and `causal`. Which of them can put all the weight of "
+    "the **first** row into one cell?",
+    options=["only scale", "only causal", "both", "neither"],
+    reveal="Only `causal`. A large scale cannot: `The` and `the` are the same "
+    "vector, so they tie and share. At scale 8 each of the two has a weight of "
+    "0.45.",
+)
 
 
 # %%
@@ -152,9 +165,6 @@ live(
 )
 
 # %% [markdown]
-# Only `causal`. A large scale cannot: `The` and `the` are the same vector, so they tie and share.
-# At scale 8 each of the two has a weight of 0.45.
-#
 # The number of words in the sentence below the picture is measured by `effective_keys`, the exponential of the entropy: 6 when
 # all weights are equal, 1 when one word takes all.
 
@@ -229,8 +239,8 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # %% [markdown]
 # ## How a lesson works
 #
-# - **Predict.** Answer the question first, then open the folded output below it or run its cell.
-#   An answer that you have committed to teaches more than one that you were told.
+# - **Answer first.** A box headed *Predict* asks; it shows the answer once you have given yours. The folded output
+#   below it computes that answer. Run cell by cell: running all opens every fold.
 # - **Check.** Every number in the text is computed or asserted by a cell nearby. An `assert` that holds prints nothing.
 # - **Wrong on purpose.** The usual mistake comes first, then the repair.
 # - **Exercises** have an empty function, a check, and a folded solution.
@@ -280,7 +290,7 @@ check_is_distribution(is_distribution_solution)
 # %% [markdown]
 # ## Three ways to use the series
 #
-# - **In class:** project a lesson, stop at each prediction, let hands go up. Figures of all lessons lie in `figures/`, ready for slides.
+# - **In class:** project a lesson, stop at each prediction, let hands go up; `ask=False` shows its answer at once. Figures lie in `figures/`, ready for slides.
 # - **Alone:** one lesson in an evening. You work on a copy in `my_notebooks/`; `make fresh NB=01` gives a new copy and keeps the old.
 # - **Sliders only:** run all cells, then go from slider to slider. Each has one sentence that says what is to be seen. <!-- constants: 01 -->
 

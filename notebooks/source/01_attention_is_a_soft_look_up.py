@@ -21,6 +21,7 @@ from IPython.display import Markdown, display
 
 from attnlab import load_table, scaled_dot_product_attention, trace_attention
 from attnlab.display import show_figure
+from attnlab.exercises import predict
 from attnlab.live import live
 from attnlab.plotting import plot_attention, plot_heads, plot_scores, plot_sweep
 
@@ -72,19 +73,23 @@ score, animal_value[score.argmax()]
 # A **soft look-up** takes a share of every value. The shares are called **weights**: none is negative, together they
 # make 1. **Softmax** turns scores into weights: raise $e$ to each score, then divide by the sum. The output is weight times
 # value, added up.
-#
-# **Predict.** Point the query exactly between cat (4 legs) and bird (2 legs). Does the soft look-up return 4, exactly 3,
-# less than 3, or an error? Decide before you open the next output. <!-- constants: 3 -->
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Point the query exactly between cat (4 legs) and bird (2 legs). What does "
+    "the soft look-up return?",
+    options=["4", "exactly 3", "less than 3", "an error"],
+    reveal="Less than 3. Cat and bird get 0.446 each, but snake, which points "
+    "away, still gets 0.108 and pulls the average down to 2.675. $e$ to any "
+    "score is positive: rounding aside, no key gets exactly nothing.",
+    # constants: 3
+)
 
 # %% tags=["reveal"]
 positive = (animal_key @ direction(45)).exp()
 weights = positive / positive.sum()
 assert weights[0].isclose(weights[1]) and weights[2] > 0.1
 weights, weights @ animal_value
-
-# %% [markdown]
-# Less than 3. Cat and bird get 0.446 each, but snake, which points away, still gets 0.108 and pulls the average down to
-# 2.675. $e$ to any score is positive: rounding aside, no key gets exactly nothing. <!-- constants: 3 -->
 
 # %%
 assert torch.allclose(weights, (animal_key @ direction(45)).softmax(dim=-1))
@@ -223,10 +228,16 @@ display(Markdown(rf"**{L} tokens, {E} features each**: $x$ is ${L} \times {E}$")
 # %% [markdown]
 # A piece of text is a **token**, counted from 0: "awesome" is token 2. The numbers of a row are its **features**. In PyTorch's
 # letters: $L$ queries, $S$ keys, $E$ features. Here $S = L$. They differ when one text asks another; the kitten was one
-# query for three keys.
-#
-# **Predict.** The **raw score** is the dot product, as before. With whom does "He" score highest: "He" itself, "is" or
-# "awesome"? Decide from the rows above.
+# query for three keys. The **raw score** is the dot product, as before.
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    'Read the three rows above. With whom is the raw score of "He" the highest?',
+    options=["He itself", "is", "awesome"],
+    reveal='With "is": 0.700, and only 0.300 with itself. A dot product is the cosine '
+    'times both lengths. By angle alone "He" is closest to itself, cosine 1.000; '
+    'but "is" is the longest key, 1.319, and its cosine is 0.969.',
+)
 
 # %% tags=["reveal", "id:S2.5"]
 row = key @ query[0]  # "He" with "He", "is", "awesome"
@@ -237,9 +248,6 @@ assert torch.allclose(row, cosine * length[0] * length)
 row, cosine, length
 
 # %% [markdown]
-# "He" scores 0.700 with "is" and only 0.300 with itself. A dot product is the cosine times both lengths. By angle alone "He" is
-# closest to itself, cosine 1.000; but "is" is the longest key, 1.319, and its cosine is 0.969.
-#
 # ### All nine at once
 #
 # One matrix product gives every dot product: row $i$ belongs to query $i$, column $j$ to key $j$. Are these
@@ -339,19 +347,24 @@ output
 # %% [markdown]
 # ## What softmax does with a score
 #
-# **Predict.** A query scores 1 with one token and 0 with ten others. How much weight do the ten zeros
-# take together: nothing, a tenth, a half, or most of it?
+# Any scores become weights. What becomes of a score of zero?
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "A query scores 1 with one token and 0 with ten others. How much weight do "
+    "the ten zeros take together?",
+    options=["nothing", "a tenth", "a half", "most of it"],
+    reveal="Most of it: the token of score 1 gets 0.214, each zero 0.079, the "
+    "ten together 0.786. The reason is $e^0 = 1$: a zero adds 1 to the sum, a "
+    'score of 1 adds $e$. Zero does not mean "ignored". Rounding aside, only a '
+    r"score of $-\infty$ gives weight 0; that is what a mask does (lesson 3).",
+)
 
 # %% tags=["reveal"]
 weights = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
 assert torch.allclose(weights[0], torch.tensor(math.e / (math.e + 10)))
 assert torch.tensor([1.0, -torch.inf]).softmax(dim=-1)[1] == 0
 weights[0], weights[1], weights[1:].sum()
-
-# %% [markdown]
-# One token of score 1 gets 0.214, each zero 0.079, the ten together 0.786. The reason is $e^0 = 1$: a zero adds 1
-# to the sum, a score of 1 adds $e$. Zero does not mean "ignored". Rounding aside, only a score of $-\infty$
-# gives weight 0; that is what a mask does (lesson 3).
 
 # %%
 zeros = torch.arange(0, 51)
@@ -380,9 +393,16 @@ expected = torch.tensor([0.0326, 0.0030, 0.1615, 0.0030, 0.8000])
 assert torch.allclose(sharp, expected, atol=1e-4)
 plain.amax(), sharp.amax()
 
-# %% [markdown]
-# **Predict.** Now add 1000 to all five scores instead. Does the largest weight stay at 0.287, become 0.800, or
-# become 1? <!-- constants: 1000 -->
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Now add 1000 to all five scores instead. What becomes of the largest weight?",
+    options=["it stays at 0.287", "it becomes 0.800", "it becomes 1"],
+    reveal="It stays: softmax sees only differences between scores. The factor "
+    "$e^{1000}$ stands in every share and in their sum, and cancels. In floats "
+    "it is infinite; torch's softmax avoids it, and exercise 4 asks how. In "
+    "bfloat16, 1000 swallows the differences and all shares become equal.",
+    # constants: 1000
+)
 
 # %% tags=["reveal"]
 assert torch.tensor(1000.0).exp().isinf()  # too large for a float
@@ -393,11 +413,7 @@ assert (coarse == coarse[0]).all()
 shifted.amax()
 
 # %% [markdown]
-# It stays, up to rounding. The factor $e^{1000}$ stands in every share and in their sum, and cancels. In floats it is infinite;
-# torch's softmax avoids it, and exercise 4 asks how. In bfloat16, 1000 swallows the differences and all shares become equal.
-#
-# Softmax sees only differences between scores. So zero has no meaning of its own: next to scores of 5 it takes almost
-# nothing, next to scores of -5 almost everything. <!-- constants: 1000, 4 -->
+# Nor has zero a meaning of its own: next to scores of 5 it takes almost nothing, next to scores of -5 almost everything.
 
 # %%
 assert torch.tensor([5.0, 0.0]).softmax(dim=-1)[1] < 0.01
@@ -408,8 +424,16 @@ assert torch.tensor([-5.0, 0.0]).softmax(dim=-1)[1] > 0.99
 #
 # Softmax must run over the **keys**, the last dimension. Suppose you had written `softmax(dim=1)` above: for one sentence that
 # is the same.
-#
-# **Predict.** Now put "He is awesome" twice into a batch and keep `dim=1`. An error, the same weights twice, or something else?
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    'Now put "He is awesome" twice into a batch and keep `dim=1`. What comes out?',
+    options=["an error", "the same weights twice", "something else"],
+    reveal="Something else, without an error and in the right shape: the rows "
+    "sum to 0.861, 1.190 and 0.949. In a batch of $N$ sentences, dimension 1 "
+    "counts the queries. Each key is shared out among the queries, and the "
+    "columns sum to 1 instead.",
+)
 
 # %% tags=["reveal"]
 batch = torch.stack([x, x])  # (N, L, E)
@@ -418,10 +442,6 @@ wrong = scores.softmax(dim=1)
 expected = torch.tensor([0.8606, 1.1902, 0.9493])
 assert torch.allclose(wrong[0].sum(dim=-1), expected, atol=1e-4)
 wrong.shape, wrong[0].sum(dim=-1), wrong[0].sum(dim=0)
-
-# %% [markdown]
-# No error, and the shape is right. But the rows sum to 0.861, 1.190 and 0.949. In a batch of $N$ sentences, dimension 1
-# counts the queries: each key is shared out among the queries, and the columns sum to 1 instead.
 
 # %%
 right = scores.softmax(dim=-1)
@@ -478,9 +498,16 @@ assert torch.allclose(raw[1], row) and torch.allclose(row[1], one)
 assert torch.allclose(row[:3], torch.tensor([9.7351, 12.0370, 12.2923]), atol=1e-4)
 one, row
 
-# %% [markdown]
-# **Predict.** These raw scores are near 10, where $e^{10}$ is above 20,000. After division by $\sqrt{4}$, does "day",
-# the largest, take more than 0.9 of the weight? <!-- constants: 0.9 -->
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "These raw scores are near 10, where $e^{10}$ is above 20,000. After "
+    r'division by $\sqrt{4}$, how much of the weight does "day", the largest, '
+    "take?",
+    options=["more than 0.9", "about a half", "about a third"],
+    reveal="About a third: 0.352, and 0.466 even without the division. Softmax sees "
+    "differences: the raw scores span 3.6, after the division 1.8.",
+    # constants: 0.9
+)
 
 # %% tags=["reveal", "id:S4.9"]
 assert math.exp(10) > 20_000
@@ -494,8 +521,7 @@ for word, weight in zip(words, weights_1, strict=True):
     print(f"{word:8}{weight:.3f}")
 
 # %% [markdown]
-# No: "day" gets 0.352, and 0.466 even without the division. Softmax sees differences: the raw scores span 3.6, after the
-# division 1.8. Now all five rows.
+# Now all five rows.
 
 # %% tags=["id:S4.10"]
 weights = (raw / math.sqrt(keys.shape[-1])).softmax(dim=-1)  # (L, S)

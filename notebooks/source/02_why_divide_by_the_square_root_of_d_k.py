@@ -4,8 +4,7 @@
 # A raw score is a sum of $d_k$ products, so raw scores spread like $\sqrt{d_k}$ (for independent entries with mean 0);
 # dividing by $\sqrt{d_k}$ takes this growth out again.
 # What goes wrong without it? "Gradients vanish", people say, and you will see that it is half true.
-
-# %% [markdown]
+#
 # **You need** lesson 1: scores, weights, output, and softmax along a row.
 #
 # **You will be able to**
@@ -25,6 +24,7 @@ import torch.nn.functional as F
 from attnlab import attention_scores, attention_weights, data_path, effective_keys
 from attnlab import gradient_norms, max_weight, score_variance, softmax_jacobian
 from attnlab.display import show_figure
+from attnlab.exercises import predict
 from attnlab.live import live
 from attnlab.plotting import LINE_STYLES, plot_attention, plot_heads, plot_scores
 from attnlab.plotting import plot_sweep
@@ -49,9 +49,18 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # %% [markdown]
 # Three assumptions, for now: every entry of $q$ and $k$ has mean 0, has variance 1, and is **independent** of
 # all others (knowing one says nothing about another). Later we break them one at a time.
-#
-# **Predict.** Start with a single product. `a` and `b` are two such entries. Is the variance of `a * b`
-# equal to 1, 2 or 4? <!-- constants: 4 -->
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Start with a single product: `a` and `b` are two such entries. What is the "
+    "variance of `a * b`?",
+    options=["1", "2", "4"],
+    reveal="Still 1.00. With mean 0 the variance is the mean of the squares; the "
+    "square of $ab$ is $a^2 b^2$; and for independent numbers the mean of a "
+    "product is the product of the means: 1 times 1. If scores spread, adding "
+    "must do it.",
+    # constants: 4
+)
 
 # %% tags=["reveal"]
 torch.manual_seed(0)
@@ -59,11 +68,14 @@ query, key = torch.randn(2, 20_000, 64)  # 20,000 queries with one key each
 products = query * key  # (20000, 64)
 print(f"one entry: {query.var():.2f}   one product: {products.var():.2f}")
 
-# %% [markdown]
-# Still 1.00. With mean 0 the variance is the mean of the squares; the square of $ab$ is $a^2 b^2$; and for independent numbers
-# the mean of a product is the product of the means: 1 times 1. If scores spread, adding must do it.
-#
-# **Predict.** A score adds 64 of these products. What is its variance: 1, 8 or 64? And its standard deviation?
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "A score adds 64 of these products. What are its variance and its standard "
+    "deviation?",
+    options=["1 and 1", "8 and 64", "64 and 8", "64 and 64"],
+    reveal="The variance is close to 64, and its root, the standard deviation, "
+    "close to 8: variances of independent terms add up.",
+)
 
 # %% tags=["reveal", "id:S4.13"]
 raw = products.sum(dim=-1)  # (20000,)
@@ -72,7 +84,7 @@ assert abs(raw.var() / 64 - 1) < 0.03 and abs(products.var() - 1) < 0.01
 assert torch.isclose((raw / 8).var(), raw.var() / 8**2)
 
 # %% [markdown] tags=["id:S4.13", "id:M5"]
-# Close to 64, and its root 8. Variances of independent terms add up, and there are $d_k$ terms:
+# Variances of independent terms add up, and a raw score has $d_k$ terms:
 #
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i)$$
 #
@@ -129,8 +141,15 @@ show_figure(
 # A number that divides all scores before the softmax is called a **temperature**. To judge weights we count
 # **effective keys**: 5 if five keys share the weight evenly, 1 if a single key has it all
 # ($\exp(-\sum_j p_j \ln p_j)$ for weights $p_j$).
-#
-# **Predict.** Five scores, temperatures from 0.1 to 10. Does another key ever become the winner?
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Five scores, temperatures from 0.1 to 10. Does another key ever become the "
+    "winner?",
+    options=["yes, at a low temperature", "yes, at a high one", "never"],
+    reveal="Never: key 0 wins throughout, and only the contrast changes. "
+    r"$\sqrt{d_k}$ is a temperature chosen by the number of features.",
+)
 
 # %% tags=["reveal"]
 five = torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0])
@@ -158,18 +177,21 @@ live(
     alt="Bars: the weights of five keys at one temperature.",
 )
 
-# %%
+# %% tags=["reveal"]
 weights = torch.stack([(five / t).softmax(dim=-1) for t in temperatures])  # (7, 5)
 assert (weights.argmax(dim=-1) == 0).all()
 columns = {"weight of key 0": weights[:, 0], "effective keys": effective_keys(weights)}
 pd.DataFrame(columns, index=pd.Index(temperatures, name="temperature")).round(2)
 
-# %% [markdown] tags=["id:S3.14"]
-# Never: key 0 wins throughout, and only the contrast changes. $\sqrt{d_k}$ is a temperature chosen by the number of features.
-# Now attention itself: ten queries, ten keys, $d_k = 512$, raw and **scaled**, that is divided by $\sqrt{512}$.
-#
-# **Predict.** We draw both weight matrices as heatmaps. Is the raw one sharper than the scaled one, flatter or
-# the same? How many keys does a raw row use?
+# %% tags=["predict", "id:S3.14"] jupyter={"source_hidden": true}
+predict(
+    "Now attention itself: ten queries, ten keys, $d_k = 512$, raw and "
+    r"**scaled**, that is divided by $\sqrt{512}$. Is the heatmap of the raw "
+    "weights sharper than the scaled one, flatter or the same?",
+    options=["sharper", "flatter", "the same"],
+    reveal="Sharper. In this draw every raw row gives more than 0.97 to one key; "
+    "on average about two of ten rows are undecided.",
+)
 
 # %% tags=["reveal", "id:S3.14"]
 torch.manual_seed(42)
@@ -204,8 +226,7 @@ undecided = ((q @ k.mT).softmax(dim=-1).amax(dim=-1) <= 0.97).sum(dim=-1).float(
 assert 1.8 < undecided.mean() < 2.6
 
 # %% [markdown] tags=["id:S3.15"]
-# In this draw every raw row gives more than 0.97 to one key (on average about two of ten rows are undecided). Two weights stand in
-# the ratio $e^{\text{difference of their scores}}$. What counts is not the *size* of the scores but how far the best key is
+# Two weights stand in the ratio $e^{\text{difference of their scores}}$. What counts is not the *size* of the scores but how far the best key is
 # ahead of the second best, its **lead**.
 
 # %% tags=["id:S3.15"]
@@ -234,9 +255,17 @@ def draw_attention(d_k, rows=1000, n_keys=16, seed=0):
 query, key, value = draw_attention(64)
 query.shape, key.shape, attention_scores(query, key).shape
 
-# %% [markdown]
-# **Predict.** $d_k$ grows from 1 to 1024. At which $d_k$ do raw and scaled give the same weights? Are the raw
-# weights at $d_k = 4$ already down to one key? And what does dividing by $d_k$ itself do?
+# %% tags=["predict", "id:S3.24"] jupyter={"source_hidden": true}
+predict(
+    "$d_k$ grows from 1 to 1024. About how many of the 16 keys do raw weights use "
+    "at $d_k = 4$, and how many those divided by $d_k$ itself at the end?",
+    options=["1 and 16", "7 and 16", "7 and 1", "11 and 11"],
+    reveal="About 7, against 11 scaled: sharper, but far from one key, and at "
+    "$d_k = 1$ nothing is divided at all. At 1024 about one key is left. "
+    "Dividing by $d_k$ errs the other way: nearly 16 keys, an average that "
+    "hardly depends on the query. (Scaled falls a little at first: a single "
+    "product is often near 0, a sum of many is not.)",
+)
 
 # %% tags=["reveal", "id:S3.24"]
 stops = [1, 2, 4, 8, 16, 64, 256, 1024]
@@ -278,11 +307,6 @@ columns = {
 }
 pd.DataFrame(columns, index=pd.Index(stops, name="d_k")).round(2)
 
-# %% [markdown] tags=["id:S3.24"]
-# At $d_k = 1$ nothing is divided. At 4 the raw weights spread over about 7 keys, against 11 scaled: sharper, but far from one key.
-# At 1024 about one key is left. Dividing by $d_k$ errs the other way: nearly 16 keys, an average that hardly depends on the
-# query. (Scaled falls a little at first: a single product is often near 0, a sum of many is not.)
-
 # %% [markdown] tags=["id:S3.16", "id:S4.12"]
 # ## What is left for learning
 #
@@ -292,8 +316,13 @@ pd.DataFrame(columns, index=pd.Index(stops, name="d_k")).round(2)
 #
 # $$J_{ii} = p_i (1 - p_i) \qquad J_{ij} = -p_i\,p_j \quad (i \neq j)$$
 
-# %% [markdown]
-# **Predict.** The weights are 0.5, 0.3 and 0.2. Fill the nine cells on paper. What does each row add up to?
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "The weights are 0.5, 0.3 and 0.2. Fill the nine cells on paper: what does "
+    "each row add up to?",
+    number="sum of a row",
+    reveal="To 0: what one key gains, the others lose. $p(1-p)$ is only the diagonal.",
+)
 
 # %% tags=["reveal", "id:S3.16"]
 p = torch.tensor([0.5, 0.3, 0.2])
@@ -307,8 +336,6 @@ assert torch.allclose(by_hand, softmax_jacobian(p))
 by_hand.sum(dim=-1).round(decimals=3) + 0.0
 
 # %% [markdown]
-# Each row adds up to 0: what one key gains, the others lose; $p(1-p)$ is only the diagonal.
-#
 # Which rows of weights have large slopes? We measure the **norm** of the nine numbers: the root of the sum of their
 # squares.
 
@@ -347,10 +374,19 @@ formula = key[0].T @ softmax_jacobian(p) @ value[0, :, 0] / 64**0.5
 measured = gradient_lengths(query, key, value, divisor=8)[0]
 assert torch.isclose(formula.norm().double(), measured, rtol=1e-4)
 
-# %% [markdown]
-# **Predict.** 1,000 queries, 16 keys each, $d_k = 1024$; the loss is the sum of the outputs. Without scaling, does the
-# **mean** length of the gradients go up or down? And the **median**, the middle one when they are sorted? We call a query
-# *dead* if its gradient is shorter than a thousandth of the mean.
+# %% tags=["predict", "id:S3.17"] jupyter={"source_hidden": true}
+predict(
+    "1,000 queries, 16 keys each, $d_k = 1024$; the loss is the sum of the "
+    "outputs. What does leaving the scaling out do to the **mean** length of the "
+    "gradients, and to the **median**, the middle one when they are sorted?",
+    options=["both rise", "both fall", "mean up, median down", "mean down, median up"],
+    reveal="Raw, the mean goes **up**, to 4.2 times the scaled one, and the median "
+    "**down**, to about a thousandth of it. About half of the queries are "
+    "<em>dead</em>: their gradient is shorter than a thousandth of the "
+    "mean. A tenth of the queries holds over 80 % of the total length. "
+    "Scaled, no query is dead; divided by $d_k$ none is either, but all "
+    "gradients are small.",
+)
 
 # %% tags=["reveal", "id:S3.16"]
 d_k = 1024
@@ -403,10 +439,6 @@ show_figure(
 )
 
 # %% [markdown] tags=["id:S3.17"]
-# Raw, the mean goes **up**, to 4.2 times the scaled one, and the median goes **down**, to about a thousandth of it; about half of
-# the queries are dead. A tenth of the queries holds over 80 % of the total length. Scaled, no query is dead. Divided by $d_k$
-# none is either, but all gradients are small.
-#
 # The sizes depend on keys, loss and draw. The directions hold in four more draws, and with 2 and 64 keys:
 
 # %%
@@ -439,9 +471,22 @@ assert max_weight(raw_p).mean() > 0.9 > 0.5 > max_weight(root_p).mean()
 #
 # We measure on 400 queries with 16 keys, at every $d_k$: the median norm of the softmax slopes $J$, and median and mean
 # length of the query gradients.
-#
-# **Predict.** The raw **median** gradient: does it fall from the start, or rise first? And where does it fall below the scaled
-# one: at 8, at 64, or above 64?
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "How does the raw **median** gradient move as $d_k$ grows, and where does it "
+    "fall below the scaled one?",
+    options=[
+        "falls at once, below by 8",
+        "rises first, below by 64",
+        "rises first, still above at 64",
+    ],
+    reveal="It rises first, and at $d_k = 64$ it is still above the scaled one; "
+    "beyond that it collapses. Scaled, everything stays within a factor of two. "
+    "At 64, the size of one head in many models, raw weights are already sharp, "
+    "but most gradients are alive: uneven, and about four times too long in the "
+    "mean.",
+)
 
 # %% tags=["reveal"]
 slopes, median_length, mean_length = ({"raw": [], "scaled": []} for _ in range(3))
@@ -496,11 +541,6 @@ live(
     "query gradients over d_k.",
 )
 
-# %% [markdown]
-# Scaled, everything stays within a factor of two. The raw median rises first, and at $d_k = 64$ it is still above the scaled one;
-# beyond that it collapses. At 64, the size of one head in many models, raw weights are already sharp, but most gradients are
-# alive: uneven, and about four times too long in the mean.
-
 # %%
 at_64 = stops.index(64)
 times = mean_length["raw"][at_64] / mean_length["scaled"][at_64]
@@ -514,9 +554,16 @@ assert (raw_g < raw_g.mean() / 1000).double().mean() < 0.125
 #
 # A layer has a width, $d_{model}$. Multi-head attention (lesson 7) deals it out to several **heads**,
 # and each head takes dot products over its own $d_k$ features only.
-#
-# **Predict.** $d_{model} = 512$ and 8 heads with $d_k = 64$. Somebody divides by $\sqrt{512}$. Which variance do
-# the scores get?
+
+# %% tags=["predict", "id:M4"] jupyter={"source_hidden": true}
+predict(
+    "$d_{model} = 512$ and 8 heads with $d_k = 64$. Somebody divides by "
+    r"$\sqrt{512}$: which variance do the scores get?",
+    options=["1", "an eighth", "8"],
+    reveal="An eighth, 0.125: the sum has 64 terms, whatever the width of the "
+    "layer. `torch` divides by the root of the query's last dimension, which is "
+    "$d_k$. With one head both numbers are equal, so the slip stays hidden.",
+)
 
 # %% tags=["reveal", "id:M4"]
 torch.manual_seed(0)
@@ -527,10 +574,6 @@ for name, d in (("d_k", 64), ("d_model", 512)):
 identity = torch.eye(200).expand(8, 200, 200)  # as value: returns the weights
 fused = F.scaled_dot_product_attention(query, key, identity)
 assert torch.allclose(fused, (raw_scores / 64**0.5).softmax(dim=-1), atol=1e-5)
-
-# %% [markdown]
-# An eighth, 0.125: the sum has 64 terms, whatever the width of the layer. `torch` divides by the root of the query's last
-# dimension, which is $d_k$. With one head both numbers are equal, so the slip stays hidden.
 
 # %% [markdown]
 # ## When the rule does not hold
@@ -548,8 +591,14 @@ raw = q @ k.T  # (L, S) = (10, 10)
 print("raw scores of token 0:", *(f"{score:.1f}" for score in raw[0]))
 print(f"variance of q {q.var():.2f}, of k {k.var():.2f}, of raw scores {raw.var():.1f}")
 
-# %% [markdown]
-# **Predict.** Now divide the scores by $\sqrt{8}$. Is their variance about 1, 8, 436 or 690?
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    r"Now divide the scores by $\sqrt{8}$. What is their variance, roughly?",
+    options=["1", "8", "436", "690"],
+    reveal=r"436.5. Dividing by $\sqrt{8}$ divides <em>any</em> variance by 8. It "
+    "ends at 1 only if it began at 8, and here the entries of $q$ and $k$ are "
+    "far too wide.",
+)
 
 # %% tags=["reveal", "id:S0.11"]
 scaled = raw / 8**0.5
@@ -559,12 +608,17 @@ assert torch.allclose(raw.var(), torch.tensor(3491.731), **close)
 assert torch.allclose(scaled.var(), torch.tensor(436.4664), **close)
 assert abs(q.var() * k.var() - 690) < 1
 
-# %% [markdown]
-# 436.5. Dividing by $\sqrt{8}$ divides *any* variance by 8. It ends at 1 only if it began at 8, and here the entries
-# of $q$ and $k$ are far too wide.
-#
-# **Predict.** $d_k = 100$, always divided by 10. Entries with standard deviation 2; with 0.5; entries of a vector that share half
-# of their variance; key = query; an untrained `nn.Linear`: is the variance of the scores above 1, below 1, or 1?
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "$d_k = 100$, always divided by 10. Entries with standard deviation 2; with "
+    "0.5; entries of a vector that share half of their variance; key = query; an "
+    "untrained `nn.Linear`: how many of these five give scores of variance 1?",
+    options=["none", "one", "two", "all five"],
+    reveal="None. With other standard deviations the root still takes out $d_k$ "
+    r"and leaves a constant: $2^2 \cdot 2^2 = 16$ for 2, 0.0625 for 0.5, a ninth "
+    "for the untrained `nn.Linear` (its entries have variance 1/3). With "
+    "correlated entries it does not even take out $d_k$: the variance grows on.",
+)
 
 # %% tags=["reveal"]
 torch.manual_seed(0)
@@ -590,10 +644,6 @@ assert abs(9 * variance[-1] - 1) < 0.2 and abs(layer_a(a).var() - 1 / 3) < 0.05
 pd.DataFrame(rows, index=["mean", "variance"]).T.round(2) + 0.0
 
 # %% [markdown]
-# Never 1. With other standard deviations the root still takes out $d_k$ and leaves a constant: $2^2 \cdot 2^2 = 16$ for 2,
-# 0.0625 for 0.5, a ninth for the untrained `nn.Linear` (its entries have variance 1/3). With correlated entries it does not even take
-# out $d_k$: the variance grows on.
-#
 # Softmax ignores a mean that all keys share. But `key = query` has the mean 10 *after* dividing by 10: its raw score
 # grows like $d_k$, here 100, not like its root.
 
@@ -608,9 +658,15 @@ for d_k, low, high in ((25, 5, 9), (100, 20, 30), (400, 80, 120)):
 # One attention layer, $d_k = 256$, sees 8 pairs such as (a, 3), and then the question "a". The right answer is 3, one
 # of 16 numbers. Queries and keys start with variance 1. We load
 # stored results; `data/make_scaling_race.py` makes them in two minutes. <!-- constants: 256 8 16 3 -->
-#
-# **Predict.** Adam, learning rate 0.001. After 400 steps, is the raw model still guessing, half way, or nearly
-# always right?
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Adam, learning rate 0.001. Where is the raw model after 400 steps?",
+    options=["still guessing", "half way", "nearly always right"],
+    reveal="Nearly always right: 0.99. Raw is slower, not unable. The curve of "
+    "$d_k$ shows an unlucky learning rate: each at its own best rate, root and "
+    "$d_k$ are above 0.98 after 50 steps already, raw is not.",
+)
 
 # %% tags=["reveal"]
 race = pd.read_csv(data_path("scaling_race.csv"))
@@ -648,12 +704,18 @@ best = (
 assert best[["sqrt(d_k)", "d_k"]].min() > 0.98 and best["raw"] < 0.5
 mean_of_seeds.loc[[100, 200, 400]].round(2)
 
-# %% [markdown]
-# Nearly always right: 0.99. Raw is slower, not unable. The curve of $d_k$ shows an unlucky learning rate: each at its own best
-# rate, root and $d_k$ are above 0.98 after 50 steps already, raw is not.
-#
-# **Predict.** Now five learning rates, from 0.0003 to 0.03. Which divisor is the touchiest: on target (over 0.95) at
-# the fewest rates?
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Now five learning rates, from 0.0003 to 0.03. Which divisor is the "
+    "touchiest: on target (over 0.95) at the fewest rates?",
+    options=["raw", "the root", "d_k"],
+    reveal="Raw: on target at two of the five rates within 400 steps, "
+    "the root at four. At the smallest rate raw and $d_k$ are still climbing at "
+    "the end; at 0.01 raw is the only one that fails. So the factor buys speed "
+    "and room to choose, not the ability to learn. Why raw is slower the race "
+    "does not say (Adam rescales gradients, so small ones are not punished "
+    "here): one task, one size, no law.",
+)
 
 # %% tags=["reveal"]
 last = race[race.step == 400].groupby(["weight_scale", "divisor", "learning_rate"])
@@ -668,13 +730,6 @@ assert final.loc[1][0.03].idxmax() == "d_k" and final.loc[1][0.0003]["d_k"] < 0.
 final.loc[1].round(2)
 
 # %% [markdown]
-# Raw is on target at two of the five rates, the root at four, within 400 steps. At the smallest rate raw and $d_k$ are still
-# climbing at the end; at 0.01 raw is the only one that fails. So the factor buys speed and room to choose, not the ability to learn.
-#
-# Why raw is slower, the race does not say. Adam rescales gradients, so small ones are not punished here. One task,
-# one size: no law.
-
-# %% [markdown]
 # ## Further
 #
 # Three side paths. If you are tired, go on to **What to remember**.
@@ -682,8 +737,6 @@ final.loc[1].round(2)
 # ### Try the wrong divisors
 #
 # $d_{model} = 8\,d_k$ here; each button is a divisor.
-#
-# **Predict.** Which two give a variance that is the same for every $d_k$?
 
 # %%
 rules = {
@@ -702,6 +755,13 @@ for d_k in stops:
 for name, values in spread.items():
     flat = max(values) < 1.2 * min(values)
     assert flat == (name in ("sqrt(d_k)", "sqrt(d_model)"))
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Which two divisors give a variance that is the same for every $d_k$?",
+    options=["1 and d_k", "the two roots", "1 and sqrt(d_k)", "d_k and sqrt(d_model)"],
+    reveal=r"The two roots, but only $\sqrt{d_k}$ gives a variance of 1.",
+)
 
 
 # %% tags=["reveal"]
@@ -736,8 +796,6 @@ live(
 )
 
 # %% [markdown] tags=["id:S0.8"]
-# The two roots, but only $\sqrt{d_k}$ gives a variance of 1.
-#
 # ### The rest of the demonstration
 #
 # We go on with the ten tokens and their scores of variance 436:
@@ -745,8 +803,15 @@ live(
 # $$\text{weights} = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_k}}\right)$$
 #
 # $$\text{output} = \text{weights} \cdot V$$
-#
-# **Predict.** How many of the ten rows give over 0.99 to a single key, though we divided by $\sqrt{d_k}$?
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "How many of the ten rows give over 0.99 to a single key, though we divided "
+    r"by $\sqrt{d_k}$?",
+    number="rows, of ten",
+    reveal="Eight. Rows 3, 6 and 7 of the output are exact copies of a row of "
+    "$V$, and the shape tells nothing of it.",
+)
 
 # %% tags=["reveal", "id:S0.12", "id:S0.13"]
 weights = scaled.softmax(dim=-1)  # (L, S)
@@ -774,8 +839,6 @@ print("effective keys:", *(f"{n:.2f}" for n in effective_keys(weights)))
 output.shape
 
 # %% [markdown]
-# Eight. Rows 3, 6 and 7 of the output are exact copies of a row of $V$, and the shape tells nothing of it.
-#
 # Why was it 436 and not 690? And what mends it?
 
 # %% tags=["id:S0.10", "id:S0.11"]
@@ -809,8 +872,19 @@ assert torch.allclose(with_factor, moved, rtol=1e-4, atol=1e-3)
 # %% [markdown]
 # The T5 model does this: its code does not divide, and starts with smaller query weights. What differs then is where training
 # *starts* and how far a step of one size goes.
-#
-# **Predict.** Race again, with weights for $q$ and $k$ three times as large at the start. Who suffers most?
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Race again, with weights for $q$ and $k$ three times as large at the start. "
+    "Who suffers most?",
+    options=["raw", "the root", "d_k"],
+    reveal="Raw: on target at none of the five rates, the root at three, $d_k$ "
+    "at four. The variance now starts 81 times as large: at 81 with the root, "
+    "near 0.3 with $d_k$. But the start is not everything: averaged over the "
+    "rates $d_k$ was ahead in the first race too, thanks to 0.03. The root gives "
+    "variance 1 for queries and keys of variance 1; which divisor trains best "
+    "also depends on the rate.",
+)
 
 # %% tags=["reveal"]
 assert (final.loc[3] > 0.95).sum(axis="columns").tolist()[:2] == [0, 3]
@@ -819,11 +893,6 @@ assert (final.loc[3].loc["d_k"] >= final.loc[3].loc["sqrt(d_k)"]).all()
 assert final.loc[1].mean(axis="columns").idxmax() == "d_k"
 assert 3**2 * 3**2 == 81 and abs(81 * 256 / 256**2 - 0.3) < 0.02
 final.loc[3].round(2)
-
-# %% [markdown]
-# Raw: on target at none of the five rates, the root at three, $d_k$ at four. The variance now starts 81 times as large: at 81 with
-# the root, near 0.3 with $d_k$. But the start is not everything: averaged over the rates $d_k$ was ahead in the first race too, thanks to
-# 0.03. The root gives variance 1 for queries and keys of variance 1; which divisor trains best also depends on the rate.
 
 # %% [markdown]
 # ## What to remember
@@ -939,8 +1008,19 @@ check_hundred_dice(hundred_dice_solution)
 # ### 3 · Repair ★★ (8 minutes): a number that changes
 #
 # In another demonstration the seed is set once, far above, and the text says "one weight is 0.6555".
-#
-# **Predict.** We run it again, and again after other cells. The same number?
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "We run it again, and again after other cells. The same number?",
+    options=[
+        "always the same",
+        "the same when run again, not after other cells",
+        "a new one each time",
+    ],
+    reveal="0.6555, 0.2056, 0.1413. Every call goes on where the stream of "
+    "random numbers stands, so the number depends on what ran before: a **hidden "
+    "state** of the notebook.",
+)
 
 
 # %% tags=["reveal", "id:S3.13"]
@@ -957,8 +1037,7 @@ for shape in [(1, 5, 5), (1, 10, 512), (3, 10, 512)]:
 print(f"after those cells {first_experiment():.4f}")
 
 # %% [markdown]
-# 0.6555, 0.2056, 0.1413. Every call goes on where the stream of random numbers stands, so the number
-# depends on what ran before: a **hidden state** of the notebook. Write a version that gives
+# Write a version that gives
 # 0.6555 for seed 42 at every call, and leaves the stream of all others alone.
 #
 # <details><summary>Hint</summary>

@@ -47,6 +47,14 @@ def error():
     return new_output("error", ename="ValueError", evalue="no", traceback=["no"])
 
 
+QUESTION = 'predict(\n    "Which?",\n    options=["a", "b"],\n    reveal={!r},\n)'
+
+
+def prediction(reveal="b, as the next cell shows.", *outputs, tags=("predict",), hidden=True):
+    """Return a cell that asks."""
+    return code(QUESTION.format(reveal), *outputs, tags=tags, source_hidden=hidden)
+
+
 def good_cells():
     """Return the cells of a lesson in which nothing is to be found."""
     text = new_markdown_cell("We look at masks. " * 18)
@@ -55,7 +63,8 @@ def good_cells():
     solution = code("def shift_solution(x):\n    return x", tags=["solution"], source_hidden=True)
     return [
         new_markdown_cell("# 3 · Masks: who may look at whom"),
-        *[copy.copy(text) for _ in range(12)],
+        *[copy.copy(text) for _ in range(11)],
+        prediction(),
         *reveal,
         *(new_markdown_cell(f"## {heading}") for heading in CLOSING[:2]),
         exercise,
@@ -115,6 +124,13 @@ def test_every_rule_has_a_name_of_its_own():
         ("reveals", lambda nb: nb.cells[13].metadata.update(tags=[])),
         ("folding", lambda nb: nb.cells[13].metadata.update(jupyter={})),
         ("folding", lambda nb: nb.cells[-4].metadata.update(jupyter={})),
+        ("folding", lambda nb: nb.cells[12].metadata.update(jupyter={})),
+        ("predictions", lambda nb: nb.cells[11].update(source="**Predict.** Which?")),
+        ("predictions", lambda nb: nb.cells[12].update(source="x = 1")),
+        ("predictions", lambda nb: nb.cells[12].metadata.update(tags=[])),
+        ("predictions", lambda nb: nb.cells.pop(12)),
+        ("predictions", lambda nb: nb.cells.insert(13, new_markdown_cell("Between."))),
+        ("predictions", lambda nb: nb.cells[12].update(source='predict("A?", reveal="b")')),
         ("lesson_length", lambda nb: [c.update(source="") for c in nb.cells[1:8]]),
         ("lesson_length", lambda nb: nb.cells[1].update(source="word " * 3_200)),
         ("lesson_length", lambda nb: [nb.cells.pop(1) for _ in range(5)]),
@@ -209,7 +225,9 @@ BAD_CODE = {
         code("plt.plot(x);"),
     ],
     "code_size": [code("x = 1\n" * 26), code("x = '" + "a" * 84 + "'")],
-    "wording": [code("# \U0001f600")],
+    "wording": [code("# \U0001f600"), prediction("Look!"), prediction("It is simply so.")],
+    "cell_words": [prediction("word " * 121)],  # in a closing part
+    "predictions": [code("live()", tags=["predict"]), prediction(tags=[])],
     "stderr": [code("warn()", printed("careful", "stderr"))],
     "leaks": [
         code("f", shown("<function f at 0x7f3a10>")),
@@ -239,6 +257,9 @@ BAD_CODE = {
 }
 GOOD_CODE = {
     "known_tags": [code(tags=["predict", "id:S2.1"])],
+    "wording": [prediction("`a != b`, $n!$")],
+    "cell_words": [prediction("word " * 80)],
+    "predictions": [prediction(), code("from attnlab.exercises import predict")],
     "expected_errors": [code("1 / 0", error(), tags=["raises-exception"])],
     "unstable_code": [
         code("x.T"),
@@ -370,6 +391,56 @@ def test_another_section_counts_within_three_code_cells(tmp_path, distance, foun
 def test_the_own_section_counts_at_any_distance(tmp_path):
     far = [code() for _ in range(9)]
     cells = [new_markdown_cell("## Now"), code("d_k = 64"), *far, new_markdown_cell("So 64.")]
+    assert "prose_numbers" not in rules_of(store(tmp_path, cells))
+
+
+def test_several_reveals_may_answer_one_question(tmp_path):
+    answers = [code(tags=["reveal"], outputs_hidden=True) for _ in range(2)]
+    path = store(tmp_path, [new_markdown_cell("# 3 · Masks"), prediction(), *answers])
+    assert "predictions" not in rules_of(path)
+
+
+STORED = shown("predict('Which?')", html="<p>0.36</p>")
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("It is 0.36.", code("assert abs(x - 0.3592) < 1")),
+        ("It is 0.36.", code("x", printed("0.359\n"))),
+        ("It is `0.36`, in lesson 3.", code()),
+        ("It is $10^3$.", code("x = 1000")),
+    ],
+)
+def test_a_number_of_a_prediction_is_backed(tmp_path, text, cell):
+    path = store(tmp_path, [new_markdown_cell("# 3 · Masks"), prediction(text), cell])
+    assert "prose_numbers" not in rules_of(path)
+
+
+def test_a_number_of_a_prediction_may_be_declared(tmp_path):
+    cell = prediction("In 2017.")
+    cell.source = cell.source.replace("\n)", "  # constants: 2017\n)")
+    assert "prose_numbers" not in rules_of(store(tmp_path, [cell]))
+
+
+@pytest.mark.parametrize("cell", [code("x = 0.36"), prediction("It is 0.36.", STORED)])
+def test_a_number_of_a_prediction_from_nowhere_is_found(tmp_path, cell):
+    asked = prediction("It is 0.36.", STORED)
+    path = store(tmp_path, [new_markdown_cell("# 3 · Masks"), asked, cell])
+    found = [finding for finding in lint(path) if finding.rule == "prose_numbers"]
+    assert 2 in {finding.cell for finding in found}
+    assert "the number 0.36 " in found[0].text
+
+
+def test_a_prediction_backs_no_number_of_the_text(tmp_path):
+    text = new_markdown_cell("# 3 · Masks\n\nIt is 0.36.")
+    path = store(tmp_path, [text, prediction("So.", STORED)])
+    assert "prose_numbers" in rules_of(path)
+
+
+def test_predictions_do_not_push_evidence_out_of_reach(tmp_path):
+    asked = [prediction() for _ in range(5)]
+    cells = [code("d_k = 64"), *asked, new_markdown_cell("## Then\n\nSo 64 features.")]
     assert "prose_numbers" not in rules_of(store(tmp_path, cells))
 
 

@@ -1,0 +1,80 @@
+"""What a check hands back: one sentence about an answer, and the numbers that show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from attnlab.clinic import Evidence, Report
+from attnlab.clinic._page import CSS
+from attnlab.clinic._page import _table as evidence_html
+
+# Told apart by words and by the kind of line, not by colour alone.
+LOOKS = {
+    "Not done yet": "6px dotted #767676",
+    "Not yet right": "6px dashed #b84a00",
+    "Right": "6px solid #0b61a4",
+}
+BOX = (
+    "box-sizing:border-box;max-width:860px;margin:8px 0;padding:6px 16px;line-height:1.45;"
+    "border:1px solid #767676;border-left:{line};font-size:16px;"
+    "background:var(--jp-layout-color0, #ffffff);color:var(--jp-content-font-color0, #1c1c1c)"
+)
+TEXT = "margin:4px 0;max-width:48em"
+PLAIN = "border:none;padding:0;margin:0;max-width:none"  # a table of the clinic, without its box
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check says about an answer; made by the ``check_`` functions.
+
+    Attributes
+    ----------
+    name : str
+        Of the answer, as the learner named it.
+    done : bool
+        Whether there is an answer at all.
+    ok : bool
+        Whether it is right.
+    message : str
+        What is wrong, or what was verified.
+    evidence : Evidence or None
+        A small table of numbers that shows it.
+    remarks : tuple of str
+        Good to know; they do not make an answer wrong.
+    report : Report or None
+        All that the clinic found, if it was asked.
+    """
+
+    name: str
+    done: bool
+    ok: bool
+    message: str
+    evidence: Evidence | None = None
+    remarks: tuple[str, ...] = ()
+    report: Report | None = None
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a word or three."""
+        if not self.done:
+            return "Not done yet"
+        return "Right" if self.ok else "Not yet right"
+
+    def __repr__(self) -> str:
+        lines = [f"{self.name}: {self.headline.lower()}. {self.message}"]
+        if self.evidence is not None:
+            lines += ["", str(self.evidence)]
+        if self.remarks:
+            lines += ["", *(f"Good to know: {remark}" for remark in self.remarks)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        parts = [f"<b>{self.headline}</b> · <code>{escape(self.name)}</code>"]
+        parts.append(escape(self.message, quote=False))
+        parts += [f"<b>Good to know.</b> {escape(one, quote=False)}" for one in self.remarks]
+        told = [f'<p style="{TEXT}">{part}</p>' for part in parts]
+        if self.evidence is not None:
+            shown = evidence_html(self.evidence)
+            told.insert(2, f'{CSS}<div class="attnlab-report" style="{PLAIN}">{shown}</div>')
+        return f'<div style="{BOX.format(line=LOOKS[self.headline])}">{"".join(told)}</div>'
