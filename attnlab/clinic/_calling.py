@@ -1,0 +1,214 @@
+"""Call a stranger's code so that nothing it does can hurt: not an error, a print or a hang."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import signal
+import statistics
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+SLOW = 0.25  # seconds for a small call, if more than half of them take longer
+AGAIN = 2e-5  # seconds between further alarms, for code that swallows the first
+
+
+class OutOfTime(BaseException):
+    """The time limit has passed. No Exception, so that ``except Exception`` lets it through."""
+
+
+class Unusable(Exception):
+    """A call gave nothing to measure; ``outcome`` says why."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.trouble)
+        self.outcome = outcome
+
+
+@dataclass
+class Outcome:
+    """What came of one call.
+
+    Attributes
+    ----------
+    value : object
+        What it returned.
+    error : BaseException or None
+        What it raised.
+    printed : str
+        What it wrote to stdout or stderr.
+    seconds : float
+        How long it took.
+    changed : tuple of int
+        Positions of the tensors among its arguments that it modified.
+    """
+
+    value: object = None
+    error: BaseException | None = None
+    printed: str = ""
+    seconds: float = 0.0
+    changed: tuple[int, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The text of what it raised, all of it."""
+        try:
+            return "" if self.error is None else str(self.error)
+        except Exception:  # an error may fail to say what it is
+            return "an error without words"
+
+    @property
+    def trouble(self) -> str:
+        """What it raised, as one short line; empty if it returned."""
+        if self.error is None:
+            return ""
+        if isinstance(self.error, OutOfTime):
+            return "no answer within the time limit"
+        lines = self.message.strip().splitlines() or [""]
+        text = f"{type(self.error).__name__}: {lines[0]}".removesuffix(": ")
+        return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+class Caller:
+    """Calls one function again and again and remembers how it behaved.
+
+    Parameters
+    ----------
+    function : callable
+        The stranger's code.
+    time_limit : float
+        Seconds for one call.
+
+    Attributes
+    ----------
+    printed : str
+        The first text that it printed.
+    changed : set of str
+        Names of the arguments that it modified.
+    out_of_time : bool
+        Whether a call did not come back, or all are slow: then no further one is made.
+    """
+
+    def __init__(self, function: Callable, time_limit: float) -> None:
+        self.function = function
+        self.time_limit = time_limit
+        self.printed = ""
+        self.changed: set[str] = set()
+        self.seconds: list[float] = []
+        self.hangs = False
+
+    @property
+    def slow(self) -> bool:
+        """Whether most calls took long; one alone may have been the machine's fault."""
+        return len(self.seconds) > 2 and statistics.median(self.seconds) > SLOW
+
+    @property
+    def out_of_time(self) -> bool:
+        return self.hangs or self.slow
+
+    def __call__(self, *arguments: object, **named: object) -> Outcome:
+        """Call the function on copies of nothing: it gets these arguments, and is watched."""
+        if self.out_of_time:  # once is enough: everything else would hang as well
+            return Outcome(error=OutOfTime())
+        everything = {**{str(place): value for place, value in enumerate(arguments)}, **named}
+        before = {name: _frozen(value) for name, value in everything.items()}
+        outcome = call(self.function, *arguments, time_limit=self.time_limit, **named)
+        self.changed |= {name for name in before if _differs(everything[name], before[name])}
+        self.printed = self.printed or outcome.printed
+        self.seconds.append(outcome.seconds)
+        self.hangs = isinstance(outcome.error, OutOfTime)
+        return outcome
+
+
+def call(
+    function: Callable, *arguments: object, time_limit: float = 1.0, **named: object
+) -> Outcome:
+    """Return what came of ``function(*arguments, **named)``; raise only the learner's interrupt.
+
+    Parameters
+    ----------
+    function : callable
+        The stranger's code.
+    *arguments, **named
+        What it gets.
+    time_limit : float
+        Seconds; kept on the main thread only, where signals arrive.
+
+    Returns
+    -------
+    Outcome
+        With ``error`` set if it raised or ran out of time.
+    """
+    written = io.StringIO()
+    outcome = Outcome()
+    grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    start = time.perf_counter()
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        warnings.simplefilter("ignore")
+        stack.enter_context(contextlib.redirect_stdout(written))
+        stack.enter_context(contextlib.redirect_stderr(written))
+        try:
+            outcome.value = _within(time_limit, lambda: function(*arguments, **named))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit too: a stranger's exit() is a finding
+            outcome.error = error
+        finally:  # a stranger may leave torch's switches in another position
+            torch.set_grad_enabled(grad)
+            torch.set_default_dtype(dtype)
+    if inspect.iscoroutine(outcome.value):
+        outcome.value.close()
+    outcome.seconds = time.perf_counter() - start
+    outcome.printed = written.getvalue()
+    return outcome
+
+
+def _within(seconds: float, function: Callable[[], object]) -> object:
+    """Return ``function()``; raise OutOfTime after ``seconds``, if this is the main thread."""
+    on_main = threading.current_thread() is threading.main_thread()
+    if not on_main or not hasattr(signal, "setitimer"):
+        return function()
+    watching = True
+
+    def ring(_number: int, _frame: object) -> None:
+        if watching:
+            raise OutOfTime
+
+    earlier = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+        try:
+            return function()
+        finally:
+            watching = False
+    finally:  # once more, should the alarm have rung between the two lines above
+        watching = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _listen()  # an alarm that has rung already is heard here, by ring
+        signal.signal(signal.SIGALRM, earlier)
+
+
+def _listen() -> None:
+    """Do nothing: Python hears signals when a function begins."""
+
+
+def _frozen(value: object) -> Tensor | None:
+    if isinstance(value, Tensor) and value.device.type != "meta":
+        return value.detach().clone()
+    return None
+
+
+def _differs(value: object, before: Tensor | None) -> bool:
+    if before is None:
+        return False
+    same_shape = value.shape == before.shape and value.dtype == before.dtype
+    return not same_shape or not torch.equal(
+        value.detach().nan_to_num(nan=1.25), before.nan_to_num(nan=1.25)
+    )

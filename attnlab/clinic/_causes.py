@@ -1,0 +1,113 @@
+"""Every cause that the clinic can name: what usually mends it and which lesson explains it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+LESSONS = {
+    0: "00_start_here",
+    1: "01_attention_is_a_soft_look_up",
+    2: "02_why_divide_by_the_square_root_of_d_k",
+    3: "03_masks",
+    4: "04_reading_heatmaps",
+    6: "06_projections",
+    7: "07_heads",
+    8: "08_cost",
+    9: "09_clinic",
+}
+
+
+class Cause(NamedTuple):
+    """A cause by its fix and the number of its lesson."""
+
+    fix: str
+    lesson: int
+
+
+_SCALE = "divide the scores by math.sqrt(query.shape[-1]), the features of one head."
+_HEADS = "x.view(N, L, H, d).transpose(1, 2): cut the features first, then move the heads."
+_MERGE = "x.transpose(1, 2).reshape(N, L, H * d): move the heads back, then join."
+_FILL = "scores.masked_fill(~mask, -torch.inf) before the softmax."
+_CAUSAL = (
+    "allow key j for query i where j <= i: torch.ones(L, S).tril() == 1, filled before softmax."
+)
+
+CAUSES: dict[str, Cause] = {
+    # how it behaves as a function
+    "not-callable": Cause("pass a function, a module or a pair (split, merge).", 9),
+    "not-done": Cause("write the body and return the result.", 9),
+    "raises": Cause("call it yourself with tensors of the shapes named above.", 9),
+    "wrong-type": Cause("return a tensor, or the pair (output, weights).", 1),
+    "wrong-shape": Cause("print the shape of every intermediate tensor.", 1),
+    "prints": Cause("remove the print: a layer is called thousands of times.", 9),
+    "modifies-input": Cause("use the version without the underscore, e.g. masked_fill.", 3),
+    "random": Cause(
+        "apply dropout only while training: F.dropout(..., training=self.training).", 4
+    ),
+    "remembers": Cause("compute from the arguments only; keep no tensor between calls.", 9),
+    "hangs": Cause("look for a loop that never ends.", 9),
+    "slow": Cause("replace Python loops by one matrix product.", 8),
+    "detached": Cause("keep to tensor operations: no detach, item, numpy or torch.tensor.", 2),
+    "contiguity": Cause("use reshape, or call contiguous() before view.", 7),
+    "device": Cause("make new tensors with device=query.device.", 9),
+    "dtype": Cause("make new tensors with dtype=query.dtype, and keep the input's dtype.", 9),
+    "nan": Cause("subtract each row's maximum before exp, or use softmax.", 1),
+    # what it computes
+    "softmax-axis": Cause("softmax(dim=-1): every query shares 1 among the keys.", 1),
+    "not-normalised": Cause("softmax(dim=-1) on the scores gives rows that sum to 1.", 1),
+    "hard": Cause("use softmax: it has a gradient, argmax has none.", 1),
+    "scale-missing": Cause(_SCALE, 2),
+    "scale-d": Cause(_SCALE, 2),
+    "scale-inverse": Cause(_SCALE, 2),
+    "scale-model": Cause(_SCALE, 2),
+    "scale-quarter": Cause(_SCALE, 2),
+    "scale-length": Cause(_SCALE, 2),
+    "scale-constant": Cause(_SCALE, 2),
+    "scale-other": Cause(_SCALE, 2),
+    "scores-not-dot-products": Cause("query @ key.transpose(-2, -1), scaled.", 1),
+    "key-value-swapped": Cause("compare query with key; average value.", 1),
+    "query-key-swapped": Cause("query @ key.transpose(-2, -1): one row per query.", 1),
+    "wrong-source": Cause("compare query with key; average value.", 1),
+    "batch-mixing": Cause("leave dimension 0 alone: transpose(-2, -1), softmax(dim=-1).", 6),
+    "head-mixing": Cause("leave the dimension of the heads alone in products and softmax.", 7),
+    "position-mixing": Cause("output row i belongs to query i: weights @ value.", 1),
+    "transposed-batch": Cause("key.transpose(-2, -1): .T turns every dimension around.", 6),
+    "square-only": Cause("take L from the query, S from the key and Ev from the value.", 4),
+    "weights-differ": Cause("return the weights that multiplied the value.", 4),
+    # masks
+    "mask-ignored": Cause(_FILL, 3),
+    "mask-inverted": Cause("True means may attend: masked_fill(~mask, -torch.inf).", 3),
+    "mask-added": Cause(_FILL, 3),
+    "mask-multiplied": Cause(_FILL, 3),
+    "mask-after-softmax": Cause(_FILL, 3),
+    "mask-finite": Cause(_FILL, 3),
+    "mask-leak": Cause(_FILL, 3),
+    "mask-queries": Cause("a padded token must not be looked at: block its column.", 3),
+    "mask-transposed": Cause("row i of the mask belongs to query i.", 3),
+    "mask-broadcast": Cause("give a mask of the batch its dimensions: mask[:, None, None, :].", 3),
+    "blocked-row": Cause("find rows without a True in the mask and set their weights to 0.", 3),
+    "causal-leak": Cause(_CAUSAL, 3),
+    "causal-off-by-one": Cause(_CAUSAL, 3),
+    "causal-flipped": Cause(_CAUSAL, 3),
+    "causal-missing": Cause(_CAUSAL, 3),
+    "causal-eval": Cause("only dropout depends on self.training; the mask never does.", 3),
+    # heads and modules
+    "split-without-transpose": Cause(_HEADS, 7),
+    "merge-without-transpose": Cause(_MERGE, 7),
+    "split-and-merge": Cause(f"{_HEADS} {_MERGE}", 7),
+    "heads-order": Cause(_HEADS, 7),
+    "round-trip": Cause("undo the steps of split in the opposite order.", 7),
+    "attends-over-heads": Cause("move the heads in front of the tokens: transpose(1, 2).", 7),
+    "heads-shared": Cause("give every head its own part of the projections.", 7),
+    "heads-from-input": Cause("project all of x first, then cut into heads.", 7),
+    "batch-first": Cause("put batch_first=True, or transpose(0, 1) before and after.", 4),
+    "cross-side": Cause(
+        "queries come from the first argument, keys and values from the others.", 4
+    ),
+    "padding-leak": Cause("block the padded keys in every row.", 3),
+    # masks that somebody builds
+    "mask-dtype": Cause("return a bool tensor: True where the query may attend.", 3),
+    "length-off-by-one": Cause("positions < lengths[:, None]: a length counts real tokens.", 3),
+    # softmax by hand
+    "underflow": Cause("subtract each row's own maximum: amax(dim=-1, keepdim=True).", 1),
+}

@@ -1,0 +1,50 @@
+"""What one examination writes down, and what its caller may tell it beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from attnlab.clinic._report import Evidence, Finding
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``diagnose`` was told; its docstring explains each."""
+
+    mask: str | None = None
+    causal: bool | None = None
+    batch_first: bool | None = None
+    num_heads: int | None = None
+    embed_dim: int | None = None
+    call: Callable | None = None
+    strict: bool = False
+    time_limit: float = 1.0
+
+
+@dataclass
+class Chart:
+    """Findings, notes and properties, in the order in which they were seen."""
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    properties: list[str] = field(default_factory=list)
+
+    def found(self, name: str, sentence: str, evidence: Evidence | None = None) -> None:
+        """Write down a finding, once for each name."""
+        if not self.has(name):
+            self.findings.append(Finding(name, sentence, evidence))
+
+    def note(self, sentence: str) -> None:
+        """Write down something that is good to know and no bug."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def held(self, sentence: str) -> None:
+        """Write down a property that was checked and holds."""
+        if sentence not in self.properties:
+            self.properties.append(sentence)
+
+    def has(self, *names: str) -> bool:
+        """Return whether one of these findings is written down."""
+        return any(finding.name in names for finding in self.findings)

@@ -1,0 +1,205 @@
+"""Decide what was handed in, examine it, and put the findings in order."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from attnlab.clinic._builders import examine_mask_builder
+from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._modules import examine_module
+from attnlab.clinic._order import arrange
+from attnlab.clinic._pairs import examine_merge, examine_pair, examine_split
+from attnlab.clinic._report import Report
+from attnlab.clinic._softmaxes import examine_softmax
+from attnlab.clinic.functions.calls import parameters
+from attnlab.clinic.functions.examination import examine_attention
+
+KINDS: dict[str, tuple[str, Callable]] = {
+    "attention": ("attention function", examine_attention),
+    "module": ("attention layer", examine_module),
+    "heads": ("pair (split, merge)", examine_pair),
+    "split": ("head split", examine_split),
+    "merge": ("head merge", examine_merge),
+    "mask": ("mask builder", examine_mask_builder),
+    "softmax": ("softmax", examine_softmax),
+}
+MASK_OPTIONS = ("blocked", "additive")
+SIZE_NAMES = re.compile(r"^(n|l|s|t|size|length|lengths|lens|seq_len|max_len|window|ids|tokens)$")
+HEAD_COUNTS = re.compile(r"^(num_heads|n_heads?|nhead|heads?|h)$", re.IGNORECASE)
+
+
+def diagnose(
+    target: object,
+    *,
+    kind: str | None = None,
+    mask: str | None = None,
+    causal: bool | None = None,
+    batch_first: bool | None = None,
+    num_heads: int | None = None,
+    embed_dim: int | None = None,
+    call: Callable | None = None,
+    strict: bool = False,
+    time_limit: float = 1.0,
+) -> Report:
+    """Probe an implementation of attention, or of a part of it, and name what is wrong.
+
+    Nothing is compared with stored outputs: the target is called with small tensors, one thing is
+    changed at a time, and what moves tells what it does. The target is left as it was.
+
+    Parameters
+    ----------
+    target : callable, torch.nn.Module or tuple of two callables
+        An attention function of (query, key, value) with or without a mask argument, a layer, a
+        head split or merge or both as a pair, a function that builds a mask, or a softmax.
+    kind : {"attention", "module", "heads", "split", "merge", "mask", "softmax"}, optional
+        What it is; told from its arguments and its name if not given.
+    mask : {"blocked", "additive"}, optional
+        What its mask means, if not True = may attend: ``"blocked"`` for True = blocked,
+        ``"additive"`` for numbers added to the scores.
+    causal : bool, optional
+        Whether no query is meant to see a later key; told from the name if not given.
+    batch_first : bool, optional
+        Whether a layer takes (N, L, E); its attribute of this name if not given, else yes.
+    num_heads, embed_dim : int, optional
+        Sizes of a layer, where its attributes do not tell.
+    call : callable, optional
+        Adapter for another call: ``call(target, query, key, value, attn_mask)`` returns the output
+        or (output, weights); ``attn_mask`` is None or bool with True = may attend.
+    strict : bool
+        Whether what only unusual input shows counts as a finding: a row with no allowed key that
+        does not give 0, very large scores.
+    time_limit : float
+        Seconds for one call of the target; kept on the main thread only.
+
+    Returns
+    -------
+    Report
+        ``.ok``, ``.findings`` with the cause first, ``.notes``, ``.properties``.
+
+    Raises
+    ------
+    ValueError
+        If ``kind`` or ``mask`` is unknown.
+
+    See Also
+    --------
+    attnlab.scaled_dot_product_attention : what a right function computes.
+    torch.testing.assert_close : compares numbers and cannot say why they differ.
+
+    Examples
+    --------
+    >>> def attention(query, key, value):
+    ...     return (query @ key.transpose(-2, -1)).softmax(dim=-1) @ value
+    >>> diagnose(attention).findings[0].name
+    'scale-missing'
+    """
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}.")
+    if mask is not None and mask not in MASK_OPTIONS:
+        raise ValueError(f"mask must be 'blocked', 'additive' or None, got {mask!r}.")
+    options = Options(mask, causal, batch_first, num_heads, embed_dim, call, strict, time_limit)
+    chart = Chart()
+    words = "target"
+    if _usable(target, chart):
+        words, examine = KINDS[kind or kind_of(target)]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            examine(target, options, chart)
+    findings = arrange(chart.findings)
+    return Report(name_of(target), words, findings, tuple(chart.notes), tuple(chart.properties))
+
+
+def _usable(target: object, chart: Chart) -> bool:
+    pair = isinstance(target, tuple | list)
+    if inspect.isclass(target) and issubclass(target, nn.Module):
+        sentence = f"{target.__name__} is a class: make a layer first, {target.__name__}(...)."
+    elif pair and (len(target) != 2 or not all(map(callable, target))):
+        sentence = "A pair must be two functions: (split, merge)."
+    elif not pair and not callable(target):
+        sentence = f"{type(target).__name__} cannot be called."
+    else:
+        return True
+    chart.found("not-callable", sentence)
+    return False
+
+
+def kind_of(target: object) -> str:
+    """Return which of KINDS a target is, told by its type, its arguments and its name.
+
+    Parameters
+    ----------
+    target : callable, module or pair
+        What ``diagnose`` got.
+
+    Returns
+    -------
+    str
+        ``"attention"`` where nothing speaks for anything else.
+
+    See Also
+    --------
+    inspect.signature : tells the arguments.
+    """
+    if isinstance(target, tuple | list):
+        return "heads"
+    known = parameters(target) or []
+    if isinstance(target, nn.Module):
+        return "module" if any(True for _ in target.parameters()) else _kind_without_weights(target)
+    names = [one.name.lower() for one in known if one.kind is not one.VAR_KEYWORD]
+    required = [one for one in known if one.default is one.empty]
+    name = name_of(target).lower()
+    return _kind_by_name(name, names) or _kind_by_arguments(names, len(required))
+
+
+def _kind_without_weights(module: nn.Module) -> str:
+    """Return what a module without parameters is: an attention function, if it takes three."""
+    inside = parameters(module.forward) or []
+    required = [one for one in inside if one.default is one.empty]
+    return "attention" if len(required) >= 3 else "module"
+
+
+def _kind_by_name(name: str, names: list[str]) -> str | None:
+    three = sorted(part.removeprefix("x_")[:1] for part in names[:3])
+    if three == ["k", "q", "v"]:
+        return "attention"
+    for word, kind in (("softmax", "softmax"), ("split", "split"), ("merge", "merge")):
+        if word in name:
+            return kind
+    for word in ("combine", "join", "unsplit", "concat"):
+        if word in name:
+            return "merge"
+    return "mask" if "mask" in name or ("causal" in name and len(names) < 3) else None
+
+
+def _kind_by_arguments(names: list[str], required: int) -> str:
+    if len(names) >= 2 and HEAD_COUNTS.match(names[1]) and required <= 3:
+        return "split"
+    if names and SIZE_NAMES.match(names[0]) and required <= 2:
+        return "mask"
+    if names and names[0] in ("scores", "logits", "s"):
+        return "softmax"
+    return "module" if len(names) and required == 1 and len(names) <= 2 else "attention"
+
+
+def name_of(target: object) -> str:
+    """Return how a report names a target.
+
+    Parameters
+    ----------
+    target : object
+        What ``diagnose`` got.
+
+    Returns
+    -------
+    str
+        The function's or class's name.
+    """
+    if isinstance(target, tuple | list):
+        return f"({', '.join(name_of(part) for part in target)})"
+    target = getattr(target, "func", target)  # a partial
+    return str(getattr(target, "__name__", type(target).__name__))

@@ -1,0 +1,44 @@
+"""What a function says about itself. Asked only where behaviour alone cannot decide."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+ADDITIVE = re.compile(r"additive|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)|bias", re.IGNORECASE)
+BOOLEAN = re.compile(r"bool|\btrue\b|\b1s?\b", re.IGNORECASE)
+HEADS = re.compile(r"\bheads?\b|n_heads|num_heads|\(N, H\b|\(B, H\b|4-?D|four dim", re.IGNORECASE)
+BATCH = re.compile(r"batch|\(N,|\(B,|\.\.\.|\bbmm\b|3-?D|4-?D", re.IGNORECASE)
+
+
+def text_of(function: object) -> str:
+    """Return the docstring, the comments and the code of a function; what there is of them."""
+    function = getattr(function, "func", function)  # a partial
+    try:
+        return inspect.getsource(function)
+    except Exception:  # inspect raises many kinds for code that has no file
+        return str(getattr(function, "__doc__", None) or "")
+
+
+def _words_of(function: object) -> str:
+    """Return name, docstring and comments, without the code."""
+    text = text_of(function)
+    comments = re.findall(r"#.*", text)
+    doc = str(getattr(function, "__doc__", None) or "")
+    return " ".join([str(getattr(function, "__name__", "")), doc, *comments])
+
+
+def says_additive(function: object, mask: str | None) -> bool:
+    """Return whether the mask is described as one that is added to the scores."""
+    words = f"{mask or ''} {_words_of(function)}"
+    return bool(ADDITIVE.search(words)) and not BOOLEAN.search(words)
+
+
+def says_heads(function: object) -> bool:
+    """Return whether the function speaks of heads or four dimensions."""
+    return bool(HEADS.search(_words_of(function)))
+
+
+def says_batch(function: object) -> bool:
+    """Return whether the function speaks of a batch."""
+    return bool(BATCH.search(_words_of(function)))

@@ -1,0 +1,92 @@
+"""The shapes and types in which a module may want its mask."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.clinic._module_calls import Patient
+
+ADDED = re.compile(r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)")
+
+
+def says_added(module: object) -> bool:
+    """Return whether docstring or comments say that its mask is added to the scores."""
+    kind = type(module) if isinstance(module, nn.Module) else module
+    words = [str(getattr(kind, "__doc__", "") or "")]
+    words.append(str(getattr(getattr(kind, "forward", None), "__doc__", "") or ""))
+    try:
+        words += re.findall(r"#.*", inspect.getsource(kind))
+    except (TypeError, OSError, IndentationError, SyntaxError):
+        pass
+    text = " ".join(words).lower()
+    return bool(ADDED.search(text)) and "bool" not in text
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a mask is handed over; ``allowed`` is bool (N, L, S), True = may attend."""
+
+    shape: str
+    cut: Callable[[Tensor], Tensor]
+    keys: bool = False  # says which tokens are real, the same for every query
+    batch: bool = True  # one mask for each sequence
+    flipped: bool = False  # True = blocked
+    kind: str = "bool"  # or "float" and "int" for 0 and 1, "additive" for 0 and -inf
+
+    def __call__(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return the mask as the module wants it."""
+        mask = self.cut(allowed)
+        if self.shape == "(N,) lengths":
+            return mask
+        if self.flipped and self.kind != "additive":
+            mask = ~mask
+        if self.kind == "additive":
+            return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -torch.inf)
+        return {"bool": mask, "float": mask.to(dtype), "int": mask.long()}[self.kind]
+
+
+def forms(patient: Patient, name: str, kinds: tuple[str, ...], flipped: bool) -> Iterator[Form]:
+    """Yield the forms that a mask argument may want, the likeliest first."""
+    heads = patient.sizes.heads or 1
+    if name == patient.plan.lengths:
+        yield Form("(N,) lengths", lambda a: a[:, 0].sum(dim=-1), keys=True)
+        return
+    whole = [
+        ("(L, S)", lambda a: a[0], False, False),
+        ("(N, 1, L, S)", lambda a: a[:, None], False, True),
+        ("(N, L, S)", lambda a: a, False, True),
+    ]
+    if heads > 1:
+        stacked = ("(N * H, L, S)", lambda a: a.repeat_interleave(heads, dim=0), False, True)
+        whole.append(stacked)
+    keys = [
+        ("(N, S)", lambda a: a[:, 0], True, True),
+        ("(N, 1, 1, S)", lambda a: a[:, None, :1], True, True),
+        ("(N, 1, S)", lambda a: a[:, :1], True, True),
+    ]
+    if patient.plan.adapter is not None or patient.plan.single:
+        whole, keys = whole[:1], []
+    about_padding = "pad" in name.lower()
+    for kind in kinds:
+        for shape, cut, of_keys, batch in [*keys, *whole] if about_padding else [*whole, *keys]:
+            yield Form(shape, cut, of_keys, batch, flipped, kind)
+
+
+def accepted(patient: Patient, name: str, candidates: Iterator[Form]) -> Form | None:
+    """Return the first form with which the module returns what it should."""
+    length = patient.sizes.length
+    batch = next(n for n in (3, 4, 2, 6, 7) if n not in (length, patient.sizes.heads))
+    x = patient.x(batch)
+    ones = torch.ones(batch, length, length, dtype=torch.bool)
+    plain = patient(x)
+    for form in candidates:
+        reply = patient(x, named={name: form(ones, patient.dtype)})
+        if reply is not None and plain is not None and reply.output.shape == plain.output.shape:
+            return form
+    return None

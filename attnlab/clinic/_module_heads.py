@@ -1,0 +1,262 @@
+"""What the heads of a module do: their factor, their softmax, and whether they differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from attnlab.clinic._chart import Chart
+from attnlab.clinic._influence import influence_table, push
+from attnlab.clinic._module_calls import Patient
+from attnlab.clinic._module_parts import Record, flows
+from attnlab.clinic._module_recipe import cook, misfit
+from attnlab.clinic._module_understanding import Found, fitted, understand
+from attnlab.clinic._module_weights import judge_weights, weights_of
+from attnlab.clinic._report import Evidence
+
+AXES = {"queries": (-2, "queries"), "heads": (1, "heads"), "batch": (0, "batch")}
+
+
+def examine_heads(patient: Patient, pattern: str, chart: Chart) -> Found | None:
+    """Write down what is wrong inside the heads; return how the module computes, if understood."""
+    scrambled = ("attends-over-heads", "split-and-merge", "position-mixing", "detached")
+    if chart.has(*scrambled, "split-without-transpose", "merge-without-transpose"):
+        return None
+    record = Record(patient, patient.x())
+    if record.reply is None:
+        return None
+    found = None
+    if not isinstance(patient.module, nn.MultiheadAttention):
+        found = understand(record, patient, causal_tries(pattern, chart))
+        _judge_recipe(found, patient, chart)
+        _judge_factor(found, record, patient, causal_tries(pattern, chart), chart)
+    judge_weights(record.reply, found, patient, chart)
+    if not chart.findings:
+        _judge_sharing(record, patient, chart)
+        _judge_slices(patient, chart)
+    return found
+
+
+def causal_tries(pattern: str, chart: Chart) -> tuple[bool, ...]:
+    """Return whether to compute it again with a causal mask, without, or both."""
+    if pattern == "causal":
+        return (True,)
+    late = chart.has("causal-missing", "causal-leak", "mask-finite")
+    return (False, True) if late else (False,)
+
+
+def blame_softmax(patient: Patient, chart: Chart) -> None:
+    """Where sequences mix: name a softmax over the batch, if it is one."""
+    record = Record(patient, patient.x())
+    found = None if record.reply is None else understand(record, patient, (False, True))
+    if found is not None and found.recipe.softmax == "batch":
+        mixing = list(chart.findings)
+        chart.findings.clear()
+        _judge_softmax(found, chart)
+        chart.findings.extend(mixing)
+
+
+def _judge_recipe(found: Found | None, patient: Patient, chart: Chart) -> None:
+    """Name what is wrong beside the factor."""
+    if found is None:
+        return
+    recipe = found.recipe
+    if recipe.wrong:
+        name = {
+            "split": "split-without-transpose",
+            "merge": "merge-without-transpose",
+            "split merge": "split-and-merge",
+        }[recipe.wrong]
+        what = {"split": "cut", "merge": "joined", "split merge": "cut and joined"}[recipe.wrong]
+        chart.found(
+            name, f"The {recipe.heads} heads are {what} by a bare view, without a transpose."
+        )
+    _judge_softmax(found, chart)
+    stray = {"qqv": "the key", "kkv": "the query", "qkq": "the value", "qkk": "the value"}
+    stray |= {"qkx": "the value", "xxv": "the query and the key", "qxv": "the key"}
+    stray |= {"xkv": "the query", "vvv": "the query and the key", "qvv": "the key"}
+    stray |= {"qqq": "the key and the value", "kkk": "the query and the value"}
+    if recipe.sides in stray and isinstance(patient.module, nn.Module):
+        chart.found(
+            "wrong-source",
+            f"Its own projection of {stray[recipe.sides]} is not used: the output is exactly what "
+            "comes out without it.",
+        )
+    elif recipe.sides not in ("qkv", *stray):
+        chart.note(
+            "Its projections play other parts than their names say (trained, that makes no "
+            "difference)."
+        )
+    _judge_filling(found, chart)
+
+
+def _judge_softmax(found: Found, chart: Chart) -> None:
+    kind = found.recipe.softmax
+    if kind != "keys" and found.recipe.causal:
+        chart.findings[:] = [one for one in chart.findings if not one.name.startswith("causal")]
+    evidence = weights_of(found)
+    sums = None if evidence is None else evidence.sum(dim=-1)
+    span = "" if sums is None else f"{sums.min().item():.2g} to {sums.max().item():.2g}"
+    shown = (
+        None
+        if evidence is None
+        else influence_table(
+            "Weights of the first head, one row for each query:", evidence[0, 0], "query", "key"
+        )
+    )
+    if kind in AXES:
+        axis, words = AXES[kind]
+        chart.found(
+            "softmax-axis",
+            f"The softmax runs over the {words} (dimension {axis}): the weights of a query sum to "
+            f"{span} instead of 1.",
+            shown,
+        )
+    elif kind == "hard":
+        chart.found("hard", "Each query takes the one key with the largest score.", shown)
+    elif kind in ("all", "none", "sigmoid", "after"):
+        how = {
+            "all": "one softmax runs over all queries and keys together",
+            "none": "there is no softmax, the scores themselves are the weights",
+            "sigmoid": "a sigmoid takes the place of the softmax",
+            "after": "the factor is applied after the softmax instead of before",
+        }[kind]
+        chart.found(
+            "not-normalised", f"The weights of a query sum to {span} instead of 1: {how}.", shown
+        )
+
+
+def _judge_filling(found: Found, chart: Chart) -> None:
+    filling = found.recipe.filling
+    if filling == "block":
+        return
+    names = {
+        "added": ("mask-added", "The causal mask is added to the scores as 0 and 1"),
+        "multiplied": ("mask-multiplied", "The scores are multiplied by the causal mask"),
+        "0": ("mask-multiplied", "Blocked scores are set to 0, which the softmax turns into e^0"),
+        "after": (
+            "mask-after-softmax",
+            "The causal mask is applied after the softmax: the rows do not sum to 1",
+        ),
+    }
+    other = ("mask-finite", f"Blocked scores are filled with {filling}, which leaks")
+    name, words = names.get(filling, other)
+    weights = weights_of(found)
+    table = (
+        None
+        if weights is None
+        else influence_table(
+            "Weights of the first head; above the diagonal are later tokens:",
+            weights[0, 0],
+            "query",
+            "key",
+        )
+    )
+    late = ("causal-missing", "causal-leak", "mask-finite")
+    chart.findings[:] = [one for one in chart.findings if one.name not in late]
+    chart.found(name, f"{words}, and later tokens reach earlier outputs.", table)
+
+
+def _judge_factor(
+    found: Found | None, record: Record, patient: Patient, causal: tuple[bool, ...], chart: Chart
+) -> None:
+    if found is None:
+        found = fitted(record, patient, causal)
+    if found is None:
+        chart.note("Its own steps could not be followed: the factor of the scores was not checked.")
+        return
+    flow, recipe = found.flow, found.recipe
+    head_dim = flow.query.shape[-1] // recipe.heads
+    if not found.name and recipe.softmax in ("keys", "queries", "heads", "batch", "all"):
+        chart.held(f"its scores are multiplied by 1/sqrt(head_dim), head_dim = {head_dim}")
+        return
+    if not found.name or recipe.softmax in ("hard", "none", "after"):
+        return
+    if _learned_factor(patient):
+        chart.note("The factor of its scores is a parameter.")
+        return
+    right = replace(recipe, scale=head_dim**-0.5)
+    rows = [(found.words, recipe.scale), ("1/sqrt(head_dim)", right.scale)]
+    apart = [misfit(flow, cook(flow, replace(recipe, scale=value))) for _, value in rows]
+    evidence = Evidence(
+        "Distance between its output and softmax(factor * q k^T) v, for each factor:",
+        torch.tensor([[value, far] for (_, value), far in zip(rows, apart, strict=True)]),
+        tuple(words for words, _ in rows),
+        ("factor", "distance"),
+    )
+    chart.found(
+        found.name,
+        f"Its scores are multiplied by {recipe.scale:.4g} ({found.words}); with head_dim = "
+        f"{head_dim} it should be 1/sqrt({head_dim}) = {right.scale:.4g}.",
+        evidence,
+    )
+
+
+def _learned_factor(patient: Patient) -> bool:
+    """Return whether a parameter could be the factor: one number, or one for each head."""
+    sizes = (1, patient.sizes.heads or 1)
+    return (
+        any(p.numel() in sizes for p in patient.module.parameters())
+        if isinstance(patient.module, nn.Module)
+        else False
+    )
+
+
+def _judge_sharing(record: Record, patient: Patient, chart: Chart) -> None:
+    """Compare the parts of the joined heads."""
+    heads = patient.sizes.heads
+    if not heads or heads < 2:
+        return
+    every = [flow for flow in flows(record)][:3]
+    seen = [f.target for f in every] or [record.reply.output.detach()]
+    for target in seen:
+        if target.shape[-1] % heads:
+            continue
+        parts = target.unflatten(-1, (heads, -1))
+        if parts.abs().max() > 0 and (parts - parts[:, :, :1]).abs().max() < 1e-9:
+            chart.found(
+                "heads-shared",
+                f"All {heads} heads compute the same: the joined heads repeat the same "
+                f"{parts.shape[-1]} features.",
+                influence_table(
+                    "Joined heads of the first token, one row for each head:",
+                    parts[0, 0],
+                    "head",
+                    "feature",
+                ),
+            )
+            return
+    if every:
+        chart.held("the heads compute different things")
+
+
+def _judge_slices(patient: Patient, chart: Chart) -> None:
+    """Push one slice of x only: a right module answers in more directions than one head has."""
+    embed, length = patient.sizes.embed, patient.sizes.length
+    heads = patient.sizes.heads
+    if not patient.exact or not heads or heads < 2 or embed % heads:
+        return
+    head_dim = embed // heads
+    count = min(head_dim + 3, 70)
+    drawn = patient.tokens(count, embed, seed=6)
+    ranks, spans = [], []
+    for part in (slice(0, head_dim), slice(0, embed, heads)):
+        directions = torch.zeros(count, length, embed, dtype=patient.dtype)
+        directions[:, 0, part] = drawn[:, part]
+        slopes = push(patient, patient.x(1, seed=11), directions)
+        if slopes is None:
+            return
+        values = torch.linalg.svdvals(slopes[:, 1:].flatten(0, 1))
+        ranks.append(int((values > 1e-6 * values[0]).sum()))
+        spans.append(values)
+    total = min(embed, slopes.shape[-1], count * (length - 1))
+    if min(ranks) <= head_dim < total and max(ranks) > head_dim:
+        chart.found(
+            "heads-from-input",
+            f"The heads are cut from x and not from its projections: the {head_dim} features of "
+            f"one slice of x move the output in {min(ranks)} directions only, of {total}.",
+        )
+    elif min(ranks) > head_dim:
+        chart.held("every head sees all features of x")

@@ -1,0 +1,129 @@
+"""Why a masked token still moves an output, and what a row without any allowed key gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._module_calls import Patient
+from attnlab.clinic._module_forms import Form
+from attnlab.clinic._module_parts import Record, flows
+from attnlab.clinic._module_recipe import FILLS, cook, fits, misfit
+from attnlab.clinic._module_understanding import Found
+
+FILLINGS = {
+    "added": ("mask-added", "is added to the scores as 0 and 1 instead of blocking them"),
+    "multiplied": ("mask-multiplied", "multiplies the scores: a blocked score is 0, and e^0 = 1"),
+    "0": ("mask-multiplied", "sets blocked scores to 0, and e^0 = 1"),
+    "after": ("mask-after-softmax", "is applied after the softmax: the rows do not sum to 1"),
+    "1e-9": ("mask-finite", "fills blocked scores with about 0 (1e-9 instead of -1e9?)"),
+    "-1e-9": ("mask-finite", "fills blocked scores with about 0 (-1e-9 instead of -1e9?)"),
+}
+FILLINGS |= {fill: ("mask-finite", f"fills blocked scores with {fill}") for fill in FILLS}
+
+
+def leak_named(
+    patient: Patient,
+    name: str,
+    form: Form,
+    allowed: Tensor,
+    values: Tensor,
+    leaking: float,
+    found: Found | None,
+) -> tuple[str, str]:
+    """Return the name and the sentence for a mask that hides too little."""
+    x = patient.x(3 if patient.sizes.heads != 3 else 4)
+    batch, length = x.shape[:2]
+    everyone = torch.ones(batch, length, length, dtype=torch.bool)
+    allowed_all = allowed.expand(batch, -1, -1)
+    mask = form(allowed_all, patient.dtype)
+    masked = patient(x, named={name: mask})
+    plain = patient(x, named={name: form(everyone, patient.dtype)})
+    if masked is None or plain is None:
+        return "mask-leak", f"Tokens that {name} blocks still move the output."
+    change = (masked.output - plain.output).abs().nan_to_num(nan=1.0).amax(dim=(0, 2))
+    if change.max() < 1e-12:
+        return "mask-ignored", f"{name} is ignored: blocking keys changes nothing in the output."
+    real = allowed[0]
+    if form.keys and change[real].max() < 1e-12 < change[~real].max():
+        return (
+            "mask-queries",
+            f"{name} blocks the rows of padded queries instead of the columns of padded keys: "
+            "real tokens still see every padded one.",
+        )
+    named = _by_recipe(patient, name, mask, allowed_all, found)
+    if named is not None:
+        return named[0], f"{name} {named[1]}; a blocked token moves outputs by {leaking:.2g}."
+    return _by_size(name, masked.weights, leaking, values.max().item())
+
+
+def _by_size(name: str, weights: Tensor | None, leaking: float, largest: float) -> tuple[str, str]:
+    """Name a leak that no recipe explains by its size, and by the weights that came back."""
+    sums = None if weights is None else weights.sum(dim=-1)
+    if sums is not None and sums.min() < 0.999:
+        after = FILLINGS["after"]
+        return after[0], f"{name} {after[1]} but to {sums.min().item():.2g} and more."
+    if leaking < 0.01 * largest:
+        return (
+            "mask-finite",
+            f"Tokens that {name} blocks leak a little: they move outputs by {leaking:.1e} of their "
+            "size; the fill value is too small.",
+        )
+    return (
+        "mask-leak",
+        f"Tokens that {name} blocks still move the output, by up to {leaking:.2g} of its size.",
+    )
+
+
+def _by_recipe(
+    patient: Patient, name: str, mask: Tensor, allowed: Tensor, found: Found | None
+) -> tuple[str, str] | None:
+    """Compute it again with every known misuse of a mask."""
+    if found is None or isinstance(patient.module, nn.MultiheadAttention):
+        return None
+    x = patient.x(len(allowed))
+    for flow in flows(Record(patient, x, {name: mask})):
+        tried = {
+            filling: cook(flow, replace(found.recipe, filling=filling), allowed[:, None])
+            for filling in FILLINGS
+        }
+        fitting = [filling for filling in tried if fits(flow, tried[filling], patient.exact)]
+        if fitting:  # 0 and 1e-9 both fit; the nearest is the one
+            return FILLINGS[min(fitting, key=lambda filling: misfit(flow, tried[filling]))]
+    return None
+
+
+def tell_blocked_row(
+    patient: Patient, name: str, form: Form, options: Options, chart: Chart
+) -> None:
+    """Block every key of one row, or of one sequence, and say what comes out."""
+    x = patient.x(3 if patient.sizes.heads != 3 else 4)
+    batch, length = x.shape[:2]
+    allowed = torch.ones(batch, length, length, dtype=torch.bool)
+    if form.keys:
+        allowed[0] = False
+    else:
+        allowed[:, 1] = False
+    mask = form(allowed, patient.dtype)
+    reply = patient(x, named={name: mask})
+    other = patient(x + patient.x(1, seed=12), named={name: mask})
+    if reply is None or other is None:
+        chart.note(f"A row with no allowed key raises {patient.trouble}")
+        return
+    one, two = reply.output[0, 1], other.output[0, 1]
+    if not one.isfinite().all():
+        what = "NaN"
+    elif one.abs().max() == 0:
+        what = "0"
+    elif torch.allclose(one, two):
+        what = "the same vector whatever the tokens are (the bias of the output projection)"
+    else:
+        what = "a mixture of tokens that it may not see"
+    sentence = f"A row of {name} with no allowed key gives {what}."
+    if options.strict and what not in ("0",) and not what.startswith("the same"):
+        chart.found("blocked-row", sentence)
+    else:
+        chart.note(sentence)

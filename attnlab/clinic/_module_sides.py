@@ -1,0 +1,100 @@
+"""Cross-attention: which side gives the queries, and which the keys and the values."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnlab.clinic._chart import Chart
+from attnlab.clinic._influence import influence_table
+from attnlab.clinic._module_calls import Patient, Reply
+
+
+def examine_sides(patient: Patient, chart: Chart) -> None:
+    """Give queries and keys different lengths and contents."""
+    if patient.plan.kind == "x" or chart.findings:
+        return
+    sizes = patient.sizes
+    keys = sizes.other()
+    query, key = patient.x(seed=1), patient.x(length=keys, seed=2)
+    value = patient.x(length=keys, seed=3)
+    plain = patient(query, key, value)
+    if plain is None:
+        _tell_trouble(patient, sizes.length, keys, chart)
+        return
+    names = ("query", "key", "value")
+    moves = {}
+    for place, name in enumerate(names[: 3 if patient.plan.kind == "triple" else 2]):
+        sides = [query, key, value]
+        sides[place] = sides[place] + patient.x(1, sides[place].shape[1], seed=9)
+        moves[name] = _move(plain, patient(*sides))
+    still = [name for name, move in moves.items() if move is not None and move < 1e-9]
+    if still:
+        chart.found(
+            "cross-side",
+            f"With {sizes.length} queries and {keys} keys, replacing the {still[0]} does not move "
+            "the output: it is never read.",
+        )
+    elif patient.plan.kind == "triple":
+        _judge_values(patient, query, key, value, chart)
+    if not chart.findings:
+        chart.held(f"takes {sizes.length} queries and {keys} keys")
+
+
+def _move(plain: Reply, other: Reply | None) -> float | None:
+    if other is None or other.output.shape != plain.output.shape:
+        return None
+    size = plain.output.abs().mean().clamp_min(1e-12)
+    return ((other.output - plain.output).abs().max() / size).item()
+
+
+def _judge_values(
+    patient: Patient, query: Tensor, key: Tensor, value: Tensor, chart: Chart
+) -> None:
+    """Check that the output is affine in the values, and in nothing else."""
+    bent_value = _bend(patient, lambda part: patient(query, key, part), value)
+    bent_key = _bend(patient, lambda part: patient(query, part, value), key)
+    if bent_value is None or bent_key is None:
+        return
+    if bent_key < 1e-6 < bent_value:
+        chart.found(
+            "key-value-swapped",
+            "Key and value are swapped: the output is a weighted mean of the keys, and the values "
+            "decide the weights.",
+            _bend_table(bent_key, bent_value),
+        )
+    elif bent_value < 1e-6:
+        chart.held("the output is a weighted sum of the values")
+
+
+def _bend_table(bent_key: float, bent_value: float):
+    return influence_table(
+        "How far the output is from affine in the key (row 0) and in the value (row 1):",
+        torch.tensor([[bent_key], [bent_value]]),
+    )
+
+
+def _bend(patient: Patient, answer, tokens: Tensor) -> float | None:
+    """Return how far f(2x - y) is from 2 f(x) - f(y)."""
+    other = patient.x(length=tokens.shape[1], seed=15)
+    replies = [answer(part) for part in (tokens, other, 2 * tokens - other)]
+    if any(reply is None for reply in replies):
+        return None
+    one, two, three = (reply.output for reply in replies)
+    size = one.abs().mean().clamp_min(1e-12)
+    return ((three - (2 * one - two)).abs().max() / size).item()
+
+
+def _tell_trouble(patient: Patient, length: int, keys: int, chart: Chart) -> None:
+    swapped = [(s[1] if len(s) == 3 else 0) for s in patient.shapes]
+    if patient.last.error is None and keys in swapped:
+        chart.found(
+            "cross-side",
+            f"With {length} queries and {keys} keys it returns {keys} rows: the queries come from "
+            "the memory.",
+        )
+    elif patient.plan.adapter is None and patient.last.error is not None:
+        chart.found(
+            "square-only",
+            f"With {length} queries and {keys} keys it raises {patient.trouble}",
+        )

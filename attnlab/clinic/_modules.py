@@ -1,0 +1,191 @@
+"""Examine an nn.Module, or a plain self-attention function of one tensor."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import nn
+
+from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._module_calls import Patient, Reply, Sizes
+from attnlab.clinic._module_heads import blame_softmax, examine_heads
+from attnlab.clinic._module_manners import first_manners, last_manners
+from attnlab.clinic._module_masks import examine_masks
+from attnlab.clinic._module_plans import plans
+from attnlab.clinic._module_probes import examine_batch, examine_positions, examine_training
+from attnlab.clinic._module_sides import examine_sides
+from attnlab.clinic._module_sizes import guess_sizes, is_lazy
+
+STOPS = ("random", "remembers", "batch-first", "batch-mixing", "hangs")
+
+
+def examine_module(module: object, options: Options, chart: Chart) -> None:
+    """Write down what is wrong with a module; it is examined as a copy and stays as it was.
+
+    Parameters
+    ----------
+    module : nn.Module or callable
+        Takes x, (x, mask), (x, context) or (query, key, value).
+    options : Options
+        What ``diagnose`` was told.
+    chart : Chart
+        Receives findings, notes and properties.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices=[]))
+        if isinstance(module, nn.Module):
+            module = stack.enter_context(_copied(module))
+        try:
+            patient = find_call(module, options, chart)
+            if patient is not None:
+                _examine(patient, options, chart)
+        except Exception as error:  # nothing that a stranger returns may end the examination
+            chart.note(f"It could not be examined to the end: {type(error).__name__}.")
+
+
+@contextlib.contextmanager
+def _copied(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield a copy in eval mode, or the module itself for as long as it takes."""
+    try:
+        own = copy.deepcopy(module).eval()
+    except Exception:
+        own = None
+    if own is not None:
+        yield own
+        return
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        yield module.eval()
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def _examine(patient: Patient, options: Options, chart: Chart) -> None:
+    def safely(probe: Callable, *arguments: object) -> object:
+        try:
+            return probe(*arguments, chart)
+        except Exception as error:  # what it returned fits no probe
+            kind = type(error).__name__
+            chart.note(f"Not everything could be checked: {kind} in {words(probe)}.")
+            return None
+
+    safely(first_manners, patient)
+    if chart.has(*STOPS):
+        return
+    exact = in_float64(patient) or patient
+    safely(examine_batch, exact)
+    if chart.has("batch-mixing"):
+        safely(blame_softmax, exact)
+    if not chart.has(*STOPS):
+        pattern = safely(examine_positions, exact, options) or "other"
+        safely(examine_training, exact, pattern)
+        recipe = safely(examine_heads, exact, pattern)
+        safely(examine_sides, exact)
+        safely(examine_masks, exact, recipe, options)
+    safely(last_manners, patient, exact)
+
+
+def words(probe: Callable) -> str:
+    """Return what a probe looks at."""
+    return probe.__name__.removeprefix("examine_").replace("_", " ")
+
+
+def in_float64(patient: Patient) -> Patient | None:
+    """Return the patient in float64, or None if it cannot compute there."""
+    module = patient.pristine
+    if isinstance(module, nn.Module):
+        try:
+            module = copy.deepcopy(module).double()
+        except Exception:
+            return None
+    exact = patient.like(module, torch.float64)
+    exact.pristine = copy.deepcopy(module) if isinstance(module, nn.Module) else module
+    reply = exact(exact.x())
+    if reply is None or reply.output.dtype != torch.float64:
+        return None
+    return exact
+
+
+def find_call(module: object, options: Options, chart: Chart) -> Patient | None:
+    """Return the module with a call that works, or None with the reason on the chart."""
+    guesses = guess_sizes(module, options)
+    if not guesses.embeds:
+        chart.note("No size of its input was found: pass embed_dim=...")
+        return None
+    first = best = None
+    for embed in guesses.embeds:
+        for length in guesses.lengths:
+            for plan in plans(module, options):
+                batch = 2 if guesses.heads != 2 else 3
+                sizes = Sizes(embed, length, batch, guesses.heads)
+                patient = Patient(_fresh(module), plan, sizes, options.time_limit)
+                patient.pristine = module
+                reply = patient(patient.x())
+                if reply is not None and (plan.stand_in is None or _finite(reply)):
+                    if isinstance(module, nn.Module) and any(map(is_lazy, module.parameters())):
+                        patient.pristine = _fresh(patient.module)
+                    _tell_call(patient, guesses.lengths, chart)
+                    return patient
+                first = first or patient
+                if patient.last.error is None:  # it came back, with something else
+                    best = best or patient
+                if patient.caller.out_of_time:
+                    return _tell_trouble(patient, chart)
+    return _tell_trouble(best or first, chart)
+
+
+def _fresh(module: object) -> object:
+    """Return a copy, for a module that keeps something of every call."""
+    with contextlib.suppress(Exception):
+        return copy.deepcopy(module) if isinstance(module, nn.Module) else module
+    return module
+
+
+def _finite(reply: Reply) -> bool:
+    return bool(reply.output.isfinite().all())
+
+
+def _tell_call(patient: Patient, lengths: list[int], chart: Chart) -> None:
+    plan, sizes = patient.plan, patient.sizes
+    if plan.single:
+        chart.note(
+            f"It takes one sequence of shape (L, {sizes.embed}), no batch: nothing about batches "
+            "was checked."
+        )
+    if plan.sequence_first:
+        chart.note("It takes (L, N, E), the sequence first: batch_first is False.")
+    if sizes.length != lengths[0]:
+        chart.note(f"It was examined with sequences of {sizes.length} tokens.")
+    chart.held(f"takes tokens with {sizes.embed} features and returns one vector per token")
+
+
+def _tell_trouble(patient: Patient, chart: Chart) -> None:
+    sizes = patient.sizes
+    size = (sizes.batch, sizes.length, sizes.embed)
+    if patient.caller.out_of_time:
+        limit = patient.caller.time_limit
+        chart.found("hangs", f"On an input of shape {size} it gave no answer within {limit:g} s.")
+    elif patient.last.error is not None and _wants_numbers(patient):
+        chart.note("It takes token numbers, not vectors: diagnose the attention layer inside it.")
+    elif patient.last.error is not None:
+        chart.found("raises", f"On an input of shape {size} it raises {patient.trouble}")
+    elif patient.trouble == "None":
+        chart.found("not-done", "It returns None.")
+    elif patient.trouble == "the wrong shape":
+        shapes = " and ".join(map(str, patient.shapes))
+        chart.found(
+            "wrong-shape",
+            f"For an input of shape {size} it returns {shapes}; the output should be "
+            f"({size[0]}, {size[1]}, features).",
+        )
+    else:
+        chart.found("wrong-type", f"It returns {patient.trouble}, not a tensor.")
+
+
+def _wants_numbers(patient: Patient) -> bool:
+    text = patient.last.message
+    return "argument #1 'indices'" in text or "scalar types: Long" in text

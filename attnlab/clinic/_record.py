@@ -1,0 +1,87 @@
+"""The clinic's own record: how it does on every implementation of its catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from attnlab.clinic._diagnose import diagnose
+from attnlab.clinic._report import Report
+from attnlab.clinic.broken import BROKEN, RIGHT, Case
+
+
+class Visit(NamedTuple):
+    """One implementation of the catalogue and what the clinic said of it."""
+
+    case: Case
+    report: Report
+
+    @property
+    def named(self) -> bool:
+        """Whether the first finding is the cause."""
+        return self.report.findings[:1] != () and self.report.findings[0].name == self.case.cause
+
+
+class Record(NamedTuple):
+    """The clinic's record.
+
+    Attributes
+    ----------
+    broken, right : tuple of Visit
+        Every implementation of the catalogue.
+    """
+
+    broken: tuple[Visit, ...]
+    right: tuple[Visit, ...]
+
+    @property
+    def found(self) -> int:
+        """How many broken ones have a finding at all."""
+        return sum(not visit.report.ok for visit in self.broken)
+
+    @property
+    def named(self) -> int:
+        """How many broken ones have their cause as the first finding."""
+        return sum(visit.named for visit in self.broken)
+
+    @property
+    def accused(self) -> int:
+        """How many right ones have a finding."""
+        return sum(not visit.report.ok for visit in self.right)
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.found} of {len(self.broken)} broken implementations found, {self.named} by "
+            f"their cause; {self.accused} of {len(self.right)} right ones accused"
+        )
+
+
+def record(
+    broken: Sequence[Case] = BROKEN, right: Sequence[Case] = RIGHT, *, time_limit: float = 1.0
+) -> Record:
+    """Diagnose every implementation of a catalogue.
+
+    Parameters
+    ----------
+    broken, right : sequence of Case
+        The catalogue; the clinic's own if not given.
+    time_limit : float
+        Seconds for one call, as in ``diagnose``.
+
+    Returns
+    -------
+    Record
+        ``.found``, ``.named`` and ``.accused`` count.
+
+    See Also
+    --------
+    attnlab.clinic.diagnose : looks at one of them.
+    """
+    visits = [
+        tuple(
+            Visit(case, diagnose(case.make(), time_limit=time_limit, **case.options))
+            for case in cases
+        )
+        for cases in (broken, right)
+    ]
+    return Record(*visits)

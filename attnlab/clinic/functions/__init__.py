@@ -1,0 +1,1 @@
+"""The examination of attention functions of (query, key, value)."""

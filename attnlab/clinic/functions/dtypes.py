@@ -1,0 +1,114 @@
+"""Probes of an attention function with numbers of other kinds: float64, float16, whole, large."""
+
+from __future__ import annotations
+
+import torch
+
+from attnlab.clinic._calling import OutOfTime, Unusable
+from attnlab.clinic._chart import Chart
+from attnlab.clinic.functions.calls import Attention
+from attnlab.clinic.functions.measure import close
+
+LARGE = 200.0  # scores of this size overflow exp in float32 unless a maximum is taken off
+
+
+def examine_precision(attention: Attention, chart: Chart) -> bool:
+    """Round the input to bfloat16 and float16; return whether the output notices."""
+    inputs = attention.inputs(attention.main)
+    output = attention(*inputs).output
+    for low in (torch.bfloat16, torch.float16):
+        rounded = [part.to(low).to(part.dtype) for part in inputs]
+        if torch.equal(attention(*rounded).output, output):
+            sentence = f"It computes in {_name(low)}: rounding the input to it changes nothing."
+            chart.found("dtype", f"{sentence} The output has {2 if low == torch.bfloat16 else 3} "
+                        "digits left.")  # fmt: skip
+            return False
+    return True
+
+
+def examine_dtype(attention: Attention, chart: Chart) -> None:
+    """Call in float64, in float16 and with whole numbers."""
+    _float64(attention, chart)
+    _float16(attention, chart)
+    _integers(attention, chart)
+    _large_scores(attention, chart)
+
+
+def _float64(attention: Attention, chart: Chart) -> None:
+    inputs = attention.inputs(attention.main)
+    wide = [part.double() for part in inputs]
+    try:
+        output = attention(*wide).output
+    except Unusable as trouble:
+        text = trouble.outcome.trouble
+        if not isinstance(trouble.outcome.error, OutOfTime):
+            chart.found("dtype", f"With float64 tensors it raises {text}.")
+        return
+    if output.dtype != torch.float64:
+        chart.found("dtype", f"float64 goes in and {_name(output.dtype)} comes out.")
+        return
+    nudged = [part + 1e-10 * part.abs() for part in wide]
+    same = torch.equal(attention(*nudged).output, output)
+    if same:
+        chart.note("float64 input is computed in lower precision and widened at the end.")
+    else:
+        chart.held("float64 is computed in float64")
+
+
+def _float16(attention: Attention, chart: Chart) -> None:
+    inputs = attention.inputs(attention.main, spread=1.0)
+    expected = attention(*inputs).output
+    try:
+        output = attention(*(part.half() for part in inputs)).output
+    except Unusable as trouble:
+        if "overflow" in trouble.outcome.trouble:
+            chart.note(f"float16 raises {trouble.outcome.trouble}: fill with -inf instead.")
+        return
+    if not output.isfinite().all():
+        chart.found("dtype", "With ordinary float16 numbers the output holds NaN or infinity.")
+    elif not close(output.to(expected), expected, 0.05):
+        worst = float((output.to(expected) - expected).abs().max())
+        chart.found("dtype", f"In float16 the output is off by {worst:.2f}.")
+
+
+def _integers(attention: Attention, chart: Chart) -> None:
+    inputs = [(10 * part).round() for part in attention.inputs(attention.main)]
+    try:
+        output = attention(*(part.long() for part in inputs)).output
+    except Unusable:
+        return
+    expected = attention(*inputs).output
+    if expected.isfinite().all() and not close(output.to(expected), expected, 1e-2):
+        worst = float((output.to(expected) - expected).abs().max())
+        sentence = f"Whole numbers are cut off on the way: the output is off by {worst:.2f}."
+        if attention.options.strict:
+            chart.found("dtype", sentence)
+        else:
+            chart.note(f"With integer tensors: {sentence}")
+
+
+def _large_scores(attention: Attention, chart: Chart) -> None:
+    query, key, value = attention.inputs(attention.main)
+    for sign, words in ((1, "above"), (-1, "below")):
+        size = (LARGE * query.shape[-1] ** 0.5) ** 0.5
+        big = torch.full_like(query, sign * size / query.shape[-1] ** 0.5)
+        same = torch.full_like(key, size / query.shape[-1] ** 0.5)
+        same[..., 0, :] *= 1.1
+        try:
+            output = attention(big, same, value).output
+        except Unusable:
+            return
+        if output.isfinite().all():
+            continue
+        sentence = (
+            f"Scores far {words} 0 give NaN: exp overflows or a whole row becomes 0. Take each "
+            "row's own maximum off first."
+        )
+        if attention.options.strict:
+            chart.found("nan", sentence)
+        else:
+            chart.note(sentence)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,231 @@
+"""The examination of an attention function of (query, key, value), from first contact to end."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.clinic._calling import Outcome, Unusable
+from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._hints import says_batch, says_heads
+from attnlab.clinic.functions.axis import examine_axis
+from attnlab.clinic.functions.calls import GENERAL, Attention, measurable
+from attnlab.clinic.functions.causality import examine_causality
+from attnlab.clinic.functions.dtypes import examine_dtype, examine_precision
+from attnlab.clinic.functions.manners import (
+    examine_device,
+    examine_gradient,
+    examine_layout,
+    examine_memory,
+    examine_steadiness,
+    examine_watch,
+)
+from attnlab.clinic.functions.masking import examine_masks, examine_returned
+from attnlab.clinic.functions.measure import close
+from attnlab.clinic.functions.neighbours import examine_neighbours
+from attnlab.clinic.functions.scale import examine_scale
+from attnlab.clinic.functions.scores import examine_scores
+from attnlab.clinic.functions.sources import examine_sources
+
+LETTERS = {2: "(L, E)", 3: "(N, L, E)", 4: "(N, H, L, E)"}
+
+
+def examine_attention(function: Callable, options: Options, chart: Chart) -> None:
+    """Probe an attention function and write down what is found.
+
+    Parameters
+    ----------
+    function : callable
+        Of query, key and value.
+    options : Options
+        What ``diagnose`` was told.
+    chart : Chart
+        Gets findings, notes and properties.
+
+    See Also
+    --------
+    attnlab.clinic.diagnose : calls it.
+    """
+    if isinstance(function, nn.Module):
+        function = copy.deepcopy(function).eval()
+    attention = Attention(function, options)
+    if not attention.meet():
+        _nothing_works(attention, chart)
+    else:
+        try:
+            if examine_steadiness(attention, chart):
+                _examine_numbers(attention, chart)
+                _examine_manners(attention, chart)
+        except Unusable as trouble:  # it worked at first and does not any more
+            text = trouble.outcome.trouble or "a result of another shape"
+            if not attention.caller.out_of_time and not chart.findings:
+                chart.found("raises", f"Not every call works: one of other numbers gave {text}.")
+    examine_watch(attention, chart)
+
+
+def _examine_numbers(attention: Attention, chart: Chart) -> None:
+    """Probe what is computed: sources, order, axis, scores, scale, masks."""
+    if attention.dtype != attention.inputs(attention.main)[0].new_zeros(()).float().dtype:
+        chart.found("dtype", "It takes float64 tensors only; models are trained in float32.")
+    if examine_precision(attention, chart) and examine_sources(attention, chart):
+        causal = examine_causality(attention, chart, _name(attention))
+        _examine_nan(attention, chart)
+        if not chart.findings and examine_axis(attention, chart, attention.main):
+            examine_neighbours(attention, chart, attention.main)
+        if not chart.findings:
+            factor = examine_scores(attention, chart)
+            if factor is not None:
+                examine_scale(attention, chart, attention.main)
+                examine_returned(attention, chart)
+                if not causal:
+                    examine_masks(attention, chart, factor)
+    _examine_shapes(attention, chart)
+
+
+def _examine_nan(attention: Attention, chart: Chart) -> None:
+    """Write down rows of NaN, unless the order of the tokens has explained them."""
+    output = attention.ndims[attention.main].output
+    holes = (~output.isfinite()).any(dim=-1)
+    if holes.any() and not chart.findings:
+        row = holes.reshape(-1, output.shape[-2]).any(dim=0).nonzero()[0].item()
+        chart.found("nan", f"Row {row} of the output holds NaN although every input is ordinary.")
+
+
+def _examine_shapes(attention: Attention, chart: Chart) -> None:
+    """Try the other numbers of dimensions, and sizes that must not be equal."""
+    if not chart.findings:
+        for ndim in attention.ndims:
+            if ndim == 4 and attention.main == 3 and not says_heads(attention.function):
+                _four_dimensions(attention, chart)
+                continue
+            if ndim != attention.main:
+                examine_axis(attention, chart, ndim)
+            if not chart.findings and ndim != attention.main:
+                examine_neighbours(attention, chart, ndim)
+            if ndim == 4 and not chart.findings:
+                examine_scale(attention, chart, ndim)
+    if attention.demand:
+        _equal_sizes(attention, chart)
+    if set(attention.ndims) == {2}:
+        _two_dimensions(attention, chart)
+    elif len(attention.ndims) < 3:
+        known = " and ".join(LETTERS[ndim] for ndim in sorted(attention.ndims))
+        chart.note(f"It takes tensors {known} only.")
+
+
+def _four_dimensions(attention: Attention, chart: Chart) -> None:
+    """Note what it does with heads: made for (N, L, E), it need not be right there."""
+    apart = Chart(properties=list(chart.properties))
+    if examine_axis(attention, apart, 4):
+        examine_neighbours(attention, apart, 4)
+        examine_scale(attention, apart, 4)
+    for sentence in apart.properties if not apart.findings else ():
+        chart.held(sentence)
+    for finding in apart.findings:
+        chart.note(f"Made for (N, L, E). With heads, (N, H, L, E), it is wrong: {finding}")
+
+
+def _two_dimensions(attention: Attention, chart: Chart) -> None:
+    """Say what a batch does: it raises, and with equal sizes may be silently wrong."""
+    batch = attention.refused.get(3, Outcome())
+    moved = _wrong_in_a_cube(attention)
+    if moved is None:
+        chart.note("It takes one sequence (L, E) only; a batch raises.")
+    if not moved:
+        return
+    sentence = (
+        f"A batch raises {batch.trouble or 'an error'}; with N = S = E it runs and is wrong: "
+        ".T and transpose(0, 1) move the dimension of the batch."
+    )
+    if says_batch(attention.function):
+        chart.found("transposed-batch", sentence)
+    else:
+        chart.note(f"It takes one sequence (L, E) only. {sentence}")
+
+
+def _wrong_in_a_cube(attention: Attention) -> bool | None:
+    """Call with N = L = S = E = Ev; return whether a sequence alone gives something else."""
+    generator = torch.Generator().manual_seed(2)
+    cube = [torch.randn(3, 3, 3, generator=generator, dtype=attention.dtype) for _ in range(3)]
+    outcome = attention.outcome(*cube)
+    changed = attention.outcome(*(torch.cat([part[:1], 2 * part[1:]]) for part in cube))
+    if not isinstance(outcome.value, Tensor) or not isinstance(changed.value, Tensor):
+        return None
+    return not close(changed.value[0], outcome.value[0])
+
+
+def _equal_sizes(attention: Attention, chart: Chart) -> None:
+    """Write down that it ran only with some sizes equal."""
+    if chart.findings:
+        return
+    text = attention.refused[attention.main].trouble or "a wrong shape"
+    sentence = f"It works only with {attention.demand}; with L = 5, S = 7, E = 11, Ev = 13: {text}."
+    if any("causal" in held for held in chart.properties) and attention.demand == "L = S":
+        chart.note(sentence)
+    else:
+        chart.found("square-only", sentence)
+
+
+def _examine_manners(attention: Attention, chart: Chart) -> None:
+    """How it behaves as a function. Not asked about NaN, which would be blamed for all of it."""
+    examine_device(attention, chart)
+    if not attention.ndims[attention.main].output.isfinite().all():
+        return
+    examine_memory(attention, chart)
+    if not chart.has("hard"):
+        examine_gradient(attention, chart)
+    examine_layout(attention, chart)
+    examine_dtype(attention, chart)
+
+
+def _nothing_works(attention: Attention, chart: Chart) -> None:
+    """Say what came of the first call instead of an output."""
+    if attention.caller.out_of_time:
+        return
+    outcomes = attention.refused
+    returned = [outcome for outcome in outcomes.values() if outcome.error is None]
+    shapes = "query (2, 5, 11), key (2, 7, 11) and value (2, 7, 13)"
+    if not returned:
+        text = outcomes[3].trouble
+        if _wrong_in_a_cube(attention):
+            chart.found(
+                "transposed-batch",
+                f"With {shapes} it raises {text}; with N = L = S = E it runs and mixes the "
+                "sequences: .T and transpose(0, 1) move the dimension of the batch.",
+            )
+            return
+        chart.found("raises", f"With {shapes} it raises {text}.")
+        return
+    ndim, outcome = next((n, one) for n, one in outcomes.items() if one.error is None)
+    parts = _parts(outcome.value)
+    tensors = [part for part in parts if isinstance(part, Tensor)]
+    if outcome.value is None:
+        chart.found("not-done", "It returns None: not done yet.")
+    elif not tensors or isinstance(outcome.value, list):
+        kind = type(outcome.value).__name__
+        chart.found("wrong-type", f"It returns {_article(kind)} instead of a tensor.")
+    elif not any(map(measurable, tensors)):
+        part = tensors[0]
+        what = f"dtype {part.dtype}, layout {part.layout}, device {part.device}"
+        chart.found("wrong-type", f"It returns a tensor of {what} instead of plain real numbers.")
+    else:
+        sizes = GENERAL
+        wanted = (*sizes.lead(ndim), sizes.L, sizes.Ev)
+        got = " and ".join(str(tuple(part.shape)) for part in tensors)
+        chart.found("wrong-shape", f"With {shapes} the output must be {wanted}, got {got}.")
+
+
+def _parts(value: object) -> list[object]:
+    return list(value) if isinstance(value, tuple | list) else [value]
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0].lower() in "aeiou" else f"a {kind}"
+
+
+def _name(attention: Attention) -> str:
+    function = getattr(attention.function, "func", attention.function)
+    return str(getattr(function, "__name__", type(function).__name__))

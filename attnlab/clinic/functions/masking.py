@@ -1,0 +1,303 @@
+"""Probes of the mask argument of an attention function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnlab.clinic._calling import Unusable
+from attnlab.clinic._chart import Chart
+from attnlab.clinic._hints import says_additive, says_heads
+from attnlab.clinic.functions.blocking import Verdict, judge, table
+from attnlab.clinic.functions.calls import GENERAL, Attention, Sizes, relaxed
+from attnlab.clinic.functions.measure import (
+    SURE,
+    close,
+    number_table,
+    products,
+    weights_of,
+    weights_table,
+)
+
+SQUARE = relaxed(GENERAL, "L = S")
+EQUAL_HEADS = Sizes(N=3, H=3)
+LEVELS = (-20.0, -100.0, -1000.0)  # scores that ordinary large inputs can reach
+
+
+class Form(NamedTuple):
+    """A shape in which a mask may be given, and what it means for the weights (..., L, S)."""
+
+    letters: str
+    cut: Callable[[Tensor], Tensor]  # from a mask (*lead, L, S) to what the function gets
+    per_key: bool = False  # the same keys are blocked for every query
+
+
+FORMS: dict[int, tuple[Form, ...]] = {
+    2: (
+        Form("(L, S)", lambda full: full),
+        Form("(S,)", lambda full: full[0], per_key=True),
+    ),
+    3: (
+        Form("(N, L, S)", lambda full: full),
+        Form("(L, S)", lambda full: full[0]),
+        Form("(N, 1, S)", lambda full: full[:, :1], per_key=True),
+        Form("(N, S)", lambda full: full[:, 0], per_key=True),
+    ),
+    4: (
+        Form("(N, H, L, S)", lambda full: full),
+        Form("(L, S)", lambda full: full[0, 0]),
+        Form("(N, 1, 1, S)", lambda full: full[:, :1, :1], per_key=True),
+        Form("(N, S)", lambda full: full[:, 0, 0], per_key=True),
+    ),
+}
+
+
+class Trial(NamedTuple):
+    """One accepted call with a mask."""
+
+    form: Form
+    sizes: Sizes
+    allowed: Tensor
+    scores: Tensor
+    weights: Tensor
+
+
+def examine_masks(attention: Attention, chart: Chart, factor: float) -> None:
+    """Find out what the mask argument does; ``factor`` is the one on the dot products."""
+    if attention.takes.mask is None and attention.options.call is None:
+        return
+    ndims = sorted(attention.ndims, key=lambda ndim: ndim == 2)  # a batch first
+    trials = [trial for ndim in ndims if (trial := _first_accepted(attention, ndim, factor))]
+    if not trials:
+        _nothing_accepted(attention, chart, factor)
+        return
+    trial = trials[0]
+    verdict = judge(trial.scores, trial.weights, trial.allowed, per_key=trial.form.per_key)
+    if verdict.name in ("mask-added", "mask-multiplied") and _additive(attention, factor, chart):
+        return
+    if verdict.name == "mask-inverted" and "padding" in (attention.takes.mask or ""):
+        chart.note(f"{attention.takes.mask} is read as in torch: True means padding.")
+        verdict = Verdict(None)
+    if verdict.name is not None:
+        chart.found(*verdict)
+        return
+    chart.held(f"a blocked key gets no weight (mask {trial.form.letters}, True = may attend)")
+    examine_returned(attention, chart, trial)
+    _leaks_at_low_scores(attention, chart, trial)
+    _row_without_keys(attention, chart)
+    if 4 in attention.ndims and len(trial.allowed.shape) != 4 and len(trials) < len(ndims):
+        _examine_heads(attention, chart, factor)
+
+
+def _examine_heads(attention: Attention, chart: Chart, factor: float) -> None:
+    """No mask was taken with heads: a bug if it is meant for heads."""
+    apart = Chart()
+    if _right_only_if_equal(attention, apart, factor):
+        finding = apart.findings[0]
+        if says_heads(attention.function):
+            chart.found(finding.name, finding.sentence, finding.evidence)
+        else:
+            chart.note(str(finding))
+
+
+# --- calls with a mask ----------------------------------------------------------------------------
+
+
+def pattern(lead: tuple[int, ...], L: int, S: int, *, per_key: bool) -> Tensor:
+    """Return a mask (*lead, L, S) without symmetry, with at least one True in every row."""
+    generator = torch.Generator().manual_seed(3)
+    rows = 1 if per_key else L
+    allowed = torch.rand(*lead[:1], *(1 for _ in lead[1:]), rows, S, generator=generator) < 0.55
+    turn = torch.arange(rows)[:, None] % S
+    allowed |= torch.arange(S) == (turn + 2) % S
+    allowed &= torch.arange(S) != (turn + 4) % S
+    return allowed.expand(*lead, L, S).clone()
+
+
+def _first_accepted(attention: Attention, ndim: int, factor: float) -> Trial | None:
+    forms = FORMS[ndim]
+    if "padding" in (attention.takes.mask or ""):
+        forms = tuple(sorted(forms, key=lambda form: not form.per_key))
+    for sizes in (GENERAL, SQUARE):
+        for form in forms:
+            try:
+                return _trial(attention, ndim, form, sizes, factor)
+            except Unusable:
+                continue
+    return None
+
+
+def _trial(attention: Attention, ndim: int, form: Form, sizes: Sizes, factor: float) -> Trial:
+    sizes = attention.sizes(sizes)
+    query, key, _ = attention.inputs(ndim, sizes)
+    full = pattern(sizes.lead(ndim), sizes.L, sizes.S, per_key=form.per_key)
+    if form.letters == "(L, S)":  # the same for every sequence
+        full = full.reshape(-1, sizes.L, sizes.S)[0].expand_as(full)
+    weights = weights_of(attention, query, key, mask=_given(attention, form.cut(full)))
+    return Trial(form, sizes, full, factor * products(query, key), weights)
+
+
+def _given(attention: Attention, allowed: Tensor) -> Tensor:
+    """Return a mask in the convention of the function, as far as the caller told it."""
+    if attention.options.mask == "blocked":
+        return ~allowed
+    if attention.options.mask == "additive":
+        return additive(allowed, attention.dtype)
+    return allowed.clone()
+
+
+def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a mask of 0 and minus infinity."""
+    return torch.zeros(allowed.shape, dtype=dtype).masked_fill(~allowed, -torch.inf)
+
+
+def _additive(attention: Attention, factor: float, chart: Chart) -> bool:
+    """Return whether this is a right function for additive masks, meant as one."""
+    if not says_additive(attention.function, attention.takes.mask):
+        return False
+    ndim = attention.main
+    sizes = attention.sizes(GENERAL)
+    query, key, _ = attention.inputs(ndim, sizes)
+    full = pattern(sizes.lead(ndim), sizes.L, sizes.S, per_key=False)
+    try:
+        weights = weights_of(attention, query, key, mask=additive(full, attention.dtype))
+    except Unusable:
+        return False
+    if judge(factor * products(query, key), weights, full).name is not None:
+        return False
+    chart.held("an additive mask of 0 and minus infinity blocks keys")
+    chart.note("The mask is added to the scores: a boolean mask must be converted before.")
+    return True
+
+
+def _nothing_accepted(attention: Attention, chart: Chart, factor: float) -> None:
+    """No boolean mask is taken: perhaps an additive one, or only if N and H are equal."""
+    for ndim in attention.ndims:
+        query, key, _ = attention.inputs(ndim)
+        full = pattern(query.shape[:-2], query.shape[-2], key.shape[-2], per_key=False)
+        try:
+            mask = additive(full, attention.dtype)
+            weights = weights_of(attention, query, key, mask=mask)
+        except Unusable:
+            continue
+        if judge(factor * products(query, key), weights, full).name is None:
+            chart.held("an additive mask of 0 and minus infinity blocks keys")
+            chart.note("It takes no boolean masks, only additive ones.")
+            return
+    if 4 in attention.ndims and _right_only_if_equal(attention, chart, factor):
+        return
+    query, key, value = attention.inputs(attention.main)
+    allowed = pattern((), query.shape[-2], key.shape[-2], per_key=False)
+    outcome = attention.outcome(query, key, value, mask=_given(attention, allowed))
+    text = outcome.trouble or "a result of the wrong shape or type"
+    chart.found("raises", f"A boolean mask (L, S) = {tuple(allowed.shape)} gives {text}.")
+
+
+def _right_only_if_equal(attention: Attention, chart: Chart, factor: float) -> bool:
+    """Look for a mask of the batch that lands on the heads once there are as many of both."""
+    sizes = attention.sizes(EQUAL_HEADS)
+    query, key, _ = attention.inputs(4, sizes)
+    full = pattern(sizes.lead(4), sizes.L, sizes.S, per_key=True)
+    for letters, mask in (("(N, L, S)", full[:, 0]), ("(N, 1, S)", full[:, 0, :1]),
+                          ("(N, S)", full[:, 0, 0])):  # fmt: skip
+        try:
+            weights = weights_of(attention, query, key, mask=_given(attention, mask))
+        except Unusable:
+            continue
+        verdict = judge(factor * products(query, key), weights, full)
+        if verdict.name is not None:
+            sentence = (
+                f"A mask {letters} of the batch is spread over the heads: it raises unless there "
+                "are as many heads as sequences, and is wrong then."
+            )
+            chart.found("mask-broadcast", sentence, table(weights, full))
+            return True
+    return False
+
+
+def examine_returned(attention: Attention, chart: Chart, trial: Trial | None = None) -> None:
+    """Compare the weights that it returns with those that made the output."""
+    sizes = trial.sizes if trial else GENERAL
+    query, key, value = attention.inputs(attention.main, sizes)
+    mask = None
+    if trial is not None and trial.allowed.ndim == attention.main:
+        mask = _given(attention, trial.form.cut(trial.allowed))
+    returned = attention(query, key, value, mask=mask).weights
+    if returned is None:
+        return
+    used = weights_of(attention, query, key, mask=mask)
+    if close(returned.double(), used):
+        chart.held("the returned weights are those that made the output")
+        return
+    worst = float((returned - used).abs().max())
+    sentence = (
+        f"The returned weights{' under a mask' if mask is not None else ''} are not those that "
+        f"made the output: they differ by up to {worst:.2f}."
+    )
+    evidence = weights_table("Returned as weights:", returned, sums=True)
+    chart.found("weights-differ", sentence, evidence)
+
+
+# --- what only some numbers show ------------------------------------------------------------------
+
+
+def _leaks_at_low_scores(attention: Attention, chart: Chart, trial: Trial) -> None:
+    """Repeat the call with all scores equal and very low: a finite fill lies above them."""
+    ndim = len(trial.allowed.shape)
+    query, key, _ = attention.inputs(ndim, trial.sizes)
+    length = (1 / abs(trial.scores / products(query, key)).median()).sqrt()
+    for level in LEVELS:
+        size = length * abs(level) ** 0.5 / query.shape[-1] ** 0.5
+        low, same = torch.full_like(query, -float(size)), torch.full_like(key, float(size))
+        mask = _given(attention, trial.form.cut(trial.allowed))
+        try:
+            weights = weights_of(attention, low, same, mask=mask)
+        except Unusable:
+            return
+        leaked = weights.masked_fill(trial.allowed, 0).sum(dim=-1).max()
+        if leaked > SURE:
+            sentence = (
+                f"Blocked keys are filled with a finite number: once the allowed scores lie near "
+                f"{level:.0f}, blocked keys take {leaked:.2f} of a query's weight."
+            )
+            chart.found("mask-finite", sentence, table(weights, trial.allowed))
+            return
+
+
+def _row_without_keys(attention: Attention, chart: Chart) -> None:
+    """Write down what a row gives in which every key is blocked, forward and backward."""
+    query, key, value = attention.inputs(attention.main)
+    allowed = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool)
+    allowed[1] = False
+    inputs = [part.clone().requires_grad_() for part in (query, key, value)]
+    try:
+        output = attention(*inputs, mask=_given(attention, allowed), graph=True).output
+    except Unusable:
+        return
+    row = output.detach()[..., 1, :]
+    what = _name_of_row(row, value)
+    backward = ""
+    if output.requires_grad and what != "NaN":
+        grads = torch.autograd.grad(output.sum(), inputs, allow_unused=True)
+        broken = any(grad is not None and not grad.isfinite().all() for grad in grads)
+        backward = ", and the gradients hold NaN" if broken else ""
+    sentence = f"A row with no allowed key gives {what}{backward}."
+    if attention.options.strict and (what != "0" or backward):
+        rows = {"output of the row": row.reshape(-1, row.shape[-1])[0, :5].tolist()}
+        columns = tuple(f"feature {i}" for i in range(len(rows["output of the row"])))
+        chart.found("blocked-row", sentence, number_table("All keys are blocked:", rows, columns))
+    else:
+        chart.note(sentence)
+
+
+def _name_of_row(row: Tensor, value: Tensor) -> str:
+    if row.isnan().any():
+        return "NaN"
+    if float(row.abs().max()) < 1e-6:
+        return "0"
+    if torch.allclose(row, value.mean(dim=-2), atol=1e-4):
+        return "the mean of all values, blocked ones included"
+    return "an average of values that it may not see"

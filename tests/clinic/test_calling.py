@@ -1,0 +1,156 @@
+"""A stranger's code is watched, stopped in time, and cannot swallow the learner's interrupt."""
+
+import contextlib
+import signal
+import threading
+import time
+
+import pytest
+import torch
+
+from attnlab.clinic import diagnose
+from attnlab.clinic._calling import Caller, OutOfTime, call
+
+
+def test_what_a_call_returns_and_prints_is_kept():
+    outcome = call(lambda x: print("hello") or x + 1, 2)
+    assert outcome.value == 3
+    assert outcome.printed == "hello\n"
+    assert outcome.error is None
+    assert outcome.trouble == ""
+
+
+def test_an_error_is_kept_with_its_first_line():
+    def fail():
+        raise ValueError("first\nsecond")
+
+    outcome = call(fail)
+    assert isinstance(outcome.error, ValueError)
+    assert outcome.trouble == "ValueError: first"
+
+
+def busy():
+    while True:
+        pass
+
+
+def stubborn():
+    while True:
+        try:
+            time.sleep(5)
+        except:  # noqa: E722 - the worst that a learner may write
+            pass
+
+
+def patient():
+    while True:
+        with contextlib.suppress(Exception):
+            time.sleep(5)
+
+
+@pytest.mark.parametrize("function", [busy, stubborn, patient])
+def test_a_call_that_hangs_is_stopped(function):
+    start = time.perf_counter()
+    outcome = call(function, time_limit=0.1)
+    assert isinstance(outcome.error, OutOfTime)
+    assert outcome.trouble == "no answer within the time limit"
+    assert time.perf_counter() - start < 3
+
+
+def test_a_hanging_function_is_called_once_and_named():
+    calls = []
+
+    def attention(query, key, value):
+        calls.append(1)
+        time.sleep(60)
+
+    start = time.perf_counter()
+    report = diagnose(attention, time_limit=0.1)
+    assert [finding.name for finding in report.findings] == ["hangs"]
+    assert len(calls) == 1
+    assert time.perf_counter() - start < 3
+
+
+def test_the_alarm_is_off_afterwards_and_the_old_handler_back():
+    def mine(_number, _frame):
+        raise AssertionError("rang after the call")
+
+    earlier = signal.signal(signal.SIGALRM, mine)
+    try:
+        call(lambda: None, time_limit=0.05)
+        call(busy, time_limit=0.05)
+        assert signal.getsignal(signal.SIGALRM) is mine
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+        time.sleep(0.1)
+    finally:
+        signal.signal(signal.SIGALRM, earlier)
+
+
+def test_the_interrupt_of_the_learner_passes_through():
+    def attention(query, key, value):
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        diagnose(attention)
+
+
+def test_an_interrupt_from_the_keyboard_while_it_hangs_passes_through():
+    threading.Timer(0.1, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                    ).start()  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        call(busy, time_limit=5)
+
+
+def test_off_the_main_thread_there_is_no_limit_and_no_error():
+    kept = []
+    thread = threading.Thread(target=lambda: kept.append(call(lambda: 7, time_limit=0.1)))
+    thread.start()
+    thread.join()
+    assert kept[0].value == 7
+
+
+def test_a_caller_notices_changed_arguments_by_name():
+    caller = Caller(lambda a, b: b.mul_(2), 1.0)
+    caller(torch.ones(2), b=torch.ones(2))
+    assert caller.changed == {"b"}
+    caller(torch.ones(2), b=torch.zeros(2))
+    assert caller.changed == {"b"}
+
+
+def test_a_caller_notices_that_a_nan_stays_a_nan():
+    caller = Caller(lambda a: a, 1.0)
+    caller(torch.tensor([float("nan")]))
+    assert caller.changed == set()
+
+
+def test_a_warning_of_the_stranger_is_no_error():
+    def attention(query, key, value):
+        import warnings
+
+        warnings.warn("careful", stacklevel=2)
+        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+
+    assert diagnose(attention).ok
+
+
+def test_a_slow_function_is_named_and_not_called_for_long():
+    calls = []
+
+    def attention(query, key, value):
+        calls.append(1)
+        time.sleep(0.3)
+        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+
+    report = diagnose(attention)
+    assert [finding.name for finding in report.findings] == ["slow"]
+    assert len(calls) == 3
+
+
+def test_one_slow_call_is_no_finding():
+    waits = iter([0.4])
+
+    def attention(query, key, value):
+        time.sleep(next(waits, 0))
+        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+
+    assert diagnose(attention).ok

@@ -1,0 +1,171 @@
+"""What is taken for what, what the caller may tell, and what is left as it was."""
+
+import functools
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from attnlab import MultiHeadAttention, SelfAttention, causal_mask, merge_heads, split_heads
+from attnlab.clinic import diagnose
+from attnlab.clinic._diagnose import kind_of, name_of
+
+
+def attention(query, key, value, mask=None):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return scores.softmax(dim=-1) @ value
+
+
+def my_softmax(scores):
+    return scores.softmax(dim=-1)
+
+
+def padding_mask(lengths, max_len):
+    return torch.arange(max_len) < lengths[:, None]
+
+
+KINDS = [
+    (attention, "attention"),
+    (F.scaled_dot_product_attention, "attention"),
+    (lambda Q, K, V: None, "attention"),
+    (lambda queries, keys, values, d_k: None, "attention"),
+    (functools.partial(attention, mask=None), "attention"),
+    (MultiHeadAttention(12, 3), "module"),
+    (nn.MultiheadAttention(12, 3), "module"),
+    ((split_heads, merge_heads), "heads"),
+    (split_heads, "split"),
+    (merge_heads, "merge"),
+    (lambda x, h: None, "split"),
+    (causal_mask, "mask"),
+    (padding_mask, "mask"),
+    (lambda lengths: None, "mask"),
+    (my_softmax, "softmax"),
+    (lambda scores, dim: None, "softmax"),
+    (lambda x: None, "module"),
+]
+
+
+@pytest.mark.parametrize(("target", "kind"), KINDS)
+def test_a_target_is_taken_for_what_it_is(target, kind):
+    assert kind_of(target) == kind
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        attention,
+        F.scaled_dot_product_attention,
+        my_softmax,
+        causal_mask,
+        padding_mask,
+        (split_heads, merge_heads),
+        split_heads,
+        merge_heads,
+        MultiHeadAttention(12, 3),
+        MultiHeadAttention(12, 3, dropout=0.5),
+        SelfAttention(12, 5),
+        nn.MultiheadAttention(12, 3, batch_first=True),
+        nn.MultiheadAttention(12, 3),
+    ],
+    ids=name_of,
+)
+def test_what_is_right_is_not_accused(target):
+    report = diagnose(target)
+    assert report.ok, repr(report)
+    assert report.properties
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"kind": "layer"}, "kind must be one of 'attention', .* got 'layer'"),
+        ({"mask": "inverted"}, "mask must be 'blocked', 'additive' or None, got 'inverted'"),
+    ],
+)
+def test_unknown_options_are_refused(option, message):
+    with pytest.raises(ValueError, match=message):
+        diagnose(attention, **option)
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        (nn.MultiheadAttention, "MultiheadAttention is a class: make a layer first"),
+        (3, "int cannot be called"),
+        ((split_heads, 3), "A pair must be two functions"),
+        ((split_heads,), "A pair must be two functions"),
+    ],
+)
+def test_what_cannot_be_examined_is_said_in_words(target, sentence):
+    report = diagnose(target)
+    assert [finding.name for finding in report.findings] == ["not-callable"]
+    assert sentence in report.summary
+
+
+def test_the_adapter_makes_another_call_possible():
+    def packed(tensors, block):
+        return {"result": attention(*tensors, mask=None if block is None else ~block)}
+
+    def call(target, query, key, value, attn_mask):
+        block = None if attn_mask is None else ~attn_mask
+        return target((query, key, value), block)["result"]
+
+    report = diagnose(packed, kind="attention", call=call)
+    assert report.ok, repr(report)
+    assert any("blocked key" in held for held in report.properties)
+    wrong = diagnose(packed, kind="attention", call=lambda *a: call(*a[:4], None))
+    assert wrong.findings[0].name == "mask-ignored"
+
+
+def test_the_caller_may_tell_what_a_mask_means():
+    def blocked(query, key, value, mask=None):
+        return attention(query, key, value, None if mask is None else ~mask)
+
+    assert diagnose(blocked).findings[0].name == "mask-inverted"
+    assert diagnose(blocked, mask="blocked").ok
+    assert diagnose(attention, mask="blocked").findings[0].name == "mask-inverted"
+
+
+def test_the_caller_may_tell_that_a_mask_is_added():
+    def added(query, key, value, mask=None):
+        scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+        return (scores if mask is None else scores + mask).softmax(dim=-1) @ value
+
+    assert diagnose(added).findings[0].name == "mask-added"
+    assert diagnose(added, mask="additive").ok
+
+
+def test_the_caller_may_tell_that_it_is_causal():
+    assert diagnose(lambda q, k, v: attention(q, k, v)).ok
+    report = diagnose(lambda q, k, v: attention(q, k, v), causal=True)
+    assert report.findings[0].name == "causal-missing"
+
+
+def test_a_row_without_keys_is_a_note_and_a_finding_only_if_strict():
+    assert diagnose(attention).ok
+    assert "A row with no allowed key gives NaN." in diagnose(attention).notes
+    report = diagnose(attention, strict=True)
+    assert [finding.name for finding in report.findings] == ["blocked-row"]
+    assert diagnose(F.scaled_dot_product_attention, strict=True).ok
+
+
+def test_the_same_report_twice_and_the_random_numbers_left_alone():
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    one = repr(diagnose(attention))
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(4)
+    assert repr(diagnose(attention)) == one
+
+
+def test_a_layer_is_left_as_it_was():
+    layer = MultiHeadAttention(12, 3, dropout=0.1)
+    before = {name: part.clone() for name, part in layer.state_dict().items()}
+    diagnose(layer)
+    assert layer.training
+    assert all(torch.equal(part, before[name]) for name, part in layer.state_dict().items())
+    assert all(part.grad is None for part in layer.parameters())

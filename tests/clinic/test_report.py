@@ -1,0 +1,102 @@
+"""Reports: what they say in plain text, and that every name has a fix and a lesson."""
+
+import pytest
+import torch
+
+from attnlab.clinic import Evidence, Finding, Report
+from attnlab.clinic._causes import CAUSES, LESSONS
+from attnlab.clinic._chart import Chart
+from attnlab.clinic._order import EXPLAINS, arrange
+from tools.notebooks import LESSONS as SERIES
+
+TABLE = Evidence("Weights:", torch.tensor([[0.25, 1.0], [float("nan"), 12345.678]]), ("a", "b"),
+                 ("key 0", "sum"))  # fmt: skip
+
+
+def test_evidence_is_a_table_of_short_numbers():
+    assert TABLE.cells() == [["0.250", "1"], ["NaN", "1.2e+04"]]
+    assert str(TABLE).splitlines() == [
+        "Weights:",
+        "   key 0      sum",
+        "a  0.250        1",
+        "b    NaN  1.2e+04",
+    ]
+
+
+def test_evidence_needs_a_label_for_each_row_and_column():
+    with pytest.raises(ValueError, match=r"got \(2, 2\) for 1 rows and 2 columns"):
+        Evidence("x", torch.ones(2, 2), ("a",), ("b", "c"))
+
+
+def test_a_finding_is_its_sentence_and_knows_fix_and_lesson():
+    finding = Finding("softmax-axis", "It runs over the queries.", TABLE)
+    assert str(finding) == "It runs over the queries."
+    assert "dim=-1" in finding.fix
+    assert finding.lesson == "01_attention_is_a_soft_look_up"
+
+
+def test_a_finding_without_a_known_name_is_refused():
+    with pytest.raises(ValueError, match="'novelty' is no known cause"):
+        Finding("novelty", "Something.")
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_every_cause_has_a_fix_and_a_lesson_of_the_series(name):
+    cause = CAUSES[name]
+    assert len(cause.fix) > 10
+    assert cause.fix.endswith((".", "before softmax."))
+    assert LESSONS[cause.lesson] in SERIES
+
+
+def test_what_explains_and_is_explained_are_known_causes():
+    named = set(EXPLAINS) | {name for names in EXPLAINS.values() for name in names} - {"*"}
+    assert named <= set(CAUSES)
+
+
+def test_consequences_are_folded_under_their_cause():
+    findings = [
+        Finding("softmax-axis", "cause"),
+        Finding("prints", "other"),
+        Finding("batch-mixing", "consequence"),
+    ]
+    first, second = arrange(findings)
+    assert (first.name, second.name) == ("softmax-axis", "prints")
+    assert [finding.name for finding in first.consequences] == ["batch-mixing"]
+
+
+def test_everything_is_folded_under_randomness():
+    (only,) = arrange([Finding("random", "a"), Finding("prints", "b"), Finding("nan", "c")])
+    assert len(only.consequences) == 2
+
+
+def test_the_text_of_a_report_with_a_finding():
+    finding = Finding("prints", "Every call prints.", TABLE, (Finding("nan", "And NaN."),))
+    report = Report("mine", "attention function", (finding,), ("A note.",), ("It holds.",))
+    text = repr(report)
+    assert text.startswith(
+        "mine (attention function): 1 finding\n\n1. Every call prints.  [prints]"
+    )
+    for part in ("b    NaN", "Fix: remove the print", "See lesson 9.", "Follows from it: And NaN.",
+                 "Good to know:\n- A note.", "Checked, and it holds:\n- It holds."):  # fmt: skip
+        assert part in text
+    assert not report.ok
+    assert report.summary == "Every call prints."
+
+
+def test_the_text_of_a_report_without_a_finding():
+    report = Report("mine", "softmax", (), (), ("one", "two"))
+    assert report.ok
+    assert repr(report).startswith("mine (softmax): nothing wrong found")
+    assert report.summary == "Nothing wrong found: 2 properties checked, and all hold."
+
+
+def test_a_chart_keeps_the_first_of_a_name():
+    chart = Chart()
+    chart.found("nan", "first")
+    chart.found("nan", "second")
+    chart.note("n")
+    chart.note("n")
+    assert [str(finding) for finding in chart.findings] == ["first"]
+    assert chart.notes == ["n"]
+    assert chart.has("hard", "nan")
+    assert not chart.has("hard")
