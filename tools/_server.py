@@ -23,6 +23,8 @@ SETTINGS = {
 # Lessons are notebooks: nothing opens a script as one. The server's half of this extension is left
 # out in jupyter_server_config.py.
 PAGE = {"disabledExtensions": {"jupyterlab-jupytext": True}}
+# A folded output hides an answer; JupyterLab would show its first line all the same.
+CSS = ".jp-OutputPlaceholder .jp-PlaceholderText { display: none; }"
 
 
 def server_environment(home: Path, token: str) -> dict[str, str]:
@@ -50,6 +52,9 @@ def write_settings(home: Path, settings: Mapping[str, object] = SETTINGS) -> Non
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "default_setting_overrides.json").write_text(json.dumps(settings))
     (folder / "page_config.json").write_text(json.dumps(PAGE))
+    custom = home / "config" / "custom"
+    custom.mkdir(exist_ok=True)
+    (custom / "custom.css").write_text(CSS)
 
 
 def server_command(root: Path, port: int) -> list[str]:

@@ -21,5 +21,6 @@ c.ServerApp.kernel_websocket_connection_class = PromptConnection
 c.ServerApp.port_retries = 0  # tools/lab.py has looked for a free port
 c.ServerApp.jpserver_extensions = {"jupyterlab_jupytext": False}
 c.LanguageServerManager.autodetect = False  # it runs npm, which writes into the home folder
+c.LabApp.custom_css = True  # written by tools/_server.py
 c.LabApp.extension_manager = "readonly"  # the list of extensions comes from the network
 c.Application.log_level = "WARN"

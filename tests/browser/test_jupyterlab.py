@@ -139,6 +139,9 @@ def look(open_page, write_notebook):
 def test_a_lesson_runs_and_all_its_controls_move(open_page, lesson):
     look = open_page(f"{lab.COPIES.name}/{lesson.name}")
     assert look.is_trusted()
+    folded = look.page.locator(".jp-OutputPlaceholder .jp-PlaceholderText")
+    assert folded.count() >= 1
+    assert not any(text.is_visible() for text in folded.all())  # the first line of an answer
     look.run_all()
     assert look.errors() == []
     figures = look.page.locator(".attnlab-live").count()
