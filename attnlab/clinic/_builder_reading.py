@@ -45,7 +45,7 @@ def read(core: Tensor, options: Options) -> Mask:
         With a note or a finding on its dtype.
     """
     blocked = options.mask == "blocked"
-    mask = _read(core, blocked)
+    mask = _read(core, options)
     if blocked and set(core.unique().tolist()) <= {0, 1}:
         return mask._replace(turned="is True where a query may look, and was said to mean blocked")
     if mask.note.startswith(ADDED) or mask.name == "mask-finite":
@@ -53,7 +53,8 @@ def read(core: Tensor, options: Options) -> Mask:
     return mask
 
 
-def _read(core: Tensor, blocked: bool) -> Mask:
+def _read(core: Tensor, options: Options) -> Mask:
+    blocked = options.mask == "blocked"
     if core.dtype == torch.bool:
         return Mask(core ^ blocked)
     values = core.double()
@@ -66,7 +67,7 @@ def _read(core: Tensor, blocked: bool) -> Mask:
         words = f"{kind} ...: {len(levels)} different numbers, where a mask says yes or no"
         return Mask(values > values.median(), name="mask-dtype", words=words)
     if set(levels) <= {0.0, 1.0} and (1.0 in levels or not core.is_floating_point()):
-        return _zeros_and_ones(core, blocked)
+        return _zeros_and_ones(core, blocked, strict=options.strict)
     top = levels[-1]
     if len(levels) == 1 and top > -DEEP:
         return Mask(torch.ones_like(core, dtype=torch.bool), note=ADDED)
@@ -82,7 +83,7 @@ def _read(core: Tensor, blocked: bool) -> Mask:
     return Mask(allowed, note=f"{ADDED}: {exact} where blocked")
 
 
-def _zeros_and_ones(core: Tensor, blocked: bool) -> Mask:
+def _zeros_and_ones(core: Tensor, blocked: bool, *, strict: bool) -> Mask:
     allowed = core.bool() ^ blocked
     dtype = str(core.dtype).removeprefix("torch.")
     if core.is_floating_point():
@@ -90,7 +91,9 @@ def _zeros_and_ones(core: Tensor, blocked: bool) -> Mask:
             f"returns 0 and 1 as {dtype}, neither bool nor 0 and -inf: torch would add "
             "them to the scores"
         )
-        return Mask(allowed, name="mask-dtype", words=words)
+        return (
+            Mask(allowed, name="mask-dtype", words=words) if strict else Mask(allowed, note=words)
+        )
     note = f"returns 0 and 1 as {dtype}; torch's own attention wants bool: mask.bool()"
     return Mask(allowed, note=note)
 

@@ -199,6 +199,15 @@ def _listen() -> None:
     """Do nothing: Python hears signals when a function begins."""
 
 
+def wake_torch() -> None:
+    """Let torch import what it loads on first use: slow, and nothing for a stranger's time limit.
+
+    An alarm in the middle of an import would leave half a module behind.
+    """
+    torch.empty(1, device="meta") / 2.0
+    torch.broadcast_shapes((1,), (1,))
+
+
 def _frozen(value: object) -> Tensor | None:
     if isinstance(value, Tensor) and value.device.type != "meta":
         return value.detach().clone()

@@ -7,16 +7,18 @@ import re
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnlab.clinic._builders import examine_mask_builder
+from attnlab.clinic._calling import call as call_safely
+from attnlab.clinic._calling import wake_torch
 from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic._modules import examine_module
 from attnlab.clinic._order import arrange
 from attnlab.clinic._pairs import examine_merge, examine_pair, examine_split
 from attnlab.clinic._report import Report
 from attnlab.clinic._softmaxes import examine_softmax
-from attnlab.clinic.functions.calls import parameters
+from attnlab.clinic.functions.calls import measurable, parameters
 from attnlab.clinic.functions.examination import examine_attention
 
 KINDS: dict[str, tuple[str, Callable]] = {
@@ -104,14 +106,28 @@ def diagnose(
         raise ValueError(f"mask must be 'blocked', 'additive' or None, got {mask!r}.")
     options = Options(mask, causal, batch_first, num_heads, embed_dim, call, strict, time_limit)
     chart = Chart()
+    wake_torch()
     words = "target"
     if _usable(target, chart):
-        words, examine = KINDS[kind or kind_of(target)]
+        kind = kind or kind_of(target)
+        if kind == "module" and not isinstance(target, nn.Module) and _is_softmax(target, options):
+            kind = "softmax"
+        words, examine = KINDS[kind]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             examine(target, options, chart)
     findings = arrange(chart.findings)
     return Report(name_of(target), words, findings, tuple(chart.notes), tuple(chart.properties))
+
+
+def _is_softmax(function: Callable, options: Options) -> bool:
+    """Return whether a function of one tensor gives shares that sum to 1 along some axis."""
+    x = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(0))
+    shares = call_safely(function, x, time_limit=options.time_limit).value
+    if not isinstance(shares, Tensor) or shares.shape != x.shape or not measurable(shares):
+        return False
+    sums = (shares.detach().sum(dim=dim) for dim in range(-3, 0))
+    return bool((shares >= 0).all()) and any(((one - 1).abs() < 1e-3).all() for one in sums)
 
 
 def _usable(target: object, chart: Chart) -> bool:

@@ -16,6 +16,7 @@ from attnlab.clinic._module_understanding import Found, fitted, understand
 from attnlab.clinic._module_weights import judge_weights, weights_of
 from attnlab.clinic._report import Evidence
 
+LARGE = 128  # features from which on time is saved
 AXES = {"queries": (-2, "queries"), "heads": (1, "heads"), "batch": (0, "batch")}
 
 
@@ -239,7 +240,7 @@ def _judge_slices(patient: Patient, chart: Chart) -> None:
     if not patient.exact or not heads or heads < 2 or embed % heads:
         return
     head_dim = embed // heads
-    count = min(head_dim + 3, 70)
+    count = min(head_dim + 3, 70 if embed <= LARGE else 20)
     drawn = patient.tokens(count, embed, seed=6)
     ranks, spans = [], []
     for part in (slice(0, head_dim), slice(0, embed, heads)):
@@ -250,8 +251,11 @@ def _judge_slices(patient: Patient, chart: Chart) -> None:
             return
         values = torch.linalg.svdvals(slopes[:, 1:].flatten(0, 1))
         ranks.append(int((values > 1e-6 * values[0]).sum()))
+        if embed > LARGE:
+            ranks.append(embed)
+            break
         spans.append(values)
-    total = min(embed, slopes.shape[-1], count * (length - 1))
+    total = min(embed, slopes.shape[-1], count * min(heads, length - 1))
     if min(ranks) <= head_dim < total and max(ranks) > head_dim:
         chart.found(
             "heads-from-input",

@@ -100,7 +100,9 @@ def _judge_form(
     values = _influence(patient, name, form, allowed)
     base = influence(patient)
     if values is None or base is None:
-        chart.found("raises", f"With {name} of shape {form.shape} it raises {patient.trouble}")
+        sentence = f"With {name} of shape {form.shape} it raises {patient.trouble}"
+        if not patient.caller.out_of_time:
+            chart.found("raises", sentence)
         return
     verdict = _verdict(values, base, allowed, form, patient)
     if verdict == "inverted" and "pad" in name.lower():

@@ -237,7 +237,7 @@ def _examine_flags(patient: Patient, chart: Chart) -> None:
         values = influence(patient, named={flag: True})
         if values is None:
             sentence = f"With {flag}=True it raises {patient.trouble}"
-            if "mask" in patient.trouble:  # it wants a mask beside the flag
+            if "mask" in patient.trouble or patient.caller.out_of_time:  # it wants a mask too
                 chart.note(sentence)
             else:
                 chart.found("raises", sentence)
@@ -266,7 +266,7 @@ def examine_training(exact: Patient, pattern: str, chart: Chart) -> None:
     except Exception:
         return  # it cannot be copied, and must not change
     seen = torch.zeros(0)
-    for seed in range(4):
+    for seed in range(4 if exact.sizes.embed <= 128 else 2):
         values = influence_in_training(training, seed)
         if values is None:
             return

@@ -93,6 +93,8 @@ def _tell_trouble(patient: Patient, length: int, keys: int, chart: Chart) -> Non
             f"With {length} queries and {keys} keys it returns {keys} rows: the queries come from "
             "the memory.",
         )
+    elif patient.caller.out_of_time:
+        return
     elif patient.plan.adapter is None and patient.last.error is not None:
         chart.found(
             "square-only",

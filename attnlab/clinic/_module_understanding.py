@@ -11,6 +11,8 @@ from attnlab.clinic._module_calls import Patient
 from attnlab.clinic._module_parts import Flow, Record, flows
 from attnlab.clinic._module_recipe import Recipe, cook, fits, misfit, recipes, scales
 
+MOST_FLOWS = 5  # a layer with many parts has many ways to play together
+
 
 class Found(NamedTuple):
     """A recipe that gives exactly what the module gives."""
@@ -27,7 +29,7 @@ def understand(record: Record, patient: Patient, causal: tuple[bool, ...]) -> Fo
     heads = head_numbers(patient) or [1]
     if patient.sizes.heads is None:
         heads = [1, *heads]
-    staged = [(flow, list(recipes(flow, patient, heads, causal))) for flow in every]
+    staged = [(flow, list(recipes(flow, patient, heads, causal))) for flow in every[:MOST_FLOWS]]
     stages = max((len(stages) for _, stages in staged), default=0)
     for stage in range(stages):
         for flow, all_stages in staged:

@@ -36,6 +36,7 @@ def examine_module(module: object, options: Options, chart: Chart) -> None:
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
+        stack.enter_context(_one_thread())
         if isinstance(module, nn.Module):
             module = stack.enter_context(_copied(module))
         try:
@@ -64,6 +65,17 @@ def _copied(module: nn.Module) -> Iterator[nn.Module]:
             part.training = training
 
 
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute in one thread: for small tensors several only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _examine(patient: Patient, options: Options, chart: Chart) -> None:
     def safely(probe: Callable, *arguments: object) -> object:
         try:
@@ -87,6 +99,9 @@ def _examine(patient: Patient, options: Options, chart: Chart) -> None:
         safely(examine_sides, exact)
         safely(examine_masks, exact, recipe, options)
     safely(last_manners, patient, exact)
+    if exact.caller.out_of_time:
+        limit = exact.caller.time_limit
+        chart.note(f"One call took longer than {limit:g} s: not everything could be checked.")
 
 
 def words(probe: Callable) -> str:

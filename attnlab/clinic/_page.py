@@ -37,7 +37,8 @@ CSS = """<style>
 .attnlab-report code { font: 15px/1.5 var(--jp-code-font-family, monospace); padding: 2px 6px;
   background: var(--jp-layout-color2, #eeeeee); color: var(--jp-content-font-color0, #1c1c1c);
   white-space: normal; -webkit-box-decoration-break: clone; box-decoration-break: clone; }
-.attnlab-report a { color: var(--jp-content-link-color, #0b4f8a); text-decoration: underline; }
+.attnlab-report p a:link, .attnlab-report p a:visited { text-decoration: underline;
+  color: var(--jp-content-link-color, #0b4f8a); }
 .attnlab-report summary { cursor: pointer; padding: 4px 0; font-weight: 600; }
 .attnlab-report ul { margin: 2px 0 6px; padding-left: 24px; }
 .attnlab-report .attnlab-wide { overflow-x: auto; margin: 8px 0; }

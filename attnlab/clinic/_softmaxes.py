@@ -185,8 +185,11 @@ def _see_extremes(patient: Patient, x: Tensor, options: Options) -> None:
     """Look at very large scores, and at one row far below the others."""
     low = x.clone()
     low.view(-1, x.shape[-1])[0] -= LARGE
+    wide = x.clone()
+    wide[..., 0] -= LARGE
     for name, given, words in (
         ("nan", x + LARGE, f"scores near {LARGE:g} give {{}}: exp overflows without the maximum"),
+        ("nan", wide, f"scores that lie {LARGE:g} apart give {{}}: take off the largest of a row"),
         ("underflow", low, f"a row of scores {LARGE:g} below the others gives {{}}: it needs its "
          "own maximum"),
     ):  # fmt: skip
@@ -209,7 +212,6 @@ def _see_extremes(patient: Patient, x: Tensor, options: Options) -> None:
 
 def _examine_masked(patient: Patient, options: Options) -> None:
     chart, failed = patient.chart, None
-    torch.broadcast_shapes((1,), (1,))  # its first call imports for a second: not on their time
     for x, given, allowed in _masked_ways(patient, options):
         form = _masked_form(patient, x, given)
         if form is None:

@@ -162,7 +162,6 @@ WRONG = {
         lambda L, window: band(L, 5),
     ],
     "mask-dtype": [
-        lambda L: torch.ones(L, L).tril(),
         lambda L: offsets(L).float(),
     ],
     "mask-finite": [added(-10.0), added(-1.0)],
@@ -216,3 +215,13 @@ def test_an_adapter_says_how_to_call():
 
     assert names(causal) == ["raises"]
     assert names(causal, call=lambda build, L: build(config={"length": L})) == []
+
+
+def test_zeros_and_ones_as_floats_are_a_note_and_a_finding_only_if_strict():
+    chart = Chart()
+    examine_mask_builder(lambda L: torch.ones(L, L).tril(), Options(), chart)
+    assert chart.findings == []
+    assert any("0 and 1 as float32" in note for note in chart.notes)
+    chart = Chart()
+    examine_mask_builder(lambda L: torch.ones(L, L).tril(), Options(strict=True), chart)
+    assert [finding.name for finding in chart.findings] == ["mask-dtype"]

@@ -50,9 +50,14 @@ def test_broken_heads_are_broken(case: Case) -> None:
         with pytest.raises(RuntimeError, match="view"):
             head_distances(case)
         return
+    if case.cause == "round-trip":  # each side has a layout of its own that would do
+        split, merge = case.make()
+        x = torch.arange(2 * 5 * 12.0).view(2, 5, 12)
+        assert distance(merge(split(x, H), H), x) > 0
+        return
     *parts, trip = head_distances(case)
     assert trip > 0 or max(parts) > 0
-    if case.cause in ("split-and-merge", "heads-order", "batch-mixing"):
+    if case.cause in ("split-and-merge", "batch-mixing"):
         assert trip == 0  # a round trip does not see it
 
 
@@ -107,7 +112,7 @@ def softmax_holds(softmax: Callable[[Tensor], Tensor]) -> bool:
 
 @pytest.mark.parametrize("case", named(BROKEN, "softmaxes"))
 def test_broken_softmax_is_broken(case: Case) -> None:
-    if case.cause == "raises":
+    if case.cause == "square-only":
         with pytest.raises(RuntimeError, match="must match the size"):
             softmax_holds(case.make())
     else:

@@ -169,3 +169,9 @@ def test_a_layer_is_left_as_it_was():
     assert layer.training
     assert all(torch.equal(part, before[name]) for name, part in layer.state_dict().items())
     assert all(part.grad is None for part in layer.parameters())
+
+
+def test_a_softmax_without_a_telling_name_is_taken_for_one():
+    assert diagnose(lambda x: x.softmax(-1)).kind == "softmax"
+    report = diagnose(lambda x: x.softmax(-2))
+    assert (report.kind, report.findings[0].name) == ("softmax", "softmax-axis")

@@ -101,7 +101,9 @@ def causal_attention_in_one_head(q, k, v):
     return scores.softmax(dim=-1) @ v
 
 
-@broken("mask-multiplied", misconception="a score of 0 is no attention", met="torch.tril of the scores")
+@broken(
+    "mask-multiplied", misconception="a score of 0 is no attention", met="torch.tril of the scores"
+)
 def causal_attention_with_zero_scores(Q, K, V):
     """Set later scores to 0 with tril, which the softmax does not read as blocked."""
     scores = torch.tril(Q @ K.transpose(-2, -1) / math.sqrt(Q.size(-1)))

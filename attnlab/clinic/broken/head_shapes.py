@@ -119,6 +119,23 @@ class MergeByView:
         return x.transpose(1, 2).view(n, length, heads * head_dim)
 
 
+@broken(
+    "round-trip",
+    misconception="batch and heads may be joined in any order",
+    met="heads folded into the batch",
+)
+class HeadsFoldedTwoWays:
+    """Fold the heads behind the batch on the way there and in front of it on the way back."""
+
+    @staticmethod
+    def split(x, num_heads):
+        return x.unflatten(-1, (num_heads, -1)).transpose(1, 2).flatten(0, 1)
+
+    @staticmethod
+    def merge(x, num_heads):
+        return x.unflatten(0, (num_heads, -1)).permute(1, 2, 0, 3).flatten(2)
+
+
 @broken("split-without-transpose", misconception="M3", met="forum question")
 def split_heads_in_one_step(x, num_heads):
     """Reshape to four axes in the wanted order without moving anything."""

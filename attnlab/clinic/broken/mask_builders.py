@@ -54,7 +54,7 @@ def sequence_mask_one_less(lengths, max_len):
     return torch.arange(1, max_len + 1)[None, :] < lengths[:, None]
 
 
-@broken("mask-dtype", misconception="M1", met="tril(ones) handed to the fused kernel")
+@broken("mask-dtype", misconception="M1", met="tril(ones) handed to the fused kernel", strict=True)
 def causal_mask_of_floats(size):
     """Return floats 0 and 1, which a kernel would add to the scores."""
     return torch.tril(torch.ones(size, size))

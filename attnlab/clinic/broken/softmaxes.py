@@ -25,8 +25,7 @@ def softmax_without_division(x):
     return torch.exp(x - x.max(dim=-1, keepdim=True).values)
 
 
-@broken("softmax-axis", misconception="sum() sums a row", met="stackoverflow.com/q/34968722: sum()"
-)
+@broken("softmax-axis", misconception="sum() sums a row", met="stackoverflow.com/q/34968722: sum()")
 def softmax_over_everything(x):
     """Divide by the sum of the whole table, so only the table sums to 1."""
     exps = torch.exp(x - x.max())

@@ -177,7 +177,6 @@ def examine_layout(attention: Attention, chart: Chart) -> None:
 def examine_device(attention: Attention, chart: Chart) -> None:
     """Call with tensors of another device: torch's meta device, which holds no numbers."""
     inputs = [part.to("meta") for part in attention.inputs(attention.main)]
-    wake_meta_device()
     with torch.no_grad():
         outcome = attention.outcome(*inputs)
         if outcome.error is None and attention.takes.causal:
@@ -191,8 +190,3 @@ def examine_device(attention: Attention, chart: Chart) -> None:
         )
     elif outcome.error is None:
         chart.held("no tensor is made on a device of its own")
-
-
-def wake_meta_device() -> None:
-    """Let torch load what it needs for its meta device: slow, and no fault of the target."""
-    torch.empty(1, device="meta") / 2.0
