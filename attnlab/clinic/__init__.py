@@ -2,10 +2,11 @@
 
 ``diagnose(target)`` calls a function, a layer, a head split, a mask builder or a softmax with small
 tensors, changes one thing at a time, and says in one sentence what is wrong, with the numbers that
-show it. ``attnlab.clinic.broken`` is a catalogue of implementations to learn from.
+show it. ``record()`` does so with every implementation of the catalogue ``attnlab.clinic.broken``.
 """
 
 from attnlab.clinic._diagnose import diagnose
+from attnlab.clinic._record import Record, record
 from attnlab.clinic._report import Evidence, Finding, Report
 
-__all__ = ["Evidence", "Finding", "Report", "diagnose"]
+__all__ = ["Evidence", "Finding", "Record", "Report", "diagnose", "record"]

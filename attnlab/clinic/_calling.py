@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 SLOW = 0.25  # seconds for a small call, if more than half of them take longer
+LATE = 0.01  # seconds in which an alarm that has rung is heard
 AGAIN = 2e-5  # seconds between further alarms, for code that swallows the first
 
 
@@ -72,7 +73,7 @@ class Outcome:
         if isinstance(self.error, OutOfTime):
             return "no answer within the time limit"
         lines = self.message.strip().splitlines() or [""]
-        text = f"{type(self.error).__name__}: {lines[0]}".removesuffix(": ")
+        text = f"{type(self.error).__name__}: {lines[0]}".removesuffix(": ").rstrip(".")
         return text if len(text) <= 160 else f"{text[:157]}..."
 
 
@@ -175,9 +176,11 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
     on_main = threading.current_thread() is threading.main_thread()
     if not on_main or not hasattr(signal, "setitimer"):
         return function()
-    watching = True
+    watching, rang = True, False
 
     def ring(_number: int, _frame: object) -> None:
+        nonlocal rang
+        rang = True
         if watching:
             raise OutOfTime
 
@@ -191,12 +194,9 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
     finally:  # once more, should the alarm have rung between the two lines above
         watching = False
         signal.setitimer(signal.ITIMER_REAL, 0)
-        _listen()  # an alarm that has rung already is heard here, by ring
+        if rang:  # another thread of torch's may still be handing over the last one
+            time.sleep(LATE)
         signal.signal(signal.SIGALRM, earlier)
-
-
-def _listen() -> None:
-    """Do nothing: Python hears signals when a function begins."""
 
 
 def wake_torch() -> None:

@@ -100,6 +100,7 @@ CAUSES: dict[str, Cause] = {
     "attends-over-heads": Cause("move the heads in front of the tokens: transpose(1, 2).", 7),
     "heads-shared": Cause("give every head its own part of the projections.", 7),
     "heads-from-input": Cause("project all of x first, then cut into heads.", 7),
+    "not-attention": Cause("gather from the other tokens: weights @ value.", 1),
     "batch-first": Cause("put batch_first=True, or transpose(0, 1) before and after.", 4),
     "cross-side": Cause(
         "queries come from the first argument, keys and values from the others.", 4

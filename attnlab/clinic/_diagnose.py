@@ -9,17 +9,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._builders import examine_mask_builder
 from attnlab.clinic._calling import call as call_safely
 from attnlab.clinic._calling import wake_torch
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._modules import examine_module
 from attnlab.clinic._order import arrange
-from attnlab.clinic._pairs import examine_merge, examine_pair, examine_split
 from attnlab.clinic._report import Report
-from attnlab.clinic._softmaxes import examine_softmax
 from attnlab.clinic.functions.calls import measurable, parameters
 from attnlab.clinic.functions.examination import examine_attention
+from attnlab.clinic.layers.examination import examine_module
+from attnlab.clinic.pieces.builders import examine_mask_builder
+from attnlab.clinic.pieces.pairs import examine_merge, examine_pair, examine_split
+from attnlab.clinic.pieces.softmaxes import examine_softmax
+from attnlab.display import raise_in_tests
 
 KINDS: dict[str, tuple[str, Callable]] = {
     "attention": ("attention function", examine_attention),
@@ -109,15 +110,30 @@ def diagnose(
     wake_torch()
     words = "target"
     if _usable(target, chart):
-        kind = kind or kind_of(target)
-        if kind == "module" and not isinstance(target, nn.Module) and _is_softmax(target, options):
-            kind = "softmax"
-        words, examine = KINDS[kind]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            examine(target, options, chart)
+            words, examine = KINDS[kind or _kind_by_trying(target, options)]
+            _guarded(examine, target, options, chart)
     findings = arrange(chart.findings)
     return Report(name_of(target), words, findings, tuple(chart.notes), tuple(chart.properties))
+
+
+def _guarded(examine: Callable, target: object, options: Options, chart: Chart) -> None:
+    """Examine; what fails in the clinic itself is said, and raised in tests."""
+    try:
+        examine(target, options, chart)
+    except Exception as error:
+        raise_in_tests(error)
+        chart.note(
+            f"The clinic itself failed here, so not all was checked: {type(error).__name__}."
+        )
+
+
+def _kind_by_trying(target: object, options: Options) -> str:
+    """Return which of KINDS a target is; a function of one tensor is asked what it gives."""
+    kind = kind_of(target)
+    unsure = kind == "module" and not isinstance(target, nn.Module)
+    return "softmax" if unsure and _is_softmax(target, options) else kind
 
 
 def _is_softmax(function: Callable, options: Options) -> bool:

@@ -14,9 +14,9 @@ from attnlab.exercises._verdict import Verdict
 
 WORDS = ("“He”", "“is”", "“awesome”")
 ENOUGH = 0.9
+# A solution's verdict is in sight before the learner's own answer: it says no more than it must.
 FOUND = (
-    "Weights over the keys that sum to 1, scores divided by the root of E, and the same numbers as "
-    "torch, for one sentence and for a batch"
+    "Scores, weights and output hold, with the numbers of torch, for one sentence and for a batch"
 )
 
 
@@ -129,7 +129,7 @@ def _zero_query(answer: Answer) -> Right:
         raise Wrong(wrong, table("Query (4,), keys (3, 4):", rows, WORDS))
     if calls_softmax(answer):
         raise Wrong("The numbers are right, but softmax made them. Predict them without it.")
-    return Right("Each key gets a third: all three scores are 0, and none is preferred.")
+    return Right("These are the three weights that attention gives, found without softmax.")
 
 
 def _wrong_weights(weights: Tensor) -> str | None:
@@ -228,7 +228,7 @@ def _known_slip(answer: Answer) -> Wrong | None:
 
     Subtracting another number from each score of a row changes the weights of the row.
     """
-    query, key = torch.tensor([[1.0], [2.0]]), torch.tensor([[1.0], [2.0]])
+    query, key = torch.tensor([[1.0], [3.0]]), torch.tensor([[1.0], [2.0]])
     value = torch.tensor([[10.0], [20.0]])
     scores = query @ key.T
     slip = (scores - scores.amax(dim=-2)).softmax(dim=-1) @ value
@@ -244,7 +244,7 @@ def _known_slip(answer: Answer) -> Wrong | None:
         "lose the same number, or the weights change."
     )
     rows = {f"query {i}": [output[i, 0], right[i, 0]] for i in range(2)}
-    caption = "Queries 1 and 2, keys 1 and 2, values 10 and 20, one feature:"
+    caption = "Queries 1 and 3, keys 1 and 2, values 10 and 20, one feature:"
     return Wrong(message, table(caption, rows, ("your output", "right")))
 
 

@@ -119,7 +119,7 @@ def check_good_factor(answer: object) -> Verdict:
 def _always_true(answer: Answer) -> Right:
     said = answer.value(_letter)
     if said == "B":
-        return Right("B is arithmetic and needs no assumption; A, C and D have counterexamples.")
+        return Right("The other three have a counterexample in the lesson; this one has none.")
     raise Wrong(f"{said} is not always true: {COUNTEREXAMPLES[said]}.")
 
 
@@ -262,10 +262,11 @@ def _wrong_weight(weight: float) -> str:
 
 def _good_factor(answer: Answer) -> Right:
     factor = answer.value(number)
-    variance = _variance_with(factor)
+    variance, start = _variance_with(factor), _variance_with(10.0)
     if LOW < variance < HIGH:
-        return Right(f"The factor {factor:.3f} gives the variance {variance:.3f}.")
-    start = _variance_with(10.0)
+        return Right(
+            f"The variance is {variance:.3f}, between {LOW} and {HIGH}; with 10 it is {start:.2f}."
+        )
     rows = {
         "10, the demonstration": [10.0, start],
         "yours": [factor, variance],

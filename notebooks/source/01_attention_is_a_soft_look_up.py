@@ -21,7 +21,8 @@ from IPython.display import Markdown, display
 
 from attnlab import load_table, scaled_dot_product_attention, trace_attention
 from attnlab.display import show_figure
-from attnlab.exercises import predict
+from attnlab.exercises import check_attention_from_exp, check_mended
+from attnlab.exercises import check_query_for_awesome, check_zero_query, predict
 from attnlab.live import live
 from attnlab.plotting import plot_attention, plot_heads, plot_scores, plot_sweep
 
@@ -581,16 +582,6 @@ def zero_query_weights():
 
 
 # %%
-def check_zero_query(function):
-    answer, name = function(), function.__name__
-    if answer is None:
-        return print(f"{name}: not done yet")
-    assert len(answer) == 3, f"one weight per key, 3 in all; got {len(answer)}"
-    assert abs(sum(answer) - 1) < 1e-3, f"weights sum to 1, yours to {sum(answer):.3f}"
-    assert max(answer) - min(answer) < 1e-3, "does any key score more than another?"
-    print(f"{name}: right")
-
-
 check_zero_query(zero_query_weights)
 
 
@@ -617,20 +608,7 @@ def query_for_awesome():
 
 
 # %%
-def check_query(function):
-    answer, name = function(), function.__name__
-    if answer is None:
-        return print(f"{name}: not done yet")
-    answer = torch.as_tensor(answer, dtype=torch.float32)
-    assert answer.shape == (4,), f"query must be (4,), got {tuple(answer.shape)}"
-    share = attention(answer[None], x, x)[1][0, 2]
-    leads = share == attention(answer[None], x, x)[1].max()
-    advice = "make the query longer" if leads else "choose another direction"
-    assert share > 0.9, f"awesome gets {share:.2f}: {advice}"
-    print(f"{name}: right")
-
-
-check_query(query_for_awesome)
+check_query_for_awesome(query_for_awesome)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
@@ -638,7 +616,7 @@ def query_for_awesome_solution():
     return 20 * (x[2] - x[1])  # a direction, then enough length
 
 
-check_query(query_for_awesome_solution)
+check_query_for_awesome(query_for_awesome_solution)
 
 # %% [markdown]
 # ### 3 · Repair ★★ (8 minutes) <!-- constants: 3, 8 -->
@@ -660,29 +638,7 @@ def mended(query, key, value):
 
 
 # %%
-def check_attention(function):
-    generator = torch.Generator().manual_seed(0)
-    sizes = [(2, 3, 11), (2, 7, 11), (2, 7, 5)]  # N = 2, L = 3, S = 7, E = 11, Ev = 5
-    query, key, value = (torch.randn(size, generator=generator) for size in sizes)
-    answer, name = function(query, key, value), function.__name__
-    if answer is None:
-        return print(f"{name}: not done yet")
-    assert torch.is_tensor(answer), "return the output only"
-    assert answer.shape == (2, 3, 5), (
-        f"output must be (2, 3, 5), got {tuple(answer.shape)}"
-    )
-    sums = function(query, key, torch.ones(2, 7, 1)).squeeze(-1)  # averages of ones
-    assert torch.allclose(sums, torch.ones(2, 3)), f"weights sum to {sums}: which axis?"
-    right = F.scaled_dot_product_attention(query, key, value)
-    assert torch.allclose(answer, right, atol=1e-4), "weights sum to 1, but divided by?"
-    alone = function(query[1], key[1], value[1])
-    assert torch.allclose(alone, right[1], atol=1e-4), (
-        "wrong without a batch: count from -1"
-    )
-    print(f"{name}: right")
-
-
-check_attention(mended)
+check_mended(mended)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
@@ -691,7 +647,7 @@ def mended_solution(query, key, value):
     return scores.softmax(dim=-1) @ value  # over the keys, in a batch too
 
 
-check_attention(mended_solution)
+check_mended(mended_solution)
 
 # %% [markdown]
 # ### 4 · Implement ★★★ (12 minutes) <!-- constants: 4, 12, 1000 -->
@@ -709,20 +665,7 @@ def attention_from_exp(query, key, value):
 
 
 # %%
-def check_from_exp(function):
-    for factor in (1000, -1000):
-        large, right = function(factor * x, x, x), attention(factor * x, x, x)[0]
-        advice = (
-            "did exp overflow, or a row become 0? each row needs its own largest score"
-        )
-        assert large is None or large.isfinite().all(), f"NaN: {advice}"
-        assert large is None or torch.allclose(large, right, atol=1e-4), (
-            "finite, but wrong"
-        )
-    check_attention(function)
-
-
-check_from_exp(attention_from_exp)
+check_attention_from_exp(attention_from_exp)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
@@ -732,7 +675,7 @@ def attention_from_exp_solution(query, key, value):
     return positive / positive.sum(dim=-1, keepdim=True) @ value
 
 
-check_from_exp(attention_from_exp_solution)
+check_attention_from_exp(attention_from_exp_solution)
 
 # %% [markdown]
 # ### 5 · Explain ★ (4 minutes) <!-- constants: 5, 4 -->

@@ -24,7 +24,8 @@ import torch.nn.functional as F
 from attnlab import attention_scores, attention_weights, data_path, effective_keys
 from attnlab import gradient_norms, max_weight, score_variance, softmax_jacobian
 from attnlab.display import show_figure
-from attnlab.exercises import predict
+from attnlab.exercises import check_always_true, check_good_factor, check_hundred_dice
+from attnlab.exercises import check_normed_scores, check_repeatable_experiment, predict
 from attnlab.live import live
 from attnlab.plotting import LINE_STYLES, plot_attention, plot_heads, plot_scores
 from attnlab.plotting import plot_sweep
@@ -931,19 +932,6 @@ def always_true():
 
 
 # %%
-def check_always_true(answer):
-    if answer() is None:
-        return print("not done yet")
-    against = {
-        "A": "the tokens times 10 ended at 436",
-        "C": "the mean gradient grew",
-        "D": "in the race the raw model learned",
-    }
-    assert answer() in tuple("ABCD"), 'return one capital letter: "A", "B", "C" or "D"'
-    assert answer() == "B", f"{answer()} is not always true: {against.get(answer())}"
-    print("right")
-
-
 check_always_true(always_true)
 
 
@@ -973,22 +961,6 @@ def hundred_dice(divisor):
 
 
 # %% tags=["id:S4.14"]
-def check_hundred_dice(formula):
-    if formula(1) is None:
-        return print("not done yet")
-    torch.manual_seed(0)
-    sums = torch.randint(1, 7, (20_000, 100)).float().sum(dim=-1)  # 20,000 throws
-    assert abs(sums.var() / 291.67 - 1) < 0.03 and abs(sums.mean() - 350) < 1
-    for divisor in (1, 10, 100):
-        (mean, variance), thrown = formula(divisor), sums / divisor
-        right = abs(mean / thrown.mean() - 1) < 0.01
-        assert right, f"the mean of sum / {divisor} is {thrown.mean():.1f}, not {mean}"
-        right = abs(variance / thrown.var() - 1) < 0.05
-        words = f"the variance of sum / {divisor} is {thrown.var():.3f}, not {variance}"
-        assert right, f"{words}: dividing by c divides it by c squared"
-        print(f"sum / {divisor}: mean {mean:.1f}, variance {variance:.3f}")
-
-
 check_hundred_dice(hundred_dice)
 
 
@@ -1053,20 +1025,6 @@ def repeatable_experiment(seed):
 
 
 # %%
-def check_repeatable_experiment(function):
-    torch.manual_seed(1)
-    before = torch.random.get_rng_state()
-    result = function(42)
-    if result is None:
-        return print("not done yet")
-    moved = not torch.equal(before, torch.random.get_rng_state())
-    assert not moved, "the common stream has moved: draw from a generator of your own"
-    assert abs(result - 0.6555482) < 1e-4, f"seed 42 must give 0.6555, got {result:.4f}"
-    assert function(42) == result, "the second call differs: make the generator inside"
-    assert function(43) != result, "another seed must give another number"
-    print("right")
-
-
 check_repeatable_experiment(repeatable_experiment)
 
 
@@ -1112,18 +1070,6 @@ def good_factor():
 
 
 # %%
-def check_good_factor(answer):
-    if answer() is None:
-        return print("not done yet")
-    with torch.no_grad():
-        x = tokens / 10 * answer()
-        variance = attention_scores(w_query(x), w_key(x)).var().item()
-    side = "small" if variance < 1 else "large"
-    assert 0.8 < variance < 1.25, f"the variance is {variance:.3f}: factor too {side}"
-    print("right")
-
-
-assert abs(scaled.var() - 436) < 1
 check_good_factor(good_factor)
 
 
@@ -1153,26 +1099,6 @@ def normed_scores(query, key):
 
 
 # %%
-def check_normed_scores(function):
-    torch.manual_seed(0)
-    query, key = 1 + torch.randn(2, 5, 11), torch.randn(2, 7, 11)
-    scores = function(query, key)
-    if scores is None:
-        return print("not done yet")
-    sizes = torch.arange(1.0, 6.0)[:, None]  # every query its own factor
-    for words, pair in {
-        "each query on its own: one number per row": (sizes * query, key),
-        "keys ten times as large change the scores": (query, 10 * key),
-    }.items():
-        assert torch.allclose(scores, function(*pair), atol=1e-4), words
-    own = function(query, query).diagonal(dim1=-2, dim2=-1)
-    words = f"every query must score sqrt(11) with itself, not {own[0, 0]:.2f}"
-    assert torch.allclose(own, torch.full((2, 5), 11**0.5), atol=1e-3), words
-    same = torch.equal(scores.sign(), (query @ key.mT).sign())
-    assert same, "rescale only: subtract no mean"
-    print("right")
-
-
 check_normed_scores(normed_scores)
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from attnlab import masks
-from attnlab.clinic._builders import examine_mask_builder
 from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic.pieces.builders import examine_mask_builder
 
 INF = torch.inf
 

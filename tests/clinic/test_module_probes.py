@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._modules import examine_module
+from attnlab.clinic.layers.examination import examine_module
 from attnlab.modules import MultiHeadAttention, SelfAttention
 
 

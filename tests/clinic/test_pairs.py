@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from attnlab.clinic._builders import examine_mask_builder
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._pairs import examine_merge, examine_pair, examine_split
-from attnlab.clinic._softmaxes import examine_softmax
+from attnlab.clinic.pieces.builders import examine_mask_builder
+from attnlab.clinic.pieces.pairs import examine_merge, examine_pair, examine_split
+from attnlab.clinic.pieces.softmaxes import examine_softmax
 from attnlab.heads import merge_heads, split_heads
 
 

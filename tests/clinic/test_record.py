@@ -5,8 +5,8 @@ import time
 import pytest
 import torch
 
-from attnlab.clinic import diagnose
-from attnlab.clinic._record import Record, Visit, record
+from attnlab.clinic import Record, diagnose, record
+from attnlab.clinic._record import Visit
 from attnlab.clinic.broken import BROKEN, RIGHT, Case
 
 SLOWEST = 2.0  # seconds for one diagnosis, on a machine that is not otherwise busy

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from attnlab.attention import attention_weights
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._softmaxes import examine_softmax
+from attnlab.clinic.pieces.softmaxes import examine_softmax
 
 INF = torch.inf
 

@@ -810,6 +810,14 @@ def test_a_verdict_is_the_same_every_time_and_moves_no_random_stream(check):
     assert ": right. " in repr(one)
 
 
+@pytest.mark.parametrize(
+    ("check", "spoiler"),
+    [(check_zero_query, "third"), (check_always_true, "B"), (check_good_factor, "2.1")],
+)
+def test_the_verdict_on_a_solution_does_not_give_it_away(check, spoiler):
+    assert spoiler not in repr(check(RIGHT[check]))
+
+
 @pytest.mark.parametrize("check", [check_mended, check_zero_query])
 def test_the_words_are_calm(check):
     for answer in (*HOSTILE.values(), broken):

@@ -34,7 +34,7 @@ def examine_axis(attention: Attention, chart: Chart, ndim: int) -> bool:
     if _keys_unseen(weights, chart):
         return False
     if _sums_to_one(weights, -1) and float(weights.min()) > -SURE:
-        chart.held("the weights of every query are nonnegative and sum to 1")
+        chart.held("without a mask, the weights of every query are nonnegative and sum to 1")
         return True
     for axis, name in AXES[ndim].items():
         if _sums_to_one(weights, axis):

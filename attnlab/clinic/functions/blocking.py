@@ -80,9 +80,15 @@ def _same(weights: Tensor, expected: Tensor) -> bool:
     return close(torch.where(known, weights, 0), torch.where(known, expected, 0))
 
 
+def _span(values: Tensor) -> str:
+    """Return from where to where numbers go; one number if they are all the same."""
+    low, high = f"{values.min():.2f}", f"{values.max():.2f}"
+    return high if low == high else f"{low} to {high}"
+
+
 def _words(name: str, weights: Tensor, allowed: Tensor) -> tuple[str, Evidence]:
     blocked = weights.masked_fill(allowed, 0).sum(dim=-1)
-    taken = f"{blocked.min():.2f} to {blocked.max():.2f} of a query's weight"
+    taken = f"{_span(blocked)} of a query's weight"
     sums = weights.sum(dim=-1)
     sentence = {
         "mask-ignored": f"The mask changes nothing: blocked keys still take {taken}.",

@@ -38,6 +38,7 @@ class Sizes:
 
 
 GENERAL = Sizes()
+WIDER = 6  # Ev - S, in every call that measures
 # What a function may insist on, the mildest first: each is tried if the ones before it failed.
 RELAXED = {
     "Ev = E": {"Ev": "E"},
@@ -228,9 +229,9 @@ class Attention:
         """Return a value whose rows are independent: unit vectors, if the width is free."""
         rows, width = key.shape[-2], key.shape[-1]
         free = self.demand in ("", "L = S")
-        size = (rows, rows if free else max(width, rows))
+        size = (rows, rows + WIDER if free else max(width, rows))
         if free:
-            return torch.eye(rows, dtype=self.dtype).expand(*key.shape[:-2], *size).clone()
+            return torch.eye(*size, dtype=self.dtype).expand(*key.shape[:-2], *size).clone()
         generator = torch.Generator().manual_seed(5)
         return torch.randn(*key.shape[:-2], *size, generator=generator, dtype=self.dtype)
 

@@ -16,6 +16,7 @@ from attnlab.clinic.functions.calls import GENERAL, Attention, measurable
 from attnlab.clinic.functions.causality import examine_causality
 from attnlab.clinic.functions.dtypes import examine_dtype, examine_precision
 from attnlab.clinic.functions.manners import (
+    examine_arguments,
     examine_device,
     examine_gradient,
     examine_layout,
@@ -171,6 +172,8 @@ def _equal_sizes(attention: Attention, chart: Chart) -> None:
 
 def _examine_manners(attention: Attention, chart: Chart) -> None:
     """How it behaves as a function. Not asked about NaN, which would be blamed for all of it."""
+    if attention.caller.changed:
+        examine_arguments(attention, chart)
     examine_device(attention, chart)
     if not attention.ndims[attention.main].output.isfinite().all():
         return

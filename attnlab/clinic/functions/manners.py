@@ -37,14 +37,20 @@ def examine_steadiness(attention: Attention, chart: Chart) -> bool:
     return False
 
 
+def examine_arguments(attention: Attention, chart: Chart) -> None:
+    """Write down whether the arguments of all the calls so far are as they were."""
+    changed = attention.caller.changed
+    if changed:
+        names = " and ".join(attention.name_of(place) for place in sorted(changed))
+        chart.found("modifies-input", f"It modifies its arguments in place: {names} changed.")
+    elif attention.ndims:
+        chart.held("the arguments are left unchanged")
+
+
 def examine_watch(attention: Attention, chart: Chart) -> None:
     """Write down what was noticed during all the calls before."""
     caller = attention.caller
-    if caller.changed:
-        names = " and ".join(attention.name_of(place) for place in sorted(caller.changed))
-        chart.found("modifies-input", f"It modifies its arguments in place: {names} changed.")
-    else:
-        chart.held("the arguments are left unchanged")
+    examine_arguments(attention, chart)
     if caller.printed.strip():
         line = caller.printed.strip().splitlines()[0][:60]
         chart.found("prints", f"Every call prints something: {line!r}.")

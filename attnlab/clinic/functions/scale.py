@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from attnlab.clinic._calling import Unusable
 from attnlab.clinic._chart import Chart
-from attnlab.clinic.functions.calls import GENERAL, Attention, Sizes
+from attnlab.clinic.functions.calls import GENERAL, WIDER, Attention, Sizes
 from attnlab.clinic.functions.measure import SURE, fit_scores, number_table, products, weights_of
 
 # Every size differs in every call, so that no two laws agree by accident.
 CALLS = (
     GENERAL,
-    Sizes(N=3, H=2, L=7, S=6, E=32, Ev=9),
-    Sizes(N=5, H=4, L=6, S=8, E=64, Ev=10),
+    Sizes(N=3, H=2, L=7, S=6, E=32, Ev=6 + WIDER),
+    Sizes(N=5, H=4, L=6, S=8, E=64, Ev=8 + WIDER),
 )
 
 Law = Callable[[Sizes], float]
@@ -66,7 +66,7 @@ def _follow(factors: dict[Sizes, float], law: Law) -> bool:
 
 def _accuse(factors: dict[Sizes, float], ndim: int, chart: Chart) -> None:
     rows = {f"d_k = {size.E}": [factor, size.E**-0.5] for size, factor in sorted_by_width(factors)}
-    evidence = number_table("Factor on query . key:", rows, ("measured", "1/sqrt(d_k)"))
+    evidence = number_table("Factor on query · key:", rows, ("measured", "1/sqrt(d_k)"))
     for name, words, law in LAWS:
         if _follow(factors, law):
             chart.found(name, f"The dot products {words}.", evidence)

@@ -10,14 +10,20 @@ import torch
 from torch import nn
 
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._module_calls import Patient, Reply, Sizes
-from attnlab.clinic._module_heads import blame_softmax, examine_heads
-from attnlab.clinic._module_manners import first_manners, last_manners
-from attnlab.clinic._module_masks import examine_masks
-from attnlab.clinic._module_plans import plans
-from attnlab.clinic._module_probes import examine_batch, examine_positions, examine_training
-from attnlab.clinic._module_sides import examine_sides
-from attnlab.clinic._module_sizes import guess_sizes, is_lazy
+from attnlab.clinic.layers.averages import examine_average
+from attnlab.clinic.layers.calls import Patient, Reply, Sizes
+from attnlab.clinic.layers.heads import blame_softmax, examine_heads
+from attnlab.clinic.layers.manners import first_manners, last_manners
+from attnlab.clinic.layers.masks import examine_masks
+from attnlab.clinic.layers.plans import plans
+from attnlab.clinic.layers.probes import (
+    examine_batch,
+    examine_positions,
+    examine_training,
+)
+from attnlab.clinic.layers.sides import examine_sides
+from attnlab.clinic.layers.sizes import guess_sizes, is_lazy
+from attnlab.display import raise_in_tests
 
 STOPS = ("random", "remembers", "batch-first", "batch-mixing", "hangs")
 
@@ -44,6 +50,7 @@ def examine_module(module: object, options: Options, chart: Chart) -> None:
             if patient is not None:
                 _examine(patient, options, chart)
         except Exception as error:  # nothing that a stranger returns may end the examination
+            raise_in_tests(error)
             chart.note(f"It could not be examined to the end: {type(error).__name__}.")
 
 
@@ -81,6 +88,7 @@ def _examine(patient: Patient, options: Options, chart: Chart) -> None:
         try:
             return probe(*arguments, chart)
         except Exception as error:  # what it returned fits no probe
+            raise_in_tests(error)
             kind = type(error).__name__
             chart.note(f"Not everything could be checked: {kind} in {words(probe)}.")
             return None
@@ -96,6 +104,8 @@ def _examine(patient: Patient, options: Options, chart: Chart) -> None:
         pattern = safely(examine_positions, exact, options) or "other"
         safely(examine_training, exact, pattern)
         recipe = safely(examine_heads, exact, pattern)
+        if not chart.findings:
+            safely(examine_average, exact)
         safely(examine_sides, exact)
         safely(examine_masks, exact, recipe, options)
     safely(last_manners, patient, exact)
@@ -127,6 +137,9 @@ def in_float64(patient: Patient) -> Patient | None:
 
 def find_call(module: object, options: Options, chart: Chart) -> Patient | None:
     """Return the module with a call that works, or None with the reason on the chart."""
+    if isinstance(module, nn.MultiheadAttention) and module.in_proj_weight is None:
+        chart.note("With kdim or vdim its inputs have several widths: it was not examined.")
+        return None
     guesses = guess_sizes(module, options)
     if not guesses.embeds:
         chart.note("No size of its input was found: pass embed_dim=...")
@@ -186,6 +199,12 @@ def _tell_trouble(patient: Patient, chart: Chart) -> None:
         chart.found("hangs", f"On an input of shape {size} it gave no answer within {limit:g} s.")
     elif patient.last.error is not None and _wants_numbers(patient):
         chart.note("It takes token numbers, not vectors: diagnose the attention layer inside it.")
+    elif patient.last.error is not None and _wrong_in_a_cube(patient):
+        chart.found(
+            "transposed-batch",
+            f"On an input of shape {size} it raises {patient.trouble}; with N = L = E it runs and "
+            "mixes the sequences: .T and transpose(0, 1) move the dimension of the batch.",
+        )
     elif patient.last.error is not None:
         chart.found("raises", f"On an input of shape {size} it raises {patient.trouble}")
     elif patient.trouble == "None":
@@ -199,6 +218,18 @@ def _tell_trouble(patient: Patient, chart: Chart) -> None:
         )
     else:
         chart.found("wrong-type", f"It returns {patient.trouble}, not a tensor.")
+
+
+def _wrong_in_a_cube(patient: Patient) -> bool:
+    """Call with N = L = E; return whether one sequence reaches another."""
+    trouble, embed = patient.trouble, patient.sizes.embed
+    x = patient.x(embed, embed)
+    other = torch.cat([x[:1], patient.x(embed, embed, seed=1)[1:]])
+    one, two = (patient(cube) for cube in (x, other)) if embed <= 64 else (None, None)
+    patient.trouble = trouble
+    if one is None or two is None:
+        return False
+    return not torch.allclose(one.output[0], two.output[0], atol=1e-5)
 
 
 def _wants_numbers(patient: Patient) -> bool:

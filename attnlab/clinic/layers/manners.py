@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart
-from attnlab.clinic._module_calls import Patient, Reply
+from attnlab.clinic.layers.calls import Patient, Reply
 
 
 def first_manners(patient: Patient, chart: Chart) -> None:
@@ -89,6 +89,13 @@ def _remembers(patient: Patient, first: Reply, chart: Chart) -> None:
                 f"handles {what}: something is kept between calls.",
             )
             return
+    fresh = patient.like(copy.deepcopy(patient.pristine), patient.dtype)
+    used = patient.like(copy.deepcopy(patient.pristine), patient.dtype)
+    used(used.x(seed=9))
+    alone, later = fresh(fresh.x()), used(used.x())
+    if alone is not None and (later is None or not _same(alone, later)):
+        chart.found("remembers", "After a call on other tokens the result is another one.")
+        return
     after = patient(patient.x(), seed=1)
     if after is None or not _same(first, after):
         chart.found("remembers", "The result on the same input depends on the calls before it.")

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._module_calls import Patient
-from attnlab.clinic._module_forms import Form
-from attnlab.clinic._module_parts import Record, flows
-from attnlab.clinic._module_recipe import FILLS, cook, fits, misfit
-from attnlab.clinic._module_understanding import Found
+from attnlab.clinic.layers.calls import Patient, Reply
+from attnlab.clinic.layers.forms import Form
+from attnlab.clinic.layers.parts import Record, flows
+from attnlab.clinic.layers.recipe import FILLS, cook, fits, misfit
+from attnlab.clinic.layers.understanding import Found
 
 FILLINGS = {
     "added": ("mask-added", "is added to the scores as 0 and 1 instead of blocking them"),
@@ -45,6 +45,8 @@ def leak_named(
     if masked is None or plain is None:
         return "mask-leak", f"Tokens that {name} blocks still move the output."
     change = (masked.output - plain.output).abs().nan_to_num(nan=1.0).amax(dim=(0, 2))
+    if change.max() < 1e-12 and _blocks_if_all_agree(patient, name, form, allowed_all, plain):
+        return "mask-broadcast", f"{name} blocks a key only where every sequence blocks it."
     if change.max() < 1e-12:
         return "mask-ignored", f"{name} is ignored: blocking keys changes nothing in the output."
     real = allowed[0]
@@ -58,6 +60,15 @@ def leak_named(
     if named is not None:
         return named[0], f"{name} {named[1]}; a blocked token moves outputs by {leaking:.2g}."
     return _by_size(name, masked.weights, leaking, values.max().item())
+
+
+def _blocks_if_all_agree(
+    patient: Patient, name: str, form: Form, allowed: Tensor, plain: Reply
+) -> bool:
+    """Give every sequence the mask of the first; return whether that changes anything."""
+    x = patient.x(len(allowed))
+    same = patient(x, named={name: form(allowed[:1].expand_as(allowed), patient.dtype)})
+    return same is not None and bool((same.output - plain.output).abs().max() > 1e-12)
 
 
 def _by_size(name: str, weights: Tensor | None, leaking: float, largest: float) -> tuple[str, str]:
@@ -91,6 +102,12 @@ def _by_recipe(
             for filling in FILLINGS
         }
         fitting = [filling for filling in tried if fits(flow, tried[filling], patient.exact)]
+        blocking = cook(flow, replace(found.recipe, filling="block"), allowed[:, None])
+        if fits(flow, blocking, patient.exact):
+            return "padding-leak", (
+                "blocks its keys in the attention, but blocked tokens get in before it, perhaps by "
+                "a mean over the whole sequence"
+            )
         if fitting:  # 0 and 1e-9 both fit; the nearest is the one
             return FILLINGS[min(fitting, key=lambda filling: misfit(flow, tried[filling]))]
     return None

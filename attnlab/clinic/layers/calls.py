@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._calling import Caller, Outcome
-from attnlab.clinic._module_plans import Plan
+from attnlab.clinic.layers.plans import Plan
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,15 @@ def guess_sizes(module: object, options: Options) -> Guesses:
         if heads is None:
             heads = next((n for part in inner for n in _integers(part, HEADS)), None)
         if heads is None:
+            heads = next(
+                (
+                    len(p)
+                    for p in vars(module).get("_modules", {}).values()
+                    if isinstance(p, nn.ModuleList) and len(p) > 1
+                ),
+                None,
+            )
+        if heads is None:
             heads = next((len(p) for p in inner if isinstance(p, nn.ModuleList) and len(p)), None)
     elif not options.embed_dim:
         embeds += [*_enclosed(module), 12]

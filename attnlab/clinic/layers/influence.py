@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from attnlab.clinic._module_calls import Patient, Reply
 from attnlab.clinic._report import Evidence
+from attnlab.clinic.layers.calls import Patient, Reply
 
 STEP = 1e-5
 SIZES = (1.0, 0.1, 0.01)

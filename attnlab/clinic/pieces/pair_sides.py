@@ -9,8 +9,8 @@ from torch import Tensor
 
 from attnlab.clinic._calling import Outcome
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._codes import Layout, Sizes, Verdict, judge, layout_of, names_in, uncut
-from attnlab.clinic._small_manners import Form, Patient, fit, numbers, plain_name, same, shape
+from attnlab.clinic.pieces.codes import Layout, Sizes, Verdict, judge, layout_of, names_in, uncut
+from attnlab.clinic.pieces.manners import Form, Patient, fit, numbers, plain_name, same, shape
 
 NAMES = {
     "heads": "numheads nheads nhead heads head headnum headsnum h nh numattentionheads",

@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from attnlab.clinic._influence import head_numbers
-from attnlab.clinic._module_calls import Patient
-from attnlab.clinic._module_parts import Flow, Record, flows
-from attnlab.clinic._module_recipe import Recipe, cook, fits, misfit, recipes, scales
+from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic.layers.influence import head_numbers
+from attnlab.clinic.layers.parts import Flow, Record, flows
+from attnlab.clinic.layers.recipe import Recipe, cook, fits, misfit, recipes, scales
 
 MOST_FLOWS = 5  # a layer with many parts has many ways to play together
 

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._influence import SIZES, influence, influence_table, strongest
-from attnlab.clinic._module_calls import Patient, Reply
-from attnlab.clinic._module_forms import Form, accepted, forms, says_added
-from attnlab.clinic._module_leaks import leak_named, tell_blocked_row
-from attnlab.clinic._module_understanding import Found
+from attnlab.clinic.layers.calls import Patient, Reply
+from attnlab.clinic.layers.forms import Form, accepted, forms, says_added
+from attnlab.clinic.layers.influence import SIZES, influence, influence_table, strongest
+from attnlab.clinic.layers.leaks import leak_named, tell_blocked_row
+from attnlab.clinic.layers.understanding import Found
 
 SPOILED = (
     "split-and-merge split-without-transpose merge-without-transpose attends-over-heads "

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._small_manners import Form, Patient, fit, numbers, plain_name, same, shape
-from attnlab.clinic._softmax_verdicts import axis_name, judge, judge_masked
+from attnlab.clinic.pieces.manners import Form, Patient, fit, numbers, plain_name, same, shape
+from attnlab.clinic.pieces.softmax_verdicts import axis_name, judge, judge_masked
 
 SHAPES = ((2, 3, 5, 6), (2, 5, 6), (5, 6))  # N, H, L, S
 SQUARE = (6, 6)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart
-from attnlab.clinic._influence import influence_table, push
-from attnlab.clinic._module_calls import Patient
-from attnlab.clinic._module_parts import Record, flows
-from attnlab.clinic._module_recipe import cook, misfit
-from attnlab.clinic._module_understanding import Found, fitted, understand
-from attnlab.clinic._module_weights import judge_weights, weights_of
 from attnlab.clinic._report import Evidence
+from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic.layers.influence import influence_table, push
+from attnlab.clinic.layers.parts import Record, flows
+from attnlab.clinic.layers.recipe import cook, misfit
+from attnlab.clinic.layers.understanding import Found, fitted, understand
+from attnlab.clinic.layers.weights import judge_weights, weights_of
 
 LARGE = 128  # features from which on time is saved
 AXES = {"queries": (-2, "queries"), "heads": (1, "heads"), "batch": (0, "batch")}
@@ -212,6 +212,7 @@ def _judge_sharing(record: Record, patient: Patient, chart: Chart) -> None:
         return
     every = [flow for flow in flows(record)][:3]
     seen = [f.target for f in every] or [record.reply.output.detach()]
+    seen += _before_the_last_layer(patient)
     for target in seen:
         if target.shape[-1] % heads:
             continue
@@ -231,6 +232,23 @@ def _judge_sharing(record: Record, patient: Patient, chart: Chart) -> None:
             return
     if every:
         chart.held("the heads compute different things")
+
+
+def _before_the_last_layer(patient: Patient) -> list[Tensor]:
+    """Return what goes into the linear layer that is called last: the joined heads, mostly."""
+    if not isinstance(patient.module, nn.Module):
+        return []
+    went_in: list[Tensor] = []
+
+    def keep(_layer: nn.Module, arguments: tuple) -> None:
+        went_in[:] = arguments[:1]
+
+    linear = [part for part in patient.module.modules() if isinstance(part, nn.Linear)]
+    hooks = [part.register_forward_pre_hook(keep) for part in linear]
+    patient(patient.x())
+    for hook in hooks:
+        hook.remove()
+    return [part.detach() for part in went_in if isinstance(part, Tensor) and part.ndim == 3]
 
 
 def _judge_slices(patient: Patient, chart: Chart) -> None:

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._chart import Chart
-from attnlab.clinic._influence import influence_table
-from attnlab.clinic._module_calls import Patient, Reply
-from attnlab.clinic._module_recipe import Recipe, cooked_weights, query_key
-from attnlab.clinic._module_understanding import Found
 from attnlab.clinic._report import Evidence
+from attnlab.clinic.layers.calls import Patient, Reply
+from attnlab.clinic.layers.influence import influence_table
+from attnlab.clinic.layers.recipe import Recipe, cooked_weights, query_key
+from attnlab.clinic.layers.understanding import Found
 
 
 def judge_weights(reply: Reply, found: Found | None, patient: Patient, chart: Chart) -> None:
@@ -87,6 +87,7 @@ def _name_axis(weights: Tensor, chart: Chart) -> None:
 
 
 def weights_of(found: Found) -> Tensor | None:
+    """Return the weights that a recipe stands for, (N, H, L, S); None if they cannot be had."""
     sides = query_key(found.flow, found.recipe)
     if sides is None:
         return None

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from attnlab.clinic._calling import Outcome
-from attnlab.clinic._codes import Layout, Sizes, Verdict, arrange, judge, names_in, uncut
-from attnlab.clinic._pair_sides import Side, wrong_shape
-from attnlab.clinic._small_manners import numbers, same
+from attnlab.clinic.pieces.codes import Layout, Sizes, Verdict, arrange, judge, names_in, uncut
+from attnlab.clinic.pieces.manners import numbers, same
+from attnlab.clinic.pieces.pair_sides import Side, wrong_shape
 
 USUAL = (0, 2, 1, 3)  # (N, H, L, d) as an order of N, L, H, d
 FIXED = ((2, 3), (4, 3), (8, 3), (4, 16), (8, 64), (12, 64))  # heads, d: likewise, for merge

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnlab.clinic._module_calls import Patient
+from attnlab.clinic.layers.calls import Patient
 
 NOISE = {
     *"w proj projection projections to linear lin fc layer layers".split(),

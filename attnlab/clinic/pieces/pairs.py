@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._pair_merge import Merge
-from attnlab.clinic._pair_sides import Side, Split
+from attnlab.clinic.pieces.pair_merge import Merge
+from attnlab.clinic.pieces.pair_sides import Side, Split
 
 
 def examine_pair(

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from attnlab.clinic._builder_calls import Trial, families, trials
-from attnlab.clinic._builder_reading import Mask, read, reduced
-from attnlab.clinic._builder_verdicts import judge
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._small_manners import Patient, numbers, shape
+from attnlab.clinic.pieces.builder_calls import Trial, families, trials
+from attnlab.clinic.pieces.builder_reading import Mask, read, reduced
+from attnlab.clinic.pieces.builder_verdicts import judge
+from attnlab.clinic.pieces.manners import Patient, numbers, shape
 
 SQUARE, WIDE, TALL, OTHER = (5, 5), (5, 7), (7, 5), (6, 6)
 WINDOW_SQUARE = (7, 7)

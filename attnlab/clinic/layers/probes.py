@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._influence import (
+from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic.layers.influence import (
     head_numbers,
     influence,
     influence_in_training,
@@ -17,8 +18,7 @@ from attnlab.clinic._influence import (
     moved,
     scrambles_like,
 )
-from attnlab.clinic._module_calls import Patient
-from attnlab.clinic._module_scrambles import (
+from attnlab.clinic.layers.scrambles import (
     again,
     is_window,
     moves_table,

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._chart import Chart
-from attnlab.clinic._influence import influence_table
-from attnlab.clinic._module_calls import Patient, Reply
+from attnlab.clinic.layers.calls import Patient, Reply
+from attnlab.clinic.layers.influence import influence_table
 
 
 def examine_sides(patient: Patient, chart: Chart) -> None:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._hints import text_of
-from attnlab.clinic._module_calls import Patient
-from attnlab.clinic._module_parts import Flow
+from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic.layers.parts import Flow
 
 FILLS = ("-1", "-2", "-3", "-4", "-5", "-8", "-10", "-20", "-50", "0.1", "1e-3", "-100")
 SOFTMAXES = ("keys", "queries", "heads", "batch", "all", "none", "sigmoid", "hard", "after")

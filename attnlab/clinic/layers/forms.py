@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._module_calls import Patient
+from attnlab.clinic.layers.calls import Patient
 
 ADDED = re.compile(r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)")
 

@@ -9,21 +9,31 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart
-from attnlab.clinic._influence import influence, influence_table, push, scrambles_like
-from attnlab.clinic._module_calls import Patient
+from attnlab.clinic._report import Evidence
+from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic.layers.influence import influence, influence_table, push, scrambles_like
 
 POSITIONS = re.compile(r"pos|wpe|(^|[._])pe([._]|$)|rel|alibi|slope|time|sin|cos|freq")
 
 
-def moves_table(values: Tensor):
+def moves_table(values: Tensor) -> Evidence:
+    """Return an influence map as evidence."""
     return influence_table("How far output i moves when token j is replaced:", values)
 
 
 def tell_only_itself(patient: Patient, values: Tensor, chart: Chart) -> None:
+    """Write down that no token sees another, or that nothing is seen at all."""
     if (values.diagonal() <= patient.tolerance).all():
         chart.found("detached", "The output does not depend on x at all.", moves_table(values))
         return
     heads = patient.sizes.heads
+    if heads is None:
+        chart.found(
+            "not-attention",
+            "Every token sees only itself: replacing token j moves output j and no other.",
+            moves_table(values),
+        )
+        return
     why = "the heads of a token look at each other instead of at the tokens."
     if heads == 1:
         why = "nothing is gathered from the other tokens."
@@ -35,6 +45,7 @@ def tell_only_itself(patient: Patient, values: Tensor, chart: Chart) -> None:
 
 
 def tell_scramble(name: str, heads: int, values: Tensor, chart: Chart) -> None:
+    """Write down how the heads are cut or joined by a bare view."""
     length = len(values)
     words = {
         "split-and-merge": "Heads are cut and joined by bare views: with "

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab.clinic._builder_calls import Trial
-from attnlab.clinic._builder_reading import Mask
 from attnlab.clinic._chart import Chart
 from attnlab.clinic._report import Evidence
+from attnlab.clinic.pieces.builder_calls import Trial
+from attnlab.clinic.pieces.builder_reading import Mask
 
 MOST_SHOWN = 7
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic._builder_calls import Trial
 from attnlab.clinic._chart import Options
+from attnlab.clinic.pieces.builder_calls import Trial
 
 DEEP = 1000.0  # a fill value this far below the others leaves nothing after the softmax
 ADDED = "returns numbers to add to the scores"

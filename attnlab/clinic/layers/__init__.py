@@ -1,0 +1,1 @@
+"""The examination of layers: modules, and functions of one tensor of tokens."""

@@ -1,0 +1,1 @@
+"""The examinations of the pieces around attention: head splits, mask builders, softmaxes."""
