@@ -111,7 +111,7 @@ def diagnose(
     words = "target"
     if _usable(target, chart):
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+            torch.default_generator.manual_seed(0)
             words, examine = KINDS[kind or _kind_by_trying(target, options)]
             _guarded(examine, target, options, chart)
     findings = arrange(chart.findings)

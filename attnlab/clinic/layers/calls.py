@@ -116,7 +116,7 @@ class Patient:
         own = {role: tokens.clone() for role, tokens in sides.items()}  # it may change them
         arguments, extras = self._arguments(own, dict(named))
         if seed is not None:
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
         with torch.set_grad_enabled(grad):
             self.last = self.caller(*arguments, **extras)
         self.trouble = self.last.trouble
