@@ -47,15 +47,12 @@ class Outcome:
         What it wrote to stdout or stderr.
     seconds : float
         How long it took.
-    changed : tuple of int
-        Positions of the tensors among its arguments that it modified.
     """
 
     value: object = None
     error: BaseException | None = None
     printed: str = ""
     seconds: float = 0.0
-    changed: tuple[int, ...] = ()
 
     @property
     def message(self) -> str:
@@ -91,8 +88,8 @@ class Caller:
     ----------
     printed : str
         The first text that it printed.
-    changed : set of str
-        Names of the arguments that it modified.
+    changed : dict from str to tuple of Tensor
+        The arguments that it modified: their names, and what they were before and after.
     out_of_time : bool
         Whether a call did not come back, or all are slow: then no further one is made.
     """
@@ -101,7 +98,7 @@ class Caller:
         self.function = function
         self.time_limit = time_limit
         self.printed = ""
-        self.changed: set[str] = set()
+        self.changed: dict[str, tuple[Tensor, Tensor]] = {}
         self.seconds: list[float] = []
         self.hangs = False
 
@@ -121,7 +118,9 @@ class Caller:
         everything = {**{str(place): value for place, value in enumerate(arguments)}, **named}
         before = {name: _frozen(value) for name, value in everything.items()}
         outcome = call(self.function, *arguments, time_limit=self.time_limit, **named)
-        self.changed |= {name for name in before if _differs(everything[name], before[name])}
+        for name in before:
+            if _differs(everything[name], before[name]):
+                self.changed.setdefault(name, (before[name], everything[name].detach().clone()))
         self.printed = self.printed or outcome.printed
         self.seconds.append(outcome.seconds)
         self.hangs = isinstance(outcome.error, OutOfTime)

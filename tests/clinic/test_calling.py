@@ -112,15 +112,18 @@ def test_off_the_main_thread_there_is_no_limit_and_no_error():
 def test_a_caller_notices_changed_arguments_by_name():
     caller = Caller(lambda a, b: b.mul_(2), 1.0)
     caller(torch.ones(2), b=torch.ones(2))
-    assert caller.changed == {"b"}
+    assert list(caller.changed) == ["b"]
+    before, after = caller.changed["b"]
+    assert (before == 1).all()
+    assert (after == 2).all()
     caller(torch.ones(2), b=torch.zeros(2))
-    assert caller.changed == {"b"}
+    assert list(caller.changed) == ["b"]
 
 
 def test_a_caller_notices_that_a_nan_stays_a_nan():
     caller = Caller(lambda a: a, 1.0)
     caller(torch.tensor([float("nan")]))
-    assert caller.changed == set()
+    assert caller.changed == {}
 
 
 def test_a_warning_of_the_stranger_is_no_error():

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnlab.clinic._calling import Unusable, call
 from attnlab.clinic._chart import Chart
+from attnlab.clinic._damage import damage
 from attnlab.clinic.functions.calls import GENERAL, Attention, Sizes
 from attnlab.clinic.functions.measure import close, number_table
 
@@ -42,7 +43,8 @@ def examine_arguments(attention: Attention, chart: Chart) -> None:
     changed = attention.caller.changed
     if changed:
         names = " and ".join(attention.name_of(place) for place in sorted(changed))
-        chart.found("modifies-input", f"It modifies its arguments in place: {names} changed.")
+        sentence = f"It modifies its arguments in place: {names} changed."
+        chart.found("modifies-input", sentence, damage(attention.caller))
     elif attention.ndims:
         chart.held("the arguments are left unchanged")
 
@@ -117,21 +119,23 @@ def examine_gradient(attention: Attention, chart: Chart) -> None:
 def _gradients(output: Tensor, inputs: list[Tensor], chart: Chart) -> list[Tensor] | None:
     """Return the gradients of query, key and value; say so if they do not all exist."""
     names = ("query", "key", "value")
-    missing = names
+    missing, sizes = names, [0.0, 0.0, 0.0]
     if output.requires_grad:
         outcome = call(torch.autograd.grad, output.square().sum(), inputs, allow_unused=True)
         if outcome.error is not None:
             chart.found("detached", f"The backward pass raises {outcome.trouble}.")
             return None
-        pairs = zip(names, outcome.value, strict=True)
-        missing = [name for name, grad in pairs if grad is None or not grad.abs().max() > 0]
+        sizes = [0.0 if grad is None else float(grad.abs().max()) for grad in outcome.value]
+        missing = [name for name, size in zip(names, sizes, strict=True) if not size > 0]
         if not missing:
             return list(outcome.value)
     sentence = (
         f"No gradient reaches {' and '.join(missing)}: the output is cut off from what it was "
         "made of, and nothing can be learned through it."
     )
-    chart.found("detached", sentence)
+    rows = {name: [size] for name, size in zip(names, sizes, strict=True)}
+    evidence = number_table("Largest entry of each gradient:", rows, ("gradient",))
+    chart.found("detached", sentence, evidence)
     return None
 
 

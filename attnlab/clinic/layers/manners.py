@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart
+from attnlab.clinic._damage import damage
 from attnlab.clinic.layers.calls import Patient, Reply
 
 
@@ -21,7 +22,8 @@ def first_manners(patient: Patient, chart: Chart) -> None:
         shown = patient.caller.printed.strip().splitlines()[0][:60]
         chart.found("prints", f"Every call prints; the first line is {shown!r}.")
     if patient.caller.changed:
-        chart.found("modifies-input", "It changes its input: after the call x is not the same.")
+        sentence = "It changes its input: after the call x is not the same."
+        chart.found("modifies-input", sentence, damage(patient.caller))
     _finite(patient, first, chart)
     again = patient(patient.x(), seed=2)
     if again is None or not _same(first, again):

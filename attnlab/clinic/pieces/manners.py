@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnlab.clinic._calling import Caller, Outcome, OutOfTime, call
 from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._damage import damage
 
 MOST = 10**6  # numbers that a result of the clinic's small inputs may have
 VIEW_ERRORS = ("view size is not compatible", "contiguous")
@@ -112,9 +113,8 @@ class Patient:
             first = self.caller.printed.strip().splitlines()[0][:60]
             self.chart.found("prints", f"{self.role} prints at every call: {first!r}.")
         if self.caller.changed:
-            self.chart.found(
-                "modifies-input", f"{self.role} changes the tensor that it is given, in place."
-            )
+            sentence = f"{self.role} changes the tensor that it is given, in place."
+            self.chart.found("modifies-input", sentence, damage(self.caller))
         else:
             self.chart.held(f"{self.role} leaves its input as it is")
 
