@@ -175,3 +175,19 @@ def test_a_softmax_without_a_telling_name_is_taken_for_one():
     assert diagnose(lambda x: x.softmax(-1)).kind == "softmax"
     report = diagnose(lambda x: x.softmax(-2))
     assert (report.kind, report.findings[0].name) == ("softmax", "softmax-axis")
+
+
+def test_a_required_mask_that_turns_everything_into_nan_is_named_so():
+    def hollow(query, key, value, mask):
+        scores = query @ key.mT / math.sqrt(query.shape[-1]) + (~mask) * -torch.inf
+        return scores.softmax(dim=-1) @ value
+
+    assert diagnose(hollow).findings[0].name == "nan"
+    assert "NaN" in diagnose(hollow).summary
+
+
+def test_a_wrong_shape_is_told_with_the_shapes_of_the_call():
+    report = diagnose(lambda query, key, value: query @ key.mT)
+    assert report.findings[0].name == "wrong-shape"
+    assert "query (2, 5, 11), key (2, 7, 11) and value (2, 7, 13)" in report.summary
+    assert "must be (2, 5, 13), got (2, 5, 7)" in report.summary

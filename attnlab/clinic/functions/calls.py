@@ -160,6 +160,7 @@ class Attention:
         self.places: tuple[int | str | None, int | None] = (None, None)
         self.ndims: dict[int, Result] = {}
         self.refused: dict[int, Outcome] = {}
+        self.hollow: dict[int, Result] = {}
         self.demand = ""
         self.dtype = torch.float32
         self.neutral = NEUTRAL[0]
@@ -176,15 +177,16 @@ class Attention:
                         self._try(ndim)
                     if self.ndims or self.caller.out_of_time:
                         return bool(self.ndims)
-        self.dtype, self.demand = torch.float32, ""
-        return False
+        self.dtype, self.demand, self.neutral = torch.float32, "", NEUTRAL[0]
+        self.ndims = self.hollow  # whatever mask it gets, it sees nothing
+        return bool(self.ndims)
 
     def _try(self, ndim: int) -> None:
         try:
             query, key, value = self.inputs(ndim)
             self.ndims[ndim] = self(query, key, value)
             if self.takes.required_mask and self._nothing_allowed(self.ndims[ndim].output):
-                self.ndims.pop(ndim)
+                self.hollow.setdefault(ndim, self.ndims.pop(ndim))
         except Unusable as trouble:
             self.refused.setdefault(ndim, trouble.outcome)
 

@@ -190,7 +190,7 @@ def _nothing_works(attention: Attention, chart: Chart) -> None:
         return
     outcomes = attention.refused
     returned = [outcome for outcome in outcomes.values() if outcome.error is None]
-    shapes = "query (2, 5, 11), key (2, 7, 11) and value (2, 7, 13)"
+    shapes = _shapes(3)
     if not returned:
         text = outcomes[3].trouble
         if _wrong_in_a_cube(attention):
@@ -218,7 +218,16 @@ def _nothing_works(attention: Attention, chart: Chart) -> None:
         sizes = GENERAL
         wanted = (*sizes.lead(ndim), sizes.L, sizes.Ev)
         got = " and ".join(str(tuple(part.shape)) for part in tensors)
-        chart.found("wrong-shape", f"With {shapes} the output must be {wanted}, got {got}.")
+        chart.found("wrong-shape", f"With {_shapes(ndim)} the output must be {wanted}, got {got}.")
+
+
+def _shapes(ndim: int) -> str:
+    """Return the shapes of the first call in words."""
+    sizes, lead = GENERAL, GENERAL.lead(ndim)
+    query, key, value = (
+        (*lead, *rest) for rest in ((sizes.L, sizes.E), (sizes.S, sizes.E), (sizes.S, sizes.Ev))
+    )
+    return f"query {query}, key {key} and value {value}"
 
 
 def _parts(value: object) -> list[object]:
