@@ -8,6 +8,10 @@ import re
 ADDITIVE = re.compile(r"additive|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)|bias", re.IGNORECASE)
 BOOLEAN = re.compile(r"bool|\btrue\b|\b1s?\b", re.IGNORECASE)
 HEADS = re.compile(r"\bheads?\b|n_heads|num_heads|\(N, H\b|\(B, H\b|4-?D|four dim", re.IGNORECASE)
+TOKENS_FIRST = re.compile(
+    r"\(\s*(n|b|batch\w*)\s*,\s*(l|t|s|seq\w*|len\w*)\s*,\s*(h|n?_?heads?|num_heads)\s*,",
+    re.IGNORECASE,
+)
 BATCH = re.compile(r"batch|\(N,|\(B,|\.\.\.|\bbmm\b|3-?D|4-?D", re.IGNORECASE)
 
 
@@ -37,6 +41,11 @@ def says_additive(function: object, mask: str | None) -> bool:
 def says_heads(function: object) -> bool:
     """Return whether the function speaks of heads or four dimensions."""
     return bool(HEADS.search(_words_of(function)))
+
+
+def tokens_before_heads(function: object) -> bool:
+    """Return whether tensors are described as (N, L, H, E), heads behind the tokens."""
+    return bool(TOKENS_FIRST.search(_words_of(function)))
 
 
 def says_batch(function: object) -> bool:

@@ -16,6 +16,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "query-key-swapped": ("square-only",),
     "wrong-source": ("square-only", "detached"),
     "hard": ("detached",),
+    "dtype": ("detached",),
     "remembers": ("detached", "dtype", "contiguity"),
     "batch-mixing": ("head-mixing", "position-mixing"),
     "transposed-batch": ("batch-mixing", "square-only"),

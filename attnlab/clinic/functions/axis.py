@@ -51,16 +51,36 @@ def _keys_unseen(weights: Tensor, chart: Chart) -> bool:
     """Say so if exactly the keys beyond the number of queries are never looked at."""
     L, S = weights.shape[-2:]
     seen = weights.abs().reshape(-1, S).amax(dim=0) > 1e-9
-    if L >= S or any("causal" in held for held in chart.properties):
+    if any("causal" in held for held in chart.properties) or _one_hot(weights):
         return False
-    if not torch.equal(seen, torch.arange(S) < L):
-        return False
+    inside = bool((weights[..., :L].abs() > 1e-9).all())
+    if L >= S or not inside or not torch.equal(seen, torch.arange(S) < L):
+        return _one_unseen(weights, seen, chart)
     sentence = (
         f"With {L} queries and {S} keys, no query ever sees key {S - 1}: the number of keys is "
         "taken to be the number of queries."
     )
     chart.found("square-only", sentence, weights_table("Weights:", weights))
     return True
+
+
+def _one_hot(weights: Tensor) -> bool:
+    return bool((weights.amax(dim=-1) > 1 - SURE).all())
+
+
+def _one_unseen(weights: Tensor, seen: Tensor, chart: Chart) -> bool:
+    """Say so if one key is never looked at, in no sequence and by no query; note other holes."""
+    inside = weights[..., seen]
+    if not seen.all() and bool((inside.abs() > 1e-9).all()):
+        key = int((~seen).nonzero()[0])
+        sentence = f"No query ever looks at key {key} of {len(seen)}: it is lost on the way."
+        chart.found("wrong-source", sentence, weights_table("Weights:", weights))
+        return True
+    holes = (weights.abs().reshape(-1, *weights.shape[-2:]) < 1e-9).all(dim=0)
+    if holes.any():
+        i, j = holes.nonzero()[0].tolist()
+        chart.note(f"Some keys are never seen by some queries, such as key {j} by query {i}.")
+    return False
 
 
 def _sums_to_one(weights: Tensor, axis: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -62,6 +63,7 @@ class Arguments(NamedTuple):
     fixed: dict[str, Callable[[Tensor], object]]
     required_mask: bool
     keywords: bool
+    further: tuple[str, ...] = ()  # more masks
 
 
 def _neutral(shape: Callable[[Tensor, Tensor], tuple[int, ...]], may: bool) -> Callable:
@@ -90,6 +92,7 @@ class Result(NamedTuple):
 
     output: Tensor
     weights: Tensor | None
+    turned: bool = False  # something has the shape of weights with queries and keys exchanged
 
 
 def parameters(function: Callable) -> list[inspect.Parameter] | None:
@@ -104,8 +107,13 @@ def parameters(function: Callable) -> list[inspect.Parameter] | None:
 def arguments(function: Callable) -> Arguments:
     """Return what a function takes after query, key and value, told by the names."""
     known = parameters(function)
+    given = getattr(function, "keywords", {}) if isinstance(function, functools.partial) else {}
     if known is None:  # a function written in C, such as torch's own
-        return Arguments((0, 1, 2), "attn_mask", "is_causal", {}, False, True)
+        free = not any(given.get(name) for name in CAUSAL_NAMES)  # else it takes no mask beside
+        mask = "attn_mask" if free and "attn_mask" not in given else None
+        causal = None if "is_causal" in given or mask is None else "is_causal"
+        return Arguments((0, 1, 2), mask, causal, {}, False, True)
+    known = [one for one in known if one.name not in given]
     rest = [one for one in known[3:] if one.kind in (*OPEN, inspect.Parameter.KEYWORD_ONLY)]
     causal = next((one.name for one in rest if one.name in CAUSAL_NAMES), None)
     mask = next(
@@ -121,12 +129,22 @@ def arguments(function: Callable) -> Arguments:
         elif one.name in NO_DROPOUT and one.default is one.empty:
             fixed[one.name] = lambda query: 0.0
     if mask is None:  # an argument of unknown name, the next in line
-        spare = [one for one in rest if one.name not in fixed and one.name != causal]
+        spare = [
+            one
+            for one in rest
+            if one.name not in fixed and one.name != causal and "len" not in one.name
+        ]
         mask = next((one for one in spare if one.default in (None, one.empty)), None)
     required = mask is not None and mask.default is mask.empty
     keywords = all(one.kind is not inspect.Parameter.POSITIONAL_ONLY for one in rest)
     order = _order([one.name for one in known[:3]])
-    return Arguments(order, mask.name if mask else None, causal, fixed, required, keywords)
+    further = tuple(
+        one.name
+        for one in rest
+        if "mask" in one.name and one not in (mask, None) and one.name != causal
+    )
+    name = mask.name if mask else None
+    return Arguments(order, name, causal, fixed, required, keywords, further)
 
 
 def _order(names: list[str]) -> tuple[int, ...]:
@@ -135,6 +153,20 @@ def _order(names: list[str]) -> tuple[int, ...]:
     if sorted(initials) != ["k", "q", "v"]:
         return (0, 1, 2)
     return tuple(initials.index(letter) for letter in "qkv")
+
+
+def heads_in_front(function: Callable) -> Callable:
+    """Return a function of (N, H, L, E) made from one of (N, L, H, E)."""
+
+    def turn(part: object) -> object:
+        return part.transpose(1, 2) if isinstance(part, Tensor) and part.ndim == 4 else part
+
+    @functools.wraps(function)
+    def turned(*arguments: object, **named: object) -> object:
+        result = function(*map(turn, arguments[:3]), *arguments[3:], **named)
+        return (turn(result[0]), *result[1:]) if isinstance(result, tuple) else turn(result)
+
+    return turned
 
 
 class Attention:
@@ -258,7 +290,8 @@ class Attention:
         result = self._read(outcome, query, key, value)
         if graph:
             return result
-        return Result(*(None if part is None else part.detach() for part in result))
+        weights = None if result.weights is None else result.weights.detach()
+        return result._replace(output=result.output.detach(), weights=weights)
 
     def outcome(
         self,
@@ -307,7 +340,9 @@ class Attention:
             raise Unusable(outcome)
         weights = parts.get(self.places[1]) if self.places[1] is not None else None
         fits = weights is not None and tuple(weights.shape) == square
-        return Result(output, weights if fits else None)
+        turned = (*square[:-2], square[-1], square[-2])
+        exchanged = any(tuple(part.shape) == turned != square for part in parts.values())
+        return Result(output, weights if fits else None, exchanged)
 
 
 def _tensors(value: object) -> dict[int, Tensor]:

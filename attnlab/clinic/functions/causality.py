@@ -47,13 +47,13 @@ def _judge(attention: Attention, chart: Chart, *, meant: bool, switch: bool) -> 
     raw = products(query, key)
     if bool((weights.amax(dim=-1) > 0.999).all()):  # a hard look-up: no order can be seen
         return False
-    if seen.all() and _some_causal(weights):
+    if meant and seen.all() and _some_causal(weights):
         sentence = "Some heads or sequences see no later key, and the others do."
         chart.found("causal-leak", sentence, weights_table("Weights of the last:", _last(weights)))
         return True
     if seen.all():
         return _never_blocked(weights, raw, chart, meant=meant)
-    return _accuse_pattern(weights, seen, chart)
+    return _accuse_pattern(weights, seen, chart, meant=meant)
 
 
 def _seen(weights: Tensor) -> Tensor:
@@ -96,13 +96,13 @@ def _about_later(sentence: str) -> str:
     return sentence.replace("blocked keys", "later keys").replace("blocked key", "later key")
 
 
-def _accuse_pattern(weights: Tensor, seen: Tensor, chart: Chart) -> bool:
+def _accuse_pattern(weights: Tensor, seen: Tensor, chart: Chart, *, meant: bool) -> bool:
     """Compare the pattern of keys that are never seen with those that people write."""
     ones = torch.ones_like(seen)
     if torch.equal(seen[1:], ones.tril(-1)[1:]):  # row 0 has no key left, and may hold anything
         seen = ones.tril(-1)
     evidence = weights_table("Weights of the first sequence:", weights)
-    past, later = seen & ones.tril(), seen & ones.triu(1)
+    later = seen & ones.triu(1)
     if torch.equal(seen, ones.tril()):
         if not _zeroed_afterwards(weights, chart):
             chart.held("no query sees a later key (causal)")
@@ -124,7 +124,10 @@ def _accuse_pattern(weights: Tensor, seen: Tensor, chart: Chart) -> bool:
             "Every query sees only later keys: the causal mask is upside down.",
             evidence,
         )
-    elif later.any() and past.any() and not later.equal(ones.triu(1)):
+    elif not later.any() and seen.diagonal().all():
+        chart.held("no query sees a later key (causal)")
+        chart.note("Some earlier keys are never seen either: a window, perhaps.")
+    elif meant and later.any():
         example = later.nonzero()[0].tolist()
         chart.found(
             "causal-leak",

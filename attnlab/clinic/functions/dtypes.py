@@ -7,8 +7,9 @@ import torch
 from attnlab.clinic._calling import OutOfTime, Unusable
 from attnlab.clinic._chart import Chart
 from attnlab.clinic.functions.calls import Attention
-from attnlab.clinic.functions.measure import close
+from attnlab.clinic.functions.measure import close, products, weights_of
 
+ROUNDING = 5e-5  # the error of weights in float32 lies far below, that of float16 far above
 LARGE = 200.0  # scores of this size overflow exp in float32 unless a maximum is taken off
 
 
@@ -28,6 +29,21 @@ def examine_precision(attention: Attention, chart: Chart) -> bool:
                         "digits left.")  # fmt: skip
             return False
     return True
+
+
+def examine_digits(attention: Attention, chart: Chart, factor: float) -> None:
+    """Compare the weights with a softmax in float64: float32 agrees to six digits."""
+    query, key, _ = attention.inputs(attention.main)
+    weights = weights_of(attention, query, key)
+    scores = factor * products(query, key)
+    exact = scores.masked_fill(weights <= 0, -torch.inf).softmax(dim=-1)
+    apart = float((weights - exact).abs().max())
+    if apart > ROUNDING:
+        chart.found(
+            "dtype",
+            f"The weights are off by {apart:.0e}: some step is computed in lower precision than "
+            "its input.",
+        )
 
 
 def examine_dtype(attention: Attention, chart: Chart) -> None:
@@ -95,7 +111,8 @@ def _large_scores(attention: Attention, chart: Chart) -> None:
     query, key, value = attention.inputs(attention.main)
     for sign, words in ((1, "above"), (-1, "below")):
         size = (LARGE * query.shape[-1] ** 0.5) ** 0.5
-        big = torch.full_like(query, sign * size / query.shape[-1] ** 0.5)
+        big = torch.full_like(query, size / query.shape[-1] ** 0.5)
+        big[..., 0, :] *= sign  # one row far below the others, whose maximum is not its own
         same = torch.full_like(key, size / query.shape[-1] ** 0.5)
         same[..., 0, :] *= 1.1
         try:

@@ -10,11 +10,15 @@ from torch import Tensor, nn
 
 from attnlab.clinic._calling import Outcome, Unusable
 from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic._hints import says_batch, says_heads
+from attnlab.clinic._hints import says_batch, says_heads, tokens_before_heads
 from attnlab.clinic.functions.axis import examine_axis
-from attnlab.clinic.functions.calls import GENERAL, Attention, measurable
+from attnlab.clinic.functions.calls import GENERAL, Attention, heads_in_front, measurable
 from attnlab.clinic.functions.causality import examine_causality
-from attnlab.clinic.functions.dtypes import examine_dtype, examine_precision
+from attnlab.clinic.functions.dtypes import (
+    examine_digits,
+    examine_dtype,
+    examine_precision,
+)
 from attnlab.clinic.functions.manners import (
     examine_arguments,
     examine_device,
@@ -52,6 +56,8 @@ def examine_attention(function: Callable, options: Options, chart: Chart) -> Non
     """
     if isinstance(function, nn.Module):
         function = copy.deepcopy(function).eval()
+    if tokens_before_heads(function):
+        function = heads_in_front(function)
     attention = Attention(function, options)
     if not attention.meet():
         _nothing_works(attention, chart)
@@ -80,6 +86,7 @@ def _examine_numbers(attention: Attention, chart: Chart) -> None:
             factor = examine_scores(attention, chart)
             if factor is not None:
                 examine_scale(attention, chart, attention.main)
+                examine_digits(attention, chart, factor)
                 examine_returned(attention, chart)
                 if not causal:
                     examine_masks(attention, chart, factor)
@@ -108,6 +115,8 @@ def _examine_shapes(attention: Attention, chart: Chart) -> None:
                 examine_neighbours(attention, chart, ndim)
             if ndim == 4 and not chart.findings:
                 examine_scale(attention, chart, ndim)
+    if not chart.findings:
+        _single(attention, chart)
     if attention.demand:
         _equal_sizes(attention, chart)
     if set(attention.ndims) == {2}:
@@ -127,6 +136,26 @@ def _four_dimensions(attention: Attention, chart: Chart) -> None:
         chart.held(sentence)
     for finding in apart.findings:
         chart.note(f"Made for (N, L, E). With heads, (N, H, L, E), it is wrong: {finding}")
+
+
+def _single(attention: Attention, chart: Chart) -> None:
+    """Give one sequence, one query: no dimension may be lost because its size is 1."""
+    causal = any("causal" in held for held in chart.properties)
+    for name in ("N", "L") if not causal else ("N",):
+        query, key, value = attention.inputs(attention.main)
+        few = [part[:1] for part in (query, key, value)] if name == "N" else None
+        few = few or [query[..., :1, :], key, value]
+        if (name == "N" and attention.main == 2) or attention.demand.startswith("L = S"):
+            continue
+        try:
+            attention(*few)
+        except Unusable as trouble:
+            text = trouble.outcome.trouble
+            parts = _parts(trouble.outcome.value)
+            shapes = [str(tuple(part.shape)) for part in parts if isinstance(part, Tensor)]
+            text = f"it raises {text}" if text else f"it returns {' and '.join(shapes)}"
+            chart.found("wrong-shape", f"With {name} = 1 {text}: a dimension of size 1 is lost.")
+            return
 
 
 def _two_dimensions(attention: Attention, chart: Chart) -> None:

@@ -86,6 +86,8 @@ def examine_masks(attention: Attention, chart: Chart, factor: float) -> None:
         return
     chart.held(f"a blocked key gets no weight (mask {trial.form.letters}, True = may attend)")
     examine_returned(attention, chart, trial)
+    _further_masks(attention, chart)
+    _order_forgotten(attention, chart, trial)
     _leaks_at_low_scores(attention, chart, trial)
     _row_without_keys(attention, chart)
     if 4 in attention.ndims and len(trial.allowed.shape) != 4 and len(trials) < len(ndims):
@@ -110,7 +112,7 @@ def pattern(lead: tuple[int, ...], L: int, S: int, *, per_key: bool) -> Tensor:
     """Return a mask (*lead, L, S) without symmetry, with at least one True in every row."""
     generator = torch.Generator().manual_seed(3)
     rows = 1 if per_key else L
-    allowed = torch.rand(*lead[:1], *(1 for _ in lead[1:]), rows, S, generator=generator) < 0.55
+    allowed = torch.rand(*lead, rows, S, generator=generator) < 0.55
     turn = torch.arange(rows)[:, None] % S
     allowed |= torch.arange(S) == (turn + 2) % S
     allowed &= torch.arange(S) != (turn + 4) % S
@@ -136,6 +138,8 @@ def _trial(attention: Attention, ndim: int, form: Form, sizes: Sizes, factor: fl
     full = pattern(sizes.lead(ndim), sizes.L, sizes.S, per_key=form.per_key)
     if form.letters == "(L, S)":  # the same for every sequence
         full = full.reshape(-1, sizes.L, sizes.S)[0].expand_as(full)
+    elif ndim == 4 and "H" not in form.letters:  # the same for every head
+        full = full[:, :1].expand_as(full)
     weights = weights_of(attention, query, key, mask=_given(attention, form.cut(full)))
     return Trial(form, sizes, full, factor * products(query, key), weights)
 
@@ -225,8 +229,13 @@ def examine_returned(attention: Attention, chart: Chart, trial: Trial | None = N
     mask = None
     if trial is not None and trial.allowed.ndim == attention.main:
         mask = _given(attention, trial.form.cut(trial.allowed))
-    returned = attention(query, key, value, mask=mask).weights
+    result = attention(query, key, value, mask=mask)
+    returned = result.weights
     if returned is None:
+        if result.turned:
+            shape = (*query.shape[:-1], key.shape[-2])
+            sentence = f"The weights come back transposed: their shape should be {shape}."
+            chart.found("weights-differ", sentence)
         return
     used = weights_of(attention, query, key, mask=mask)
     if close(returned.double(), used):
@@ -242,6 +251,37 @@ def examine_returned(attention: Attention, chart: Chart, trial: Trial | None = N
 
 
 # --- what only some numbers show ------------------------------------------------------------------
+
+
+def _further_masks(attention: Attention, chart: Chart) -> None:
+    """Give every further mask both ways round: one of them must change something."""
+    query, key, value = attention.inputs(attention.main)
+    plain = attention(query, key, value).output
+    for name in attention.takes.further:
+        blocked = (torch.arange(key.shape[-2]) % 2 == 0).expand(len(query), -1)
+        outcomes = [
+            attention.caller(query.clone(), key.clone(), value.clone(), **{name: mask.clone()})
+            for mask in (blocked, ~blocked)
+        ]
+        if all(isinstance(one.value, Tensor) and close(one.value, plain) for one in outcomes):
+            chart.found("mask-ignored", f"The argument {name} changes nothing.")
+
+
+def _order_forgotten(attention: Attention, chart: Chart, trial: Trial) -> None:
+    """Switch causality on and give a mask as well: both must hold, or it may refuse."""
+    if not attention.takes.causal or trial.allowed.ndim != attention.main:
+        return
+    query, key, _ = attention.inputs(attention.main, trial.sizes)
+    mask = _given(attention, trial.form.cut(trial.allowed))
+    try:
+        weights = weights_of(attention, query, key, mask=mask, causal=True)
+    except Unusable:
+        return
+    later = weights.nan_to_num(nan=0.0).triu(weights.shape[-1] - weights.shape[-2] + 1)
+    if later.abs().max() > SURE:
+        name = attention.takes.causal
+        sentence = f"Once a mask is given, {name}=True is forgotten: later keys are seen again."
+        chart.found("causal-leak", sentence, weights_table("Weights with both:", weights))
 
 
 def _leaks_at_low_scores(attention: Attention, chart: Chart, trial: Trial) -> None:

@@ -28,9 +28,11 @@ def examine_scores(attention: Attention, chart: Chart) -> float | None:
     query, key, value = attention.inputs(attention.main)
     weights = weights_of(attention, query, key)
     fit = fit_scores(weights, products(query, key))
-    if fit.good:
+    if fit.good and not _bends(attention, chart):
         chart.held("scores are dot products of query and key times one factor")
         return fit.factor
+    if chart.has("scores-not-dot-products"):
+        return None
     if bool((weights.amax(dim=-1) > 1 - SURE).all()):
         _accuse_hard(weights, products(query, key), chart)
         return None
@@ -46,6 +48,21 @@ def examine_scores(attention: Attention, chart: Chart) -> float | None:
         pass
     _accuse_scores(attention, weights, fits(weights, query, key, value), chart)
     return None
+
+
+def _bends(attention: Attention, chart: Chart) -> bool:
+    """Say so if large scores follow the dot products no more."""
+    query, key, _ = attention.inputs(attention.main, spread=20.0)
+    fit = fit_scores(weights_of(attention, query, key), products(query, key))
+    if fit.good:
+        return False
+    sentence = (
+        "Small scores are scaled dot products of query and key, and large ones are not: something "
+        "limits them."
+    )
+    evidence = number_table("Misfit:", {"large scores": [min(fit.residual, 9.0)]}, ("misfit",))
+    chart.found("scores-not-dot-products", sentence, evidence)
+    return True
 
 
 def _accuse_hard(weights: Tensor, scores: Tensor, chart: Chart) -> None:
