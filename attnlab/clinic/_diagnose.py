@@ -14,7 +14,8 @@ from attnlab.clinic._calling import wake_torch
 from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic._order import arrange
 from attnlab.clinic._report import Report
-from attnlab.clinic.functions.calls import measurable, parameters
+from attnlab.clinic.functions.arguments import parameters
+from attnlab.clinic.functions.calls import measurable
 from attnlab.clinic.functions.examination import examine_attention
 from attnlab.clinic.layers.examination import examine_module
 from attnlab.clinic.pieces.builders import examine_mask_builder

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from attnlab.clinic._calling import Outcome, Unusable
 from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic._hints import says_batch, says_heads, tokens_before_heads
+from attnlab.clinic.functions.arguments import heads_in_front
 from attnlab.clinic.functions.axis import examine_axis
-from attnlab.clinic.functions.calls import GENERAL, Attention, heads_in_front, measurable
+from attnlab.clinic.functions.calls import GENERAL, Attention, measurable
 from attnlab.clinic.functions.causality import examine_causality
 from attnlab.clinic.functions.dtypes import (
     examine_digits,

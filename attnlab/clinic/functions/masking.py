@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -12,7 +9,8 @@ from attnlab.clinic._calling import Unusable
 from attnlab.clinic._chart import Chart
 from attnlab.clinic._hints import says_additive, says_heads
 from attnlab.clinic.functions.blocking import Verdict, judge, table
-from attnlab.clinic.functions.calls import GENERAL, Attention, Sizes, relaxed
+from attnlab.clinic.functions.calls import GENERAL, Attention, Sizes
+from attnlab.clinic.functions.mask_forms import Trial, additive, first_accepted, given, pattern
 from attnlab.clinic.functions.measure import (
     SURE,
     close,
@@ -22,47 +20,8 @@ from attnlab.clinic.functions.measure import (
     weights_table,
 )
 
-SQUARE = relaxed(GENERAL, "L = S")
 EQUAL_HEADS = Sizes(N=3, H=3)
 LEVELS = (-20.0, -100.0, -1000.0)  # scores that ordinary large inputs can reach
-
-
-class Form(NamedTuple):
-    """A shape in which a mask may be given, and what it means for the weights (..., L, S)."""
-
-    letters: str
-    cut: Callable[[Tensor], Tensor]  # from a mask (*lead, L, S) to what the function gets
-    per_key: bool = False  # the same keys are blocked for every query
-
-
-FORMS: dict[int, tuple[Form, ...]] = {
-    2: (
-        Form("(L, S)", lambda full: full),
-        Form("(S,)", lambda full: full[0], per_key=True),
-    ),
-    3: (
-        Form("(N, L, S)", lambda full: full),
-        Form("(L, S)", lambda full: full[0]),
-        Form("(N, 1, S)", lambda full: full[:, :1], per_key=True),
-        Form("(N, S)", lambda full: full[:, 0], per_key=True),
-    ),
-    4: (
-        Form("(N, H, L, S)", lambda full: full),
-        Form("(L, S)", lambda full: full[0, 0]),
-        Form("(N, 1, 1, S)", lambda full: full[:, :1, :1], per_key=True),
-        Form("(N, S)", lambda full: full[:, 0, 0], per_key=True),
-    ),
-}
-
-
-class Trial(NamedTuple):
-    """One accepted call with a mask."""
-
-    form: Form
-    sizes: Sizes
-    allowed: Tensor
-    scores: Tensor
-    weights: Tensor
 
 
 def examine_masks(attention: Attention, chart: Chart, factor: float) -> None:
@@ -70,7 +29,7 @@ def examine_masks(attention: Attention, chart: Chart, factor: float) -> None:
     if attention.takes.mask is None and attention.options.call is None:
         return
     ndims = sorted(attention.ndims, key=lambda ndim: ndim == 2)  # a batch first
-    trials = [trial for ndim in ndims if (trial := _first_accepted(attention, ndim, factor))]
+    trials = [trial for ndim in ndims if (trial := first_accepted(attention, ndim, factor))]
     if not trials:
         _nothing_accepted(attention, chart, factor)
         return
@@ -103,59 +62,6 @@ def _examine_heads(attention: Attention, chart: Chart, factor: float) -> None:
             chart.found(finding.name, finding.sentence, finding.evidence)
         else:
             chart.note(str(finding))
-
-
-# --- calls with a mask ----------------------------------------------------------------------------
-
-
-def pattern(lead: tuple[int, ...], L: int, S: int, *, per_key: bool) -> Tensor:
-    """Return a mask (*lead, L, S) without symmetry, with at least one True in every row."""
-    generator = torch.Generator().manual_seed(3)
-    rows = 1 if per_key else L
-    allowed = torch.rand(*lead, rows, S, generator=generator) < 0.55
-    turn = torch.arange(rows)[:, None] % S
-    allowed |= torch.arange(S) == (turn + 2) % S
-    allowed &= torch.arange(S) != (turn + 4) % S
-    return allowed.expand(*lead, L, S).clone()
-
-
-def _first_accepted(attention: Attention, ndim: int, factor: float) -> Trial | None:
-    forms = FORMS[ndim]
-    if "padding" in (attention.takes.mask or ""):
-        forms = tuple(sorted(forms, key=lambda form: not form.per_key))
-    for sizes in (GENERAL, SQUARE):
-        for form in forms:
-            try:
-                return _trial(attention, ndim, form, sizes, factor)
-            except Unusable:
-                continue
-    return None
-
-
-def _trial(attention: Attention, ndim: int, form: Form, sizes: Sizes, factor: float) -> Trial:
-    sizes = attention.sizes(sizes)
-    query, key, _ = attention.inputs(ndim, sizes)
-    full = pattern(sizes.lead(ndim), sizes.L, sizes.S, per_key=form.per_key)
-    if form.letters == "(L, S)":  # the same for every sequence
-        full = full.reshape(-1, sizes.L, sizes.S)[0].expand_as(full)
-    elif ndim == 4 and "H" not in form.letters:  # the same for every head
-        full = full[:, :1].expand_as(full)
-    weights = weights_of(attention, query, key, mask=_given(attention, form.cut(full)))
-    return Trial(form, sizes, full, factor * products(query, key), weights)
-
-
-def _given(attention: Attention, allowed: Tensor) -> Tensor:
-    """Return a mask in the convention of the function, as far as the caller told it."""
-    if attention.options.mask == "blocked":
-        return ~allowed
-    if attention.options.mask == "additive":
-        return additive(allowed, attention.dtype)
-    return allowed.clone()
-
-
-def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a mask of 0 and minus infinity."""
-    return torch.zeros(allowed.shape, dtype=dtype).masked_fill(~allowed, -torch.inf)
 
 
 def _additive(attention: Attention, factor: float, chart: Chart) -> bool:
@@ -195,7 +101,7 @@ def _nothing_accepted(attention: Attention, chart: Chart, factor: float) -> None
         return
     query, key, value = attention.inputs(attention.main)
     allowed = pattern((), query.shape[-2], key.shape[-2], per_key=False)
-    outcome = attention.outcome(query, key, value, mask=_given(attention, allowed))
+    outcome = attention.outcome(query, key, value, mask=given(attention, allowed))
     text = outcome.trouble or "a result of the wrong shape or type"
     chart.found("raises", f"A boolean mask (L, S) = {tuple(allowed.shape)} gives {text}.")
 
@@ -208,7 +114,7 @@ def _right_only_if_equal(attention: Attention, chart: Chart, factor: float) -> b
     for letters, mask in (("(N, L, S)", full[:, 0]), ("(N, 1, S)", full[:, 0, :1]),
                           ("(N, S)", full[:, 0, 0])):  # fmt: skip
         try:
-            weights = weights_of(attention, query, key, mask=_given(attention, mask))
+            weights = weights_of(attention, query, key, mask=given(attention, mask))
         except Unusable:
             continue
         verdict = judge(factor * products(query, key), weights, full)
@@ -228,7 +134,7 @@ def examine_returned(attention: Attention, chart: Chart, trial: Trial | None = N
     query, key, value = attention.inputs(attention.main, sizes)
     mask = None
     if trial is not None and trial.allowed.ndim == attention.main:
-        mask = _given(attention, trial.form.cut(trial.allowed))
+        mask = given(attention, trial.form.cut(trial.allowed))
     result = attention(query, key, value, mask=mask)
     returned = result.weights
     if returned is None:
@@ -272,7 +178,7 @@ def _order_forgotten(attention: Attention, chart: Chart, trial: Trial) -> None:
     if not attention.takes.causal or trial.allowed.ndim != attention.main:
         return
     query, key, _ = attention.inputs(attention.main, trial.sizes)
-    mask = _given(attention, trial.form.cut(trial.allowed))
+    mask = given(attention, trial.form.cut(trial.allowed))
     try:
         weights = weights_of(attention, query, key, mask=mask, causal=True)
     except Unusable:
@@ -292,7 +198,7 @@ def _leaks_at_low_scores(attention: Attention, chart: Chart, trial: Trial) -> No
     for level in LEVELS:
         size = length * abs(level) ** 0.5 / query.shape[-1] ** 0.5
         low, same = torch.full_like(query, -float(size)), torch.full_like(key, float(size))
-        mask = _given(attention, trial.form.cut(trial.allowed))
+        mask = given(attention, trial.form.cut(trial.allowed))
         try:
             weights = weights_of(attention, low, same, mask=mask)
         except Unusable:
@@ -314,7 +220,7 @@ def _row_without_keys(attention: Attention, chart: Chart) -> None:
     allowed[1] = False
     inputs = [part.clone().requires_grad_() for part in (query, key, value)]
     try:
-        output = attention(*inputs, mask=_given(attention, allowed), graph=True).output
+        output = attention(*inputs, mask=given(attention, allowed), graph=True).output
     except Unusable:
         return
     row = output.detach()[..., 1, :]
