@@ -1,0 +1,952 @@
+# %% [markdown]
+# # 7 · Multi-head attention: reshaping without scrambling
+#
+# Several heads attend side by side, each with its own part of the projected features.
+# To cut the features takes a `view` **and** a `transpose`. Without the transpose the shape is still right, the numbers are
+# not, and the model may learn its task all the same.
+#
+# **You need** lessons 1 and 6 (projections); the causal mask of lesson 3 helps.
+#
+# **You will be able to** follow a number through split and merge, catch scrambled heads with a probe, copy weights into
+# `nn.MultiheadAttention`, say what more heads cost.
+#
+# **Time:** 45 minutes in class, 90 alone; the part "Further" may be skipped. <!-- constants: 45, 90 -->
+
+# %%
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from attnlab import MultiHeadAttention, influence_map, load_table, merge_heads
+from attnlab import scaled_dot_product_attention, split_heads, trace_attention
+from attnlab.display import show_figure
+from attnlab.exercises import check_by_letters, check_mended_heads, check_pair_test
+from attnlab.exercises import check_tokens_in_head, predict
+from attnlab.live import live
+from attnlab.plotting import plot_attention, plot_heads, plot_mask
+from matplotlib.colors import ListedColormap
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+plt.style.use("attnlab.attnlab")
+torch.manual_seed(0)
+torch.set_num_threads(1)
+torch.set_printoptions(precision=3, sci_mode=False)
+
+# %% [markdown] tags=["id:S3.23", "id:S4.23"]
+# ## Why several heads
+#
+# A **head** is one attention: per query one softmax, one average. In lesson 1 a cat had 4 legs, a bird 2, a snake 0. A head
+# that looks half at cat and half at snake hands over 2: a bird. Two heads hand over both answers.
+#
+# Heads are often called detectives. Nobody gives out their cases: they start as random numbers, and what training makes of each
+# has to be looked up (lesson 10).
+
+# %% tags=["id:S3.23"]
+legs = torch.tensor([[4.0], [2.0], [0.0]])  # cat, bird, snake
+one_head = torch.tensor([0.5, 0.0, 0.5]) @ legs
+two_heads = torch.cat(
+    [torch.tensor([1.0, 0, 0]) @ legs, torch.tensor([0, 0, 1.0]) @ legs]
+)
+assert one_head == legs[1]
+one_head, two_heads
+
+# %% [markdown] tags=["id:S1.3"]
+# ## Cut first, then move
+#
+# Four tokens with $E = 6$ features go into $H = 3$ heads. Each head gets `head_dim` $= E / H = 2$ features of **every** token, so
+# $H$ must divide $E$. Integer division does not check that: `10 // 3` is 3.
+#
+# To see where numbers go, we let each be its own name. 210 is token 2, head 1, feature 0;
+# 1 is short for 001.
+
+
+# %% tags=["id:S1.3"]
+def named(H, L=4, E=6):
+    """Numbers 100 * token + 10 * head + feature: (L, E)."""
+    assert E % H == 0
+    token, head = torch.arange(L).view(L, 1, 1), torch.arange(H).view(H, 1)
+    return (100 * token + 10 * head + torch.arange(E // H)).flatten(1)
+
+
+L, E, H, head_dim = 4, 6, 3, 2
+assert 10 // 3 * 3 == 9  # not 10
+names = named(H)
+names, names.shape
+
+# %% [markdown] tags=["id:S1.6", "id:S3.22"]
+# `view` cuts the six features of each token into three pairs. `transpose` moves the heads to the front. Now
+# each head is a table of its own: one row per token.
+
+# %% tags=["id:S1.6", "id:S3.22"]
+cut = names.view(L, H, head_dim)  # (4, 3, 2): tokens, heads, features
+heads = cut.transpose(0, 1)  # (3, 4, 2): heads, tokens, features
+assert (heads // 10 % 10 == torch.arange(H).view(H, 1, 1)).all()
+heads, heads.shape
+
+# %% tags=["predict", "id:M3"] jupyter={"source_hidden": true}
+predict(
+    "`names.view(3, 4, 2)` gives that shape in one step. The three heads have 12 "
+    "rows together. In how many of them stand the right numbers?",
+    options=["all 12", "6", "2", "none"],
+    reveal="In 2: the very first and the very last. The other 10 rows are wrong, "
+    "without an error. `view` does not know what a token is; it deals the "
+    "numbers out in order.",
+)
+
+# %% tags=["reveal", "id:M3"]
+short = names.view(H, L, head_dim)  # the short cut
+wrong = (short != heads).any(dim=-1)  # (H, L): rows of the heads
+assert short.shape == heads.shape and wrong.numel() == 12 and wrong.sum() == 10
+short, wrong.sum()
+
+# %%
+TOKENS = ListedColormap(["#cfe3f5", "#fbdcb8", "#d3ebc9", "#e7d3ee"])
+
+
+def draw_table(ax, token, texts, title="", size=9):
+    ax.pcolormesh(token, cmap=TOKENS, vmin=0, vmax=3, edgecolor="white", linewidth=2)
+    for (row, column), text in np.ndenumerate(np.asarray(texts)):
+        ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=size)
+    ax.set(xticks=[], yticks=[], aspect="equal", title=title)
+    ax.invert_yaxis()
+    ax.spines[:].set_visible(False)
+
+
+def draw_names(ax, names, title=""):
+    texts = [[f"{name:03d}" for name in row] for row in names.tolist()]
+    draw_table(ax, names // 100, texts, title)
+
+
+# %%
+fig = plt.figure(figsize=(7.5, 2.5), layout="constrained")
+left, right = fig.subfigures(1, 2, wspace=0.08)
+left.suptitle("view, then transpose", fontweight="bold")
+right.suptitle("the short cut: view alone", fontweight="bold")
+for head, axes in enumerate(
+    zip(left.subplots(1, H), right.subplots(1, H), strict=True)
+):
+    draw_names(axes[0], heads[head], f"head {head}")
+    draw_names(axes[1], short[head], f"head {head}")
+show_figure(
+    fig,
+    number="7.1",
+    caption="Three heads, four rows each; colour and first digit name the token. "
+    "Left: row t of every head belongs to token t. Right: head 0 holds "
+    "token 0 and a third of token 1.",
+    alt="Left: three tables whose rows begin with 0, 1, 2, 3. Right: three tables "
+    "of the same size; the rows of head 0 belong to tokens 0, 0, 0, 1, those of"
+    " head 2 to tokens 2, 3, 3, 3.",
+)
+
+# %% [markdown]
+# On the right, "head" 0 compares token 0 with itself and with a piece of token 1. It never meets tokens 2 and 3.
+#
+# ## Why: `view` never moves a number
+#
+# A tensor is a row of numbers in memory and a rule for reading it: its **strides**, how far to step for the next entry of
+# each axis. For `heads` the rule is
+#
+# $$\text{place} = 2 \cdot \text{head} + 6 \cdot \text{token} + 1 \cdot \text{feature}$$
+
+# %%
+for name, t in {"names": names, "heads": heads, "short cut": short}.items():
+    assert t.data_ptr() == names.data_ptr()  # the same memory, all three
+    print(f"{name:10} shape {tuple(t.shape)!s:10} strides {t.stride()}")
+
+places = torch.arange(L * E).view(L, E)  # where each number lies in memory
+reader = torch.empty(2, L * E, dtype=torch.int)  # which head reads it
+for row, tables in enumerate([split_heads(places, H), places.view(H, L, head_dim)]):
+    for head, table in enumerate(tables):
+        reader[row, table.flatten()] = head
+fig, ax = plt.subplots(figsize=(7.5, 1.15), layout="constrained")
+texts = [[f"{n:03d}" for n in names.flatten().tolist()], *reader.tolist()]
+draw_table(ax, names.view(1, -1).expand(3, -1) // 100, texts, size=8)
+ax.set_yticks([0.5, 1.5, 2.5], ["memory", "head, right", "head, short cut"])
+ax.tick_params(length=0)
+show_figure(
+    fig,
+    number="7.2",
+    caption="The 24 numbers as they lie in memory, coloured by token, and the head "
+    "that reads each of them. Right: each head steps over the other heads. "
+    "Short cut: eight in a row, whoever they belong to.",
+    alt="Three strips of 24 cells. Names in order; then heads 0 0 1 1 2 2, four "
+    "times over; then eight zeros, eight ones, eight twos.",
+)
+
+# %% [markdown]
+# ## Back again: merge
+#
+# After attention every token gets its heads joined into one row again. The way back undoes both steps in reverse: transpose, then
+# join. What if we join at once?
+
+# %% tags=["raises-exception", "id:M15"]
+heads.view(L, E)
+
+# %% [markdown] tags=["id:M15"]
+# The error is a friend. It says: in this order the numbers do not lie in memory, and `view` moves none. Its advice is the trap:
+# `reshape` copies where `view` refuses, and joins what we did not mean.
+
+# %% tags=["id:M15", "id:S1.12"]
+scrambled = heads.reshape(L, E)  # no error
+merged = heads.transpose(0, 1).reshape(L, E)  # transpose back, then join
+assert torch.equal(merged, names) and not torch.equal(scrambled, names)
+scrambled, merged
+
+# %% [markdown]
+# Row 0 of the scrambled table is head 0 of tokens 0, 1 and 2: three tokens in one row.
+#
+# The product weights @ value writes its result anew, heads in front. Then the sides change: the wrong `view` runs, the right one raises. So the
+# error is no verdict. It asks: are the axes in the order that you mean? If yes, `reshape`.
+#
+# From here on with a batch: $(N, L, E)$ becomes $(N, H, L, \text{head\_dim})$ and goes back.
+
+# %%
+anew = torch.eye(L, dtype=torch.int64) @ heads  # weights: each token looks at itself
+assert torch.equal(anew.view(L, E), scrambled)  # wrong, and no error
+try:
+    anew.transpose(0, 1).view(L, E)
+except RuntimeError:
+    print("transposed back, view raises; reshape gives the names again:")
+anew.transpose(0, 1).reshape(L, E)[0], names[0]
+
+
+# %%
+def split(x, H):
+    N, L, E = x.shape
+    return x.reshape(N, L, H, E // H).transpose(1, 2)
+
+
+def merge(heads):
+    N, H, L, head_dim = heads.shape
+    return heads.transpose(1, 2).reshape(N, L, H * head_dim)
+
+
+def short_split(x, H):
+    N, L, E = x.shape
+    return x.reshape(N, H, L, E // H)
+
+
+def short_merge(heads):
+    N, H, L, head_dim = heads.shape
+    return heads.reshape(N, L, H * head_dim)
+
+
+x = torch.randn(2, 5, 12)  # (N, L, E)
+assert torch.equal(split(x, 3), split_heads(x, 3))
+assert torch.equal(merge(split(x, 3)), x) and torch.equal(merge_heads(split(x, 3)), x)
+
+# %% tags=["predict", "id:M3"] jupyter={"source_hidden": true}
+predict(
+    "Somebody takes both short cuts and tests the round trip: is "
+    "`short_merge(short_split(x, 3))` equal to `x`?",
+    options=["yes", "no", "an error"],
+    reveal="Yes: wrong and wrong is right again. Neither step moves a number, so "
+    "together they do nothing, and the test passes. It fails only if one of the two "
+    "mistakes is made alone.",
+)
+
+# %% tags=["reveal", "id:M3"]
+pairs = {
+    "right": (split, merge),
+    "short split": (short_split, merge),
+    "short merge": (split, short_merge),
+    "both short": (short_split, short_merge),
+}
+round_trip = {name: torch.equal(m(s(x, 3)), x) for name, (s, m) in pairs.items()}
+assert [*round_trip.values()] == [True, False, False, True]
+round_trip
+
+# %% [markdown]
+# ### Your experiment
+#
+# Four pairs, three looks: where the numbers stand, who meets whom in a head (query token · key token), and the rows after the
+# merge. With which number of heads is every pair right?
+
+
+# %%
+def draw(fig, heads, pair, look):
+    (split_it, merge_it), x = pairs[pair], named(heads)[None]
+    got, right = split_it(x, heads)[0], split(x, heads)[0]  # (H, L, head_dim)
+    if look == "merged":
+        back = merge_it(got[None])[0]
+        draw_names(fig.subplots(), back, "after the merge")
+        fine = (back == x[0]).all(dim=-1).sum()
+        return f"<b>{fine} of 4 rows</b> are what they were before the split."
+    for head, ax in enumerate(fig.subplots(1, heads, squeeze=False)[0]):
+        if look == "numbers":
+            draw_names(ax, got[head], f"head {head}")
+        else:
+            whose = got[head, :, 0] // 100  # (L,): the token of each row
+            texts = [[f"{i}·{j}" for j in whose.tolist()] for i in whose.tolist()]
+            draw_table(ax, whose.expand(4, 4), texts, f"head {head}")
+    bad = (got != right).any(dim=-1).sum()
+    seen = (got[0] // 100).unique().numel()
+    return (
+        f"<b>{bad} of {4 * heads} rows</b> are wrong; head 0 sees {seen} of 4 tokens."
+    )
+
+
+# %%
+live(
+    draw,
+    heads=[1, 2, 3, 6],
+    pair=list(pairs),
+    look=["numbers", "who meets whom", "merged"],
+    start={"heads": 3, "pair": "both short", "look": "who meets whom"},
+    figsize=(7, 2.4),
+    alt="One table per head; colour and text name the tokens.",
+)
+
+# %% [markdown]
+# With one head there is nothing to scramble. With three, head 0 of the short cut sees 2 of the 4 tokens.
+#
+# ## Does training tell?
+#
+# "The loss goes down, so the code is right." We let a small layer learn to write eight digits again, in order (copy) or
+# backwards (reverse), once with each pair. Guessing is right in a tenth of the cases.
+
+
+# %%
+class Writer(nn.Module):
+    def __init__(self, split, merge):
+        super().__init__()
+        self.split, self.merge = split, merge
+        self.digit, self.place = nn.Embedding(10, 32), nn.Embedding(8, 32)
+        self.qkv, self.out = nn.Linear(32, 3 * 32), nn.Linear(32, 10)
+
+    def forward(self, digits):
+        x = self.digit(digits) + self.place.weight
+        query, key, value = (self.split(p, 4) for p in self.qkv(x).chunk(3, dim=-1))
+        return self.out(self.merge(scaled_dot_product_attention(query, key, value)))
+
+
+# %%
+def accuracy_after_training(pair, task, steps=200):
+    torch.manual_seed(0)
+    model = Writer(*pair)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+    for _ in range(steps):
+        digits = torch.randint(10, (64, 8))
+        loss = F.cross_entropy(model(digits).flatten(0, 1), task(digits).flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    digits = torch.randint(10, (500, 8))  # new ones
+    right = model(digits).argmax(dim=-1) == task(digits)
+    return round(right.double().mean().item(), 1)
+
+
+# %% tags=["predict", "id:M3"] jupyter={"source_hidden": true}
+predict(
+    "Which of the four pairs learn to **reverse** the digits?",
+    options=["only the right one", "right and both short", "all but both short", "all"],
+    reveal="All but both short. With one mistake the accuracy still reaches 1.0: the "
+    "shuffle is the same every time, and the weights work around it. With both it "
+    "stays at 0.1, a guess; yet even that pair learns to copy, accuracy 1.0.",
+)
+
+# %% tags=["reveal", "id:M3"]
+copied = {
+    name: accuracy_after_training(pair, lambda d: d) for name, pair in pairs.items()
+}
+turned = {
+    n: accuracy_after_training(pair, lambda d: d.flip(1)) for n, pair in pairs.items()
+}
+assert [*copied.values()] == [1.0] * 4
+assert [*turned.values()] == [1.0, 1.0, 1.0, 0.1]
+pd.DataFrame({"copy": copied, "reverse": turned})
+
+# %% [markdown]
+# With 8 tokens and 4 heads, each short-cut head holds two neighbours and nobody else. To copy, that is enough; to reverse,
+# the first token would have to see the last.
+#
+# What catches all three? A probe: move one token, see which outputs move. `influence_map` does it by autograd. Under a
+# causal mask, output $i$ must depend on the tokens up to $i$, all of them and no later one.
+
+
+# %%
+def causal_map(pair):
+    split, merge = pair
+    x = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))  # (L, E)
+
+    def attend(x):  # query = key = value, no projections
+        heads = split(x[None], 4)
+        output = scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        return merge(output)[0]
+
+    return influence_map(attend, x) > 0  # (L, L): does output i move with token j
+
+
+maps = {name: causal_map(pair) for name, pair in pairs.items()}
+lower = torch.ones(8, 8).tril().bool()
+passes = {name: torch.equal(moves, lower) for name, moves in maps.items()}
+assert [*passes.values()] == [True, False, False, False]
+
+
+# %%
+def draw_maps(maps):
+    fig, axes = plt.subplots(1, len(maps), figsize=(7.5, 2.5), layout="constrained")
+    for ax, (title, moves) in zip(axes, maps.items(), strict=True):
+        plot_mask(moves, ax=ax, title=title, legend=False)
+        ax.set(xlabel="input token", ylabel="")
+    axes[0].set_ylabel("output token")
+    return fig
+
+
+show_figure(
+    draw_maps(maps),
+    number="7.3",
+    caption="Causal attention. Blue: the output moves with this input; hatched: it "
+    "does not. Right is the full lower triangle. Blue above the diagonal "
+    "sees the future; hatched below it is blind.",
+    alt="Four eight by eight maps. Right: a full lower triangle. Short split and "
+    "short merge: blue cells above the diagonal. Both short: four two by two "
+    "blocks along the diagonal.",
+)
+
+# %%
+kept_shape = {n: m(s(x, 3)).shape == x.shape for n, (s, m) in pairs.items()}
+tests = {
+    "right shape": kept_shape,
+    "round trip": round_trip,
+    "learns to copy": {n: a > 0.9 for n, a in copied.items()},
+    "learns to reverse": {n: a > 0.9 for n, a in turned.items()},
+    "causal map": passes,
+}
+pd.DataFrame(tests).replace({True: "passes", False: "caught"})
+
+# %% [markdown] tags=["id:S1.1", "id:S1.2"]
+# Only the map catches all three.
+#
+# ## A published layer, replayed
+#
+# A reference notebook computes multi-head attention over ten tokens that, it says, carry their positions, as at the entrance of a
+# Transformer. It sets no seed; a search over all seeds gave the one behind its printed numbers. We run it as it stands.
+
+# %% tags=["id:S1.2", "id:S1.4"]
+tokens = load_table("ten_tokens.csv").values  # (10, 10)
+torch.manual_seed(369139896)
+for _ in range(3):
+    nn.Linear(5, 5, bias=False)  # its cell had been run twice
+values_linear, keys_linear, queries_linear = (
+    nn.Linear(5, 5, bias=False) for _ in range(3)
+)
+fc_out = nn.Linear(10, 10)
+tokens[None].shape, tokens[0]
+
+
+# %% tags=["id:S1.5", "id:S1.6", "id:S1.7", "id:S1.8", "id:S1.9", "id:S1.10", "id:S1.11", "id:S1.12", "id:S1.13", "id:S1.14"]
+def near(tensor, expected):
+    return torch.allclose(tensor, torch.tensor(expected), atol=1e-4)
+
+
+parts = tokens[None].reshape(1, 10, 2, 5)  # batch, tokens, heads, head_dim
+query, key, value = queries_linear(parts), keys_linear(parts), values_linear(parts)
+scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
+weights = scores.softmax(dim=-1)
+output = weights @ value
+joined = output.transpose(1, 2).contiguous().view(1, 10, 10)
+final = fc_out(joined)
+assert near(scores[0, 0], [[-0.1030, -0.2223], [-0.3210, -0.6317]])  # as printed
+assert near(weights[0, 0], [[0.5298, 0.4702], [0.5771, 0.4229]])
+assert near(output[0, 0, 0], [0.5127, -0.0231, 0.7679, 0.3540, -0.4895])
+assert near(final[0, 0, :3], [0.4335, 0.0646, -0.2029])
+stages = {"parts": parts, "query": query, "scores": scores, "weights": weights}
+stages |= {"output": output, "joined": joined, "final": final}
+for name, stage in stages.items():
+    print(f"{name:8}{tuple(stage.shape)}")
+scores[0, :2].detach()  # of tokens 0 and 1
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Its numbers come out as printed, its final shape as announced. Now move token "
+    "3 a little. Which rows of `output`, before the heads are joined, move?",
+    options=["all ten", "most of them", "only row 3"],
+    reveal="Only row 3: the map is exactly diagonal. The scores have the shape (1, "
+    "10, 2, 2). Per token they compare 2 heads with 2 heads; no token ever "
+    "looks at another.",
+)
+
+
+# %% tags=["reveal", "id:S1.8", "id:S1.12"]
+def layer(x, repaired=False):
+    parts = x.reshape(1, 10, 2, 5)
+    if repaired:
+        parts = parts.transpose(1, 2)  # the one line: heads in front
+    query, key, value = queries_linear(parts), keys_linear(parts), values_linear(parts)
+    output = scaled_dot_product_attention(query, key, value)
+    return output, fc_out(output.transpose(1, 2).reshape(10, 10))
+
+
+published = {
+    "output": influence_map(lambda x: layer(x)[0].view(10, 10), tokens) > 0,
+    "final": influence_map(lambda x: layer(x)[1], tokens) > 0,
+    "final, repaired": influence_map(lambda x: layer(x, True)[1], tokens) > 0,
+}
+assert torch.equal(published["output"], torch.eye(10).bool())
+show_figure(
+    draw_maps(published),
+    number="7.4",
+    caption="Blue: the output token moves with the input token. Before joining, each "
+    "token sees itself. After joining, a row mixes two neighbours, mostly not its own. "
+    "One transpose more: everybody sees everybody.",
+    alt="Three ten by ten maps: a bare diagonal; two short staircases with two "
+    "cells in each row; all cells filled.",
+)
+
+# %% [markdown] tags=["id:S1.12"]
+# The middle map shows a second mistake. On a tensor with the tokens still in front, transpose and join scramble the rows: row
+# 5 is head 1 of tokens 0 and 1. The missing transpose causes both, and putting it in mends both.
+
+# %% tags=["id:S1.12", "id:S1.13"]
+assert torch.allclose(layer(tokens)[1], final[0], atol=1e-6)
+assert torch.equal(joined[0, 5], torch.cat([output[0, 0, 1], output[0, 1, 1]]))
+repaired = layer(tokens, repaired=True)[1]
+assert near(repaired[0, :3], [0.4008, -0.1209, 0.0223])
+assert published["final, repaired"].all()
+assert scores.shape[-2:] != (10, 10)  # (L, L) would be right
+print(f"largest difference: {(repaired - final[0]).abs().max():.3f}")
+
+# %% [markdown]
+# Shape (1, 10, 10) before and after, and entries that differ by up to 0.733. One line would have told: `assert
+# scores.shape[-2:] == (L, L)`. It needs $L \neq H$: give all sizes different values when you test.
+#
+# The layer has one more oddity. It cuts first and projects the slices, both with the same small matrix.
+
+# %% tags=["id:S1.4", "id:S1.7", "id:M14"]
+small = sum(w.weight.numel() for w in (queries_linear, keys_linear, values_linear))
+usual = 3 * nn.Linear(10, 10, bias=False).weight.numel()
+W = queries_linear.weight
+blocks = torch.block_diag(W, W)  # (10, 10): zeros outside the two blocks
+assert torch.allclose(
+    tokens @ blocks.T, queries_linear(parts).flatten(-2)[0], atol=1e-6
+)
+small, usual
+
+# %% [markdown]
+# 75 weights for query, key and value, where a usual layer has 300. It equals a usual layer whose matrices have two equal
+# blocks and zeros outside.
+#
+# ## A head reads the whole token
+#
+# The usual order is: project all features with a big matrix, then cut. How much does the projection matter? Cut ten random tokens of
+# 512 features into eight heads, without any projection, and let query = key = value.
+
+# %% tags=["predict", "id:M14", "id:S3.22"] jupyter={"source_hidden": true}
+predict(
+    "Eight heads on bare slices: what do the eight heatmaps look like?",
+    options=["eight different patterns", "eight diagonals", "nearly uniform"],
+    reveal="Eight diagonals: every weight on the diagonal is above 0.95. A slice of"
+    " random numbers fits itself best, in every head. Eight detectives, and "
+    "all of them look into a mirror.",
+)
+
+# %% tags=["reveal", "id:M14", "id:S3.22"]
+torch.manual_seed(42)
+x = torch.randn(1, 10, 512)
+bare = split(x, 8)  # (1, 8, 10, 64)
+mirrors = trace_attention(bare, bare, bare).weights[0]  # (8, 10, 10)
+assert torch.equal(bare[0, 3], x[0, :, 192:256])  # head 3: a slice of the input
+assert (mirrors.diagonal(dim1=-2, dim2=-1) > 0.95).all()
+bare.shape, mirrors.shape
+
+# %% [markdown] tags=["id:M14"]
+# Project first, and heads are no longer slices of the input: they slice its projection. One big matrix is the same as eight small
+# ones, side by side. Of how many features of a token is the query of head 0 made?
+
+# %% tags=["id:M14"]
+W_query, W_key = torch.randn(2, 512, 512) / math.sqrt(512)
+query, key = split(x @ W_query, 8), split(x @ W_key, 8)
+small = [x @ own for own in W_query.chunk(8, dim=1)]  # own: (512, 64), one per head
+assert torch.allclose(torch.stack(small, dim=1), query, atol=1e-4)
+token = x[:, :1].clone().requires_grad_()
+for name, heads in {
+    "slice": split(token, 8),
+    "view": split(token @ W_query, 8),
+}.items():
+    (gradient,) = torch.autograd.grad(heads[0, 0].sum(), token)  # head 0
+    print(f"{name:6}{(gradient != 0).sum()} of 512 features")
+views = trace_attention(query, key, key).weights[0]
+titles = ["slice 0", "slice 7", "view 0", "view 7"]
+four = torch.stack([mirrors[0], mirrors[7], views[0], views[7]])
+show_figure(
+    plot_heads(four, titles=titles, annotate=False),
+    number="7.5",
+    caption="Heads 0 and 7 of eight. On slices of the input every token looks at "
+    "itself. Random projections give each head a view of its own; they give"
+    " it no meaning.",
+    alt="Four ten by ten heatmaps. The two slices are dark diagonals. The "
+    "two views are pale, without a diagonal, and differ from each other.",
+)
+
+# %% [markdown]
+# ## The whole layer, equal to torch
+#
+# Project, split, attend in each head, merge, project once more. Without the last projection the features of
+# different heads would only stand side by side.
+#
+# `nn.MultiheadAttention` keeps the three input matrices in one, `in_proj_weight` of shape $(3E, E)$: all query rows, then all key rows,
+# then all value rows. **Stacked.**
+
+
+# %%
+class MultiHead(nn.Module):
+    def __init__(self, E, H):
+        super().__init__()
+        self.H = H
+        self.q_proj = nn.Linear(E, E, bias=False)
+        self.k_proj = nn.Linear(E, E, bias=False)
+        self.v_proj = nn.Linear(E, E, bias=False)
+        self.out_proj = nn.Linear(E, E, bias=False)
+
+    def forward(self, x):  # (N, L, E)
+        query = split(self.q_proj(x), self.H)  # (N, H, L, head_dim)
+        key, value = split(self.k_proj(x), self.H), split(self.v_proj(x), self.H)
+        scores = query @ key.transpose(-2, -1)  # (N, H, L, L)
+        weights = (scores / math.sqrt(key.shape[-1])).softmax(dim=-1)
+        return self.out_proj(merge(weights @ value)), weights
+
+
+# %%
+torch.manual_seed(0)
+ours, attnlabs = MultiHead(12, 2), MultiHeadAttention(12, 2, bias=False)
+attnlabs.load_state_dict(ours.state_dict())
+sample = torch.randn(3, 5, 12)  # (N, L, E)
+expected, weights = ours(sample)
+assert torch.allclose(expected, attnlabs(sample).output, atol=1e-6)
+assert torch.allclose(weights, attnlabs(sample).weights, atol=1e-6)
+torchs = nn.MultiheadAttention(12, 2, bias=False, batch_first=True)
+stacked = torch.cat([ours.q_proj.weight, ours.k_proj.weight, ours.v_proj.weight])
+last = {"out_proj.weight": ours.out_proj.weight}
+torchs.load_state_dict({"in_proj_weight": stacked, **last})
+output, torch_weights = torchs(sample, sample, sample, average_attn_weights=False)
+assert torch.allclose(output, expected, atol=1e-6)
+assert torch.allclose(torch_weights, weights, atol=1e-6)
+expected.shape, weights.shape, stacked.shape
+
+# %% [markdown]
+# ## More heads, same price?
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Keep 64 features and go from 1 head to 16. What grows?",
+    options=["parameters", "multiplications", "memory for the weights", "nothing"],
+    reveal="Only the memory for the weights, in proportion to the heads. Parameters"
+    " and multiplications stay: 16 heads of 4 features do the same work as "
+    "one head of 64.",
+)
+
+# %% tags=["reveal"]
+x, table = torch.randn(1, 128, 64), {}
+for heads in (1, 2, 4, 8, 16):
+    layer_h = MultiHeadAttention(64, heads)
+    with FlopCounterMode(display=False) as counter:
+        weights = layer_h(x).weights  # (1, heads, 128, 128)
+    table[heads] = {
+        "head_dim": 64 // heads,
+        "parameters": sum(p.numel() for p in layer_h.parameters()),
+        "FLOPs": counter.get_total_flops(),
+        "weights, KiB": weights.numel() * weights.element_size() // 1024,
+    }
+table = pd.DataFrame(table).T.rename_axis("heads")
+assert table["parameters"].nunique() == table["FLOPs"].nunique() == 1
+assert (table["weights, KiB"] == 64 * table.index).all()
+table
+
+# %% [markdown]
+# (Softmax is not among the FLOPs that torch counts; it grows with the weights. Fused kernels do not keep the weights: lesson 8.)
+#
+# More heads are not more of everything. With `head_dim` features, the raw scores of a head form a matrix of rank `head_dim` at
+# most: 6, 4 and 1 below, for 1, 3 and 12 heads. Over all heads, raw scores add up to those of the single head.
+
+# %%
+torch.manual_seed(0)
+words = "The cat sat on the mat".split()
+Q, K = torch.randn(2, 1, len(words), 12)  # (N, L, E) each, as if projected
+raw = [split(Q, h)[0] @ split(K, h)[0].transpose(-2, -1) for h in (1, 3, 12)]
+assert torch.allclose(raw[1].sum(dim=0), raw[0][0], atol=1e-5)
+assert torch.allclose(raw[2].sum(dim=0), raw[0][0], atol=1e-5)
+[torch.linalg.matrix_rank(scores[0]).item() for scores in raw]  # of head 0
+
+
+# %%
+def draw_heads(fig, heads):
+    q, k = split(Q, heads), split(K, heads)
+    weights = trace_attention(q, k, k).weights[0]
+    rows = 1 if heads <= 6 else 2
+    axes = fig.subplots(rows, heads // rows, squeeze=False)
+    for head, ax in enumerate(axes.flat):
+        plot_attention(weights[head], ax=ax, title=f"head {head}", annotate=False)
+        if heads == 1:
+            ax.set_yticks(np.arange(6) + 0.5, words)
+        else:
+            ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
+    rank = min(6, 12 // heads)
+    told = f"{heads} × {12 // heads} features: <b>{heads * 36}</b> weights, "
+    return told + f"raw scores of rank {rank} at most."
+
+
+live(
+    draw_heads,
+    heads=[1, 2, 4, 6, 12],
+    start={"heads": 4},
+    figsize=(7, 2.8),
+    alt="One heatmap of six by six words per head, colours from 0 to 1.",
+)
+
+# %% [markdown] tags=["id:M4"]
+# The same queries and keys, cut differently. One trap is left: a dot product inside a head has `head_dim` terms, so its scores are
+# divided by $\sqrt{\text{head\_dim}}$. With $\sqrt{E}$ and 8 heads their variance falls to 0.125, an eighth: the weights come out too
+# even, and no shape tells.
+
+# %% tags=["id:M4"]
+torch.manual_seed(0)
+query, key = (split(torch.randn(4, 100, 512), 8) for _ in range(2))
+raw = query @ key.transpose(-2, -1)  # (4, 8, 100, 100)
+right, wrong = (raw / math.sqrt(64)).var(), (raw / math.sqrt(512)).var()
+assert abs(right - 1) < 0.02 and abs(wrong - 0.125) < 0.002
+print(f"divided by the root of 64: {right:.2f}, by the root of 512: {wrong:.3f}")
+
+# %% [markdown]
+# ## Further: stacked or interleaved?
+#
+# `in_proj_weight` stacks all query rows, all key rows, all value rows. Other code stores them **interleaved**, head by head: query, key and value of head 0, then of head 1, and so on. GPT-NeoX does, and
+# so does a university tutorial (see Sources).
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "An interleaved matrix also has the shape (36, 12). Copy it into "
+    "`in_proj_weight` as it is: what happens?",
+    options=["an error", "the same output", "other numbers, no error"],
+    reveal="Other numbers, no error: off by up to 0.408, where the largest right "
+    "entry is 0.431. Sorted into torch's order first, the difference is at "
+    "most rounding.",
+    # constants: 36, 12
+)
+
+# %% tags=["reveal"]
+rows = stacked.unflatten(0, (3, 2, 6))  # query key value, heads, head_dim
+interleaved = rows.transpose(0, 1).flatten(0, 2)  # head by head
+rows = interleaved.unflatten(0, (2, 3, 6))
+sorted_again = rows.transpose(0, 1).flatten(0, 2)
+assert interleaved.shape == stacked.shape
+for name, weight in {"as it is": interleaved, "sorted": sorted_again}.items():
+    torchs.load_state_dict({"in_proj_weight": weight, **last})
+    off = (torchs(sample, sample, sample)[0] - expected).abs().max()
+    print(f"{name:9} off by {off:.3f}, largest entry {expected.abs().max():.3f}")
+assert off < 1e-6
+
+# %% [markdown]
+# The cure is the one from above: cut the axis into its parts, transpose, join.
+#
+# ## Further: letters instead of axes
+#
+# `torch.einsum` names each axis by a letter. Letters that are missing on the right are summed over. No transpose is needed, and a wrong
+# order of axes has to be written down before it can happen. Mixed-up letters are still possible.
+
+# %%
+q = torch.randn(2, 5, 3, 4)  # (N, L, H, head_dim)
+k = torch.randn(2, 7, 3, 4)  # (N, S, H, head_dim)
+by_letters = torch.einsum("nlhd,nshd->nhls", q, k)
+by_axes = q.transpose(1, 2) @ k.transpose(1, 2).transpose(-2, -1)
+assert torch.allclose(by_letters, by_axes, atol=1e-5)
+by_letters.shape
+
+# %% [markdown]
+# ## What to remember
+#
+# - Split: `view` to (N, L, H, head_dim), then `transpose`. Merge: `transpose`, then `reshape`.
+# - The right shape, a round trip and a falling loss do not show that heads are right. Move one token and see what moves.
+# - A contiguity error asks whether the axes are in the order that you mean.
+# - Heads cut the projection, not the input; one big matrix is many small ones.
+# - More heads: same parameters, same multiplications, more weights to store, fewer features each. Divide by
+# $\sqrt{\text{head\_dim}}$.
+
+# %% [markdown]
+# ## Exercises
+#
+# Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
+#
+# ### 1 · Predict ★ (4 minutes) <!-- constants: 1, 4 -->
+#
+# `x` has 6 tokens with 8 features each, and 4 heads are wanted. Somebody writes `x.view(4, 6, 2)`. Of which tokens does head 2 hold numbers?
+#
+# <details><summary>Hint</summary>Number all entries of x in the order of memory. How many go to a head, and where does head 2
+# begin?</details>
+#
+# <!-- constants: 6, 8, 2 -->
+
+
+# %% tags=["exercise"]
+def tokens_in_head_2():
+    """Return a list of tokens, counted from 0."""
+
+
+# %%
+check_tokens_in_head(tokens_in_head_2)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def tokens_in_head_2_solution():
+    return [3, 4]  # numbers 24 to 35; token 3 is 24 to 31
+
+
+check_tokens_in_head(tokens_in_head_2_solution)
+
+# %% [markdown]
+# ### 2 · Modify ★★ (8 minutes) <!-- constants: 2, 8 -->
+#
+# "Further" computes raw scores by letters. Go on from there: scale, softmax, average. The output keeps the layout of the query, with the
+# heads behind the tokens. No transpose.
+#
+# <details><summary>Hint</summary>The weights are <code>nhls</code>, the values <code>nshd</code>. Which letters are left in
+# the output, and in which order? The last letter of the query is the size under the root.</details>
+
+
+# %% tags=["exercise"]
+def attend_by_letters(query, key, value):
+    """(N, L, H, d), (N, S, H, d), (N, S, H, d) -> output (N, L, H, d)."""
+
+
+# %%
+check_by_letters(attend_by_letters)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def attend_by_letters_solution(query, key, value):
+    scores = torch.einsum("nlhd,nshd->nhls", query, key) / math.sqrt(query.shape[-1])
+    return torch.einsum("nhls,nshd->nlhd", scores.softmax(dim=-1), value)
+
+
+check_by_letters(attend_by_letters_solution)
+
+# %% [markdown]
+# ### 3 · Repair ★★ (8 minutes) <!-- constants: 3, 8 -->
+#
+# `broken` returns the right shape and has three bugs. Write `mended` without them.
+#
+# <details><summary>Hint</summary>Draw the shape after every line, with letters instead of numbers. How many terms does one dot product
+# have?</details>
+
+
+# %% tags=["exercise"]
+def broken(x, num_heads):
+    N, L, E = x.shape
+    heads = x.reshape(N, num_heads, L, E // num_heads)
+    scores = heads @ heads.transpose(-2, -1) / math.sqrt(E)
+    mixed = scores.softmax(dim=-1) @ heads
+    return mixed.reshape(N, L, E)
+
+
+def mended(x, num_heads):
+    """Attention in heads with query = key = value = x: (N, L, E) -> (N, L, E)."""
+
+
+# %%
+check_mended_heads(mended)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def mended_solution(x, num_heads):
+    N, L, E = x.shape
+    heads = x.reshape(N, L, num_heads, E // num_heads).transpose(1, 2)
+    scores = heads @ heads.transpose(-2, -1) / math.sqrt(heads.shape[-1])
+    mixed = scores.softmax(dim=-1) @ heads
+    return mixed.transpose(1, 2).reshape(N, L, E)
+
+
+check_mended_heads(mended_solution)
+
+# %% [markdown]
+# ### 4 · Implement ★★★ (12 minutes) <!-- constants: 4, 12 -->
+#
+# Write a test for pairs of functions `split(x, num_heads)` and `merge(heads)`, with $x$ of shape $(N, L, E)$. It returns True only if head $h$ holds its
+# slice of every token of every sequence, and merge undoes the split. The check tries it on good and bad pairs.
+#
+# <details><summary>Hint</summary>Let each number be its own name, <code>torch.arange</code> will do, and give all sizes different values.
+# What must <code>split(x, H)[:, h]</code> be equal to?</details>
+
+
+# %% tags=["exercise"]
+def is_right(split, merge):
+    """Return True or False."""
+
+
+# %%
+check_pair_test(is_right)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def is_right_solution(split, merge):
+    x = torch.arange(2.0 * 5 * 12).view(2, 5, 12)  # N = 2, L = 5, E = 12
+    heads = split(x, 3)
+    if heads.shape != (2, 3, 5, 4):
+        return False
+    slices = [torch.equal(heads[:, h], x[:, :, 4 * h : 4 * h + 4]) for h in range(3)]
+    return all(slices) and torch.equal(merge(heads), x)
+
+
+check_pair_test(is_right_solution)
+
+# %% [markdown]
+# ### 5 · Explain ★ (4 minutes) <!-- constants: 5, 4 -->
+#
+# A friend changes `merge` and says: "It must be right. The shape fits, and the model still learns." Answer in two sentences. Then compare.
+#
+# <details><summary>An answer</summary>A merge that scrambles has the same shape, and the weights around it learn to live with a fixed shuffle. Ask
+# for a test that looks at where a number comes from: move one token, or follow numbers that carry their names.</details>
+
+# %% [markdown]
+# ## In torch
+#
+# `nn.MultiheadAttention(embed_dim, num_heads, batch_first=True)` is this layer. It returns the mean over the heads unless
+# `average_attn_weights=False`; True in its masks means *blocked*, in ours *may attend* (lesson 3). `F.scaled_dot_product_attention` wants
+# (N, H, L, head_dim) and divides by the root of the last size. `F.multi_head_attention_forward` takes the stacked `in_proj_weight`.
+# `attnlab.MultiHeadAttention.from_torch` copies a layer over.
+
+# %% [markdown]
+# ## Sources
+#
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2: heads.
+# - Baan, [transformer-from-scratch, pull request 6](https://github.com/jsbaan/transformer-from-scratch/pull/6): a merge without a transpose, with which training to copy had passed.
+# - Lippe, [UvA tutorial 6](https://github.com/phlippe/uvadlc_notebooks), and [GPT-NeoX](https://github.com/EleutherAI/gpt-neox): interleaved query, key, value.
+# - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: many heads can be removed.
+#
+# <!-- constants: 2017, 2019, 3.2.2, 6 -->
+#
+# ## Next
+#
+# [8 · What attention costs](08_cost.ipynb)
+
+# %% [markdown]
+# <details><summary>For teachers: time and stumbling blocks</summary>
+#
+# **45 minutes.** Why heads, split, figure 7.1: 10. Strides and merge: 7. Training and the map: 10. The published layer: 10. Projections and price: 8. At
+# home: the whole layer, "Further", exercises.
+#
+# **Where a class stalls**
+# - "But the shape is right." Give every student a card with a named number and let the class sort itself: first by token, then by head.
+# - `reshape` and `transpose` taken for the same. Ask what each of them does to the shape, to the strides, to the memory.
+# - The diagonal map: ask what attention is for, if nobody is looked at.
+#
+# <!-- constants: 45, 10, 7, 8 -->
+# </details>
+
+# %% [markdown]
+# <details><summary>For teachers: five questions, with a reason for every wrong choice</summary>
+#
+# 1. `x` is (2, 5, 12); which line splits into 3 heads? **a** `x.view(2, 3, 5, 4)` **b** `x.view(2, 5, 3, 4).transpose(1, 2)` **c**
+# `x.view(2, 5, 4, 3).permute(0, 3, 1, 2)`. Right: b. a cuts the memory, not the features. c has the right shape and deals the features out like cards.
+# 2. `merge(split(x)) == x` shows: **a** both are right **b** they undo each other **c** heads hold all tokens. Right: b. a, c: two short cuts pass too.
+# 3. The loss falls. So: **a** the heads are right **b** the layer attends **c** neither is shown. Right: c. a: a fixed shuffle can be learned around. b:
+# copying needs no other token.
+# 4. 8 heads instead of 1, same width: **a** 8 times the parameters **b** 8 times the stored weights **c** longer score rows. Right: b. a: each head has an
+# eighth of the columns. c: a row has one entry per key, whatever the heads.
+# 5. Which test finds the published layer? **a** output shape **b** row sums of the weights **c** scores are (L, L). Right: c. a: it fits. b: rows sum to 1, over heads.
+#
+# <!-- constants: 1, 2, 3, 4, 5, 7, 8, 12 -->
+# </details>
