@@ -91,6 +91,7 @@ CAUSES: dict[str, Cause] = {
     "causal-flipped": Cause(_CAUSAL, 3),
     "causal-missing": Cause(_CAUSAL, 3),
     "causal-eval": Cause("only dropout depends on self.training; the mask never does.", 3),
+    "train-eval": Cause("only dropout depends on self.training.", 3),
     # heads and modules
     "split-without-transpose": Cause(_HEADS, 7),
     "merge-without-transpose": Cause(_MERGE, 7),

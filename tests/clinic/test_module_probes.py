@@ -1694,6 +1694,183 @@ RIGHT += [
 ]
 
 
+# ---- torch's own layers: is_causal is a hint beside a mask, True = blocked in masks
+class OwnEncoder(nn.TransformerEncoderLayer):
+    def __init__(s, **how):
+        super().__init__(32, 4, 64, **how)
+
+
+class Opposite(OwnEncoder):
+    def forward(s, src, src_mask=None):
+        return super().forward(src, None if src_mask is None else ~src_mask)
+
+
+RIGHT += [
+    (lambda: nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), {}),
+    (lambda: nn.TransformerEncoderLayer(32, 4, 64), {"strict": False}),
+    (lambda: nn.TransformerDecoderLayer(32, 4, 64, batch_first=True), {}),
+    (lambda: nn.Transformer(32, 4, 1, 1, 64, batch_first=True), {}),
+    (lambda: OwnEncoder(batch_first=True), {}),
+    (OwnEncoder, {}),
+    (lambda: Opposite(batch_first=True), {}),
+]
+
+
+@right
+class Hint(Tri):
+    def forward(s, query, key, value, mask=None, is_causal=False):
+        return super().forward(query, key, value, mask)
+
+
+@right
+class HintThatRaises(Tri):
+    def forward(s, query, key, value, mask=None, is_causal=False):
+        if is_causal and mask is None:
+            raise ValueError("nothing to go by")
+        return super().forward(query, key, value, mask)
+
+
+@broken("causal-missing")
+class CausalByFlag(Hint):
+    pass
+
+
+@broken("causal-missing")
+class FlagOnly(Base):
+    def forward(s, x, is_causal=False):
+        return super().forward(x)
+
+
+@broken("raises")
+class FlagRaises(Tri):
+    def forward(s, query, key, value, mask=None, is_causal=False):
+        if is_causal:
+            s.nope()
+        return super().forward(query, key, value, mask)
+
+
+# ---- train mode and eval mode
+@broken("train-eval")
+class ScaleInEval(Base):
+    def score(s, q, k):
+        return q @ k.mT * (1 if s.training else s.head_dim**-0.5)
+
+
+@broken("train-eval")
+class ScaleInTraining(Base):
+    def score(s, q, k):
+        return q @ k.mT * (s.head_dim**-0.5 if s.training else 1)
+
+
+@broken("train-eval")
+class ScaleInEvalWithDropout(ScaleInEval):
+    def __init__(s):
+        super().__init__(dropout=0.3)
+        s.attn_dropout = 0.2
+
+    def soft(s, scores):
+        return F.dropout(super().soft(scores), s.attn_dropout, s.training)
+
+
+@broken("train-eval")
+class CentredInTraining(Base):
+    def attend(s, q, k, v, m):
+        return super().attend(q, k, v - v.mean(0) if s.training else v, m)
+
+
+@broken("train-eval")
+class PaddingInEval(Pad):
+    def hide(s, scores, m):
+        return scores if s.training else super().hide(scores, m)
+
+
+@broken("train-eval")
+class PaddingInTraining(Pad):
+    def hide(s, scores, m):
+        return super().hide(scores, m) if s.training else scores
+
+
+@broken("train-eval")
+class FlippedMemoryInTraining(Tri):
+    def forward(s, query, key, value, mask=None):
+        return super().forward(query, key.flip(2) if s.training else key, value, mask)
+
+
+@right
+class DropoutByHand(Drop):
+    def __init__(s):
+        super().__init__()
+        s.dropout_p = 0.2
+
+    def soft(s, scores):
+        keep = torch.rand_like(scores) >= s.dropout_p
+        weights = super().soft(scores)
+        return weights * keep / (1 - s.dropout_p) if s.training else weights
+
+
+@right
+class NestedStack(nn.Module):
+    """torch's fast path sets padded rows to 0 in eval mode only."""
+
+    def __init__(s):
+        super().__init__()
+        s.embed_dim = 12
+        layer = nn.TransformerEncoderLayer(12, 2, 20, batch_first=True)
+        s.stack = nn.TransformerEncoder(layer, 2)
+
+    def forward(s, x, key_padding_mask=None):
+        return s.stack(x, src_key_padding_mask=key_padding_mask)
+
+
+@right
+class WithBatchNorm(Base):
+    def __init__(s):
+        super().__init__()
+        s.norm = nn.BatchNorm1d(12)
+
+    def forward(s, x):
+        return s.norm(super().forward(x).mT).mT
+
+
+@right
+class DropoutByNumber(Base):
+    def soft(s, scores):
+        return F.dropout(super().soft(scores), 0.1, s.training)
+
+
+# ---- a head that does nothing
+@broken("wrong-source")
+class LastHeadIdle(Base):
+    idle = -1
+
+    def attend(s, q, k, v, m):
+        heads = super().attend(q, k, v, m).clone()
+        heads[:, s.idle] = 0
+        return heads
+
+
+@broken("wrong-source")
+class FirstHeadIdle(LastHeadIdle):
+    idle = 0
+
+
+@right
+class PrunedHead(Base):
+    """Its parameters are 0, its code is right."""
+
+    def __init__(s):
+        super().__init__()
+        with torch.no_grad():
+            s.v_proj.weight[8:] = 0
+            s.v_proj.bias[8:] = 0
+
+
+RIGHT += [
+    (lambda: nn.MultiheadAttention(12, 3, add_bias_kv=True), {"strict": True}),
+    (lambda: nn.MultiheadAttention(12, 3, add_zero_attn=True), {"strict": True}),
+]
+
+
 def examined(make, options):
     torch.manual_seed(1)
     chart = Chart()
@@ -1717,6 +1894,42 @@ def test_a_right_module_is_not_accused(make, options):
     assert [str(finding) for finding in chart.findings] == []
     assert chart.properties
     assert not any("could be checked" in note for note in chart.notes)
+
+
+def notes_on(make, **options):
+    return " ".join(examined(make, options).notes)
+
+
+def test_a_flag_that_is_only_a_hint_is_noted():
+    assert "is_causal=True without a mask does nothing" in notes_on(Hint)
+    assert "is_causal=True without a mask does nothing" in notes_on(HintThatRaises)
+    assert examined(Hint, {"causal": True}).has("causal-missing")
+
+
+def test_an_extra_key_is_noted():
+    for how in ("add_bias_kv", "add_zero_attn"):
+        make = lambda how=how: nn.MultiheadAttention(12, 3, **{how: True})  # noqa: E731
+        assert f"still sees the key that {how} adds" in notes_on(make, strict=True)
+
+
+def test_why_train_mode_was_not_compared_is_noted():
+    assert "still random in train mode" in notes_on(DropoutByNumber)
+    assert "BatchNorm" in notes_on(WithBatchNorm)
+
+
+def test_train_mode_and_eval_mode_are_shown_side_by_side():
+    finding = examined(CentredInTraining, {}).findings[0]
+    assert finding.evidence.rows == ("train mode", "eval mode")
+    held = "computes the same in train mode and in eval mode, dropout aside"
+    assert held in examined(Drop, {}).properties
+    assert held in examined(DropoutByHand, {}).properties
+
+
+def test_an_idle_head_is_counted():
+    chart = examined(LastHeadIdle, {})
+    assert "Head 2 contributes nothing (1 of 3)" in str(chart.findings[0])
+    assert not chart.findings[0].evidence.values[2].any()
+    assert "the heads compute different things" not in chart.properties
 
 
 def test_the_module_stays_as_it_was():

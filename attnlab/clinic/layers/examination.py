@@ -15,12 +15,9 @@ from attnlab.clinic.layers.calls import Patient, Reply, Sizes
 from attnlab.clinic.layers.heads import blame_softmax, examine_heads
 from attnlab.clinic.layers.manners import first_manners, last_manners
 from attnlab.clinic.layers.masks import examine_masks
+from attnlab.clinic.layers.modes import examine_modes, examine_training
 from attnlab.clinic.layers.plans import plans
-from attnlab.clinic.layers.probes import (
-    examine_batch,
-    examine_positions,
-    examine_training,
-)
+from attnlab.clinic.layers.probes import examine_batch, examine_positions
 from attnlab.clinic.layers.sides import examine_sides
 from attnlab.clinic.layers.sizes import guess_sizes, is_lazy
 from attnlab.display import raise_in_tests
@@ -103,6 +100,7 @@ def _examine(patient: Patient, options: Options, chart: Chart) -> None:
     if not chart.has(*STOPS):
         pattern = safely(examine_positions, exact, options) or "other"
         safely(examine_training, exact, pattern)
+        safely(examine_modes, exact)
         recipe = safely(examine_heads, exact, pattern)
         if not chart.findings:
             safely(examine_average, exact)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic.layers.calls import Patient, Reply
 from attnlab.clinic.layers.forms import Form, accepted, forms, says_added
 from attnlab.clinic.layers.influence import SIZES, influence, influence_table, strongest
 from attnlab.clinic.layers.leaks import leak_named, tell_blocked_row
+from attnlab.clinic.layers.plans import STACKS, is_torchs
 from attnlab.clinic.layers.understanding import Found
 
 SPOILED = (
@@ -20,7 +21,8 @@ SPOILED = (
 
 def examine_masks(patient: Patient, found: Found | None, options: Options, chart: Chart) -> None:
     """Examine every mask argument of forward."""
-    if is_torchs(patient.module) and patient.plan.kind == "memory":
+    torchs = is_torchs(patient.module) and patient.plan.kind == "memory"
+    if torchs or isinstance(patient.module, STACKS):
         chart.note("Masks of a whole transformer layer of torch were not checked.")
         return
     if chart.has(*SPOILED, "softmax-axis", "not-normalised", "wrong-source"):
@@ -33,12 +35,6 @@ def examine_masks(patient: Patient, found: Found | None, options: Options, chart
             _judge_form(patient, name, form, found, options, chart)
         if len(chart.findings) > before:
             return
-
-
-def is_torchs(module: object) -> bool:
-    """Return whether it is one of torch's own layers, whose masks are True where blocked."""
-    own = type(module).__module__.startswith("torch.nn")
-    return isinstance(module, nn.MultiheadAttention) or own
 
 
 def _find_form(patient: Patient, name: str, options: Options, chart: Chart) -> Form | None:
@@ -108,6 +104,9 @@ def _judge_form(
     if verdict == "inverted" and "pad" in name.lower():
         chart.note(f"{name}: True means padding, as in torch.")
         form = _flip(form)
+    elif verdict == "inverted" and _by_its_own_rule(patient.module):
+        chart.note(f"{name}: True means may attend, unlike in the class that it inherits from.")
+        form = _flip(form)
     elif verdict != "right":
         _tell(verdict, patient, name, form, allowed, values, found, chart)
         return
@@ -117,6 +116,12 @@ def _judge_form(
     _judge_batch(patient, name, form, chart)
     _judge_padding(patient, name, form, chart)
     tell_blocked_row(patient, name, form, options, chart)
+
+
+def _by_its_own_rule(module: object) -> bool:
+    """Return whether it inherits from a layer of torch and has a forward of its own."""
+    forward = getattr(type(module), "forward", None)
+    return is_torchs(module) and not getattr(forward, "__module__", "").startswith("torch.nn")
 
 
 def _flip(form: Form) -> Form:

@@ -11,6 +11,13 @@ from torch import nn
 
 from attnlab.clinic._chart import Options
 
+STACKS = (nn.TransformerEncoder, nn.TransformerDecoder, nn.Transformer)
+TORCHS = (
+    nn.MultiheadAttention,
+    nn.TransformerEncoderLayer,
+    nn.TransformerDecoderLayer,
+    *STACKS,
+)
 MEMORY = re.compile(r"context|memory|enc|source|src|kv$|other|cond|^y$|x_?2|x_?kv")
 
 
@@ -54,10 +61,25 @@ def plans(module: object, options: Options) -> Iterator[Plan]:
     yield replace(base, single=True)
 
 
+def is_torchs(module: object) -> bool:
+    """Return whether it is, or inherits from, a layer of torch with masks, True where blocked."""
+    own = isinstance(module, nn.Module) and type(module).__module__.startswith("torch.nn")
+    return own or isinstance(module, TORCHS)
+
+
+def extra_key(module: object) -> str:
+    """Return what gives every row one more key than there are tokens, or nothing."""
+    for part in module.modules() if isinstance(module, nn.Module) else ():
+        if getattr(part, "bias_k", None) is not None:
+            return "add_bias_kv"
+        if getattr(part, "add_zero_attn", False) is True:
+            return "add_zero_attn"
+    return ""
+
+
 def _says_first(module: object) -> bool | None:
     """Return batch_first of a module; torch's own layers may keep it in a part."""
-    torchs = isinstance(module, nn.Module) and type(module).__module__.startswith("torch.nn")
-    for part in module.modules() if torchs else [module]:
+    for part in module.modules() if is_torchs(module) else [module]:
         if isinstance(getattr(part, "batch_first", None), bool):
             return part.batch_first
     return None
@@ -112,6 +134,8 @@ def _roles(names: list[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
             return "triple", tuple((name, known[name]) for name in three)
         return "triple", tuple(zip(three, ("query", "key", "value"), strict=True))
     if len(names) == 2:
-        order = ("memory", "query") if known[names[1]] == "query" else ("query", "memory")
+        first, second = (bool(MEMORY.search(name)) for name in names)
+        swapped = known[names[1]] == "query" or (first and not second)  # (src, tgt)
+        order = ("memory", "query") if swapped else ("query", "memory")
         return "memory", tuple(zip(names, order, strict=True))
     return "x", ((names[0] if names else "x", "query"),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 
 import torch
@@ -10,10 +9,10 @@ from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic.layers.forms import forms
 from attnlab.clinic.layers.influence import (
     head_numbers,
     influence,
-    influence_in_training,
     influence_table,
     moved,
     scrambles_like,
@@ -27,6 +26,7 @@ from attnlab.clinic.layers.scrambles import (
     tell_scramble,
 )
 
+CAUSAL = "causal|autoregress|gpt"
 SMALL = 0.02  # a leak smaller than this part of what is allowed comes from a finite fill
 
 
@@ -109,7 +109,7 @@ def examine_positions(patient: Patient, options: Options, chart: Chart) -> str:
             return "other"
         if intent:
             chart.found("causal-missing", _missing(values), moves_table(values))
-        _examine_flags(patient, chart)
+        _examine_flags(patient, options, chart)
         return "dense"
     return _judge_pattern(patient, values, intent, chart)
 
@@ -203,12 +203,15 @@ def means_causal(patient: Patient, options: Options) -> bool:
     flags = [getattr(module, name, None) for name in ("causal", "is_causal", "use_causal_mask")]
     if any(flag is False for flag in flags) or patient.plan.flags:
         return False
-    name = getattr(module, "__name__", type(module).__name__).lower()
-    if any(flag is True for flag in flags) or re.search("causal|autoregress|gpt", name):
+    if any(flag is True for flag in flags) or re.search(CAUSAL, _name(module)):
         return True
-    if "masked" in name and not patient.plan.masks:
+    if "masked" in _name(module) and not patient.plan.masks:
         return True
     return isinstance(module, nn.Module) and any(map(_triangular, _kept(module)))
+
+
+def _name(module: object) -> str:
+    return getattr(module, "__name__", type(module).__name__).lower()
 
 
 def _kept(module: nn.Module) -> list[Tensor]:
@@ -231,9 +234,29 @@ def _flat(tensor: Tensor) -> bool:
     return tensor.numel() == tensor.shape[-1] * tensor.shape[-2]
 
 
-def _examine_flags(patient: Patient, chart: Chart) -> None:
+def _is_hint(patient: Patient, flag: str, options: Options) -> bool:
+    """Return whether is_causal alone does nothing, and may want to come with a mask."""
+    if not patient.plan.masks or options.causal or re.search(CAUSAL, _name(patient.module)):
+        return False
+    x = patient.x()
+    plain, told = patient(x), patient(x, named={flag: True})
+    if plain is None or told is not None:
+        return plain is not None and torch.equal(plain.output, told.output)
+    causal = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril().expand(len(x), -1, -1)
+    tries = (
+        {flag: True, name: form(causal, patient.dtype)}
+        for name in patient.plan.masks
+        for form in forms(patient, name, ("bool", "additive"), False)
+    )
+    return any(patient(x, named=named) is not None for named in tries)
+
+
+def _examine_flags(patient: Patient, options: Options, chart: Chart) -> None:
     """Turn on is_causal where forward has it."""
     for flag in patient.plan.flags[:1]:
+        if _is_hint(patient, flag, options):
+            chart.note(f"{flag}=True without a mask does nothing: only a hint beside a mask.")
+            return
         values = influence(patient, named={flag: True})
         if values is None:
             sentence = f"With {flag}=True it raises {patient.trouble}"
@@ -252,39 +275,3 @@ def _examine_flags(patient: Patient, chart: Chart) -> None:
             )
         else:
             _judge_pattern(patient, values, True, chart)
-
-
-def examine_training(exact: Patient, pattern: str, chart: Chart) -> None:
-    """Compare who sees whom in train mode with eval mode."""
-    module = exact.module
-    if not isinstance(module, nn.Module) or (chart.findings and not chart.has("causal-missing")):
-        return
-    if pattern not in ("dense", "causal"):
-        return
-    try:
-        training = exact.like(copy.deepcopy(module).train(), exact.dtype)
-    except Exception:
-        return  # it cannot be copied, and must not change
-    seen = torch.zeros(0)
-    for seed in range(4 if exact.sizes.embed <= 128 else 2):
-        values = influence_in_training(training, seed)
-        if values is None:
-            return
-        now = values > exact.tolerance
-        seen = now if seed == 0 else seen | now
-    causal = not seen.triu(1).any() and seen.tril(-1).any()
-    if causal and pattern == "dense":
-        chart.findings[:] = [one for one in chart.findings if one.name != "causal-missing"]
-        values = influence(exact)
-        chart.found(
-            "causal-eval",
-            "It is causal in train mode only: in eval mode a later token moves an earlier output "
-            f"by up to {values.triu(1).max().item():.2g} of its size.",
-            moves_table(values),
-        )
-    elif pattern == "causal" and seen.triu(1).any():
-        chart.found(
-            "causal-leak", "It is causal in eval mode, but in train mode later tokens leak."
-        )
-    elif pattern == "causal":
-        chart.held("is causal in train mode and in eval mode")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -39,8 +41,65 @@ def judge_sharing(record: Record, patient: Patient, chart: Chart) -> None:
                 ),
             )
             return
-    if every:
+    if _tell_idle(patient, heads, chart):
+        return
+    if every and not _repeats(seen[0], heads):
         chart.held("the heads compute different things")
+
+
+def _repeats(target: Tensor, heads: int) -> bool:
+    """Return whether two heads of the joined ones are the same."""
+    if target.shape[-1] % heads:
+        return False
+    parts = target.unflatten(-1, (heads, -1)).movedim(2, 0).flatten(1)
+    return any(torch.equal(parts[i], parts[j]) for i in range(heads) for j in range(i))
+
+
+def _tell_idle(patient: Patient, heads: int, chart: Chart) -> bool:
+    """Name a head that gives 0 whatever the parameters are, so that none of them is the reason."""
+    other = _other_parameters(patient)
+    if other is None:
+        return False
+    record = Record(other, other.x())
+    targets = [flow.target for flow in list(flows(record))[:3]] + _before_the_last_layer(other)
+    for target in targets:
+        if target.shape[-1] % heads or target.min() >= 0:  # after a ReLU some are 0
+            continue
+        for cut in ((heads, -1), (-1, heads)):
+            parts = target.unflatten(-1, cut)
+            parts = parts if cut[0] == heads else parts.mT
+            idle = [k for k in range(heads) if not parts[:, :, k].any()]
+            if 0 < len(idle) < heads:
+                named = f"Head {idle[0]} contributes" if len(idle) == 1 else "Heads contribute"
+                chart.found(
+                    "wrong-source",
+                    f"{named} nothing ({len(idle)} of {heads}): its part of the joined heads is 0 "
+                    "for every token, whatever the parameters are.",
+                    influence_table(
+                        "Joined heads of the first token, one row for each head:",
+                        parts[0, 0],
+                        "head",
+                        "feature",
+                    ),
+                )
+                return True
+    return False
+
+
+def _other_parameters(patient: Patient) -> Patient | None:
+    """Return a copy with noise on every parameter."""
+    if not isinstance(patient.module, nn.Module):
+        return None
+    try:
+        module = copy.deepcopy(patient.module)
+    except Exception:
+        return None
+    with torch.no_grad():
+        for place, parameter in enumerate(module.parameters()):
+            noise = patient.tokens(*parameter.shape, seed=70 + place)
+            parameter.add_(0.3 * noise.to(parameter.dtype))
+    other = patient.like(module, patient.dtype)
+    return None if other(other.x()) is None else other
 
 
 def _before_the_last_layer(patient: Patient) -> list[Tensor]:
