@@ -225,16 +225,16 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # | 0 | Start here | you are here | 15 / 20 |
 # | 1 | [Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) | a dict that answers with a weighted average | 45 / 75 |
 # | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | it keeps the scores' variance, and the gradients of most rows | 50 / 80 |
-# | 3 | [Masks](03_masks.ipynb) | who may look at whom, and what goes wrong silently | 60 / 90 |
-# | 4 | [Reading heatmaps](04_reading_heatmaps.ipynb) | bright does not mean important | 45 / 80 |
+# | 3 | Masks | who may look at whom, and what goes wrong silently | |
+# | 4 | Reading heatmaps | bright does not mean important | |
 # | 5 | What does "bank" mean here? | mixing is not selecting | |
-# | 6 | [Projections](06_projections.ipynb) | where Q, K and V come from | 45 / 75 |
-# | 7 | [Multi-head attention](07_heads.ipynb) | reshaping without scrambling | 45 / 90 |
+# | 6 | Projections | where Q, K and V come from | |
+# | 7 | Multi-head attention | reshaping without scrambling | |
 # | 8 | Cost | exact attention without the big matrix | |
 # | 9 | [The attention clinic](09_clinic.ipynb) | the right shape proves nothing: name the bug | 60 / 100 |
 # | 10 | One real layer | twelve trained heads on your sentence | |
 #
-# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 50, 60, 75, 80, 90, 100 -->
+# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 50, 60, 75, 80, 100 -->
 
 # %% [markdown]
 # ## How a lesson works
@@ -316,21 +316,21 @@ shown = dict(query=x, key=x, value=x, scores=scores, weights=weights, output=out
 #
 # | learners think | | lesson |
 # |---|---|---|
-# | True means the same in every mask | M1 | [3](03_masks.ipynb) |
-# | a row where everything is masked is harmless | M2 | [3](03_masks.ipynb) |
-# | `view` does what `transpose` does when splitting heads | M3 | [7](07_heads.ipynb) |
+# | True means the same in every mask | M1 | 3 |
+# | a row where everything is masked is harmless | M2 | 3 |
+# | `view` does what `transpose` does when splitting heads | M3 | 7 |
 # | divide by the square root of the model width | M4 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | any divisor that grows with d_k will do | M5 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | any axis will do for the softmax | M6 | [1](01_attention_is_a_soft_look_up.ipynb) |
-# | -1e9 always works as a mask | M7 | [3](03_masks.ipynb) |
-# | padding must mask the rows of the padding | M8 | [3](03_masks.ipynb) |
-# | a padded batch gives what single sentences give | M9 | [3](03_masks.ipynb) |
-# | a mask of any shape that does not crash is right | M10 | [3](03_masks.ipynb) |
-# | `is_causal` also works with a cache | M11 | [3](03_masks.ipynb) |
-# | batch first is a matter of taste | M12 | [4](04_reading_heatmaps.ipynb) |
-# | rows still sum to 1 after dropout | M13 | [4](04_reading_heatmaps.ipynb) |
-# | a head sees a slice of the input | M14 | [7](07_heads.ipynb) |
-# | contiguity errors are noise | M15 | [7](07_heads.ipynb) |
+# | -1e9 always works as a mask | M7 | 3 |
+# | padding must mask the rows of the padding | M8 | 3 |
+# | a padded batch gives what single sentences give | M9 | 3 |
+# | a mask of any shape that does not crash is right | M10 | 3 |
+# | `is_causal` also works with a cache | M11 | 3 |
+# | batch first is a matter of taste | M12 | 4 |
+# | rows still sum to 1 after dropout | M13 | 4 |
+# | a head sees a slice of the input | M14 | 7 |
+# | contiguity errors are noise | M15 | 7 |
 #
 # <!-- constants: 1, 2, 3, 4, 7, -1e9 -->
 

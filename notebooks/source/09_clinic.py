@@ -628,7 +628,7 @@ report
 # code. It was mended until it did well here, so expect less on code of your own.
 
 # %%
-marks = record(time_limit=0.3)
+marks = record()
 misnamed = [visit.case.name for visit in marks.broken if not visit.named]
 assert len(BROKEN) == marks.found and marks.accused == 0
 assert marks.named >= 0.95 * len(BROKEN)

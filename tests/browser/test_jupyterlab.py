@@ -70,7 +70,7 @@ TIME_STEPS = """img => {
 
 
 class LiveFigure:
-    """One `live` widget in the page: its slider, its picture and its words."""
+    """One `live` widget in the page: its controls, its picture and its words."""
 
     def __init__(self, look: NotebookPage, index: int = 0):
         self.look = look
@@ -78,7 +78,7 @@ class LiveFigure:
         self.handle = self.box.locator(".noUi-handle").first
         self.image = self.box.locator("img.widget-image")
         self.error = self.box.locator(".attnlab-error")
-        self.handle.scroll_into_view_if_needed()
+        self.box.scroll_into_view_if_needed()
 
     @property
     def pixels(self) -> str:
