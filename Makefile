@@ -43,7 +43,8 @@ fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 	@$(PYTHON) -m tools.lab fresh "$(NB)"
 
 test: lint  ## run every check
-	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests --doctest-modules -n 2 --dist loadfile -q
+	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests --doctest-modules -n 2 --dist loadfile \
+		--no-loadscope-reorder -q
 	OMP_NUM_THREADS=1 ATTNLAB_STATIC=1 $(RUN) pytest --nbval --nbval-current-env --nbval-cell-timeout=120 \
 		-p tools.strict_nbval -n 2 --dist loadfile -q notebooks
 

@@ -5,20 +5,33 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnlab.exercises._answers import Answer, Right, Wrong, article, judge, number, table
+from attnlab.exercises._answers import (
+    Answer,
+    Right,
+    Wrong,
+    article,
+    judge,
+    number,
+    table,
+)
 from attnlab.exercises._verdict import Verdict
 
 D_IN, D_K, D_V = 12, 7, 5
 COUNT = D_IN * (D_K + D_K + D_V) + D_K + D_K + D_V
 # What a number says about the way it was counted.
 COUNTED = {
-    COUNT - D_K - D_K - D_V: "The three matrices are right. Each output has a bias as well.",
+    COUNT
+    - D_K
+    - D_K
+    - D_V: "The three matrices are right. Each output has a bias as well.",
     D_IN * (D_K + D_V) + D_K + D_V: "Queries and keys have a projection each.",
-    D_IN * (D_K + D_V): "Queries and keys have a projection each, and each output a bias.",
+    D_IN
+    * (D_K + D_V): "Queries and keys have a projection each, and each output a bias.",
     3 * (D_IN * D_K + D_K): "The value has 5 numbers, not 7.",
     3 * D_IN * D_K: "The value has 5 numbers, not 7, and each output has a bias.",
     COUNT * 9: "The words share the matrices: 9 words need no more than one.",
-    D_IN * (D_K + D_K + D_V) + 3 * D_IN: "A bias belongs to each output, not to each input.",
+    D_IN * (D_K + D_K + D_V)
+    + 3 * D_IN: "A bias belongs to each output, not to each input.",
     D_IN * (D_K + D_K + D_V)
     + 3: "A projection has a bias for each of its outputs, not one for all.",
 }
@@ -121,7 +134,9 @@ def _parameter_count(answer: Answer) -> Right:
     if said == COUNT:
         return Right("The number holds for a sentence of any length.")
     hint = COUNTED.get(int(said)) if said == int(said) else None
-    hint = hint or "Count each projection: inputs times outputs, then one bias per output."
+    hint = (
+        hint or "Count each projection: inputs times outputs, then one bias per output."
+    )
     raise Wrong(f"{said:g} is not the number. {hint}")
 
 
@@ -146,7 +161,9 @@ def _linear_from(answer: Answer) -> Right:
                 "The layer shares its memory with the matrix: training it changes the matrix. "
                 "Copy the numbers."
             )
-    return Right("The layer gives x @ matrix, for a square matrix too; it trains a copy.")
+    return Right(
+        "The layer gives x @ matrix, for a square matrix too; it trains a copy."
+    )
 
 
 def _linear(value: object) -> nn.Linear:
@@ -178,7 +195,9 @@ def _check_products(layer: nn.Linear, x: Tensor, matrix: Tensor, case: str) -> N
         why = "Its weight does not hold the numbers of the matrix."
     rows = {"yours": output[0, 0].tolist(), "x @ matrix": right[0, 0].tolist()}
     columns = [f"number {i}" for i in range(matrix.shape[1])]
-    raise Wrong(f"For {case} the output is wrong. {why}", table("One token:", rows, columns))
+    raise Wrong(
+        f"For {case} the output is wrong. {why}", table("One token:", rows, columns)
+    )
 
 
 # --- another pair with the same scores ------------------------------------------------------------
@@ -196,9 +215,13 @@ def _other_pair(answer: Answer) -> Right:
                 shapes = f"must be {tuple(old.shape)}, got {tuple(one.shape)}"
                 raise Wrong(f"For {case} the new {name} {shapes}.")
             if (one - old).abs().max() < 1e-3:
-                raise Wrong(f"{name} has not changed. Change both, and keep the scores.")
+                raise Wrong(
+                    f"{name} has not changed. Change both, and keep the scores."
+                )
         _compare_scores(given, found, generator)
-    return Right("Both matrices are new, and the scores of random tokens stay as they were.")
+    return Right(
+        "Both matrices are new, and the scores of random tokens stay as they were."
+    )
 
 
 def _two_matrices(value: object) -> tuple[Tensor, Tensor]:
@@ -225,7 +248,9 @@ def _compare_scores(
     elif (before + after).abs().max() < 1e-3 * scale:
         why = "All signs are turned. Turn those of both matrices."
     else:
-        why = "What one matrix gains, the other must lose: only W_query @ W_key.T counts."
+        why = (
+            "What one matrix gains, the other must lose: only W_query @ W_key.T counts."
+        )
     rows = {"before": before[0].tolist(), "with yours": after[0].tolist()}
     evidence = table("Scores of token 0:", rows, [f"token {i}" for i in range(3)])
     raise Wrong(f"The scores change. {why}", evidence)
@@ -271,7 +296,9 @@ def _layer_test(answer: Answer) -> Right:
     if not any(working):
         raise Wrong("It says False for a working layer.")
     if not all(working):
-        raise Wrong("It says False for one of two working layers: is its threshold too strict?")
+        raise Wrong(
+            "It says False for one of two working layers: is its threshold too strict?"
+        )
     for fault, passed in verdicts.items():
         if passed:
             raise Wrong(f"It says True for a layer in which {BROKEN[fault]}.")
@@ -283,4 +310,6 @@ def _said(value: object) -> bool:
         value = value.item()
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return bool(value)
-    raise Wrong(f"It must say True or False, and it gives {article(type(value).__name__)}.")
+    raise Wrong(
+        f"It must say True or False, and it gives {article(type(value).__name__)}."
+    )

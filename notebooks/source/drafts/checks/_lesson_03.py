@@ -7,13 +7,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab._checks import shape
-from attnlab.exercises._answers import Answer, Right, Wrong, article, judge, table, vector
+from attnlab.exercises._answers import (
+    Answer,
+    Right,
+    Wrong,
+    article,
+    judge,
+    table,
+    vector,
+)
 from attnlab.exercises._verdict import Verdict
 from attnlab.masks import causal_mask, sequence_mask
 
 OPEN, EMPTY = 10, 2  # six tokens, two of them padding on the left, causal
 LENGTHS = ((5, 3), (4,), (2, 6, 1))
-SIZES = ((2, 3), (2, 2), (3, 1))  # sentences and heads; where both are 2, shapes hide a mistake
+SIZES = (
+    (2, 3),
+    (2, 2),
+    (3, 1),
+)  # sentences and heads; where both are 2, shapes hide a mistake
 S, E, EV = 5, 4, 6
 
 
@@ -94,7 +106,9 @@ def _counted_mask(answer: Answer) -> Right:
         )
     cells, rows = said.tolist()
     if (cells, rows) == (OPEN, EMPTY):
-        return Right("Both numbers are those of the combined mask.")  # in sight: it tells no more
+        return Right(
+            "Both numbers are those of the combined mask."
+        )  # in sight: it tells no more
     raise Wrong(_miscounted(cells, rows))
 
 
@@ -114,7 +128,9 @@ def _miscounted(cells: float, rows: float) -> str:
         hint = "Draw the triangle and strike out the first two columns."
         return known.get(cells, f"{cells:g} is not the number of open cells. {hint}")
     if rows == 0:
-        return f"{OPEN} is right. Look at row 0: at which keys may the first <pad> look?"
+        return (
+            f"{OPEN} is right. Look at row 0: at which keys may the first <pad> look?"
+        )
     return f"{OPEN} is right, {rows:g} is not. Which rows have no open cell left?"
 
 
@@ -176,12 +192,24 @@ def _misread(mask: Tensor, right: Tensor, real: Tensor) -> str:
         (~right, "it is turned over; True must mean may attend."),
         (causal.expand_as(right), "the padding is still open: a word looks at <pad>."),
         (real.expand_as(right), "the future is still open."),
-        (causal | real, "the masks are joined by or; a cell is open if both leave it open."),
-        (strict & real, "no token may look at itself; the diagonal is open in a causal mask."),
+        (
+            causal | real,
+            "the masks are joined by or; a cell is open if both leave it open.",
+        ),
+        (
+            strict & real,
+            "no token may look at itself; the diagonal is open in a causal mask.",
+        ),
         (causal.mT & real, "queries look at the future and not at the past."),
         (~causal & real, "queries look at the future and not at the past."),
-        (causal & ~real, "only padding is open: the lengths are read the wrong way round."),
-        (right & real.mT, "the rows of <pad> are closed too: padding masks columns, not rows."),
+        (
+            causal & ~real,
+            "only padding is open: the lengths are read the wrong way round.",
+        ),
+        (
+            right & real.mT,
+            "the rows of <pad> are closed too: padding masks columns, not rows.",
+        ),
     )
     for wrong, why in known:
         if torch.equal(mask, wrong):
@@ -214,25 +242,34 @@ def _see_batch(answer: Answer, N: int, H: int) -> None:
     output = answer.ask(*inputs, read=_tensor, case=case)
     right = _attend(query, key, value, attention_mask[:, None, None] == 1)
     if output.shape != right.shape:
-        raise Wrong(f"With {case} the output must be {shape(right)}, got {shape(output)}.")
+        raise Wrong(
+            f"With {case} the output must be {shape(right)}, got {shape(output)}."
+        )
     if torch.allclose(output.double(), right.double(), atol=1e-5):
         return
     known = _misread_masks(attention_mask, H in (1, N))
     for mask, why in known:
         wrong = _attend(query, key, value, mask)
-        if wrong.shape == output.shape and torch.allclose(output, wrong, atol=1e-5, equal_nan=True):
+        if wrong.shape == output.shape and torch.allclose(
+            output, wrong, atol=1e-5, equal_nan=True
+        ):
             raise Wrong(f"With {case}: {why}")
     if output.isnan().any():
         raise Wrong(f"With {case} NaN comes out; every query has a word to look at.")
     raise Wrong(f"With {case} the numbers are wrong.")
 
 
-def _misread_masks(attention_mask: Tensor, alike: bool) -> list[tuple[Tensor | None, str]]:
+def _misread_masks(
+    attention_mask: Tensor, alike: bool
+) -> list[tuple[Tensor | None, str]]:
     """Return masks that a mistake makes, and what it is; ``alike`` where shapes let two slip by."""
     flat = attention_mask[:, None]
     known = [
         (None, "The mask is not used."),
-        (attention_mask[:, None, None] == 0, "Only <pad> is looked at: 1 is a word, 0 is padding."),
+        (
+            attention_mask[:, None, None] == 0,
+            "Only <pad> is looked at: 1 is a word, 0 is padding.",
+        ),
         (
             attention_mask[:, None, None].float(),
             "Ones and zeros are added to the scores: a mask that blocks must be bool.",
@@ -243,9 +280,7 @@ def _misread_masks(attention_mask: Tensor, alike: bool) -> list[tuple[Tensor | N
         ),
     ]
     if alike:
-        accident = (
-            "The 2 of the sentences has met the 2 of the heads: (N, 1, S) needs one more axis."
-        )
+        accident = "The 2 of the sentences has met the 2 of the heads: (N, 1, S) needs one more axis."
         known.insert(0, (flat == 1, accident))
         known.insert(1, (flat == 0, f"{accident} And 1 is a word, 0 is padding."))
     return known
@@ -253,7 +288,9 @@ def _misread_masks(attention_mask: Tensor, alike: bool) -> list[tuple[Tensor | N
 
 def _tensor(value: object) -> Tensor:
     if not isinstance(value, Tensor):
-        raise Wrong(f"It gives {article(type(value).__name__)}; the output alone is asked for.")
+        raise Wrong(
+            f"It gives {article(type(value).__name__)}; the output alone is asked for."
+        )
     return value.detach().float()
 
 

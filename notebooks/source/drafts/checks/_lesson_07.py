@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic import Evidence
-from attnlab.exercises._answers import Answer, NotDone, Right, Wrong, article, judge, table, vector
+from attnlab.exercises._answers import (
+    Answer,
+    NotDone,
+    Right,
+    Wrong,
+    article,
+    judge,
+    table,
+    vector,
+)
 from attnlab.exercises._verdict import Verdict
 from attnlab.heads import merge_heads, split_heads
 
@@ -120,10 +129,18 @@ SAID = {
         5,
     ): "That is what a right split gives. Here `view` hands the numbers out in the "
     "order of memory, and head 2 gets twelve of them.",
-    (0, 1): "Those are the tokens of head 0. Heads are counted from 0: head 2 is the third.",
-    (1, 2): "Those are the tokens of head 1. Heads are counted from 0: head 2 is the third.",
+    (
+        0,
+        1,
+    ): "Those are the tokens of head 0. Heads are counted from 0: head 2 is the third.",
+    (
+        1,
+        2,
+    ): "Those are the tokens of head 1. Heads are counted from 0: head 2 is the third.",
     (4, 5): "Those are the tokens of head 3, the last one. Heads are counted from 0.",
-    (2,): "A head holds 6 rows of 2 numbers, twelve in all: more than the 8 of one token.",
+    (
+        2,
+    ): "A head holds 6 rows of 2 numbers, twelve in all: more than the 8 of one token.",
     (2, 3): "Count numbers: the heads 0 and 1 take 24, and token 2 ends at number 23.",
     (4,): "Token 4 holds the numbers 32 to 39. Where do the numbers of head 2 begin?",
     (3,): "A head holds twelve numbers, and a token has 8: one token is not enough.",
@@ -133,13 +150,17 @@ SAID = {
 def _tokens_in_head(answer: Answer) -> Right:
     said = answer.value(_whole_numbers)
     if not said:
-        raise Wrong("The list is empty: head 2 holds twelve numbers, and they belong to tokens.")
+        raise Wrong(
+            "The list is empty: head 2 holds twelve numbers, and they belong to tokens."
+        )
     outside = [token for token in said if token not in range(6)]
     if outside:
         raise Wrong(f"There are tokens 0 to 5, and your list holds {outside[0]}.")
     if set(said) == TOKENS:
         return Right("These are the tokens whose numbers head 2 holds.")
-    hint = "Number the 48 numbers of x in the order of memory. Which of them go to head 2?"
+    hint = (
+        "Number the 48 numbers of x in the order of memory. Which of them go to head 2?"
+    )
     why = SAID.get(tuple(sorted(set(said))), hint)
     first = [12 * head for head in range(4)]
     rows = {"first number": first, "last number": [number + 11 for number in first]}
@@ -148,7 +169,9 @@ def _tokens_in_head(answer: Answer) -> Right:
 
 
 def _whole_numbers(value: object) -> list[int]:
-    if isinstance(value, set | frozenset) and all(isinstance(one, int) for one in value):
+    if isinstance(value, set | frozenset) and all(
+        isinstance(one, int) for one in value
+    ):
         value = sorted(value)
     read = vector(value).flatten()
     if not read.isfinite().all() or (read != read.round()).any():
@@ -161,7 +184,9 @@ def _whole_numbers(value: object) -> list[int]:
 
 def _by_letters(answer: Answer) -> Right:
     S = L + 2
-    query, key, value = _random((N, L, H, HEAD_DIM), (N, S, H, HEAD_DIM), (N, S, H, HEAD_DIM))
+    query, key, value = _random(
+        (N, L, H, HEAD_DIM), (N, S, H, HEAD_DIM), (N, S, H, HEAD_DIM)
+    )
     inputs = query.clone(), key.clone(), value.clone()
     case = f"query {tuple(query.shape)}, key and value {tuple(key.shape)}"
     output = answer.ask(*inputs, read=_tensor, case=case)
@@ -170,7 +195,9 @@ def _by_letters(answer: Answer) -> Right:
         raise Wrong(_shape_by_letters(output, right, case))
     if _same(output, right):
         return Right(f"The numbers hold in every head, for {case}.")
-    evidence = _first_row(output[0, 0, 0], right[0, 0, 0], "Sequence 0, query 0, head 0:")
+    evidence = _first_row(
+        output[0, 0, 0], right[0, 0, 0], "Sequence 0, query 0, head 0:"
+    )
     raise Wrong(_wrong_by_letters(output, query, key, value), evidence)
 
 
@@ -182,7 +209,9 @@ def _letters(query: Tensor, key: Tensor, value: Tensor, size: float) -> Tensor:
 def _shape_by_letters(output: Tensor, right: Tensor, case: str) -> str:
     told = f"With {case} the output must be {tuple(right.shape)}, got {tuple(output.shape)}."
     if output.shape == right.transpose(1, 2).shape:
-        return f"{told} The heads stand in front of the tokens: end the letters with lhd."
+        return (
+            f"{told} The heads stand in front of the tokens: end the letters with lhd."
+        )
     if output.shape == right.flatten(-2).shape:
         return f"{told} The heads are merged already; leave them apart."
     if output.ndim == 4 and output.shape[-2:] == (L, L + 2):
@@ -196,12 +225,14 @@ def _wrong_by_letters(output: Tensor, query: Tensor, key: Tensor, value: Tensor)
     slips = {
         "The scores are not divided: by the root of head_dim.": scores.softmax(dim=-1),
         "The scores are divided by the root of all features of a token. A dot product inside a "
-        "head has head_dim terms: divide by its root.": (scores / math.sqrt(E)).softmax(dim=-1),
-        "The scores are divided by the root of the number of heads: the last size of the query is "
-        "head_dim, the one before it is H.": (scores / math.sqrt(H)).softmax(dim=-1),
-        "The scores are divided by head_dim itself, not by its root.": (scores / HEAD_DIM).softmax(
+        "head has head_dim terms: divide by its root.": (scores / math.sqrt(E)).softmax(
             dim=-1
         ),
+        "The scores are divided by the root of the number of heads: the last size of the query is "
+        "head_dim, the one before it is H.": (scores / math.sqrt(H)).softmax(dim=-1),
+        "The scores are divided by head_dim itself, not by its root.": (
+            scores / HEAD_DIM
+        ).softmax(dim=-1),
         "The softmax runs over the queries. In nhls the keys are s, the last letter.": (
             scaled.softmax(dim=-2)
         ),
@@ -232,19 +263,29 @@ def _mended_heads(answer: Answer) -> Right:
     output = answer.ask(x.clone(), H, read=_tensor, case=case)
     right = _attend(x, H)
     if output.shape != right.shape:
-        raise Wrong(f"With {case} the output must be {tuple(x.shape)}, got {tuple(output.shape)}.")
+        raise Wrong(
+            f"With {case} the output must be {tuple(x.shape)}, got {tuple(output.shape)}."
+        )
     if not _same(output, right):
         why = _bugs_left(output, x)
-        raise Wrong(why, _first_row(output[0, 0], right[0, 0], f"With {case}, token 0:"))
+        raise Wrong(
+            why, _first_row(output[0, 0], right[0, 0], f"With {case}, token 0:")
+        )
     for heads, other in ((1, x), (E, x), (2, _random((1, 7, 6))[0])):
         case = f"x {tuple(other.shape)} and {heads} head{'s' * (heads > 1)}"
         again = answer.ask(other.clone(), heads, read=_tensor, case=case)
         if again.shape != other.shape or not _same(again, _attend(other, heads)):
-            raise Wrong(f"Right for 3 heads; with {case} the output is wrong. Is a size fixed?")
-    return Right("Every head sees every token, and the numbers hold for 1, 2, 3 and 12 heads.")
+            raise Wrong(
+                f"Right for 3 heads; with {case} the output is wrong. Is a size fixed?"
+            )
+    return Right(
+        "Every head sees every token, and the numbers hold for 1, 2, 3 and 12 heads."
+    )
 
 
-def _attend(x: Tensor, heads: int, bugs: tuple[bool, ...] = (False, False, False)) -> Tensor:
+def _attend(
+    x: Tensor, heads: int, bugs: tuple[bool, ...] = (False, False, False)
+) -> Tensor:
     """Return attention in heads with query = key = value = x, with some of the three bugs."""
     n, length, width = x.shape
     size = width // heads
@@ -258,7 +299,9 @@ def _bugs_left(output: Tensor, x: Tensor) -> str:
     for bugs in sorted(product((False, True), repeat=3), key=sum):
         if any(bugs) and _same(output, _attend(x, H, bugs)):
             left = [words for bug, words in zip(bugs, BUGS, strict=True) if bug]
-            count = "One bug is left" if len(left) == 1 else f"{len(left)} bugs are left"
+            count = (
+                "One bug is left" if len(left) == 1 else f"{len(left)} bugs are left"
+            )
             return f"{count}: {'; '.join(left)}."
     across = x.unflatten(-1, (H, HEAD_DIM))
     weights = (across @ across.transpose(-2, -1) / math.sqrt(HEAD_DIM)).softmax(dim=-1)
@@ -337,8 +380,14 @@ RIGHT_PAIRS: dict[str, Pair] = {
     "chunk and cat": (_chunks, _concatenated),
 }
 WRONG_PAIRS: dict[str, tuple[Pair, str]] = {
-    "short split, right merge": ((_short_split, _right_merge), "A round trip finds this one."),
-    "right split, short merge": ((_right_split, _short_merge), "A round trip finds this one."),
+    "short split, right merge": (
+        (_short_split, _right_merge),
+        "A round trip finds this one.",
+    ),
+    "right split, short merge": (
+        (_right_split, _short_merge),
+        "A round trip finds this one.",
+    ),
     "short split, short merge": (
         (_short_split, _short_merge),
         "Its round trip gives x again. Look into a head: it must hold its slice of every token.",
@@ -351,7 +400,10 @@ WRONG_PAIRS: dict[str, tuple[Pair, str]] = {
         (_swapping_split, _swapping_merge),
         "Head h of sequence 0 holds numbers of another sequence: test a batch of two.",
     ),
-    "right split, dealt merge": ((_right_split, _combing_merge), "A round trip finds this one."),
+    "right split, dealt merge": (
+        (_right_split, _combing_merge),
+        "A round trip finds this one.",
+    ),
 }
 
 
@@ -371,7 +423,9 @@ def _pair_test(answer: Answer) -> Right:
         name, why = next(iter(passed.items()))
         count = f"{len(passed)} of {len(WRONG_PAIRS)} wrong pairs pass"
         raise Wrong(f"{count}, first of all “{name}”. {why}")
-    return Right(f"{len(RIGHT_PAIRS)} right pairs pass, {len(WRONG_PAIRS)} wrong ones do not.")
+    return Right(
+        f"{len(RIGHT_PAIRS)} right pairs pass, {len(WRONG_PAIRS)} wrong ones do not."
+    )
 
 
 def _verdict_of(value: object) -> bool:

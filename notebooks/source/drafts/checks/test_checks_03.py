@@ -6,7 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnlab import attention_weights, causal_mask, from_hf_attention_mask, sequence_mask
+from attnlab import (
+    attention_weights,
+    causal_mask,
+    from_hf_attention_mask,
+    sequence_mask,
+)
 from attnlab.exercises import (
     check_counted_mask,
     check_decoder_mask,
@@ -14,7 +19,12 @@ from attnlab.exercises import (
     check_safe_softmax,
 )
 
-CHECKS = (check_counted_mask, check_decoder_mask, check_padded_batch, check_safe_softmax)
+CHECKS = (
+    check_counted_mask,
+    check_decoder_mask,
+    check_padded_batch,
+    check_safe_softmax,
+)
 
 
 def refused(check, answer, *words):
@@ -84,7 +94,9 @@ def test_counted_mask_names_the_mistake(said, words):
     refused(check_counted_mask, lambda: said, words)
 
 
-@pytest.mark.parametrize("answer", [lambda: (10, 2), lambda: [10.0, 2.0], torch.tensor([10, 2])])
+@pytest.mark.parametrize(
+    "answer", [lambda: (10, 2), lambda: [10.0, 2.0], torch.tensor([10, 2])]
+)
 def test_counted_mask_accepts(answer):
     accepted(check_counted_mask, answer)
 
@@ -121,14 +133,23 @@ WRONG_MASKS = {
     "one table": (lambda n: causal_mask(int(n.max())), "One table cannot serve"),
     "three axes": (lambda n: decoder_mask(n)[:, 0], "would meet the heads"),
     "joined by or": (lambda n: real_of(n) | causal_mask(int(n.max())), "joined by or"),
-    "no diagonal": (lambda n: decoder_mask(n) & square(n).tril(-1), "no token may look at itself"),
+    "no diagonal": (
+        lambda n: decoder_mask(n) & square(n).tril(-1),
+        "no token may look at itself",
+    ),
     "upper triangle": (lambda n: real_of(n) & square(n).triu(), "not at the past"),
-    "strict upper triangle": (lambda n: real_of(n) & square(n).triu(1), "not at the past"),
+    "strict upper triangle": (
+        lambda n: real_of(n) & square(n).triu(1),
+        "not at the past",
+    ),
     "lengths turned over": (
         lambda n: ~real_of(n) & causal_mask(int(n.max())),
         "lengths are read the wrong way round",
     ),
-    "rows closed too": (lambda n: decoder_mask(n) & real_of(n).mT, "masks columns, not rows"),
+    "rows closed too": (
+        lambda n: decoder_mask(n) & real_of(n).mT,
+        "masks columns, not rows",
+    ),
     "rows instead": (
         lambda n: causal_mask(int(n.max())) & real_of(n).mT,
         "masks columns, not rows",  # the causal mask closes the columns of a word by itself
@@ -227,7 +248,9 @@ WRONG_SOFTMAXES = {
     ),
     "all rows": (empty_when_any, "An empty row changes the others"),
     "not erased": (
-        lambda s, m: s.masked_fill(~m & m.any(-1, keepdim=True), -torch.inf).softmax(-1),
+        lambda s, m: s.masked_fill(~m & m.any(-1, keepdim=True), -torch.inf).softmax(
+            -1
+        ),
         "set them to 0 after the softmax",
     ),
     "covered up": (covered_up, "the gradient is NaN"),
@@ -273,7 +296,9 @@ def test_safe_softmax_accepts(answer):
 
 
 def test_a_fill_that_half_precision_cannot_hold_is_a_remark():
-    erase_rows = filled_with(-1e9, lambda w, m: w.masked_fill(~m.any(dim=-1, keepdim=True), 0.0))
+    erase_rows = filled_with(
+        -1e9, lambda w, m: w.masked_fill(~m.any(dim=-1, keepdim=True), 0.0)
+    )
     (remark,) = accepted(check_safe_softmax, erase_rows).remarks
     assert "float16" in remark
 
@@ -298,11 +323,16 @@ WRONG_BATCHES = {
     "added": (attend(lambda m: m[:, None, None].float()), "added to the scores"),
     "integers": (attend(lambda m: m[:, None, None]), "raises"),
     "NaN": (
-        lambda q, k, v, m: mended(q, k, v, m).masked_fill(m[:, None, :, None] == 0, torch.nan),
+        lambda q, k, v, m: mended(q, k, v, m).masked_fill(
+            m[:, None, :, None] == 0, torch.nan
+        ),
         "NaN comes out",
     ),
     "numbers": (lambda q, k, v, m: mended(q, k, 2 * v, m), "the numbers are wrong"),
-    "shape": (lambda q, k, v, m: mended(q, k, v, m).transpose(1, 2), "the output must be"),
+    "shape": (
+        lambda q, k, v, m: mended(q, k, v, m).transpose(1, 2),
+        "the output must be",
+    ),
     "with weights": (lambda q, k, v, m: (mended(q, k, v, m), m), "a tuple"),
 }
 
@@ -313,7 +343,9 @@ def test_padded_batch_names_the_mistake(name):
     refused(check_padded_batch, function, words)
 
 
-@pytest.mark.parametrize(("right", "words"), [(1, "needs one more axis"), (0, "And 1 is a word")])
+@pytest.mark.parametrize(
+    ("right", "words"), [(1, "needs one more axis"), (0, "And 1 is a word")]
+)
 def test_the_accident_of_two_heads_is_named(right, words):
     def attention(query, key, value, attention_mask):
         if query.shape[0] != query.shape[1]:

@@ -89,7 +89,9 @@ def averaged(weights, value):
 
 
 def by_letters(query, key, value):
-    return averaged((scores_of(query, key) / query.shape[-1] ** 0.5).softmax(dim=-1), value)
+    return averaged(
+        (scores_of(query, key) / query.shape[-1] ** 0.5).softmax(dim=-1), value
+    )
 
 
 def by_axes(query, key, value):
@@ -103,11 +105,23 @@ def across_heads(query, key, value):
 
 LETTERS = [
     (lambda q, k, v: averaged(scores_of(q, k).softmax(dim=-1), v), "are not divided"),
-    (lambda q, k, v: averaged((scores_of(q, k) / 12**0.5).softmax(-1), v), "all features of"),
-    (lambda q, k, v: averaged((scores_of(q, k) / 3**0.5).softmax(-1), v), "number of heads"),
+    (
+        lambda q, k, v: averaged((scores_of(q, k) / 12**0.5).softmax(-1), v),
+        "all features of",
+    ),
+    (
+        lambda q, k, v: averaged((scores_of(q, k) / 3**0.5).softmax(-1), v),
+        "number of heads",
+    ),
     (lambda q, k, v: averaged((scores_of(q, k) / 4).softmax(-1), v), "not by its root"),
-    (lambda q, k, v: averaged((scores_of(q, k) / 2).softmax(-2), v), "runs over the queries"),
-    (lambda q, k, v: averaged((scores_of(q, k) / 2).softmax(1), v), "runs over the heads"),
+    (
+        lambda q, k, v: averaged((scores_of(q, k) / 2).softmax(-2), v),
+        "runs over the queries",
+    ),
+    (
+        lambda q, k, v: averaged((scores_of(q, k) / 2).softmax(1), v),
+        "runs over the heads",
+    ),
     (lambda q, k, v: averaged(scores_of(q, k), v), "raw scores are used as weights"),
     (lambda q, k, v: averaged(scores_of(q, k) / 2, v), "There is no softmax"),
     (across_heads, "Which letter is summed over"),
@@ -224,7 +238,9 @@ def is_right(split, merge):
 
 def compares(split, merge):
     x = torch.randn(2, 5, 12)
-    return torch.equal(split(x, 3), split_heads(x, 3)) and torch.equal(merge(split(x, 3)), x)
+    return torch.equal(split(x, 3), split_heads(x, 3)) and torch.equal(
+        merge(split(x, 3)), x
+    )
 
 
 def round_trip(split, merge):
@@ -237,12 +253,16 @@ def right_shape(split, merge):
 
 def only_ones(split, merge):
     x = torch.ones(2, 5, 12)
-    return torch.equal(split(x, 3), split_heads(x, 3)) and torch.equal(merge(split(x, 3)), x)
+    return torch.equal(split(x, 3), split_heads(x, 3)) and torch.equal(
+        merge(split(x, 3)), x
+    )
 
 
 def one_sequence(split, merge):
     x = named((1, 5, 12))
-    return torch.equal(split(x, 3), split_heads(x, 3)) and torch.equal(merge(split(x, 3)), x)
+    return torch.equal(split(x, 3), split_heads(x, 3)) and torch.equal(
+        merge(split(x, 3)), x
+    )
 
 
 def split_only(split, merge):
@@ -260,7 +280,10 @@ def strided(split, merge):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (round_trip, "3 of 6 wrong pairs pass, first of all “short split, short merge”"),
+        (
+            round_trip,
+            "3 of 6 wrong pairs pass, first of all “short split, short merge”",
+        ),
         (right_shape, "6 of 6 wrong pairs pass"),
         (only_ones, "6 of 6 wrong pairs pass"),
         (one_sequence, "test a batch of two"),
@@ -282,10 +305,17 @@ def test_an_assert_instead_of_false_is_told_with_its_pair():
         assert is_right(split, merge)
         return True
 
-    refused(check_pair_test, asserts, "the wrong pair “short split, right merge”", "AssertionError")
+    refused(
+        check_pair_test,
+        asserts,
+        "the wrong pair “short split, right merge”",
+        "AssertionError",
+    )
 
 
-@pytest.mark.parametrize("answer", [is_right, compares, lambda s, m: torch.tensor(is_right(s, m))])
+@pytest.mark.parametrize(
+    "answer", [is_right, compares, lambda s, m: torch.tensor(is_right(s, m))]
+)
 def test_pair_test_accepts(answer):
     accepted(check_pair_test, answer)
 

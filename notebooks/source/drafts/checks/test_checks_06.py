@@ -203,9 +203,14 @@ def same_word_twice(layer):
         (lambda layer: True, "all three matrices are zero"),
         (lambda layer: False, "False for a working layer"),
         (lambda layer: layer(torch.zeros(2, 5, 8)).shape == (2, 5, 4), "all three"),
-        (lambda layer: bool(output_of(layer, torch.randn(1, 5, 8)).any()), "the same average"),
         (
-            lambda layer: not torch.allclose(*output_of(layer, torch.randn(1, 2, 8))[0]),
+            lambda layer: bool(output_of(layer, torch.randn(1, 5, 8)).any()),
+            "the same average",
+        ),
+        (
+            lambda layer: (
+                not torch.allclose(*output_of(layer, torch.randn(1, 2, 8))[0])
+            ),
             "sees no other",
         ),
         (lambda layer: "yes", "True or False"),

@@ -8,7 +8,15 @@ from torch import Tensor
 from attnlab._checks import shape
 from attnlab.attention import attention_weights
 from attnlab.clinic import Evidence
-from attnlab.exercises._answers import Answer, NotDone, Right, Wrong, judge, table, vector
+from attnlab.exercises._answers import (
+    Answer,
+    NotDone,
+    Right,
+    Wrong,
+    judge,
+    table,
+    vector,
+)
 from attnlab.exercises._verdict import Verdict
 
 
@@ -60,7 +68,9 @@ def _safe_softmax(answer: Answer) -> Right:
 def _weights_of(answer: Answer, scores: Tensor, allowed: Tensor, case: str) -> Tensor:
     weights = answer.ask(scores, allowed, read=vector, case=case)
     if weights.shape != scores.shape:
-        raise Wrong(f"With {case} the weights must be {shape(scores)}, got {shape(weights)}.")
+        raise Wrong(
+            f"With {case} the weights must be {shape(scores)}, got {shape(weights)}."
+        )
     return weights
 
 
@@ -70,13 +80,18 @@ def _see_weights(answer: Answer) -> None:
     case = "scores (3, 4) and a mask with a key in every row"
     weights = _weights_of(answer, given, ALLOWED.clone(), case)
     if not torch.equal(given, scores):
-        raise Wrong("It changes the scores it is given. Use masked_fill, not masked_fill_.")
+        raise Wrong(
+            "It changes the scores it is given. Use masked_fill, not masked_fill_."
+        )
     right = attention_weights(scores, attn_mask=ALLOWED).double()
     if torch.allclose(weights, right, atol=1e-5):
         return
     erased = scores.softmax(dim=-1).double() * ALLOWED
     known = (
-        (attention_weights(scores, attn_mask=~ALLOWED), "The mask is read the wrong way round."),
+        (
+            attention_weights(scores, attn_mask=~ALLOWED),
+            "The mask is read the wrong way round.",
+        ),
         (erased, "Weights are erased after the softmax, so the rows do not sum to 1."),
         (scores.softmax(dim=-1), "The mask is not used."),
         (
@@ -88,10 +103,18 @@ def _see_weights(answer: Answer) -> None:
             "The softmax runs over the queries; the keys are the last axis.",
         ),
     )
-    why = [told for wrong, told in known if torch.allclose(weights, wrong.double(), atol=1e-5)]
+    why = [
+        told
+        for wrong, told in known
+        if torch.allclose(weights, wrong.double(), atol=1e-5)
+    ]
     if weights[2].isnan().any():
         why = ["A row without any blocked key gives NaN."]
-    told = why[0] if why else "The weights are wrong although every row has an allowed key."
+    told = (
+        why[0]
+        if why
+        else "The weights are wrong although every row has an allowed key."
+    )
     raise Wrong(told, _rows(weights, right, "A mask that leaves a key in every row:"))
 
 
@@ -121,7 +144,9 @@ def _see_empty_row(answer: Answer) -> None:
 def _see_nan(answer: Answer) -> None:
     scores = _scores()
     scores[1, 2] = torch.nan  # allowed
-    weights = _weights_of(answer, scores, WITH_EMPTY.clone(), "a NaN among the allowed scores")
+    weights = _weights_of(
+        answer, scores, WITH_EMPTY.clone(), "a NaN among the allowed scores"
+    )
     if weights[1, 2:].isnan().any():
         return
     raise Wrong(
@@ -137,10 +162,14 @@ def _see_gradient(answer: Answer) -> None:
     def gradient(value: object) -> Tensor | None:
         if not isinstance(value, Tensor) or not value.requires_grad:
             return None
-        (found,) = torch.autograd.grad(value[1:, 0].sum(), scores)  # row 0 is no part of the loss
+        (found,) = torch.autograd.grad(
+            value[1:, 0].sum(), scores
+        )  # row 0 is no part of the loss
         return found
 
-    found = answer.ask(scores, WITH_EMPTY.clone(), read=gradient, case="a mask with an empty row")
+    found = answer.ask(
+        scores, WITH_EMPTY.clone(), read=gradient, case="a mask with an empty row"
+    )
     if found is None:
         raise Wrong(
             "No gradient comes back: the weights must be computed by torch from the scores."
@@ -159,14 +188,18 @@ def _see_broadcast(answer: Answer) -> None:
     weights = _weights_of(answer, scores, allowed, case)
     right = attention_weights(scores, attn_mask=allowed).double()
     if not torch.allclose(weights, right, atol=1e-5):
-        raise Wrong(f"With {case} the weights are wrong: count axes from the end, with -1.")
+        raise Wrong(
+            f"With {case} the weights are wrong: count axes from the end, with -1."
+        )
 
 
 def _half_precision(answer: Answer) -> tuple[str, ...]:
     try:
         answer.ask(_scores().half(), WITH_EMPTY.clone(), read=vector)
     except (Wrong, NotDone):
-        return ("With float16 scores it raises: the fill does not fit; -inf fits every float.",)
+        return (
+            "With float16 scores it raises: the fill does not fit; -inf fits every float.",
+        )
     return ()
 
 

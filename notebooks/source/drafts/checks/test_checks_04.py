@@ -50,7 +50,9 @@ def test_a_stub_is_not_done_yet(check):
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("value", ["a text", [], {}, torch.zeros(3, 2), float("nan"), (1, 2, 3)])
+@pytest.mark.parametrize(
+    "value", ["a text", [], {}, torch.zeros(3, 2), float("nan"), (1, 2, 3)]
+)
 def test_whatever_comes_a_check_answers_in_words(check, value):
     refused(check, lambda *_inputs: value)
 
@@ -93,7 +95,9 @@ def test_lonely_weights_wants_no_softmax():
     refused(check_lonely_weights, answer, "softmax made them")
 
 
-@pytest.mark.parametrize("answer", [[1 / (E + 3), E / (E + 3), 1 / (E + 3), 1 / (E + 3)]])
+@pytest.mark.parametrize(
+    "answer", [[1 / (E + 3), E / (E + 3), 1 / (E + 3), 1 / (E + 3)]]
+)
 def test_lonely_weights_accepts(answer):
     accepted(check_lonely_weights, answer)
     accepted(check_lonely_weights, lambda: torch.tensor(answer).round(decimals=2))
@@ -145,7 +149,9 @@ def basis_by_basis(attention, query, key):
     )
 
 
-@pytest.mark.parametrize("answer", [recovered, without_leading_dimensions, basis_by_basis])
+@pytest.mark.parametrize(
+    "answer", [recovered, without_leading_dimensions, basis_by_basis]
+)
 def test_recovered_weights_accepts(answer):
     accepted(check_recovered_weights, answer)
 
@@ -184,7 +190,10 @@ def keys_as_values(attention, query, key):
         (all_ones, "not the weights"),
         (transposed, "not the weights"),
         (keys_as_values, "not the weights"),
-        (lambda attention, query, key: attention(query, key, key[..., :1]), "One column per key"),
+        (
+            lambda attention, query, key: attention(query, key, key[..., :1]),
+            "One column per key",
+        ),
         (lambda attention, query, key: [1.0], "a list instead of a tensor"),
     ],
 )

@@ -9,7 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.exercises._answers import Answer, NotDone, Right, Wrong, article, judge, table, vector
+from attnlab.exercises._answers import (
+    Answer,
+    NotDone,
+    Right,
+    Wrong,
+    article,
+    judge,
+    table,
+    vector,
+)
 from attnlab.exercises._attention_answers import calls_softmax
 from attnlab.exercises._verdict import Verdict
 
@@ -116,14 +125,20 @@ def check_sequence_first(answer: object) -> Verdict:
 def _lonely_weights(answer: Answer) -> Right:
     weights = answer.value(vector)
     if weights.shape != (4,):
-        raise Wrong(f"One weight per key, shape (4,); yours has {tuple(weights.shape)}.")
+        raise Wrong(
+            f"One weight per key, shape (4,); yours has {tuple(weights.shape)}."
+        )
     if not weights.isfinite().all():
         raise Wrong("Weights are ordinary numbers; yours hold NaN or infinity.")
     right = torch.tensor(LONELY, dtype=torch.float64)
     if (weights - right).abs().max() < 0.006:
         if calls_softmax(answer):
-            raise Wrong("The numbers are right, but softmax made them. Find them without it.")
-        return Right("Token b keeps less than half: three scores of 0 count three times.")
+            raise Wrong(
+                "The numbers are right, but softmax made them. Find them without it."
+            )
+        return Right(
+            "Token b keeps less than half: three scores of 0 count three times."
+        )
     rows = {"raw score of b": [0, 2, 0, 0], "your weight": weights.tolist()}
     raise Wrong(_why_lonely(weights), table("Query b, keys a, b, a, a:", rows, KEYS))
 
@@ -136,9 +151,13 @@ def _why_lonely(weights: Tensor) -> str:
 
     unscaled, copies, total = math.e**2 + 3, 3 * math.e + 1, float(weights.sum())
     if near(0, 1, 0, 0):
-        return "These are the scores. A score of 0 is not a weight of 0: e to the 0 is 1."
+        return (
+            "These are the scores. A score of 0 is not a weight of 0: e to the 0 is 1."
+        )
     if near(0, 2, 0, 0):
-        return "These are the raw scores. Divide, raise e to each, then divide by the sum."
+        return (
+            "These are the raw scores. Divide, raise e to each, then divide by the sum."
+        )
     if near(1, math.e, 1, 1):
         return "These are e to each score. Now divide by their sum: weights sum to 1."
     if near(1 / unscaled, math.e**2 / unscaled, 1 / unscaled, 1 / unscaled):
@@ -151,7 +170,9 @@ def _why_lonely(weights: Tensor) -> str:
         return f"Weights sum to 1, yours to {total:.3f}."
     if near(0.25, 0.25, 0.25, 0.25):
         return "A uniform row: but b scores 1 with itself and 0 with each a."
-    return "The weights differ. Take e to the score of each key, then divide by the sum."
+    return (
+        "The weights differ. Take e to the score of each key, then divide by the sum."
+    )
 
 
 # --- a factor for the features --------------------------------------------------------------------
@@ -165,7 +186,9 @@ def _self_weight(factor: float) -> float:
 def _sharp_factor(answer: Answer) -> Right:
     said = vector(answer.value(vector))
     if said.numel() != 1:
-        raise Wrong(f"One number is asked for, and it gives the shape {tuple(said.shape)}.")
+        raise Wrong(
+            f"One number is asked for, and it gives the shape {tuple(said.shape)}."
+        )
     factor = said.item()
     if not math.isfinite(factor) or factor <= 0:
         raise Wrong(f"A positive factor is asked for, and it gives {factor:g}.")
@@ -179,7 +202,9 @@ def _sharp_factor(answer: Answer) -> Right:
             "so the score grows by the square of the factor."
         )
     if abs(factor - FACTOR / math.sqrt(2)) < 0.02:
-        raise Wrong(f"{told}: too little. Divide the product by the root of 4 features.")
+        raise Wrong(
+            f"{told}: too little. Divide the product by the root of 4 features."
+        )
     if factor < FACTOR:
         raise Wrong(f"{told}: too little.")
     raise Wrong(f"{told}. That is enough, but a smaller factor reaches 0.99 as well.")
@@ -247,7 +272,9 @@ def _compare_recovered(
         return
     first = (0,) * (right.ndim - 2)
     rows = {"yours": got[first][0, :4].tolist(), "right": right[first][0, :4].tolist()}
-    evidence = table("Query 0, the first four keys:", rows, [f"key {j}" for j in range(4)])
+    evidence = table(
+        "Query 0, the first four keys:", rows, [f"key {j}" for j in range(4)]
+    )
     plain = F.scaled_dot_product_attention(query, key, identity)
     if torch.allclose(got.to(right), plain, atol=1e-5):
         raise Wrong(
@@ -276,8 +303,12 @@ def _sequence_first(answer: Answer) -> Right:
         x = torch.randn(N, L, 8)
         _compare_call(answer, layer, twin, x)
         if layer.batch_first:
-            raise Wrong("It switches the layer to batch_first. Turn the data, not the layer.")
-    return Right("No sentence moves another, and output and weights are those of a batch.")
+            raise Wrong(
+                "It switches the layer to batch_first. Turn the data, not the layer."
+            )
+    return Right(
+        "No sentence moves another, and output and weights are those of a batch."
+    )
 
 
 def _compare_call(
@@ -289,7 +320,11 @@ def _compare_call(
     output, weights = (part.detach() for part in twin(x, x, x))
     got, got_weights = answer.ask(layer, x.clone(), read=_pair, case=case)
     if got.shape != output.shape:
-        turned = " Turn the output back." if got.shape == output.transpose(0, 1).shape else ""
+        turned = (
+            " Turn the output back."
+            if got.shape == output.transpose(0, 1).shape
+            else ""
+        )
         raise Wrong(
             f"With {case} the output must be {tuple(output.shape)}, got {tuple(got.shape)}.{turned}"
         )
@@ -302,7 +337,9 @@ def _compare_call(
             "and as their mean over heads."
         )
     if not torch.allclose(got_weights, weights, atol=1e-5):
-        raise Wrong("The output is right, the weights are not. Return them as they come.")
+        raise Wrong(
+            "The output is right, the weights are not. Return them as they come."
+        )
 
 
 def _why_mixed(layer: nn.MultiheadAttention, x: Tensor, got: Tensor) -> str:
@@ -327,8 +364,16 @@ def _why_mixed(layer: nn.MultiheadAttention, x: Tensor, got: Tensor) -> str:
 
 
 def _pair(value: object) -> tuple[Tensor, Tensor]:
-    if isinstance(value, Tensor) or not isinstance(value, tuple | list) or len(value) != 2:
+    if (
+        isinstance(value, Tensor)
+        or not isinstance(value, tuple | list)
+        or len(value) != 2
+    ):
         raise Wrong("Return two things: output and weights.")
     if any(part is None for part in value):
-        raise NotDone if all(part is None for part in value) else Wrong("One of the two is None.")
+        raise (
+            NotDone
+            if all(part is None for part in value)
+            else Wrong("One of the two is None.")
+        )
     return _tensor(value[0]), _tensor(value[1])
