@@ -11,6 +11,7 @@ from torch import Tensor
 from attnlab.clinic._calling import Unusable
 from attnlab.clinic.functions.calls import GENERAL, Attention, Sizes, relaxed
 from attnlab.clinic.functions.measure import products, weights_of
+from attnlab.masks import to_additive_mask
 
 SQUARE = relaxed(GENERAL, "L = S")
 
@@ -95,10 +96,5 @@ def given(attention: Attention, allowed: Tensor) -> Tensor:
     if attention.options.mask == "blocked":
         return ~allowed
     if attention.options.mask == "additive":
-        return additive(allowed, attention.dtype)
+        return to_additive_mask(allowed, attention.dtype)
     return allowed.clone()
-
-
-def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a mask of 0 and minus infinity."""
-    return torch.zeros(allowed.shape, dtype=dtype).masked_fill(~allowed, -torch.inf)

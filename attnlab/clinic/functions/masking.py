@@ -10,7 +10,7 @@ from attnlab.clinic._chart import Chart
 from attnlab.clinic._hints import says_additive, says_heads
 from attnlab.clinic.functions.blocking import Verdict, judge, table
 from attnlab.clinic.functions.calls import GENERAL, Attention, Sizes
-from attnlab.clinic.functions.mask_forms import Trial, additive, first_accepted, given, pattern
+from attnlab.clinic.functions.mask_forms import Trial, first_accepted, given, pattern
 from attnlab.clinic.functions.measure import (
     SURE,
     close,
@@ -19,6 +19,7 @@ from attnlab.clinic.functions.measure import (
     weights_of,
     weights_table,
 )
+from attnlab.masks import to_additive_mask
 
 EQUAL_HEADS = Sizes(N=3, H=3)
 LEVELS = (-20.0, -100.0, -1000.0)  # scores that ordinary large inputs can reach
@@ -73,7 +74,7 @@ def _additive(attention: Attention, factor: float, chart: Chart) -> bool:
     query, key, _ = attention.inputs(ndim, sizes)
     full = pattern(sizes.lead(ndim), sizes.L, sizes.S, per_key=False)
     try:
-        weights = weights_of(attention, query, key, mask=additive(full, attention.dtype))
+        weights = weights_of(attention, query, key, mask=to_additive_mask(full, attention.dtype))
     except Unusable:
         return False
     if judge(factor * products(query, key), weights, full).name is not None:
@@ -89,7 +90,7 @@ def _nothing_accepted(attention: Attention, chart: Chart, factor: float) -> None
         query, key, _ = attention.inputs(ndim)
         full = pattern(query.shape[:-2], query.shape[-2], key.shape[-2], per_key=False)
         try:
-            mask = additive(full, attention.dtype)
+            mask = to_additive_mask(full, attention.dtype)
             weights = weights_of(attention, query, key, mask=mask)
         except Unusable:
             continue
