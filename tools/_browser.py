@@ -46,11 +46,11 @@ TEST_SETTINGS = {
 TOKEN = "attnlab"
 START_LIMIT, RUN_LIMIT = 90, 180  # seconds
 
-_IS_READY = """() => {
+_IS_READY = """path => {
     const panel = window.jupyterapp?.shell.currentWidget;
     const kernel = panel?.sessionContext?.session?.kernel;
-    return !!(panel?.content?.model?.cells?.length && panel.context.isReady
-              && kernel?.status === 'idle');
+    return !!(panel?.context?.path === path && panel.content.model?.cells?.length
+              && panel.context.isReady && kernel?.status === 'idle');
 }"""
 _FORGET_RUNS = """() => {
     const app = window.jupyterapp;
@@ -59,22 +59,26 @@ _FORGET_RUNS = """() => {
         if (cell.type === 'code') cell.executionCount = null;
 }"""
 _RUN_ALL = "() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }"
-_HAS_RUN = """() => {
-    const panel = window.jupyterapp.shell.currentWidget;
-    const cells = [...panel.content.model.cells].filter(cell => cell.type === 'code');
-    return panel.sessionContext.session.kernel.status === 'idle'
-        && cells.every(cell => cell.executionCount !== null || !cell.sharedModel.source.trim());
-}"""
 _ERRORS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .filter(cell => cell.type === 'code')
     .filter(cell => !(cell.getMetadata('tags') ?? []).includes('raises-exception'))
     .flatMap(cell => cell.outputs.toJSON())
     .filter(output => output.output_type === 'error')
     .map(output => `${output.ename}: ${output.evalue}`)"""
+_HAS_RUN = f"""() => {{
+    const panel = window.jupyterapp.shell.currentWidget;
+    const cells = [...panel.content.model.cells].filter(cell => cell.type === 'code');
+    const ran = cell => cell.executionCount !== null || !cell.sharedModel.source.trim();
+    return panel.sessionContext.session.kernel.status === 'idle'
+        && (cells.every(ran) || ({_ERRORS})().length > 0);
+}}"""
 _IS_TRUSTED = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .filter(cell => cell.type === 'code').every(cell => cell.trusted)"""
-_SHUT_DOWN = """() => {
-    window.jupyterapp.shell.currentWidget.sessionContext.shutdown();
+_OPEN = """path => { window.jupyterapp.commands.execute('docmanager:open', {path}); }"""
+_SHUT_DOWN = """async () => {
+    const panel = window.jupyterapp.shell.currentWidget;
+    await panel.sessionContext.shutdown();
+    panel.dispose();  // unlike closing, asks no question about unsaved changes
 }"""
 _HIDE_SIDEBARS = """() => {
     window.jupyterapp.shell.collapseLeft();
@@ -161,7 +165,7 @@ def _end(process: subprocess.Popen) -> None:
 
 
 class NotebookPage:
-    """One notebook in one page of the browser.
+    """One notebook at a time in one page of the browser.
 
     Attributes
     ----------
@@ -178,6 +182,7 @@ class NotebookPage:
         self.server = server
         self.problems: list[str] = []
         self.outside: list[str] = []
+        self.is_open = False
         self.page: Page = browser.new_page(viewport={"width": width, "height": height})
         self.page.set_default_timeout(30_000)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -194,21 +199,37 @@ class NotebookPage:
             self.outside.append(request.url)
 
     def open(self, path: str, *, sidebars: bool = False) -> None:
-        """Open the notebook ``path`` (from the server's folder) and wait for its kernel."""
-        self.page.goto(f"{self.server.url}/lab/tree/{path}?token={TOKEN}&reset")
-        self.page.wait_for_function(_IS_READY, timeout=START_LIMIT * 1000, polling=100)
+        """Open the notebook ``path`` (from the server's folder) and wait for its kernel.
+
+        A notebook that is open is put away first, without saving it.
+        """
+        if self.is_open:
+            self.put_away()
+            self.problems.clear()
+            self.outside.clear()
+            self.page.evaluate(_OPEN, path)
+        else:
+            self.page.goto(f"{self.server.url}/lab/tree/{path}?token={TOKEN}&reset")
+        self.is_open = True
+        limit = START_LIMIT * 1000
+        self.page.wait_for_function(_IS_READY, arg=path, timeout=limit, polling=100)
         if not sidebars:
             self.page.evaluate(_HIDE_SIDEBARS)
 
+    def put_away(self) -> None:
+        """End the notebook's kernel and close its tab."""
+        self.page.evaluate(_SHUT_DOWN)
+
     def close(self) -> None:
-        """End the notebook's kernel and close the page; a second call does nothing."""
+        """Put the notebook away and close the page; a second call does nothing."""
         if self.page.is_closed():
             return
-        self.page.evaluate(_SHUT_DOWN)
+        if self.is_open:
+            self.put_away()
         self.page.close()
 
     def run_all(self) -> None:
-        """Drop the stored outputs, run every cell and wait for the last."""
+        """Drop the stored outputs, run every cell and wait for the last, or for an error."""
         self.page.evaluate(_FORGET_RUNS)
         self.page.evaluate(_RUN_ALL)
         self.page.wait_for_function(_HAS_RUN, timeout=RUN_LIMIT * 1000, polling=100)

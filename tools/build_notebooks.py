@@ -53,8 +53,8 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     return target
 
 
-def execute(notebook: NotebookNode, folder: Path, *, static: bool = True) -> None:
-    """Run all cells in a fresh kernel, with outputs made to be stored unless ``static=False``."""
+def execute(notebook: NotebookNode, folder: Path) -> None:
+    """Run all cells in a fresh kernel, with outputs made to be stored."""
     client = NotebookClient(
         notebook,
         timeout=TIMEOUT,
@@ -62,13 +62,13 @@ def execute(notebook: NotebookNode, folder: Path, *, static: bool = True) -> Non
         record_timing=False,
         resources={"metadata": {"path": str(folder)}},
     )
-    client.execute(env=kernel_environment(static=static))
+    client.execute(env=kernel_environment())
 
 
-def kernel_environment(*, static: bool) -> dict[str, str]:
+def kernel_environment() -> dict[str, str]:
     """Return the variables of a kernel: this process's, without a choice of how to draw."""
     ours = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
-    return {**ours, "ATTNLAB_STATIC": "1" if static else "0"}
+    return {**ours, "ATTNLAB_STATIC": "1"}
 
 
 def finish(notebook: NotebookNode) -> None:

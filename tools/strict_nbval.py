@@ -1,8 +1,9 @@
 """A pytest plugin that closes the holes of nbval: ``pytest --nbval -p tools.strict_nbval``.
 
 By itself nbval passes a cell that was never executed, scrambled execution counts, a replaced or
-deleted picture and outputs in another order. This plugin compares all that is stored, and makes
-sure that every code cell is checked. It changes private parts of nbval 0.11, which is why that
+deleted picture and outputs in another order. This plugin compares all that is stored, makes
+sure that every code cell is checked, and moves every control of the live figures after the last
+cell. It changes private parts of nbval 0.11, which is why that
 version is pinned.
 """
 
@@ -20,9 +21,29 @@ from nbval.kernel import RunningKernel
 
 from tools.compare_outputs import compare_outputs
 from tools.notebooks import join_streams, read_notebook
+from tools.sweep_controls import SWEEP
 
 Cell = nbval_plugin.IPyNbCell
 _run_cell = Cell.runtest
+
+
+SWEEP_LIMIT = 120  # seconds
+
+
+class Controls(pytest.Item):
+    """Every control of a notebook's live figures, moved in the kernel that has run its cells."""
+
+    def runtest(self) -> None:
+        """Fail if a drawing fails at a stop, or a control changes nothing."""
+        reply = self.parent.kernel.kc.execute_interactive(
+            SWEEP, store_history=False, timeout=SWEEP_LIMIT, output_hook=lambda message: None
+        )["content"]
+        if reply["status"] != "ok":
+            pytest.fail(f"{reply['ename']}: {reply['evalue']}", pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Return how the test is named in a report."""
+        return self.path, None, f"{self.path.name}::{self.name}"
 
 
 def run_strictly(cell: Cell) -> None:
@@ -72,9 +93,19 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("MPLBACKEND", None)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put a test of its controls after the last cell of every notebook."""
+    for number in range(len(items) - 1, -1, -1):
+        notebook = items[number].parent
+        if isinstance(items[number], Cell) and notebook not in (
+            i.parent for i in items[number + 1 :]
+        ):
+            items.insert(number + 1, Controls.from_parent(notebook, name="controls"))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fail unless every code cell of every notebook that was asked for became a test."""
-    found = Counter(item.path for item in session.items)
+    found = Counter(item.path for item in session.items if isinstance(item, Cell))
     for path in _notebooks(session.config.args):
         wanted = sum(cell.cell_type == "code" for cell in read_notebook(path).cells)
         if found[path] != wanted:

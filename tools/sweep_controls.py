@@ -1,28 +1,22 @@
-"""Move every control of every live figure of a notebook: what nbval cannot see.
-
-``python -m tools.sweep_controls`` sweeps all lessons, ``... 01`` that one.
-"""
+"""Move every control of every live figure of a notebook: what nbval by itself cannot see."""
 
 from __future__ import annotations
 
-import copy
-import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
-from nbformat import NotebookNode
+if TYPE_CHECKING:
+    from attnlab.live import Live
 
-from attnlab.live import Live
-from tools.build_notebooks import execute
-from tools.notebooks import ROOT, find_notebooks, select
+ROOT = Path(__file__).resolve().parent.parent
 
-# Added to the notebook as a last cell, so that it runs in the notebook's own kernel.
-LAST_CELL = f"""import sys
+# Run in a notebook's own kernel, after its last cell.
+SWEEP = f"""import sys
 sys.path.insert(0, {str(ROOT)!r})
 from attnlab.live import instances
 from tools.sweep_controls import sweep_figures
-print(len(instances()), "live figures,", sweep_figures(instances()), "steps")"""
+sweep_figures(instances())"""
 
 
 def sweep_figures(figures: Iterable[Live]) -> int:
@@ -48,27 +42,3 @@ def sweep_figures(figures: Iterable[Live]) -> int:
             assert len(seen) > 1, f"{figure!r}: {name} never changes the picture"
             assert figure.image.value == start, f"{figure!r}: {name} back at {home} looks different"
     return steps
-
-
-def sweep(notebook: NotebookNode, folder: Path) -> str:
-    """Run a notebook live and move its controls; return how many figures and steps there were.
-
-    Raises
-    ------
-    CellExecutionError
-        If a cell of the notebook or the sweep fails.
-    """
-    notebook = copy.deepcopy(notebook)
-    notebook.cells.append(nbformat.v4.new_code_cell(LAST_CELL))
-    execute(notebook, folder, static=False)
-    return "".join(output.text for output in notebook.cells[-1].outputs).strip()
-
-
-def main() -> None:
-    """Sweep the notebooks that the command line names."""
-    for path in select(find_notebooks(), sys.argv[1:]):
-        print(path.name, sweep(nbformat.read(path, as_version=4), path.parent), flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -30,18 +30,15 @@ def server(browser, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def open_page(browser, server):
-    """Open a notebook of the server in a page of its own; all are closed after the module."""
-    opened = []
+    """Open a notebook of the server in one page; what was open there before is put away."""
+    look = NotebookPage(browser, server)
 
     def open_notebook(path):
-        look = NotebookPage(browser, server)
-        opened.append(look)
         look.open(path)
         return look
 
     yield open_notebook
-    for look in opened:
-        look.close()
+    look.close()
 
 
 @pytest.fixture(scope="module")

@@ -103,12 +103,24 @@ class LiveFigure:
         self.change(lambda: self.handle.press(key), key)
 
     def move_every_control(self) -> None:
-        """Move each slider by a key and click each button; every time the picture changes."""
+        """Move each control away and back, a slider by keys, buttons by clicks.
+
+        Every move changes the picture, and every way back shows the first one.
+        """
+        start = self.pixels
         for slider in self.box.locator(".noUi-handle").all():
-            self.change(lambda slider=slider: slider.press("ArrowRight"), "a key on a slider")
+            at_the_end = slider.get_attribute("aria-valuenow") == slider.get_attribute(
+                "aria-valuemax"
+            )
+            away, back = ("ArrowLeft", "ArrowRight")[:: 1 if at_the_end else -1]
+            self.change(lambda slider=slider, key=away: slider.press(key), f"{away} on a slider")
+            self.change(lambda slider=slider, key=back: slider.press(key), f"{back} on a slider")
+            assert self.pixels == start
         for row in self.box.locator(".widget-toggle-buttons").all():
-            other = row.locator("button:not(.mod-active)").first
-            self.change(other.click, "a click on a button")
+            home = row.locator("button.mod-active").inner_text()
+            self.change(row.locator("button:not(.mod-active)").first.click, "a click on a button")
+            self.change(row.get_by_role("button", name=home, exact=True).click, "a click back")
+            assert self.pixels == start
 
     def change(self, act, what: str) -> None:
         """Do something and wait until the picture is another one."""
@@ -135,13 +147,19 @@ def look(open_page, write_notebook):
     return look
 
 
+def answers_in_sight(look: NotebookPage) -> list[bool]:
+    """Return for each folded output whether its first line, the answer, can be read."""
+    folded = look.page.locator(".jp-OutputPlaceholder .jp-PlaceholderText")
+    return [line.is_visible() for line in folded.all()]
+
+
 @pytest.mark.parametrize("lesson", lab.find_lessons(lab.LESSONS), ids=lambda path: path.stem)
 def test_a_lesson_runs_and_all_its_controls_move(open_page, lesson):
     look = open_page(f"{lab.COPIES.name}/{lesson.name}")
     assert look.is_trusted()
-    folded = look.page.locator(".jp-OutputPlaceholder .jp-PlaceholderText")
-    assert folded.count() >= 1
-    assert not any(text.is_visible() for text in folded.all())  # the first line of an answer
+    folded = answers_in_sight(look)
+    assert folded
+    assert not any(folded)
     look.run_all()
     assert look.errors() == []
     figures = look.page.locator(".attnlab-live").count()
@@ -150,7 +168,6 @@ def test_a_lesson_runs_and_all_its_controls_move(open_page, lesson):
         LiveFigure(look, index).move_every_control()
     assert look.problems == []
     assert look.outside == []
-    look.close()
 
 
 def test_the_keyboard_moves_the_picture_and_back(look):
@@ -212,6 +229,16 @@ def test_steps_of_a_slider_are_quick(look, capfd):
             file=sys.stderr,
         )
     assert one < 1000
+
+
+def test_an_answer_in_sight_is_noticed(open_page):
+    """Without the style sheet of `make lab`, JupyterLab shows the first line of a folded output."""
+    look = open_page(f"{lab.COPIES.name}/{lab.find_lessons(lab.LESSONS)[0].name}")
+    look.page.evaluate(
+        "() => { for (const sheet of document.styleSheets)"
+        " if (sheet.href?.includes('custom.css')) sheet.disabled = true; }"
+    )
+    assert all(answers_in_sight(look))
 
 
 def test_what_goes_wrong_in_a_page_is_noticed(open_page, write_notebook):

@@ -73,7 +73,6 @@ def look(open_page, server):
     look.page.locator(".attnlab-predict").nth(1).wait_for()
     yield look
     assert look.errors() == look.problems == look.outside == []
-    look.close()
 
 
 def shows(look, text: str) -> None:

@@ -34,8 +34,8 @@ def make_source(folder: Path, name: str, codes: list[tuple[str, list[str]]]) -> 
     return path
 
 
-def run_nbval(*paths: Path, flags: list[str] = STRICT) -> dict[str, set[int]]:
-    """Run nbval on notebooks; return which cells failed, by name of the notebook."""
+def run_nbval(*paths: Path, flags: list[str] = STRICT) -> dict[str, set[int | str]]:
+    """Run nbval on notebooks; return which cells failed, or "controls", by name of the notebook."""
     command = [sys.executable, "-m", "pytest", "--nbval", *flags, "-q", "-rf", "--color=no"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     done = subprocess.run(
@@ -47,11 +47,11 @@ def run_nbval(*paths: Path, flags: list[str] = STRICT) -> dict[str, set[int]]:
         timeout=300,
         check=False,
     )
-    summary = re.findall(r"^(?:FAILED|ERROR) .*?(\w+)\.ipynb::Cell (\d+)", done.stdout, re.M)
+    summary = re.findall(r"^(?:FAILED|ERROR) .*?(\w+)\.ipynb::(?:Cell )?(\w+)", done.stdout, re.M)
     assert re.search(r"\d+ (passed|failed)", done.stdout), done.stdout + done.stderr
-    failed: dict[str, set[int]] = {path.stem: set() for path in paths}
+    failed: dict[str, set[int | str]] = {path.stem: set() for path in paths}
     for name, cell in summary:
-        failed[name].add(int(cell))
+        failed[name].add(int(cell) if cell.isdecimal() else cell)
     return failed
 
 
@@ -87,7 +87,15 @@ def small(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def caught(folder: Path, sheet: Path, small: Path) -> dict[str, set[str]]:
+def moving(folder: Path) -> Path:
+    """A notebook with a slider that works where it stands and fails at its last stop."""
+    draw = "def draw(fig, d_k):\n    fig.text(0, 0, str(1 / d_k))"
+    codes = ["from attnlab.live import live", draw, "live(draw, d_k=[1, 2, 0])"]
+    return build(make_source(folder, "01_moving", [(code, []) for code in codes]), folder)
+
+
+@pytest.fixture(scope="module")
+def caught(folder: Path, sheet: Path, small: Path, moving: Path) -> dict[str, set[str]]:
     """Which gates noticed which corruption."""
     gates: dict[str, set[str]] = {}
     good, everything = nbformat.read(sheet, 4), nbformat.read(sheet, 4)
@@ -108,7 +116,7 @@ def caught(folder: Path, sheet: Path, small: Path) -> dict[str, set[str]]:
         paths[name] = folder / f"01_whole_{number}.ipynb"
         gates[name] = static_gates(paths[name], notebook, small.with_suffix(".py"))
     run = {name: path for name, path in paths.items() if name not in UNREADABLE}
-    failed = run_nbval(folder / "01_corrupted.ipynb", sheet, small, *run.values())
+    failed = run_nbval(folder / "01_corrupted.ipynb", sheet, small, moving, *run.values())
 
     for place, corruption in enumerate(CELL_CORRUPTIONS, start=FIRST):
         if place - 1 in failed["01_corrupted"]:  # nbval counts code cells from 0
@@ -117,6 +125,7 @@ def caught(folder: Path, sheet: Path, small: Path) -> dict[str, set[str]]:
         if failed[path.stem]:
             gates[name].add("nbval")
     gates["the good notebook"] = {str(cell) for cell in failed["01_sheet"] | failed["01_small"]}
+    gates["a drawing that fails at a stop"] = {str(cell) for cell in failed["01_moving"]}
     harmless = {FIRST - 1 + len(CELL_CORRUPTIONS) + i for i in range(len(corruptions.HARMLESS))}
     gates["what a reader does not see"] = {str(i) for i in failed["01_corrupted"] & harmless}
     return gates
@@ -132,6 +141,10 @@ def test_every_corruption_is_caught(caught, name, gates) -> None:
 
 def test_the_good_notebook_passes(caught) -> None:
     assert caught["the good notebook"] == set()
+
+
+def test_a_control_that_fails_at_a_stop_is_caught(caught) -> None:
+    assert caught["a drawing that fails at a stop"] == {"controls"}
 
 
 def test_what_a_reader_does_not_see_may_differ(caught) -> None:
