@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh test notebooks adopt figures lint format clean
+.PHONY: help setup lab fresh student test notebooks adopt figures lint format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -41,6 +41,9 @@ lab: $(READY)  ## open JupyterLab on your own copies of the lessons, in my_noteb
 
 fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 	@$(PYTHON) -m tools.lab fresh "$(NB)"
+
+student: $(READY)  ## write copies without solutions and teacher notes into student/
+	@$(RUN) tools.student
 
 test: lint  ## run every check
 	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests --doctest-modules -n 2 --dist loadfile \

@@ -12,7 +12,7 @@ from tools._lint import LINK, Lesson, Note, without_code
 from tools.notebooks import LESSONS, tags
 
 MAX_BYTES = 2_000_000
-TAGS = {"reveal", "predict", "exercise", "solution", "raises-exception"}
+TAGS = {"reveal", "predict", "exercise", "solution", "teacher", "raises-exception"}
 IGNORING = {"nbval-ignore-output", "nbval-skip"}
 HTML_TARGET = re.compile(r"<(?P<tag>img|a)\b[^>]*?\b(?:src|href)=[\"']?(?P<target>[^\"'\s>]+)")
 REFERENCE = re.compile(r"^ *\[[^\]]+\]: *(?P<target>\S+)", re.MULTILINE)
@@ -94,6 +94,13 @@ def known_tags(lesson: Lesson) -> Iterator[Note]:
             yield Note(n, "an NBVAL_ comment switches a check off.")
 
 
+def teacher_notes(lesson: Lesson) -> Iterator[Note]:
+    """Check that notes for teachers are tagged: copies for a class leave them out by the tag."""
+    for n, cell in lesson.markdown:
+        if ("<summary>For teachers" in cell.source) != ("teacher" in tags(cell)):
+            yield Note(n, "a folded cell For teachers, and only such a cell, has the tag teacher.")
+
+
 def expected_errors(lesson: Lesson) -> Iterator[Note]:
     """Check that an error is stored where raises-exception announces one, and nowhere else."""
     for n, cell in lesson.code:
@@ -144,6 +151,7 @@ RULES = (
     file_size,
     links,
     known_tags,
+    teacher_notes,
     expected_errors,
     unstable_code,
 )

@@ -136,6 +136,7 @@ def test_every_rule_has_a_name_of_its_own():
         ("lesson_length", lambda nb: [nb.cells.pop(1) for _ in range(5)]),
         ("solutions", lambda nb: nb.cells[-4].update(source="def answer(x): return x")),
         ("solutions", lambda nb: nb.cells[-4].metadata.update(tags=[])),
+        ("teacher_notes", lambda nb: nb.cells[1].metadata.update(tags=["teacher"])),
     ],
 )
 def test_a_changed_lesson_is_found(tmp_path, rule, change):
@@ -157,6 +158,7 @@ BAD_TEXTS = {
     ],
     "wording": ["Look!", "It is simply so.", "Just so.", "Easy.", "Well done \U0001f600"],
     "cell_words": ["word " * 81],
+    "teacher_notes": ["<details><summary>For teachers: time</summary>45 minutes</details>"],
 }
 GOOD_TEXTS = {
     "links": [

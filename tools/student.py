@@ -1,0 +1,59 @@
+"""Write copies of the lessons for a class, without solutions and teacher notes: `make student`."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tools.notebooks import NOTEBOOKS, ROOT, find_notebooks, read_notebook, tags
+
+COPIES = ROOT / "student"
+LEFT_OUT = {"solution", "teacher"}
+ANSWER = re.compile(r"\n*<details><summary>An answer</summary>.*?</details>", re.DOTALL)
+
+
+def student_copy(lesson: NotebookNode) -> NotebookNode:
+    """Return a lesson without the cells tagged solution or teacher, and without folded answers.
+
+    Parameters
+    ----------
+    lesson : NotebookNode
+        A built lesson; it stays as it is.
+
+    Returns
+    -------
+    NotebookNode
+        All other cells with their outputs, in the same order. Hints stay.
+    """
+    notebook = copy.deepcopy(lesson)
+    notebook.cells = [cell for cell in notebook.cells if not LEFT_OUT & set(tags(cell))]
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = ANSWER.sub("", cell.source)
+    return notebook
+
+
+def write_copies(lessons: Path = NOTEBOOKS, copies: Path = COPIES) -> list[Path]:
+    """Write a copy of every lesson of a folder; return the copies. Older ones are overwritten."""
+    copies.mkdir(exist_ok=True)
+    written = []
+    for path in find_notebooks(lessons):
+        target = copies / path.name
+        text = nbformat.writes(student_copy(read_notebook(path)))
+        target.write_text(text + "\n", encoding="utf-8")
+        written.append(target)
+    return written
+
+
+def main() -> None:
+    """Write the copies and say where they are."""
+    count = len(write_copies())
+    print(f"{COPIES.name}/ holds {count} lessons without solutions and teacher notes.")
+
+
+if __name__ == "__main__":
+    main()
