@@ -170,6 +170,20 @@ def call(
     return outcome
 
 
+def parameters(function: Callable) -> list[inspect.Parameter] | None:
+    """Return the parameters of a callable; None where Python does not know them."""
+    function = function.forward if isinstance(function, torch.nn.Module) else function
+    return call(lambda: list(inspect.signature(function).parameters.values())).value
+
+
+def name_of(target: object) -> str:
+    """Return how a report names a callable, of a partial its function, or a pair of callables."""
+    if isinstance(target, tuple | list):
+        return f"({', '.join(name_of(part) for part in target)})"
+    name = call(lambda: getattr(target, "func", target).__name__).value
+    return name if isinstance(name, str) else type(target).__name__
+
+
 def _within(seconds: float, function: Callable[[], object]) -> object:
     """Return ``function()``; raise OutOfTime after ``seconds``, if this is the main thread."""
     on_main = threading.current_thread() is threading.main_thread()

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._calling import call as call_safely
-from attnlab.clinic._calling import wake_torch
+from attnlab.clinic._calling import name_of, parameters, wake_torch
 from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic._order import arrange
 from attnlab.clinic._report import Report
-from attnlab.clinic.functions.arguments import parameters
 from attnlab.clinic.functions.calls import measurable
 from attnlab.clinic.functions.examination import examine_attention
 from attnlab.clinic.layers.examination import examine_module
@@ -217,22 +216,3 @@ def _kind_by_arguments(names: list[str], required: int) -> str:
     if names and names[0] in ("scores", "logits", "s"):
         return "softmax"
     return "module" if len(names) and required == 1 and len(names) <= 2 else "attention"
-
-
-def name_of(target: object) -> str:
-    """Return how a report names a target.
-
-    Parameters
-    ----------
-    target : object
-        What ``diagnose`` got.
-
-    Returns
-    -------
-    str
-        The function's or class's name.
-    """
-    if isinstance(target, tuple | list):
-        return f"({', '.join(name_of(part) for part in target)})"
-    target = getattr(target, "func", target)  # a partial
-    return str(getattr(target, "__name__", type(target).__name__))

@@ -175,7 +175,7 @@ def lesson_title(lesson: str) -> str:
     Parameters
     ----------
     lesson : str
-        File name without its ending, such as ``"03_masks"``.
+        File name without its ending, such as ``"09_clinic"``.
 
     Returns
     -------

@@ -68,7 +68,7 @@ def test_a_hanging_function_is_called_once_and_named():
     report = diagnose(attention, time_limit=0.1)
     assert [finding.name for finding in report.findings] == ["hangs"]
     assert len(calls) == 1
-    assert time.perf_counter() - start < 3
+    assert time.perf_counter() - start < 30  # of 60: the first call also waits for torch
 
 
 def test_the_alarm_is_off_afterwards_and_the_old_handler_back():
@@ -86,6 +86,15 @@ def test_the_alarm_is_off_afterwards_and_the_old_handler_back():
         signal.signal(signal.SIGALRM, earlier)
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises, also where the tests run in the background and ignore it."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_the_interrupt_of_the_learner_passes_through():
     def attention(query, key, value):
         signal.raise_signal(signal.SIGINT)
@@ -94,6 +103,7 @@ def test_the_interrupt_of_the_learner_passes_through():
         diagnose(attention)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_from_the_keyboard_while_it_hangs_passes_through():
     threading.Timer(0.1, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
                     ).start()  # fmt: skip

@@ -8,7 +8,9 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torch import Tensor, nn
+from torch import Tensor
+
+from attnlab.clinic._calling import parameters
 
 CAUSAL_NAMES = ("is_causal", "causal", "use_causal_mask", "causal_mask")
 FEATURE_NAMES = ("d_k", "dk", "d", "dim", "head_dim", "d_head")
@@ -27,15 +29,6 @@ class Arguments(NamedTuple):
     required_mask: bool
     keywords: bool
     further: tuple[str, ...] = ()  # more masks
-
-
-def parameters(function: Callable) -> list[inspect.Parameter] | None:
-    """Return the parameters of a callable; None where Python does not know them."""
-    function = function.forward if isinstance(function, nn.Module) else function
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return None
 
 
 def arguments(function: Callable) -> Arguments:

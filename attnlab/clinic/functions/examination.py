@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import Outcome, Unusable
+from attnlab.clinic._calling import Outcome, Unusable, name_of
 from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic._hints import says_batch, says_heads, tokens_before_heads
 from attnlab.clinic.functions.arguments import heads_in_front
@@ -79,7 +79,7 @@ def _examine_numbers(attention: Attention, chart: Chart) -> None:
     if attention.dtype != attention.inputs(attention.main)[0].new_zeros(()).float().dtype:
         chart.found("dtype", "It takes float64 tensors only; models are trained in float32.")
     if examine_precision(attention, chart) and examine_sources(attention, chart):
-        causal = examine_causality(attention, chart, _name(attention))
+        causal = examine_causality(attention, chart, name_of(attention.function))
         _examine_nan(attention, chart)
         if not chart.findings and examine_axis(attention, chart, attention.main):
             examine_neighbours(attention, chart, attention.main)
@@ -266,8 +266,3 @@ def _parts(value: object) -> list[object]:
 
 def _article(kind: str) -> str:
     return f"an {kind}" if kind[0].lower() in "aeiou" else f"a {kind}"
-
-
-def _name(attention: Attention) -> str:
-    function = getattr(attention.function, "func", attention.function)
-    return str(getattr(function, "__name__", type(function).__name__))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic._calling import Caller, Outcome, OutOfTime, call
+from attnlab.clinic._calling import Caller, Outcome, OutOfTime, call, name_of, parameters
 from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic._damage import damage
 
@@ -48,9 +48,10 @@ class Patient:
         self.chart = chart
         self.name = name_of(function)
         adapter = options.call
-        self.parameters = parameters(adapter or function)
-        if adapter is not None and self.parameters:
-            self.parameters = self.parameters[1:]  # the first one is the function itself
+        known = parameters(adapter or function)
+        if known and any(one.kind is one.VAR_POSITIONAL for one in known):
+            known = None  # *args do not say how many it takes
+        self.parameters = known[1:] if known and adapter is not None else known  # without itself
         asked = function if adapter is None else lambda *a, **k: adapter(function, *a, **k)
         self.caller = Caller(asked, options.time_limit)
 
@@ -207,22 +208,6 @@ def fit(
         else:
             named[parameter.name] = value
     return Form(tuple(arguments), named)
-
-
-def parameters(function: Callable) -> list[inspect.Parameter] | None:
-    """Return the parameters of a callable; None if it does not say, or takes ``*args``."""
-    if isinstance(function, torch.nn.Module):
-        function = function.forward
-    found = call(lambda: list(inspect.signature(function).parameters.values())).value
-    known = isinstance(found, list) and not any(one.kind is one.VAR_POSITIONAL for one in found)
-    return found if known else None
-
-
-def name_of(function: object) -> str:
-    """Return the name of a callable; of a partial, that of its function."""
-    inner = getattr(function, "func", function)
-    name = call(lambda: inner.__name__).value
-    return name if isinstance(name, str) else type(function).__name__
 
 
 def plain_name(name: str) -> str:
