@@ -35,6 +35,7 @@ CSS_PIXELS_PER_INCH = 115
 CSS = """<style>
 .attnlab-live .widget-label { font-size: 16px; font-weight: 600; width: auto; min-width: 60px; }
 .attnlab-live .widget-readout { font: 700 17px monospace; min-width: 70px; }
+.attnlab-live .widget-hbox { gap: 2px 18px; }
 .attnlab-live .noUi-connect { background: #0b61a4; }
 .attnlab-live .noUi-handle { border: 2px solid #0b61a4; }
 .attnlab-live .widget-toggle-button.mod-active { background: #0b61a4; color: white; }

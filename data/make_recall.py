@@ -1,6 +1,7 @@
 """Train self-attention to recall numbers: makes recall_snapshots.csv and recall_race.csv.
 
-Run by hand from the root of the project, a few minutes on one core: ``python data/make_recall.py``.
+Run by hand from the root of the project, about 140 seconds of one core:
+``python data/make_recall.py``.
 
 The task: four pairs, such as "cat 3", stand before four questions, such as "cat ?". The answer to a
 question is the number of its name. A token is a row of 13 zeros and ones: 8 for the name, 5 for the
@@ -36,7 +37,8 @@ RACE_STEPS, EVERY, TEST_EXAMPLES = 400, 50, 500
 def start_matrix(start: str, rows: int, columns: int) -> Tensor:
     """Return a trainable matrix: as nn.Linear starts, all positive, or wide.
 
-    "wide": normal numbers that give queries and keys entries of variance 1 (two features are 1).
+    "wide": normal numbers that give the entries of queries and keys a variance of 1 for a pair
+    (two features are 1) and of 0.5 for a question (one is).
     """
     if start == "linear":
         matrix = (2 * torch.rand(rows, columns) - 1) / math.sqrt(rows)
@@ -48,8 +50,13 @@ def start_matrix(start: str, rows: int, columns: int) -> Tensor:
 
 
 def make_matrices(start: str, d_k: int) -> list[Tensor]:
-    """Return W_query, W_key (FEATURES, d_k) and W_value (FEATURES, NUMBERS)."""
-    return [start_matrix(start, FEATURES, columns) for columns in (d_k, d_k, NUMBERS)]
+    """Return W_query, W_key (FEATURES, d_k) and W_value (FEATURES, NUMBERS).
+
+    The start is that of W_query and W_key. W_value always starts as nn.Linear does: it makes no
+    scores, and a large random one takes long to unlearn.
+    """
+    query, key = (start_matrix(start, FEATURES, d_k) for _ in range(2))
+    return [query, key, start_matrix("linear", FEATURES, NUMBERS)]
 
 
 def make_examples(count: int) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """What a learner does: predict an answer before a cell shows it, and check an exercise."""
 
+from attnlab.exercises._causal_test import check_causal_test
 from attnlab.exercises._lesson_00 import check_is_distribution
 from attnlab.exercises._lesson_01 import (
     check_attention_from_exp,
@@ -13,6 +14,28 @@ from attnlab.exercises._lesson_02 import (
     check_hundred_dice,
     check_repeatable_experiment,
 )
+from attnlab.exercises._lesson_03 import (
+    check_decoder_mask,
+    check_padded_batch,
+)
+from attnlab.exercises._lesson_04 import (
+    check_lonely_weights,
+    check_recovered_weights,
+    check_sequence_first,
+    check_sharp_factor,
+)
+from attnlab.exercises._lesson_06 import (
+    check_layer_test,
+    check_linear_from,
+    check_other_pair,
+    check_parameter_count,
+)
+from attnlab.exercises._lesson_07 import (
+    check_by_letters,
+    check_mended_heads,
+    check_pair_test,
+    check_tokens_in_head,
+)
 from attnlab.exercises._lesson_09 import (
     check_disguise,
     check_hiding_sizes,
@@ -21,6 +44,9 @@ from attnlab.exercises._lesson_09 import (
 )
 from attnlab.exercises._normed_scores import check_normed_scores
 from attnlab.exercises._predict import Prediction, predict
+from attnlab.exercises._safe_softmax import (
+    check_safe_softmax,
+)
 from attnlab.exercises._verdict import Verdict
 
 __all__ = [
@@ -28,17 +54,33 @@ __all__ = [
     "Verdict",
     "check_always_true",
     "check_attention_from_exp",
+    "check_by_letters",
+    "check_causal_test",
+    "check_decoder_mask",
     "check_disguise",
     "check_good_factor",
     "check_hiding_sizes",
     "check_hundred_dice",
     "check_is_distribution",
+    "check_layer_test",
     "check_learning_probe",
+    "check_linear_from",
+    "check_lonely_weights",
     "check_mended",
+    "check_mended_heads",
     "check_mended_mask",
     "check_normed_scores",
+    "check_other_pair",
+    "check_padded_batch",
+    "check_pair_test",
+    "check_parameter_count",
     "check_query_for_awesome",
+    "check_recovered_weights",
     "check_repeatable_experiment",
+    "check_safe_softmax",
+    "check_sequence_first",
+    "check_sharp_factor",
+    "check_tokens_in_head",
     "check_zero_query",
     "predict",
 ]

@@ -8,6 +8,8 @@
 #
 # **You will be able to:** read a heatmap of attention weights, move a slider, and find the lesson you want.
 #
+# **A word you do not know?** [Words and letters](#Words-and-letters), further down.
+#
 # **Time:** five minutes for attention itself; 15 in class or 20 alone with the tour of the series. <!-- constants: 15, 20 -->
 
 # %% [markdown]
@@ -43,7 +45,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # %% [markdown]
 # ## Six words, five numbers each
 #
-# A **token** is a word or a piece of one. Each token is a vector of **features**.
+# A [**token**](#Words-and-letters) is a word or a piece of one. Each token is a vector of [**features**](#Words-and-letters).
 # We typed these features in by hand; a trained model learns its own, and they have no names.
 
 # %%
@@ -59,11 +61,11 @@ L, E
 # %% [markdown]
 # ## Attention in three lines
 #
-# Every token asks every token one question: how well do our vectors match? The **score** of a pair is their dot product,
+# Every token asks every token one question: how well do our vectors match? The [**score**](#Words-and-letters) of a pair is their dot product,
 # divided by $\sqrt{E}$ (lesson 2 says why).
 #
-# **Softmax** turns a row of scores into positive **weights** that sum to 1: raise $e$ to each score, divide by the row's sum.
-# The **output** of a token is the average of all vectors with these weights.
+# [**Softmax**](#Words-and-letters) turns a row of scores into positive [**weights**](#Words-and-letters) that sum to 1: raise $e$ to each score, divide by the row's sum.
+# The [**output**](#Words-and-letters) of a token is the average of all vectors with these weights.
 
 # %%
 scores = x @ x.T / E**0.5  # (L, L)
@@ -72,8 +74,8 @@ output = weights @ x  # (L, E)
 output.shape
 
 # %% [markdown]
-# `attnlab`, the package of this series, and torch compute the same. Both take three arguments: who asks (the **query**), what
-# is compared with it (the **key**), what is averaged (the **value**). Here all three are `x`.
+# `attnlab`, the package of this series, and torch compute the same. Both take three arguments: who asks (the [**query**](#Words-and-letters)), what
+# is compared with it (the [**key**](#Words-and-letters)), what is averaged (the [**value**](#Words-and-letters)). Here all three are `x`.
 
 # %%
 torch.testing.assert_close(output, scaled_dot_product_attention(x, x, x))
@@ -93,7 +95,7 @@ cat, the, sat = tokens.index("cat"), tokens.index("The"), tokens.index("sat")
 print(f"score {scores[cat, the]:.3f}   weight {weights[cat, the]:.3f}")
 
 # %% [markdown]
-# Lesson 1 says what a score of 0 means; lesson 3 shows how a **mask** forbids a look.
+# Lesson 1 says what a score of 0 means; lesson 3 shows how a [**mask**](#Words-and-letters) forbids a look.
 
 # %%
 assert scores[cat, the] == 0 and abs(weights[cat, the] - 1 / 10) < 0.02
@@ -225,16 +227,16 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # | 0 | Start here | you are here | 15 / 20 |
 # | 1 | [Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) | a dict that answers with a weighted average | 45 / 75 |
 # | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | it keeps the scores' variance, and the gradients of most rows | 50 / 80 |
-# | 3 | Masks | who may look at whom, and what goes wrong silently | |
-# | 4 | Reading heatmaps | bright does not mean important | |
+# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | who may look at whom, and what goes wrong silently | 60 / 90 |
+# | 4 | [Reading heatmaps](04_reading_heatmaps_honestly.ipynb) | bright does not mean important | 45 / 80 |
 # | 5 | What does "bank" mean here? | mixing is not selecting | |
-# | 6 | Projections | where Q, K and V come from | |
-# | 7 | Multi-head attention | reshaping without scrambling | |
+# | 6 | [Projections](06_where_q_k_and_v_come_from.ipynb) | where Q, K and V come from | 45 / 75 |
+# | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | reshaping without scrambling | 45 / 90 |
 # | 8 | Cost | exact attention without the big matrix | |
 # | 9 | [The attention clinic](09_clinic.ipynb) | the right shape proves nothing: name the bug | 60 / 100 |
 # | 10 | One real layer | twelve trained heads on your sentence | |
 #
-# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 50, 60, 75, 80, 100 -->
+# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 50, 60, 75, 80, 90, 100 -->
 
 # %% [markdown]
 # ## How a lesson works
@@ -277,64 +279,146 @@ check_is_distribution(is_distribution_solution)
 # %% [markdown]
 # ## Three ways to use the series
 #
-# - **In class:** project a lesson, stop at each prediction, let hands go up; `ask=False` shows its answer at once. Figures lie in `figures/`, ready for slides.
+# - **In class:** project a lesson, stop at each prediction, let hands go up (`ask=False` shows the answer). Figures lie in `figures/`. `make student` writes copies without solutions and teacher notes into `student/`.
 # - **Alone:** one lesson in an evening. You work on a copy in `my_notebooks/`; `make fresh NB=01` gives a new copy and keeps the old.
-# - **Sliders only:** run all cells, then go from slider to slider. Each has one sentence that says what is to be seen. <!-- constants: 01 -->
+# - **Sliders only:** run all cells, then go from slider to slider. One sentence says what is to be seen. <!-- constants: 01 -->
 
 # %% [markdown]
 # ## Words and letters
 #
-# | word | what it is | shape |
-# |---|---|---|
-# | token | a word or word piece, one vector | (E,) |
-# | query | what a position asks for | (L, E) |
-# | key | what a position is found by | (S, E) |
-# | value | what a position hands over | (S, Ev) |
-# | score | scaled dot product of a query and a key, any sign (elsewhere also the raw product, or even the weight) | (L, S) |
-# | weight | after softmax; a row sums to 1 | (L, S) |
-# | output | weights @ value | (L, Ev) |
-# | mask | who may look at whom; True = may attend, as in `F.scaled_dot_product_attention` (`nn.MultiheadAttention` means the opposite: lesson 3) | (L, S) |
-# | head | one attention among several side by side | H of them |
+# In alphabetical order. A word is linked once, where its lesson explains it. From another lesson the link leads to this table
+# if lesson 0 is open in a tab, else to the top of this page.
 #
-# | letter | counts |
+# | word | what it is | shape | lesson |
+# |---|---|---|---|
+# | bias | a trainable number, added to each output | (d_out,) | [6](06_where_q_k_and_v_come_from.ipynb) |
+# | cache | keys and values of earlier words, kept | (S, E), (S, Ev) | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | causal mask | query i may look at keys 0 to i | (L, S) | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | contiguous | reading the axes in order walks memory step by step |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | cross-attention | queries from one text, keys and values from another | (L, S) | [4](04_reading_heatmaps_honestly.ipynb) |
+# | dropout | strikes out numbers at random in training and enlarges the rest |  | [4](04_reading_heatmaps_honestly.ipynb) |
+# | effective keys | how many keys share the weight: exponential of the row's entropy | (L,) | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | feature | one of the numbers of a token's vector | E of them | [0](#Six-words,-five-numbers-each) |
+# | finding | a bug that `diagnose` names, with evidence and repair |  | [9](09_clinic.ipynb) |
+# | FLOPs | additions and multiplications of a computation, counted |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | hard look-up | the value of the key with the largest score, no other | (Ev,) | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | head | one attention among several side by side | H of them | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | head_dim | features of one head; by convention E / H |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | independent | knowing one number says nothing about the other |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | influence map | how much output i moves with input j | (L, L) | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | Jacobian | slopes of the softmax: how weight $i$ moves with score $j$ | (S, S) | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | kernel | a compiled routine that computes one operation |  | [4](04_reading_heatmaps_honestly.ipynb) |
+# | key | what a position is found by | (S, E) | [0](#Attention-in-three-lines) |
+# | lead | how far the best score is ahead of the second best | (L,) | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | leak test | change a token; forbidden outputs must stay, permitted ones must move |  | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | mask | who may look at whom; here True = may attend | (L, S) | [0](#Attention-in-three-lines) |
+# | merge | join the heads of each token again | (N, L, E) | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | norm | root of the sum of squares; in figure 0.3 a layer |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | orthogonal | a square R with $R R^T = I$: turns or mirrors all rows alike | (d_k, d_k) | [6](06_where_q_k_and_v_come_from.ipynb) |
+# | output | average of the values: weights @ value | (L, Ev) | [0](#Attention-in-three-lines) |
+# | padding | filler tokens that make sentences equally long |  | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | parameter | a tensor that training may change |  | [6](06_where_q_k_and_v_come_from.ipynb) |
+# | permutation equivariance | shuffle the inputs, and each output moves along with its token |  | [4](04_reading_heatmaps_honestly.ipynb) |
+# | position | a vector for each place, added to the token's vector | (L, E) | [4](04_reading_heatmaps_honestly.ipynb) |
+# | probe | a test of one property that attention must have |  | [9](09_clinic.ipynb) |
+# | projection | what a matrix makes of a token for one role: x @ W | (L, d_out) | [6](06_where_q_k_and_v_come_from.ipynb) |
+# | query | what a position asks for | (L, E) | [0](#Attention-in-three-lines) |
+# | raw score | dot product of a query and a key, not divided | (L, S) | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | score | raw score divided by $\sqrt{E}$; elsewhere also the raw score, or even the weight | (L, S) | [0](#Attention-in-three-lines) |
+# | self-attention | queries, keys and values come from one text |  | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | sliding window | a mask that keeps only keys near the query | (L, S) | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | soft look-up | a share of every value, added up | (Ev,) | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | softmax | $e$ to each score, divided by the sum of its row | (L, S) | [0](#Attention-in-three-lines) |
+# | split | cut the features into heads, heads in front | (N, H, L, head_dim) | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | standard deviation | root of the variance: a typical distance from the mean |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | stride | steps in memory to the next entry of an axis |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | temperature | the number that divides all scores before the softmax |  | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | token | a word or a piece of one, as a vector | (E,) | [0](#Six-words,-five-numbers-each) |
+# | uniform share | one over the number of keys: no preference |  | [4](04_reading_heatmaps_honestly.ipynb) |
+# | value | what a position hands over | (S, Ev) | [0](#Attention-in-three-lines) |
+# | variance | mean squared distance from the mean |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | weight | a key's share of the attention; a row sums to 1 | (L, S) | [0](#Attention-in-three-lines) |
+#
+# <!-- constants: 0, 1 -->
+
+# %% [markdown]
+# | letter | what it counts or holds |
 # |---|---|
 # | N | sequences in a batch |
 # | H | heads, counted from 0 |
 # | L, S | queries, keys |
 # | E, Ev | features of query and key, of value |
+# | Q, K, V | the queries, keys and values, one in each row |
 # | d_k | the paper's name for E of one head |
 # | d_model | the paper's name for the width of the model: `embed_dim` in torch |
 #
-# <!-- constants: 0, 1 -->
+# <!-- constants: 0 -->
 
 # %%
 shown = dict(query=x, key=x, value=x, scores=scores, weights=weights, output=output)
 {name: tuple(tensor.shape) for name, tensor in shown.items()}
 
 # %% [markdown]
-# ## For teachers: which lesson meets which misconception?
+# ## In torch
 #
-# | learners think | | lesson |
-# |---|---|---|
-# | True means the same in every mask | M1 | 3 |
-# | a row where everything is masked is harmless | M2 | 3 |
-# | `view` does what `transpose` does when splitting heads | M3 | 7 |
-# | divide by the square root of the model width | M4 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
-# | any divisor that grows with d_k will do | M5 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
-# | any axis will do for the softmax | M6 | [1](01_attention_is_a_soft_look_up.ipynb) |
-# | -1e9 always works as a mask | M7 | 3 |
-# | padding must mask the rows of the padding | M8 | 3 |
-# | a padded batch gives what single sentences give | M9 | 3 |
-# | a mask of any shape that does not crash is right | M10 | 3 |
-# | `is_causal` also works with a cache | M11 | 3 |
-# | batch first is a matter of taste | M12 | 4 |
-# | rows still sum to 1 after dropout | M13 | 4 |
-# | a head sees a slice of the input | M14 | 7 |
-# | contiguity errors are noise | M15 | 7 |
-#
-# <!-- constants: 1, 2, 3, 4, 7, -1e9 -->
+# This page in one line: `F.scaled_dot_product_attention(x, x, x)`. It returns the output, not the weights. One word differs: in the
+# mask of this function and of this series True means *may attend*; in `nn.MultiheadAttention` it means *blocked* (lesson 3).
+
+# %%
+sees = causal_mask(L)  # True = may attend
+fused = F.scaled_dot_product_attention(x, x, x, attn_mask=sees)
+torch.testing.assert_close(fused, scaled_dot_product_attention(x, x, x, attn_mask=sees))
+_, weights = torch.nn.MultiheadAttention(E, 1)(x, x, x, attn_mask=~sees)
+assert torch.equal(weights > 0, sees)
 
 # %% [markdown]
 # ## Next
 #
 # [1 · Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) takes the three lines apart with numbers that fit on paper.
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: a plan for 15 minutes, and where a class stalls</summary>
+#
+# **15 minutes.** Table and three lines: 5. Heatmap: 3. The slider and its prediction: 4. The map of lessons: 3. The rest is for reading.
+#
+# **Stalls.** "A score of 0 is no attention" (write $e^0 = 1$ on the board). Rows against columns: say "`cat` looks at `sat`" with a finger
+# on the cell. "What do the features mean?" They were typed in; nothing here was learned.
+#
+# <!-- constants: 0, 3, 4, 5, 15 -->
+# </details>
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: three questions, and why a wrong choice tempts</summary>
+#
+# **1.** A row of six equal scores gives? **Six times a sixth.** *Zeros*: takes scores for weights. *One 1*: takes softmax for a maximum.
+#
+# **2.** With a causal mask, whom does the first word see? **Itself.** *All later words*: reads the mask the wrong way round. *Nobody*: forgets "itself".
+#
+# **3.** `scale` is 0. Then? **All weights are equal.** *All are 0*: forgets $e^0 = 1$. *An error*: it is a factor, not a divisor.
+#
+# <!-- constants: 0, 1, 2, 3 -->
+# </details>
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: which lesson meets which misconception?</summary>
+#
+# | learners think | | lesson |
+# |---|---|---|
+# | True means the same in every mask | M1 | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | a row where everything is masked is harmless | M2 | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | `view` does what `transpose` does when splitting heads | M3 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | divide by the square root of the model width | M4 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | any divisor that grows with d_k will do | M5 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | any axis will do for the softmax | M6 | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | -1e9 always works as a mask | M7 | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | padding must mask the rows of the padding | M8 | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | a padded batch gives what single sentences give | M9 | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | a mask of any shape that does not crash is right | M10 | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | `is_causal` also works with a cache | M11 | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | batch first is a matter of taste | M12 | [4](04_reading_heatmaps_honestly.ipynb) |
+# | rows still sum to 1 after dropout | M13 | [4](04_reading_heatmaps_honestly.ipynb) |
+# | a head sees a slice of the input | M14 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | contiguity errors are noise | M15 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+#
+# <!-- constants: 1, 2, 3, 4, 7, -1e9 -->
+# </details>

@@ -63,7 +63,7 @@ animal_key.shape, animal_value.shape
 
 # %% [markdown]
 # Let "kitten" point a third of the way from cat to bird. Among keys of equal length, the largest score belongs to the nearest
-# key. A **hard look-up** returns the value of that key and forgets the others.
+# key. A [**hard look-up**](00_start_here.ipynb#Words-and-letters) returns the value of that key and forgets the others.
 
 # %%
 kitten = direction(30)
@@ -71,7 +71,7 @@ score = animal_key @ kitten
 score, animal_value[score.argmax()]
 
 # %% [markdown]
-# A **soft look-up** takes a share of every value. The shares are called **weights**: none is negative, together they
+# A [**soft look-up**](00_start_here.ipynb#Words-and-letters) takes a share of every value. The shares are called **weights**: none is negative, together they
 # make 1. **Softmax** turns scores into weights: raise $e$ to each score, then divide by the sum. The output is weight times
 # value, added up.
 
@@ -101,7 +101,7 @@ score.softmax(dim=-1), score.softmax(dim=-1) @ animal_value
 #
 # ### Two knobs: direction and temperature
 #
-# Divide the scores by a number before softmax: the **temperature**. A small one sharpens: the winner takes
+# Divide the scores by a number before softmax: the [**temperature**](00_start_here.ipynb#Words-and-letters). A small one sharpens: the winner takes
 # nearly all. A large one makes the weights alike.
 
 
@@ -211,7 +211,7 @@ live(
 # %% [markdown]
 # ## Three words, four numbers each
 #
-# In a sentence every word looks up all words, itself included: **self-attention**. Its query is the question it asks,
+# In a sentence every word looks up all words, itself included: [**self-attention**](00_start_here.ipynb#Words-and-letters). Its query is the question it asks,
 # its key the label it is found by, its value the content it hands over.
 #
 # Here all three are one and the same row of numbers, typed by hand and without meaning. A real model makes
@@ -229,7 +229,7 @@ display(Markdown(rf"**{L} tokens, {E} features each**: $x$ is ${L} \times {E}$")
 # %% [markdown]
 # A piece of text is a **token**, counted from 0: "awesome" is token 2. The numbers of a row are its **features**. In PyTorch's
 # letters: $L$ queries, $S$ keys, $E$ features. Here $S = L$. They differ when one text asks another; the kitten was one
-# query for three keys. The **raw score** is the dot product, as before.
+# query for three keys. The [**raw score**](00_start_here.ipynb#Words-and-letters) is the dot product, as before.
 
 # %% tags=["predict"] jupyter={"source_hidden": true}
 predict(
@@ -705,3 +705,40 @@ check_attention_from_exp(attention_from_exp_solution)
 # ## Next
 #
 # [2 · Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb)
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
+#
+# **45 minutes.** Dict to average: 9. Two knobs, the experiment: 8. Three words: 14. What softmax does: 8. The wrong axis: 6. At home: "Further",
+# exercises.
+#
+# **Stalls.** Three roles for one row: give three students a card each, my question, my label, my content. "A zero does no harm": write
+# $e^0 = 1$ on the board. Dot product taken for angle: draw two arrows of one direction, unequal length.
+#
+# <!-- constants: 0, 6, 8, 9, 14, 45 -->
+# </details>
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: questions 1 to 3</summary>
+#
+# **1.** Four scores of 0 give? **A quarter each.** *Zeros*: takes scores for weights. *NaN*: divides by the sum of the scores.
+#
+# **2.** All five scores are doubled. The largest weight, not tied? **Grows.** *Stays*: that is adding a constant. *Doubles*: softmax is not
+# proportional.
+#
+# **3.** Legs 4, 2, 0. Can the output be 5? **Never.** *With a long query*: that sharpens, up to 4. *With a small temperature*: the same.
+#
+# <!-- constants: 0, 1, 2, 3, 4, 5 -->
+# </details>
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: questions 4 and 5</summary>
+#
+# **4.** Scores of shape (N, L, S). Softmax over which dimension? **-1.** *1*: shares each key out among the queries. *0*: shares it among
+# sentences.
+#
+# **5.** "He" scores higher with "is" than with itself. Why? **"is" is longer.** *Smaller angle*: that is "He" itself. *A related meaning*: the
+# numbers were typed in.
+#
+# <!-- constants: -1, 0, 1, 4, 5 -->
+# </details>

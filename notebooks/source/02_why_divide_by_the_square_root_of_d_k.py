@@ -44,11 +44,11 @@ torch.set_printoptions(precision=3, sci_mode=False)
 #
 # $$q \cdot k = q_1 k_1 + q_2 k_2 + \dots + q_{d_k} k_{d_k}$$
 #
-# How far apart are such sums? The **variance** says it: the mean squared distance from the
-# mean. Its root, the **standard deviation**, is a typical distance.
+# How far apart are such sums? The [**variance**](00_start_here.ipynb#Words-and-letters) says it: the mean squared distance from the
+# mean. Its root, the [**standard deviation**](00_start_here.ipynb#Words-and-letters), is a typical distance.
 
 # %% [markdown]
-# Three assumptions, for now: every entry of $q$ and $k$ has mean 0, has variance 1, and is **independent** of
+# Three assumptions, for now: every entry of $q$ and $k$ has mean 0, has variance 1, and is [**independent**](00_start_here.ipynb#Words-and-letters) of
 # all others (knowing one says nothing about another). Later we break them one at a time.
 
 # %% tags=["predict"] jupyter={"source_hidden": true}
@@ -140,7 +140,7 @@ show_figure(
 # ## What the spread does to the weights
 #
 # A number that divides all scores before the softmax is called a **temperature**. To judge weights we count
-# **effective keys**: 5 if five keys share the weight evenly, 1 if a single key has it all
+# [**effective keys**](00_start_here.ipynb#Words-and-letters): 5 if five keys share the weight evenly, 1 if a single key has it all
 # ($\exp(-\sum_j p_j \ln p_j)$ for weights $p_j$).
 
 # %% tags=["predict"] jupyter={"source_hidden": true}
@@ -228,7 +228,7 @@ assert 1.8 < undecided.mean() < 2.6
 
 # %% [markdown] tags=["id:S3.15"]
 # Two weights stand in the ratio $e^{\text{difference of their scores}}$. What counts is not the *size* of the scores but how far the best key is
-# ahead of the second best, its **lead**.
+# ahead of the second best, its [**lead**](00_start_here.ipynb#Words-and-letters).
 
 # %% tags=["id:S3.15"]
 for name, s in (("raw", raw_scores), ("scaled", scaled_scores)):
@@ -312,7 +312,7 @@ pd.DataFrame(columns, index=pd.Index(stops, name="d_k")).round(2)
 # ## What is left for learning
 #
 # One reads: "a weight $p$ near 0 or 1 has the slope $p(1-p)$, near 0, so gradients vanish." That is half
-# of the story. Three keys have nine slopes, the **Jacobian** of the softmax: entry $(i, j)$ says how fast
+# of the story. Three keys have nine slopes, the [**Jacobian**](00_start_here.ipynb#Words-and-letters) of the softmax: entry $(i, j)$ says how fast
 # weight $i$ moves when score $j$ does.
 #
 # $$J_{ii} = p_i (1 - p_i) \qquad J_{ij} = -p_i\,p_j \quad (i \neq j)$$
@@ -337,7 +337,7 @@ assert torch.allclose(by_hand, softmax_jacobian(p))
 by_hand.sum(dim=-1).round(decimals=3) + 0.0
 
 # %% [markdown]
-# Which rows of weights have large slopes? We measure the **norm** of the nine numbers: the root of the sum of their
+# Which rows of weights have large slopes? We measure the [**norm**](00_start_here.ipynb#Words-and-letters) of the nine numbers: the root of the sum of their
 # squares.
 
 # %% tags=["id:S3.16"]
@@ -532,6 +532,12 @@ def draw_scaling(fig, d_k, new_draw):
 
 
 # %%
+at_64 = stops.index(64)
+times = mean_length["raw"][at_64] / mean_length["scaled"][at_64]
+assert 3 < times < 5 and ratio[at_64] > 1 > ratio[at_64 + 1]
+assert median_length["raw"][4] > 2 * median_length["raw"][0]
+raw_g = gradient_lengths(*draw_attention(64, rows=400), 1)
+assert (raw_g < raw_g.mean() / 1000).double().mean() < 0.125
 live(
     draw_scaling,
     d_k=stops,
@@ -542,18 +548,10 @@ live(
     "query gradients over d_k.",
 )
 
-# %%
-at_64 = stops.index(64)
-times = mean_length["raw"][at_64] / mean_length["scaled"][at_64]
-assert 3 < times < 5 and ratio[at_64] > 1 > ratio[at_64 + 1]
-assert median_length["raw"][4] > 2 * median_length["raw"][0]
-raw_g = gradient_lengths(*draw_attention(64, rows=400), 1)
-assert (raw_g < raw_g.mean() / 1000).double().mean() < 0.125
-
 # %% [markdown]
 # ## Which d stands under the root?
 #
-# A layer has a width, $d_{model}$. Multi-head attention (lesson 7) deals it out to several **heads**,
+# A layer has a width, $d_{model}$. Multi-head attention (lesson 7) deals it out to several [**heads**](00_start_here.ipynb#Words-and-letters),
 # and each head takes dot products over its own $d_k$ features only.
 
 # %% tags=["predict", "id:M4"] jupyter={"source_hidden": true}
@@ -1038,10 +1036,8 @@ def repeatable_experiment_solution(seed):
 
 check_repeatable_experiment(repeatable_experiment_solution)
 
-# %% [markdown] tags=["id:S3.13"]
-# That demonstration goes on in the same stream with $d_k = 512$ and four queries and keys: here is what it prints.
-
 # %% tags=["id:S3.13"]
+# That demonstration goes on in the same stream, with d_k = 512: what it prints.
 torch.manual_seed(42)
 first_experiment()
 query, key = torch.randn(1, 4, 512), torch.randn(1, 4, 512)
@@ -1147,8 +1143,44 @@ assert not torch.allclose(
 #   come to align.
 #
 # <!-- constants: 2017 2020 2022 3.2.1 4 -->
-
-# %% [markdown]
+#
 # ## Next
 #
-# Lesson 3, [Masks: who may look at whom](03_masks.ipynb) (planned).
+# Lesson 3, [Masks: who may look at whom](03_masks_who_may_look_at_whom.ipynb).
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
+#
+# **45 minutes.** A sum: 10. Spread and weights: 11. What is left for learning: 10. Which d: 4. When the rule does not hold: 5. The race: 5. (The 50
+# minutes include "Move d_k yourself"; here it is homework.)
+#
+# **Stalls.** Root or no root: let them square a divisor of 8. The nine slopes: fill one row together. "Gradients vanish": ask for
+# mean **and** median.
+#
+# <!-- constants: 4 5 8 10 11 45 50 -->
+# </details>
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: questions 1 to 3</summary>
+#
+# **1.** $d_k = 64$, standard entries. Standard deviation of a raw score? **8.** *64*: the variance. *1*: after dividing.
+#
+# **2.** Entries of queries and keys have variance 4 instead of 1. Divided by the root, scores have variance? **16.** *1*: forgets the assumption.
+# *4*: counts one of the two.
+#
+# **3.** Width 512, 8 heads. Under the root stands? **64.** *512*: the width. *8*: the number of heads.
+#
+# <!-- constants: 1 2 3 4 8 16 64 512 -->
+# </details>
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: questions 4 and 5</summary>
+#
+# **4.** A higher temperature. Which key has the largest weight? **The same, with less.** *Another*: dividing keeps the order. *It is zero-one*: that is a low
+# temperature.
+#
+# **5.** $d_k = 1024$, no division, 16 keys. Query gradients? **Mean up, median down.** *All vanish*: near ties have the longest. *All grow*: sees the factor
+# $K$ only; the slopes die in about half of the rows.
+#
+# <!-- constants: 4 5 16 1024 -->
+# </details>

@@ -59,7 +59,7 @@ assert patient_zero(query, key, value).shape == (N, L, Ev)
 
 # %% [markdown]
 # Where a right version exists, compare with it, on random numbers and unequal sizes: that shows *that* something is
-# wrong. Often there is none, and a difference does not say *what* is wrong. A **probe** tests a property that attention
+# wrong. Often there is none, and a difference does not say *what* is wrong. A [**probe**](00_start_here.ipynb#Words-and-letters) tests a property that attention
 # must have.
 #
 # ## Probe 1: values that hand over the weights
@@ -607,7 +607,7 @@ assert report.findings[0].name == "scale-missing"
 report
 
 # %% [markdown]
-# Read it from above. The headline names the **finding**, the sentence says it in words. The **evidence** is a small table that
+# Read it from above. The headline names the [**finding**](00_start_here.ipynb#Words-and-letters), the sentence says it in words. The **evidence** is a small table that
 # shows it: a factor that does not change where $1/\sqrt{d_k}$ does; $d_k$ is the number of features, our $E$. Then the
 # repair, and the lesson. (The factor is one over our divisor.) At the end stands **what holds**, folded: where you need not look.
 #
@@ -907,4 +907,40 @@ check_disguise(wolf_solution)
 #
 # ## Next
 #
-# [10 · One real attention layer](10_one_real_layer.ipynb)
+# [10 · One real attention layer](10_one_real_layer.ipynb) (in preparation)
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
+#
+# **45 minutes.** Patient zero, probe 1: 10. Probe 2: 8. Probe 3: 9. Probe 4: 6. Probe 5: 6. The clinic: 6. (The 60 minutes add "It even
+# learns": 4, probes 6 and 7: 6, the chart: 5.)
+#
+# **Stalls.** The logarithm of probe 2: divide two weights of a row instead. "It passes": let them write a wrong function that passes. Train and eval: ask who calls `.eval()`.
+#
+# <!-- constants: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 45, 60 -->
+# </details>
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: questions 1 to 3</summary>
+#
+# **1.** The output's shape is right. That shows? **Nothing about numbers.** *Sequences stay apart*: G fits too. *The axis is right*: so does A.
+#
+# **2.** Weights: all rows sum to 1. Then? **Other bugs may remain.** *The divisor is right*: B passes. *The causal mask works*: a leak passes.
+#
+# **3.** A causal function; the last token changes, all outputs move. **It leaks.** *Normal*: without a mask. *True and False swapped*: the last would
+# stay.
+#
+# <!-- constants: 1, 2, 3 -->
+# </details>
+
+# %% [markdown] tags=["teacher"]
+# <details><summary>For teachers: questions 4 and 5</summary>
+#
+# **4.** 99 in blocked keys moves the output, 99 in blocked values does not. **Weights zeroed after the softmax.** *Mask inverted*, *no mask*: either would let the
+# values move it.
+#
+# **5.** `diagnose` finds nothing. **No property that it tried failed.** *It is right at every size*: see `patient_long`. *It does what I want*: it cannot
+# know that.
+#
+# <!-- constants: 4, 5, 99 -->
+# </details>

@@ -1,5 +1,6 @@
 """The checks of lesson 4: what they reject and why, and what they accept."""
 
+import copy
 import math
 
 import pytest
@@ -50,9 +51,7 @@ def test_a_stub_is_not_done_yet(check):
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize(
-    "value", ["a text", [], {}, torch.zeros(3, 2), float("nan"), (1, 2, 3)]
-)
+@pytest.mark.parametrize("value", ["a text", [], {}, torch.zeros(3, 2), float("nan"), (1, 2, 3)])
 def test_whatever_comes_a_check_answers_in_words(check, value):
     refused(check, lambda *_inputs: value)
 
@@ -79,8 +78,10 @@ def test_an_error_is_told(check):
         ([0.212, 0.576, 0.212, 0.212], "One more a"),
         ([0.25] * 4, "uniform row"),
         ([0.2, 0.2, 0.2, 0.2], "sum to 1, yours to 0.800"),
+        ([0.18, 0.48, 0.18, 0.18], "sum to 1, yours to 1.020"),
         ([0.1, 0.7, 0.1, 0.1], "The weights differ"),
         ([0.2, 0.6, 0.2], "yours has (3,)"),
+        ([[0.17, 0.48], [0.17, 0.17]], "yours has (2, 2)"),
         ([float("inf"), 0, 0, 0], "NaN or infinity"),
     ],
 )
@@ -95,12 +96,11 @@ def test_lonely_weights_wants_no_softmax():
     refused(check_lonely_weights, answer, "softmax made them")
 
 
-@pytest.mark.parametrize(
-    "answer", [[1 / (E + 3), E / (E + 3), 1 / (E + 3), 1 / (E + 3)]]
-)
+@pytest.mark.parametrize("answer", [[1 / (E + 3), E / (E + 3), 1 / (E + 3), 1 / (E + 3)]])
 def test_lonely_weights_accepts(answer):
     accepted(check_lonely_weights, answer)
     accepted(check_lonely_weights, lambda: torch.tensor(answer).round(decimals=2))
+    accepted(check_lonely_weights, lambda: torch.tensor([answer]))  # (1, 4)
 
 
 # --- a factor for the features --------------------------------------------------------------------
@@ -112,6 +112,10 @@ def test_lonely_weights_accepts(answer):
         (5.29, "the square of the factor"),
         (1.626, "root of 4 features"),
         (2.0, "too little"),
+        (2.25, "0.987: too little"),
+        (2.28, "too little"),
+        (math.sqrt(math.log(99)), "two strangers share the row"),
+        (2.33, "a smaller factor"),
         (10, "a smaller factor"),
         (-2.3, "positive factor"),
         (0, "positive factor"),
@@ -122,7 +126,7 @@ def test_sharp_factor_names_the_mistake(factor, words):
     refused(check_sharp_factor, lambda: factor, words)
 
 
-@pytest.mark.parametrize("factor", [2.3, 2.28, torch.tensor(2.2996), [2.33]])
+@pytest.mark.parametrize("factor", [2.3, 2.2996, torch.tensor(2.2996), [2.3], math.log(198) ** 0.5])
 def test_sharp_factor_accepts(factor):
     accepted(check_sharp_factor, lambda: factor)
     accepted(check_sharp_factor, factor)
@@ -149,8 +153,14 @@ def basis_by_basis(attention, query, key):
     )
 
 
+def as_wide_as_the_query(attention, query, key):
+    S, E = key.shape[-2:]
+    value = torch.eye(S, S + E).expand(*key.shape[:-2], S, S + E)
+    return attention(query, key, value)[..., :S]
+
+
 @pytest.mark.parametrize(
-    "answer", [recovered, without_leading_dimensions, basis_by_basis]
+    "answer", [recovered, without_leading_dimensions, basis_by_basis, as_wide_as_the_query]
 )
 def test_recovered_weights_accepts(answer):
     accepted(check_recovered_weights, answer)
@@ -181,15 +191,36 @@ def keys_as_values(attention, query, key):
     return attention(query, key, key)
 
 
+def one_column_of_ones(attention, query, key):
+    return attention(query, key, torch.ones(*key.shape[:-1], 1))
+
+
+def normed(attention, query, key):
+    weights = recovered(attention, query, key)
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+def one_axis_too_many(attention, query, key):
+    return attention(query, key, torch.eye(key.shape[-2])[None])
+
+
+def without_return(attention, query, key):
+    recovered(attention, query, key)
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
         (own_softmax, "Ask the given function"),
         (as_many_as_queries, "one row per key"),
         (as_many_as_features, "one row per key"),
-        (all_ones, "not the weights"),
-        (transposed, "not the weights"),
-        (keys_as_values, "not the weights"),
+        (all_ones, "row sums"),
+        (one_column_of_ones, "row sums"),
+        (normed, "a query that may look at no key"),
+        (one_axis_too_many, "one axis too many"),
+        (without_return, "is return missing"),
+        (transposed, "must be (5, 7), got (7, 5)"),
+        (keys_as_values, "averages of the keys"),
         (
             lambda attention, query, key: attention(query, key, key[..., :1]),
             "One column per key",
@@ -261,6 +292,50 @@ def layer_switched(layer, x):
     return layer(x, x, x)
 
 
+def rebuilt(layer, x):
+    twin = nn.MultiheadAttention(x.shape[-1], layer.num_heads, batch_first=True).eval()
+    twin.load_state_dict(layer.state_dict())
+    return twin(x, x, x)
+
+
+def rebuilt_beside_a_call(layer, x):
+    as_it_is(layer, x)
+    return rebuilt(layer, x)
+
+
+def rebuilt_by_type(layer, x):
+    twin = type(layer)(x.shape[-1], layer.num_heads, batch_first=True).eval()
+    twin.load_state_dict(layer.state_dict())
+    return twin(x, x, x)
+
+
+def copied(layer, x):
+    return layer_switched(copy.deepcopy(layer), x)
+
+
+def switched_and_back(layer, x):
+    result = layer_switched(layer, x)
+    layer.batch_first = False
+    return result
+
+
+def left_in_training(layer, x):
+    result = turned(layer, x)
+    layer.train()
+    return result
+
+
+def in_training(layer, x):
+    layer.train()
+    result = turned(layer, x)
+    layer.eval()
+    return result
+
+
+def call_without_return(layer, x):
+    turned(layer, x)
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -272,7 +347,16 @@ def layer_switched(layer, x):
         (weights_flipped, "as they come"),
         (output_alone, "Return two things"),
         (layer_switched, "Turn the data, not the layer"),
-        (lambda layer, x: (x, x), "wrong numbers"),
+        (rebuilt, "builds another layer"),
+        (rebuilt_beside_a_call, "builds another layer"),
+        (rebuilt_by_type, "builds another layer"),
+        (copied, "does not call the layer"),
+        (switched_and_back, "Turn the data, not the layer"),
+        (left_in_training, "training mode"),
+        (in_training, "training mode"),
+        (call_without_return, "is return missing"),
+        (lambda layer, x: (x, x), "does not call the layer"),
+        (lambda layer, x: (layer(x, x, x)[0] + 1, x), "wrong numbers"),
         (lambda layer, x: (x, None), "One of the two is None"),
     ],
 )
@@ -289,3 +373,8 @@ def test_the_layer_of_the_check_is_torch_s_own():
 
     accepted(check_sequence_first, answer)
     assert all(isinstance(layer, nn.MultiheadAttention) for layer in seen)
+
+
+def test_layers_can_be_built_again_after_the_check():
+    refused(check_sequence_first, rebuilt, "builds another layer")
+    assert nn.MultiheadAttention(4, 2).num_heads == 2

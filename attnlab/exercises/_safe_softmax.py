@@ -23,8 +23,9 @@ from attnlab.exercises._verdict import Verdict
 def check_safe_softmax(answer: object) -> Verdict:
     """Check a softmax over the allowed keys that is 0 in rows without any.
 
-    Verified: the weights, an empty row and its gradient, a NaN that must stay visible, a mask that
-    broadcasts, and that the scores stay as they are.
+    Verified: the weights, also for large scores, an empty row, a NaN that must stay visible and
+    one that must not matter, the gradient, a mask that broadcasts, and that the scores stay as they
+    are.
 
     Parameters
     ----------
@@ -49,17 +50,22 @@ def _scores(*lead: int) -> Tensor:
 
 
 ALLOWED = torch.tensor([[1, 1, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]]).bool()
+EXTREMES = torch.tensor(
+    [[100.0, 101.0, -100.0, 99.0], [100.0, 100.0, -110.0, -111.0], [-100.0, 100.0, 0.0, 99.0]]
+)
 WITH_EMPTY = ALLOWED & torch.tensor([[False], [True], [True]])
 
 
 def _safe_softmax(answer: Answer) -> Right:
     _see_weights(answer)
+    _see_large_scores(answer)
     _see_empty_row(answer)
     _see_nan(answer)
-    _see_gradient(answer)
+    _compare_gradient(answer, _scores(), "a mask with an empty row")
     _see_broadcast(answer)
+    _see_blocked_nan(answer)
     return Right(
-        "Weights, an empty row and its gradient, a NaN in sight, and a mask (N, 1, 1, S) hold.",
+        "Weights, large scores, an empty row, NaN, the gradient and a mask (N, 1, 1, S) hold.",
         None,
         _half_precision(answer),
     )
@@ -68,9 +74,7 @@ def _safe_softmax(answer: Answer) -> Right:
 def _weights_of(answer: Answer, scores: Tensor, allowed: Tensor, case: str) -> Tensor:
     weights = answer.ask(scores, allowed, read=vector, case=case)
     if weights.shape != scores.shape:
-        raise Wrong(
-            f"With {case} the weights must be {shape(scores)}, got {shape(weights)}."
-        )
+        raise Wrong(f"With {case} the weights must be {shape(scores)}, got {shape(weights)}.")
     return weights
 
 
@@ -80,9 +84,7 @@ def _see_weights(answer: Answer) -> None:
     case = "scores (3, 4) and a mask with a key in every row"
     weights = _weights_of(answer, given, ALLOWED.clone(), case)
     if not torch.equal(given, scores):
-        raise Wrong(
-            "It changes the scores it is given. Use masked_fill, not masked_fill_."
-        )
+        raise Wrong("It changes the scores it is given. Use masked_fill, not masked_fill_.")
     right = attention_weights(scores, attn_mask=ALLOWED).double()
     if torch.allclose(weights, right, atol=1e-5):
         return
@@ -103,19 +105,26 @@ def _see_weights(answer: Answer) -> None:
             "The softmax runs over the queries; the keys are the last axis.",
         ),
     )
-    why = [
-        told
-        for wrong, told in known
-        if torch.allclose(weights, wrong.double(), atol=1e-5)
-    ]
+    why = [told for wrong, told in known if torch.allclose(weights, wrong.double(), atol=1e-5)]
     if weights[2].isnan().any():
         why = ["A row without any blocked key gives NaN."]
-    told = (
-        why[0]
-        if why
-        else "The weights are wrong although every row has an allowed key."
-    )
+    told = why[0] if why else "The weights are wrong although every row has an allowed key."
     raise Wrong(told, _rows(weights, right, "A mask that leaves a key in every row:"))
+
+
+def _see_large_scores(answer: Answer) -> None:
+    weights = _weights_of(answer, EXTREMES.clone(), ALLOWED.clone(), "scores from -111 to 101")
+    right = attention_weights(EXTREMES, attn_mask=ALLOWED).double()
+    if torch.allclose(weights, right, atol=1e-4):
+        return
+    if (weights * ~ALLOWED).nan_to_num().sum() > 0.01:
+        why = "A blocked key of score 100 is still read: only -inf lies below everything."
+    else:
+        why = (
+            "Scores of 100 or -110 break it: the exponential overflows or rounds to 0. softmax "
+            "takes off the largest score first, and blocked ones must be gone by then."
+        )
+    raise Wrong(why, _rows(weights, right, "Scores from -111 to 101:"))
 
 
 def _see_empty_row(answer: Answer) -> None:
@@ -144,9 +153,7 @@ def _see_empty_row(answer: Answer) -> None:
 def _see_nan(answer: Answer) -> None:
     scores = _scores()
     scores[1, 2] = torch.nan  # allowed
-    weights = _weights_of(
-        answer, scores, WITH_EMPTY.clone(), "a NaN among the allowed scores"
-    )
+    weights = _weights_of(answer, scores, WITH_EMPTY.clone(), "a NaN among the allowed scores")
     if weights[1, 2:].isnan().any():
         return
     raise Wrong(
@@ -156,28 +163,50 @@ def _see_nan(answer: Answer) -> None:
     )
 
 
-def _see_gradient(answer: Answer) -> None:
-    scores = _scores().requires_grad_()
+def _blocked_nan() -> Tensor:
+    """Return scores with NaN and infinity where they are blocked: in the empty row, and outside."""
+    scores = _scores()
+    scores[0, :2], scores[1, 0] = torch.tensor([torch.nan, torch.inf]), torch.nan
+    return scores
+
+
+def _see_blocked_nan(answer: Answer) -> None:
+    weights = _weights_of(answer, _blocked_nan(), WITH_EMPTY.clone(), "a NaN among blocked scores")
+    right = attention_weights(_blocked_nan(), attn_mask=WITH_EMPTY).double()
+    if not torch.allclose(weights, right, atol=1e-5):
+        why = "A NaN in a blocked score reaches the weights: adding and multiplying keep a NaN."
+        raise Wrong(f"{why} masked_fill replaces it.", _rows(weights, right, "NaN, blocked:"))
+    _compare_gradient(answer, _blocked_nan(), "NaN and infinity among the blocked scores")
+
+
+def _compare_gradient(answer: Answer, scores: Tensor, case: str) -> None:
+    """Raise Wrong unless the gradient is that of attnlab's own weights."""
+    factors = torch.randn(2, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float32)
+    scores.requires_grad_()
 
     def gradient(value: object) -> Tensor | None:
         if not isinstance(value, Tensor) or not value.requires_grad:
             return None
-        (found,) = torch.autograd.grad(
-            value[1:, 0].sum(), scores
-        )  # row 0 is no part of the loss
+        loss = (value[1:] * factors).sum()  # row 0 is no part of the loss
+        (found,) = torch.autograd.grad(loss, scores, allow_unused=True)
         return found
 
-    found = answer.ask(
-        scores, WITH_EMPTY.clone(), read=gradient, case="a mask with an empty row"
-    )
+    found = answer.ask(scores, WITH_EMPTY.clone(), read=gradient, case=case)
     if found is None:
         raise Wrong(
             "No gradient comes back: the weights must be computed by torch from the scores."
         )
     if not found.isfinite().all():
         raise Wrong(
-            "The weights are right, and the gradient is NaN: the NaN of the empty row was covered "
-            "up after the softmax. Give such a row finite scores before it."
+            f"With {case} the weights are right, and the gradient is NaN: the empty row's trouble "
+            "was covered up after the softmax. Give such a row finite scores before it."
+        )
+    right = gradient(attention_weights(scores, attn_mask=WITH_EMPTY))
+    if not torch.allclose(found, right, atol=1e-5):
+        raise Wrong(
+            f"With {case} the weights are right, and the gradient is not: is a part of the "
+            "calculation, such as the sum, detached?",
+            _rows(found.double(), right.double(), "Gradient of the scores:"),
         )
 
 
@@ -188,18 +217,14 @@ def _see_broadcast(answer: Answer) -> None:
     weights = _weights_of(answer, scores, allowed, case)
     right = attention_weights(scores, attn_mask=allowed).double()
     if not torch.allclose(weights, right, atol=1e-5):
-        raise Wrong(
-            f"With {case} the weights are wrong: count axes from the end, with -1."
-        )
+        raise Wrong(f"With {case} the weights are wrong: count axes from the end, with -1.")
 
 
 def _half_precision(answer: Answer) -> tuple[str, ...]:
     try:
         answer.ask(_scores().half(), WITH_EMPTY.clone(), read=vector)
     except (Wrong, NotDone):
-        return (
-            "With float16 scores it raises: the fill does not fit; -inf fits every float.",
-        )
+        return ("With float16 scores it raises: the fill does not fit; -inf fits every float.",)
     return ()
 
 

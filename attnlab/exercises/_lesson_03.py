@@ -14,41 +14,18 @@ from attnlab.exercises._answers import (
     article,
     judge,
     table,
-    vector,
 )
 from attnlab.exercises._verdict import Verdict
 from attnlab.masks import causal_mask, sequence_mask
 
-OPEN, EMPTY = 10, 2  # six tokens, two of them padding on the left, causal
 LENGTHS = ((5, 3), (4,), (2, 6, 1))
-SIZES = (
-    (2, 3),
-    (2, 2),
-    (3, 1),
-)  # sentences and heads; where both are 2, shapes hide a mistake
 S, E, EV = 5, 4, 6
-
-
-def check_counted_mask(answer: object) -> Verdict:
-    """Check how many cells a mask leaves open and how many rows it blocks entirely.
-
-    Verified: both numbers, for two paddings on the left of four words and the causal mask.
-
-    Parameters
-    ----------
-    answer : callable or sequence of int
-        A function without arguments that returns both numbers, or the numbers.
-
-    Returns
-    -------
-    Verdict
-        Never an error.
-
-    See Also
-    --------
-    attnlab.causal_mask : one of the two masks.
-    """
-    return judge(answer, _counted_mask)
+# Sentences, heads and queries, in the order of what they can tell: the meaning of a number, the
+# axes, the accident of as many heads as sentences, and queries of another number than the keys.
+CASES = ((1, 3, S), (2, 3, S), (2, 2, S), (2, 3, 4))
+ONE, AXES, SQUARE = CASES[0], CASES[1], CASES[3]
+WORDS = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]])  # 1 = a word: padding right and left
+LARGE = 20.0  # makes scores of 30 and more: what blocks must lie below them
 
 
 def check_decoder_mask(answer: object) -> Verdict:
@@ -76,7 +53,8 @@ def check_decoder_mask(answer: object) -> Verdict:
 def check_padded_batch(answer: object) -> Verdict:
     """Check attention over heads with a Hugging Face ``attention_mask``.
 
-    Verified: the output, for two sentences and three heads, two and two, three and one.
+    Verified: the output, for one sentence and two, padded on either side, as many heads as
+    sentences or not, large scores, and fewer queries than keys.
 
     Parameters
     ----------
@@ -93,45 +71,6 @@ def check_padded_batch(answer: object) -> Verdict:
     attnlab.from_hf_attention_mask : converts the mask.
     """
     return judge(answer, _padded_batch)
-
-
-# --- a mask, counted ------------------------------------------------------------------------------
-
-
-def _counted_mask(answer: Answer) -> Right:
-    said = answer.value(vector)
-    if said.shape != (2,):
-        raise Wrong(
-            f"Two numbers are asked for, open cells and rows without a key; got {shape(said)}."
-        )
-    cells, rows = said.tolist()
-    if (cells, rows) == (OPEN, EMPTY):
-        return Right(
-            "Both numbers are those of the combined mask."
-        )  # in sight: it tells no more
-    raise Wrong(_miscounted(cells, rows))
-
-
-def _miscounted(cells: float, rows: float) -> str:
-    """Name the mistake behind two wrong numbers."""
-    if (cells, rows) == (EMPTY, OPEN):
-        return "The numbers stand in the wrong order: the open cells come first."
-    known = {
-        21: "21 is the causal mask alone: its cells in the columns of <pad> are closed as well.",
-        24: "24 is the padding mask alone: the future is still open.",
-        6: "6 leaves every token without itself: a query may look at its own key.",
-        36: "36 is no mask at all.",
-        26: "26 counts the closed cells.",
-        35: "Masks combine with and; 35 counts the cells that either mask leaves open.",
-    }
-    if cells != OPEN:
-        hint = "Draw the triangle and strike out the first two columns."
-        return known.get(cells, f"{cells:g} is not the number of open cells. {hint}")
-    if rows == 0:
-        return (
-            f"{OPEN} is right. Look at row 0: at which keys may the first <pad> look?"
-        )
-    return f"{OPEN} is right, {rows:g} is not. Which rows have no open cell left?"
 
 
 # --- a decoder's mask -----------------------------------------------------------------------------
@@ -225,62 +164,99 @@ def _misread(mask: Tensor, right: Tensor, real: Tensor) -> str:
 
 
 def _padded_batch(answer: Answer) -> Right:
-    for N, H in SIZES:
-        _see_batch(answer, N, H)
-    return Right("Each sentence gets its own mask, whatever the number of heads.")
+    for case in CASES:
+        _see_batch(answer, *case)
+    return Right("Each sentence gets its own mask, whatever the number of heads and queries.")
 
 
-def _see_batch(answer: Answer, N: int, H: int) -> None:
+def _batch(N: int, H: int, L: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return query, key, value and attention_mask."""
     generator = torch.Generator().manual_seed(0)
     query, key, value = (
-        torch.randn(N, H, S, width, generator=generator, dtype=torch.float32)
-        for width in (E, E, EV)
+        torch.randn(N, H, length, width, generator=generator, dtype=torch.float32)
+        for length, width in ((L, E), (S, E), (S, EV))
     )
-    attention_mask = sequence_mask([S, 3, 2][:N], max_len=S).long()
-    case = f"query {shape(query)}, {N} sentences and {H} heads, attention_mask {(N, S)}"
-    inputs = (part.clone() for part in (query, key, value, attention_mask))
-    output = answer.ask(*inputs, read=_tensor, case=case)
+    return LARGE * query, key, value, WORDS[:N].clone()
+
+
+def _see_batch(answer: Answer, N: int, H: int, L: int) -> None:
+    query, key, value, attention_mask = _batch(N, H, L)
+    sentences = "one sentence" if N == 1 else f"{N} sentences"
+    case = f"{sentences}, {H} heads, query {shape(query)}, attention_mask {(N, S)}"
+    credit = "" if (N, H, L) == ONE else "With one sentence the numbers are right. "
+    try:
+        output = answer.ask(*_batch(N, H, L), read=_tensor, case=case)
+    except Wrong as wrong:
+        if not wrong.by_error:
+            raise
+        raise Wrong(f"{credit}{wrong.message}{_advice((N, H, L))}", by_error=True) from None
     right = _attend(query, key, value, attention_mask[:, None, None] == 1)
     if output.shape != right.shape:
-        raise Wrong(
-            f"With {case} the output must be {shape(right)}, got {shape(output)}."
-        )
-    if torch.allclose(output.double(), right.double(), atol=1e-5):
+        raise Wrong(f"With {case} the output must be {shape(right)}, got {shape(output)}.")
+    if torch.allclose(output, right, atol=1e-4):
         return
-    known = _misread_masks(attention_mask, H in (1, N))
-    for mask, why in known:
-        wrong = _attend(query, key, value, mask)
-        if wrong.shape == output.shape and torch.allclose(
-            output, wrong, atol=1e-5, equal_nan=True
-        ):
-            raise Wrong(f"With {case}: {why}")
+    if (N, H, L) == ONE and _is_turned_over(answer):
+        credit = "The axes are right, what they say is not yet. "
+    for mask, why in _misread_masks(attention_mask, H == N):
+        if _is(output, query, key, value, mask):
+            raise Wrong(f"{credit}With {case}: {why}")
     if output.isnan().any():
-        raise Wrong(f"With {case} NaN comes out; every query has a word to look at.")
-    raise Wrong(f"With {case} the numbers are wrong.")
+        raise Wrong(f"{credit}With {case} NaN comes out; every query has a word to look at.")
+    raise Wrong(
+        f"{credit}With {case} the numbers are wrong. The scores here are large: does what you do "
+        "to a blocked one lie below them all?"
+    )
 
 
-def _misread_masks(
-    attention_mask: Tensor, alike: bool
-) -> list[tuple[Tensor | None, str]]:
+def _advice(case: tuple[int, int, int]) -> str:
+    """Say what an error of torch's means here."""
+    if case == AXES:
+        return " The sentences met the heads: one axis is missing."
+    if case == SQUARE:
+        return " There are 4 queries and 5 keys: the mask need not be square."
+    return ""
+
+
+def _is_turned_over(answer: Answer) -> bool:
+    """Return whether several sentences and heads fit together, and only the meaning is wrong."""
+    query, key, value, attention_mask = _batch(*AXES)
+    try:
+        output = answer.ask(*_batch(*AXES), read=_tensor)
+    except Wrong:
+        return False
+    return _is(output, query, key, value, attention_mask[:, None, None] == 0)
+
+
+def _is(output: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
+    """Return whether an output is that of a mask."""
+    try:
+        wrong = _attend(query, key, value, mask)
+    except RuntimeError:  # the mask does not fit these sizes
+        return False
+    same = wrong.shape == output.shape
+    return same and torch.allclose(output, wrong, atol=1e-4, equal_nan=True)
+
+
+def _misread_masks(attention_mask: Tensor, alike: bool) -> list[tuple[Tensor | None, str]]:
     """Return masks that a mistake makes, and what it is; ``alike`` where shapes let two slip by."""
-    flat = attention_mask[:, None]
+    flat, alone = attention_mask[:, None], attention_mask[:, None, None]
     known = [
         (None, "The mask is not used."),
+        (alone == 0, "Only <pad> is looked at: 1 is a word, 0 is padding."),
         (
-            attention_mask[:, None, None] == 0,
-            "Only <pad> is looked at: 1 is a word, 0 is padding.",
-        ),
-        (
-            attention_mask[:, None, None].float(),
+            alone.float(),
             "Ones and zeros are added to the scores: a mask that blocks must be bool.",
         ),
+        (flat[..., None] == 1, "The mask blocks rows; padding is a matter of keys."),
         (
-            attention_mask[:, None, :, None] == 1,
-            "The mask blocks rows; padding is a matter of keys.",
+            sequence_mask(attention_mask.sum(dim=-1), S)[:, None, None],
+            "The words are counted, and taken to come first: padding may stand on the left.",
         ),
     ]
     if alike:
-        accident = "The 2 of the sentences has met the 2 of the heads: (N, 1, S) needs one more axis."
+        accident = (
+            "The 2 of the sentences has met the 2 of the heads: (N, 1, S) needs one more axis."
+        )
         known.insert(0, (flat == 1, accident))
         known.insert(1, (flat == 0, f"{accident} And 1 is a word, 0 is padding."))
     return known
@@ -288,9 +264,7 @@ def _misread_masks(
 
 def _tensor(value: object) -> Tensor:
     if not isinstance(value, Tensor):
-        raise Wrong(
-            f"It gives {article(type(value).__name__)}; the output alone is asked for."
-        )
+        raise Wrong(f"It gives {article(type(value).__name__)}; the output alone is asked for.")
     return value.detach().float()
 
 

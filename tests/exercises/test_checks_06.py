@@ -182,6 +182,9 @@ def test_a_pair_with_the_same_scores_is_accepted(answer):
 # --- a test for layers ----------------------------------------------------------------------------
 
 
+ONE_TO_FORTY = torch.arange(1.0, 41.0).reshape(1, 5, 8) / 40
+
+
 def output_of(layer, x):
     with torch.no_grad():
         return layer(x)
@@ -208,10 +211,19 @@ def same_word_twice(layer):
             "the same average",
         ),
         (
-            lambda layer: (
-                not torch.allclose(*output_of(layer, torch.randn(1, 2, 8))[0])
-            ),
+            lambda layer: not torch.allclose(*output_of(layer, torch.randn(1, 2, 8))[0]),
             "sees no other",
+        ),
+        # curved in its input, as attention is: so is a small network for each token alone
+        (
+            lambda layer: (
+                not torch.allclose(
+                    output_of(layer, 2 * ONE_TO_FORTY),
+                    2 * output_of(layer, ONE_TO_FORTY),
+                    atol=1e-5,
+                )
+            ),
+            "a small network of its own",
         ),
         (lambda layer: "yes", "True or False"),
     ],
@@ -220,6 +232,15 @@ def test_a_test_that_misses_a_broken_layer_is_refused(answer, words):
     refused(check_layer_test, answer, words)
 
 
+def listens_only_to_distant_words(layer):
+    """Another right answer: it looks at all outputs, and changes the last token."""
+    x = ONE_TO_FORTY.sin()
+    other = torch.cat([x[:, :4], -x[:, 4:]], dim=1)
+    before, after = output_of(layer, x)[0], output_of(layer, other)[0]
+    return bool((before[:4] - after[:4]).abs().max() > 1e-4 and before.std(dim=0).max() > 1e-4)
+
+
 def test_a_test_that_finds_all_is_accepted():
+    accepted(check_layer_test, listens_only_to_distant_words)
     accepted(check_layer_test, same_word_twice)
     assert same_word_twice(lambda x: SelfAttention(8, 4)(x).output) in (True, False)

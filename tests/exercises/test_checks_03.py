@@ -13,14 +13,14 @@ from attnlab import (
     sequence_mask,
 )
 from attnlab.exercises import (
-    check_counted_mask,
+    check_causal_test,
     check_decoder_mask,
     check_padded_batch,
     check_safe_softmax,
 )
 
 CHECKS = (
-    check_counted_mask,
+    check_causal_test,
     check_decoder_mask,
     check_padded_batch,
     check_safe_softmax,
@@ -62,7 +62,7 @@ def test_whatever_comes_a_check_answers_in_words(check, value):
     refused(check, lambda *_inputs: value)
 
 
-@pytest.mark.parametrize("check", CHECKS[1:])
+@pytest.mark.parametrize("check", CHECKS)
 def test_an_error_is_told(check):
     def raising(*_inputs):
         raise ValueError("no idea")
@@ -70,40 +70,81 @@ def test_an_error_is_told(check):
     refused(check, raising, "no idea")
 
 
-# --- a mask, counted ------------------------------------------------------------------------------
+# --- a test for leaks -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        ((21, 0), "the causal mask alone"),
-        ((24, 0), "the padding mask alone"),
-        ((6, 3), "without itself"),
-        ((36, 0), "no mask at all"),
-        ((26, 2), "counts the closed cells"),
-        ((35, 0), "combine with and"),
-        ((2, 10), "wrong order"),
-        ((10, 0), "Look at row 0"),
-        ((10, 1), "10 is right, 1 is not"),
-        ((12, 2), "strike out the first two columns"),
-        ((10, 2, 0), "got (3,)"),
-        (10, "got ()"),
-    ],
-)
-def test_counted_mask_names_the_mistake(said, words):
-    refused(check_counted_mask, lambda: said, words)
+def moved(attend, x, place):
+    changed = x.clone()
+    changed[place] = 99.0
+    return (attend(changed) - attend(x)).abs().amax(dim=-1) > 1e-5
 
 
-@pytest.mark.parametrize(
-    "answer", [lambda: (10, 2), lambda: [10.0, 2.0], torch.tensor([10, 2])]
-)
-def test_counted_mask_accepts(answer):
-    accepted(check_counted_mask, answer)
+def causal_test(attend, x):
+    found = torch.stack([moved(attend, x, place) for place in range(len(x))], dim=-1)
+    if (found & ~causal_mask(len(x))).any():
+        return "leaks"
+    return "right" if torch.equal(found, causal_mask(len(x))) else "too tight"
 
 
-def test_the_verdict_on_a_solution_does_not_give_it_away():
-    message = accepted(check_counted_mask, (10, 2)).message
-    assert not any(sign.isdigit() for sign in message)
+def by_gradient(attend, x):
+    jacobian = torch.autograd.functional.jacobian(attend, x)  # (L, E, L, E)
+    found = jacobian.abs().amax(dim=(1, 3)) > 0
+    if (found & ~causal_mask(len(x))).any():
+        return "leaks"
+    return "right" if torch.equal(found, causal_mask(len(x))) else "too tight"
+
+
+def ends_only(attend, x):
+    if moved(attend, x, -1)[:-1].any():
+        return "leaks"
+    return "right" if moved(attend, x, 0).all() and moved(attend, x, -1)[-1] else "too tight"
+
+
+def tightness_first(attend, x):
+    if not all(moved(attend, x, place)[place:].all() for place in range(len(x))):
+        return "too tight"
+    return causal_test(attend, x)
+
+
+def leaks_only(attend, x):
+    return "leaks" if causal_test(attend, x) == "leaks" else "right"
+
+
+def in_place_test(attend, x):
+    said = causal_test(attend, x)
+    x[-1] = 99.0
+    return said
+
+
+WRONG_TESTS = {
+    "always right": (lambda attend, x: "right", "says so of every function"),
+    "always leaks": (lambda attend, x: "leaks", "says so of every function"),
+    "the ends only": (ends_only, "change every token in turn"),
+    "leaks only": (leaks_only, "Output i must move".lower()),
+    "tightness first": (tightness_first, "look for leaks first"),
+    "turned over": (
+        lambda attend, x: {"right": "leaks"}.get(causal_test(attend, x), "right"),
+        "must",
+    ),
+    "true and false": (lambda attend, x: causal_test(attend, x) == "right", "a bool"),
+    "another word": (lambda attend, x: "fine", '"fine"'),
+    "nothing where right": (
+        lambda attend, x: None if causal_test(attend, x) == "right" else causal_test(attend, x),
+        "returns None",
+    ),
+    "in place": (in_place_test, "changes the tokens"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TESTS)
+def test_causal_test_names_the_mistake(name):
+    function, words = WRONG_TESTS[name]
+    refused(check_causal_test, function, words)
+
+
+@pytest.mark.parametrize("answer", [causal_test, by_gradient])
+def test_causal_test_accepts(answer):
+    accepted(check_causal_test, answer)
 
 
 # --- a decoder's mask -----------------------------------------------------------------------------
@@ -202,8 +243,38 @@ def test_decoder_mask_accepts(answer):
 
 def safe_softmax(scores, allowed):
     empty = ~allowed.any(dim=-1, keepdim=True)
+    filled = scores.masked_fill(~allowed, -torch.inf).masked_fill(empty, 0.0)
+    return filled.softmax(dim=-1).masked_fill(empty, 0.0)
+
+
+def unfilled(scores, allowed):
+    """Leave the scores of an empty row as they are: a NaN there reaches the gradient."""
+    empty = ~allowed.any(dim=-1, keepdim=True)
     filled = scores.masked_fill(~allowed & ~empty, -torch.inf)
     return filled.softmax(dim=-1).masked_fill(empty, 0.0)
+
+
+def by_exp(total_of, scores, allowed):
+    positive = scores.masked_fill(~allowed, -torch.inf).exp()
+    return positive / total_of(positive.sum(dim=-1, keepdim=True))
+
+
+def erased_and_divided(scores, allowed):
+    weights = safe_softmax(scores, torch.ones_like(allowed)).masked_fill(~allowed, 0.0)
+    total = weights.sum(dim=-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1.0)
+
+
+def detached_sum(scores, allowed):
+    scores = scores.masked_fill(~allowed, -torch.inf)
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    scores = scores.masked_fill(empty, 0.0)
+    positive = (scores - scores.amax(dim=-1, keepdim=True).detach()).exp()
+    return (positive / positive.sum(dim=-1, keepdim=True).detach()).masked_fill(empty, 0.0)
+
+
+def erase_empty(fill):
+    return filled_with(fill, lambda w, m: w.masked_fill(~m.any(dim=-1, keepdim=True), 0.0))
 
 
 def filled_with(fill, then=lambda weights, allowed: weights):
@@ -248,9 +319,7 @@ WRONG_SOFTMAXES = {
     ),
     "all rows": (empty_when_any, "An empty row changes the others"),
     "not erased": (
-        lambda s, m: s.masked_fill(~m & m.any(-1, keepdim=True), -torch.inf).softmax(
-            -1
-        ),
+        lambda s, m: s.masked_fill(~m & m.any(-1, keepdim=True), -torch.inf).softmax(-1),
         "set them to 0 after the softmax",
     ),
     "covered up": (covered_up, "the gradient is NaN"),
@@ -264,6 +333,22 @@ WRONG_SOFTMAXES = {
         ),
         "scores (2, 3, 3, 4)",
     ),
+    "no maximum": (
+        functools.partial(by_exp, lambda total: total.masked_fill(total == 0, 1.0)),
+        "Scores of 100 or -110 break it",
+    ),
+    "a small number added": (
+        functools.partial(by_exp, lambda total: total + 1e-6),
+        "Scores of 100 or -110 break it",
+    ),
+    "at least a small number": (
+        functools.partial(by_exp, lambda total: total.clamp_min(1e-6)),
+        "Scores of 100 or -110 break it",
+    ),
+    "-20": (erase_empty(-20.0), "A blocked key of score 100 is still read"),
+    "erased and divided": (erased_and_divided, "Scores of 100 or -110 break it"),
+    "detached sum": (detached_sum, "the gradient is not"),
+    "unfilled": (unfilled, "NaN"),
     "one row": (lambda s, m: safe_softmax(s, m)[0], "must be (3, 4), got (4,)"),
 }
 
@@ -277,6 +362,7 @@ def test_safe_softmax_names_the_mistake(name):
 def by_hand(scores, allowed):
     largest = scores.masked_fill(~allowed, -torch.inf).amax(dim=-1, keepdim=True)
     largest = largest.masked_fill(largest.isneginf(), 0.0)
+    scores = scores.masked_fill(~allowed, 0.0)  # whatever is blocked: NaN as well
     positive = (scores - largest).exp().masked_fill(~allowed, 0.0)
     total = positive.sum(dim=-1, keepdim=True)
     return positive / total.masked_fill(total == 0, 1.0)
@@ -296,10 +382,7 @@ def test_safe_softmax_accepts(answer):
 
 
 def test_a_fill_that_half_precision_cannot_hold_is_a_remark():
-    erase_rows = filled_with(
-        -1e9, lambda w, m: w.masked_fill(~m.any(dim=-1, keepdim=True), 0.0)
-    )
-    (remark,) = accepted(check_safe_softmax, erase_rows).remarks
+    (remark,) = accepted(check_safe_softmax, erase_empty(-1e9)).remarks
     assert "float16" in remark
 
 
@@ -316,16 +399,34 @@ def attend(mask_of):
 
 mended = attend(from_hf_attention_mask)
 WRONG_BATCHES = {
-    "broken": (attend(lambda m: m[:, None] == 0), "raises"),
-    "half mended": (attend(lambda m: m[:, None] == 1), "raises"),
+    "broken": (attend(lambda m: m[:, None] == 0), "With one sentence, 3 heads"),
+    "one axis missing": (attend(lambda m: m[:, None] == 1), "one axis is missing"),
+    "one axis missing, praised": (
+        attend(lambda m: m[:, None] == 1),
+        "With one sentence the numbers are right",
+    ),
     "turned over": (attend(lambda m: m[:, None, None] == 0), "1 is a word"),
+    "turned over, praised": (attend(lambda m: m[:, None, None] == 0), "The axes are right"),
+    "lengths": (
+        attend(lambda m: sequence_mask(m.sum(dim=-1), m.shape[-1])[:, None, None]),
+        "may stand on the left",
+    ),
+    "added -20": (
+        attend(lambda m: -20.0 * (m[:, None, None] == 0)),
+        "The scores here are large",
+    ),
+    "square": (
+        lambda q, k, v, m: F.scaled_dot_product_attention(
+            q, k, v, attn_mask=(m == 1)[:, None, None].expand(-1, q.shape[1], m.shape[1], -1)
+        ),
+        "4 queries and 5 keys",
+    ),
+    "rows": (attend(lambda m: m[:, None, :, None] == 1), "The mask blocks rows"),
     "no mask": (attend(lambda m: None), "The mask is not used"),
     "added": (attend(lambda m: m[:, None, None].float()), "added to the scores"),
     "integers": (attend(lambda m: m[:, None, None]), "raises"),
     "NaN": (
-        lambda q, k, v, m: mended(q, k, v, m).masked_fill(
-            m[:, None, :, None] == 0, torch.nan
-        ),
+        lambda q, k, v, m: mended(q, k, v, m).masked_fill(m[:, None, :, None] == 0, torch.nan),
         "NaN comes out",
     ),
     "numbers": (lambda q, k, v, m: mended(q, k, 2 * v, m), "the numbers are wrong"),
@@ -343,9 +444,7 @@ def test_padded_batch_names_the_mistake(name):
     refused(check_padded_batch, function, words)
 
 
-@pytest.mark.parametrize(
-    ("right", "words"), [(1, "needs one more axis"), (0, "And 1 is a word")]
-)
+@pytest.mark.parametrize(("right", "words"), [(1, "needs one more axis"), (0, "And 1 is a word")])
 def test_the_accident_of_two_heads_is_named(right, words):
     def attention(query, key, value, attention_mask):
         if query.shape[0] != query.shape[1]:

@@ -20,18 +20,13 @@ D_IN, D_K, D_V = 12, 7, 5
 COUNT = D_IN * (D_K + D_K + D_V) + D_K + D_K + D_V
 # What a number says about the way it was counted.
 COUNTED = {
-    COUNT
-    - D_K
-    - D_K
-    - D_V: "The three matrices are right. Each output has a bias as well.",
+    COUNT - D_K - D_K - D_V: "The three matrices are right. Each output has a bias as well.",
     D_IN * (D_K + D_V) + D_K + D_V: "Queries and keys have a projection each.",
-    D_IN
-    * (D_K + D_V): "Queries and keys have a projection each, and each output a bias.",
+    D_IN * (D_K + D_V): "Queries and keys have a projection each, and each output a bias.",
     3 * (D_IN * D_K + D_K): "The value has 5 numbers, not 7.",
     3 * D_IN * D_K: "The value has 5 numbers, not 7, and each output has a bias.",
     COUNT * 9: "The words share the matrices: 9 words need no more than one.",
-    D_IN * (D_K + D_K + D_V)
-    + 3 * D_IN: "A bias belongs to each output, not to each input.",
+    D_IN * (D_K + D_K + D_V) + 3 * D_IN: "A bias belongs to each output, not to each input.",
     D_IN * (D_K + D_K + D_V)
     + 3: "A projection has a bias for each of its outputs, not one for all.",
 }
@@ -105,9 +100,11 @@ def check_other_pair(answer: object) -> Verdict:
 
 
 def check_layer_test(answer: object) -> Verdict:
-    """Check a test that tells a working self-attention from four broken ones.
+    """Check a test that tells a working self-attention from five broken ones.
 
-    Verified: True for two working layers, False for four broken ones.
+    Verified: True for two working layers, False for five in which two tokens get the same output
+    or no token hears another. Not verified: layers that mix tokens in another way than attention
+    does, such as a mean of all values; two such comparisons cannot catch them.
 
     Parameters
     ----------
@@ -134,9 +131,7 @@ def _parameter_count(answer: Answer) -> Right:
     if said == COUNT:
         return Right("The number holds for a sentence of any length.")
     hint = COUNTED.get(int(said)) if said == int(said) else None
-    hint = (
-        hint or "Count each projection: inputs times outputs, then one bias per output."
-    )
+    hint = hint or "Count each projection: inputs times outputs, then one bias per output."
     raise Wrong(f"{said:g} is not the number. {hint}")
 
 
@@ -161,9 +156,7 @@ def _linear_from(answer: Answer) -> Right:
                 "The layer shares its memory with the matrix: training it changes the matrix. "
                 "Copy the numbers."
             )
-    return Right(
-        "The layer gives x @ matrix, for a square matrix too; it trains a copy."
-    )
+    return Right("The layer gives x @ matrix, for a square matrix too; it trains a copy.")
 
 
 def _linear(value: object) -> nn.Linear:
@@ -195,9 +188,7 @@ def _check_products(layer: nn.Linear, x: Tensor, matrix: Tensor, case: str) -> N
         why = "Its weight does not hold the numbers of the matrix."
     rows = {"yours": output[0, 0].tolist(), "x @ matrix": right[0, 0].tolist()}
     columns = [f"number {i}" for i in range(matrix.shape[1])]
-    raise Wrong(
-        f"For {case} the output is wrong. {why}", table("One token:", rows, columns)
-    )
+    raise Wrong(f"For {case} the output is wrong. {why}", table("One token:", rows, columns))
 
 
 # --- another pair with the same scores ------------------------------------------------------------
@@ -215,13 +206,9 @@ def _other_pair(answer: Answer) -> Right:
                 shapes = f"must be {tuple(old.shape)}, got {tuple(one.shape)}"
                 raise Wrong(f"For {case} the new {name} {shapes}.")
             if (one - old).abs().max() < 1e-3:
-                raise Wrong(
-                    f"{name} has not changed. Change both, and keep the scores."
-                )
+                raise Wrong(f"{name} has not changed. Change both, and keep the scores.")
         _compare_scores(given, found, generator)
-    return Right(
-        "Both matrices are new, and the scores of random tokens stay as they were."
-    )
+    return Right("Both matrices are new, and the scores of random tokens stay as they were.")
 
 
 def _two_matrices(value: object) -> tuple[Tensor, Tensor]:
@@ -248,9 +235,7 @@ def _compare_scores(
     elif (before + after).abs().max() < 1e-3 * scale:
         why = "All signs are turned. Turn those of both matrices."
     else:
-        why = (
-            "What one matrix gains, the other must lose: only W_query @ W_key.T counts."
-        )
+        why = "What one matrix gains, the other must lose: only W_query @ W_key.T counts."
     rows = {"before": before[0].tolist(), "with yours": after[0].tolist()}
     evidence = table("Scores of token 0:", rows, [f"token {i}" for i in range(3)])
     raise Wrong(f"The scores change. {why}", evidence)
@@ -278,6 +263,8 @@ class _Layer(nn.Module):
         query, key, value = x @ self.W_query, x @ self.W_key, x @ self.W_value
         if self.fault == "alone":
             return value
+        if self.fault == "alone and curved":
+            return (value + 1).relu()
         scores = query @ key.transpose(-2, -1) / 2
         return scores.softmax(dim=-1) @ value
 
@@ -287,6 +274,7 @@ BROKEN: dict[str, str] = {
     "no value": "W_value is zero, so every output is 0",
     "even": "W_query and W_key are zero: every token gets the same average",
     "alone": "each token gets its own value and sees no other",
+    "alone and curved": "each token passes a small network of its own and sees no other",
 }
 
 
@@ -296,13 +284,11 @@ def _layer_test(answer: Answer) -> Right:
     if not any(working):
         raise Wrong("It says False for a working layer.")
     if not all(working):
-        raise Wrong(
-            "It says False for one of two working layers: is its threshold too strict?"
-        )
+        raise Wrong("It says False for one of two working layers: is its threshold too strict?")
     for fault, passed in verdicts.items():
         if passed:
             raise Wrong(f"It says True for a layer in which {BROKEN[fault]}.")
-    return Right("It says True for two working layers and False for four broken ones.")
+    return Right("It says True for two working layers and False for five broken ones.")
 
 
 def _said(value: object) -> bool:
@@ -310,6 +296,4 @@ def _said(value: object) -> bool:
         value = value.item()
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return bool(value)
-    raise Wrong(
-        f"It must say True or False, and it gives {article(type(value).__name__)}."
-    )
+    raise Wrong(f"It must say True or False, and it gives {article(type(value).__name__)}.")
