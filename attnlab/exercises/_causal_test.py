@@ -21,7 +21,8 @@ WORDS = ("leaks", "too tight", "right")
 def check_causal_test(answer: object) -> Verdict:
     """Check a function that says whether another one attends causally.
 
-    Verified: what it says of nine attention functions, two of them right.
+    Verified: what it says of attention functions, two of them right, and of the causal mask with
+    any one cell of the future opened or any one of the past closed.
 
     Parameters
     ----------
@@ -47,7 +48,21 @@ def _except(row: int, key: int) -> Tensor:
     return mask
 
 
-OPEN, CLOSED = "one open cell of the future", "one closed cell of the past"
+def _one_cell() -> dict[str, tuple[str, Tensor]]:
+    """Return the causal mask with one cell turned over, for every cell off the diagonal.
+
+    A token that does not see itself alone stays hidden: its output moves with its query.
+    """
+    cells = [(i, j) for i in range(TOKENS) for j in range(TOKENS) if i != j]
+    return {
+        f"{'one open' if j > i else 'one closed'} cell, output {i} and token {j}": (
+            "leaks" if j > i else "too tight",
+            _except(i, j),
+        )
+        for i, j in cells
+    }
+
+
 ADDED = "ones and zeros, added"
 MASKS: dict[str, tuple[str, Tensor]] = {  # what is right about it, and what it does
     "causal attention": ("right", CAUSAL),
@@ -58,17 +73,14 @@ MASKS: dict[str, tuple[str, Tensor]] = {  # what is right about it, and what it 
     "attention without a mask": ("leaks", torch.ones_like(CAUSAL)),
     "the mask turned over": ("leaks", ~CAUSAL),
     ADDED: ("leaks", CAUSAL.float()),
-    OPEN: ("leaks", _except(1, 3)),
     "a mask without its diagonal": ("too tight", CAUSAL.tril(-1)),
     "a window of 4": ("too tight", CAUSAL & sliding_window_mask(TOKENS, window=4)),
-    CLOSED: ("too tight", _except(4, 1)),
+    **_one_cell(),
 }
 HINTS = {
     "a mask without its diagonal": "No token sees itself there: output i must move with token i.",
     "a window of 4": "Output 5 does not see tokens 0 and 1 there: who may be seen must be seen.",
     ADDED: "Adding 1 and 0 to the scores blocks nothing.",
-    OPEN: "Output 1 sees token 3 there, that alone of the future: change every token in turn.",
-    CLOSED: "Output 4 misses token 1 there, and that alone: change every token in turn.",
 }
 
 
@@ -122,6 +134,8 @@ def _why(name: str, said: dict[str, str], truth: str) -> str:
         return f"{told} It leaks and is too tight: look for leaks first."
     if truth == "right":
         return f"{told} Output i may, and must, move with tokens 0 to i."
+    if name.startswith("one "):
+        return f"{told} It is wrong in that cell alone: change every token in turn."
     hint = HINTS.get(name, "A token that comes later moves an earlier output.")
     return f"{told} {hint}"
 

@@ -26,6 +26,7 @@ from attnlab.exercises._verdict import Verdict
 KEYS = ("a", "b", "a", "a")
 LONELY = (0.17487769, 0.4753668, 0.17487769, 0.17487769)  # 1 and e, divided by e + 3
 FACTOR = math.sqrt(math.log(198))  # e^(c c) / (e^(c c) + 2) = 0.99
+ROUNDED = math.ceil(100 * FACTOR) / 100
 SIZES = ((5, 7), (7, 5), (4, 4))  # queries and keys; equal sizes hide a mistake
 BATCHES = ((), (2,), (2, 3))
 E = 3
@@ -54,9 +55,9 @@ def check_lonely_weights(answer: object) -> Verdict:
 
 
 def check_sharp_factor(answer: object) -> Verdict:
-    """Check the smallest factor of the features that gives one token 0.99 of its own weight.
+    """Check the smallest factor of the features with which a token gives itself 0.99 or more.
 
-    Verified: the number, to two decimals.
+    Verified: the positive number, as it is or rounded up to two decimals.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ def check_recovered_weights(answer: object) -> Verdict:
     """Check a function that gets the weights out of an attention function without seeing inside.
 
     Verified: four attention functions (plain, causal, another scale, one query that may look at no
-    key), as many keys as queries, more and fewer, one sentence, a batch and heads.
+    key), as many keys as queries, more and fewer, one sentence, a batch and heads, float64.
 
     Parameters
     ----------
@@ -180,12 +181,17 @@ def _sharp_factor(answer: Answer) -> Right:
     if said.numel() != 1:
         raise Wrong(f"One number is asked for, and it gives the shape {tuple(said.shape)}.")
     factor = said.item()
-    if not math.isfinite(factor) or factor <= 0:
+    if not math.isfinite(factor) or factor == 0:
         raise Wrong(f"A positive factor is asked for, and it gives {factor:g}.")
+    if factor < 0:
+        raise Wrong(
+            f"Query and key flip together, so {factor:g} does the same as {-factor:g}. The "
+            "positive number is asked for."
+        )
     share = _self_weight(factor)
-    if abs(factor - FACTOR) < 0.00501:  # two decimals
-        return Right(f"With {factor:.2f} token b gives itself {share:.3f}.")
-    told = f"With {factor:.3g} token b gives itself {share:.3f}"
+    if FACTOR - 0.0001 < factor < ROUNDED + 0.001:
+        return Right(f"With {factor:.2f} token b gives itself {share:.4f}.")
+    told = f"With {factor:.4g} token b gives itself {share:.4f}"
     if abs(factor - FACTOR**2) < 0.1:
         raise Wrong(
             f"{told}. By this the score must grow. Query and key both grow with the features, "
@@ -233,9 +239,11 @@ def _recovered_weights(answer: Answer) -> Right:
             key = torch.randn(*batch, S, E, generator=generator)
             for name, attention in HIDDEN.items():
                 _compare_recovered(answer, name, attention, query, key)
+    query, key = query.double(), key.double()
+    _compare_recovered(answer, "plain attention in float64", HIDDEN["plain attention"], query, key)
     return Right(
         "The weights hold for plain, causal, differently scaled and blocked attention, in a batch "
-        "and with heads, whatever the number of keys."
+        "and with heads, in float64, whatever the number of keys."
     )
 
 
@@ -247,13 +255,20 @@ def _compare_recovered(
     key: Tensor,
 ) -> None:
     """Raise Wrong unless the answer finds the weights of one attention function."""
-    S = key.shape[-2]
-    right = attention(query, key, torch.eye(S).expand(*key.shape[:-2], S, S))
+    right = attention(query, key, _identity(key))
     case = f"{name}, query {tuple(query.shape)} and key {tuple(key.shape)}"
     got = _asked(answer, attention, query, key, case)
     if got.shape != right.shape or not torch.allclose(got.to(right), right, atol=1e-5):
         why = _why_not_weights(got, right, attention, query, key)
         raise Wrong(f"With {case} {why}", _first_difference(got, right))
+    if got.dtype != right.dtype:
+        raise Wrong(f"With {case} the weights must be {right.dtype}, got {got.dtype}.")
+
+
+def _identity(key: Tensor) -> Tensor:
+    """Return a value with which an output is the weights: (..., S, S)."""
+    S = key.shape[-2]
+    return torch.eye(S, dtype=key.dtype).expand(*key.shape[:-2], S, S)
 
 
 def _asked(
@@ -280,8 +295,8 @@ def _asked(
         if not wrong.by_error:
             raise
         raise Wrong(
-            f"{wrong.message} The value needs one row per key, {key.shape[-2]} here, and the "
-            "leading dimensions of the key."
+            f"{wrong.message} The value needs one row per key, {key.shape[-2]} here, the leading "
+            f"dimensions of the key, and the dtype of the key, {key.dtype}."
         ) from None
 
 
@@ -300,7 +315,7 @@ def _why_not_weights(
         return fits and torch.allclose(got.to(right), output.expand(got.shape), atol=1e-5)
 
     S = key.shape[-2]
-    if is_output(torch.ones(*key.shape[:-1], 1)):
+    if is_output(key.new_ones(*key.shape[:-1], 1)):
         return "these are the row sums: each column of the value holds ones."
     if got.shape[-1:] == key.shape[-1:] and is_output(key):
         return "these are averages of the keys. Which value hands over the weights themselves?"
@@ -319,7 +334,7 @@ def _why_not_weights(
             "it gives NaN: a query that may look at no key has weights of 0, and 0 / 0 is no "
             "number. Return them as the function used them."
         )
-    if is_output(torch.eye(S).expand(*key.shape[:-2], S, S), F.scaled_dot_product_attention):
+    if is_output(_identity(key), F.scaled_dot_product_attention):
         return (
             "it gives the weights of plain attention. Ask the given function; it may mask and "
             "scale."

@@ -53,6 +53,7 @@ ALLOWED = torch.tensor([[1, 1, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]]).bool()
 EXTREMES = torch.tensor(
     [[100.0, 101.0, -100.0, 99.0], [100.0, 100.0, -110.0, -111.0], [-100.0, 100.0, 0.0, 99.0]]
 )
+FAR_BELOW = -1e5  # moves all scores: the weights stay, a fill such as -150 is no longer lowest
 WITH_EMPTY = ALLOWED & torch.tensor([[False], [True], [True]])
 
 
@@ -113,18 +114,26 @@ def _see_weights(answer: Answer) -> None:
 
 
 def _see_large_scores(answer: Answer) -> None:
-    weights = _weights_of(answer, EXTREMES.clone(), ALLOWED.clone(), "scores from -111 to 101")
-    right = attention_weights(EXTREMES, attn_mask=ALLOWED).double()
-    if torch.allclose(weights, right, atol=1e-4):
-        return
+    for shift in (0.0, FAR_BELOW):
+        scores = EXTREMES + shift
+        case = f"scores from {scores.min():.0f} to {scores.max():.0f}"
+        weights = _weights_of(answer, scores.clone(), ALLOWED.clone(), case)
+        right = attention_weights(scores, attn_mask=ALLOWED).double()
+        if not torch.allclose(weights, right, atol=1e-4):
+            seen = _rows(weights, right, f"{case.capitalize()}:")
+            raise Wrong(_why_large(weights, scores), seen)
+
+
+def _why_large(weights: Tensor, scores: Tensor) -> str:
     if (weights * ~ALLOWED).nan_to_num().sum() > 0.01:
-        why = "A blocked key of score 100 is still read: only -inf lies below everything."
-    else:
-        why = (
-            "Scores of 100 or -110 break it: the exponential overflows or rounds to 0. softmax "
-            "takes off the largest score first, and blocked ones must be gone by then."
+        return (
+            f"With scores from {scores.min():.0f} to {scores.max():.0f} a blocked key is still "
+            "read: only -inf lies below everything."
         )
-    raise Wrong(why, _rows(weights, right, "Scores from -111 to 101:"))
+    return (
+        "Scores of 100 or -110 break it: the exponential overflows or rounds to 0. softmax takes "
+        "off the largest score first, and blocked ones must be gone by then."
+    )
 
 
 def _see_empty_row(answer: Answer) -> None:

@@ -81,7 +81,7 @@ output.shape
 torch.testing.assert_close(output, scaled_dot_product_attention(x, x, x))
 torch.testing.assert_close(output, F.scaled_dot_product_attention(x, x, x))
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
+# %% tags=["predict", "id:S4.22"] jupyter={"source_hidden": true}
 predict(
     "`cat` and `The` share no feature: their score is exactly 0. How much of its "
     "attention does `cat` give to `The`?",
@@ -217,7 +217,7 @@ assert (scaled_dot_product_attention(moved, moved, moved)[0] != output[0]).any()
 assert torch.equal(F.layer_norm(moved, (E,))[0], F.layer_norm(x, (E,))[0])
 assert torch.equal(output[0], output[4])  # "The" and "the"
 
-# %% [markdown]
+# %% [markdown] tags=["id:S3.1"]
 # ## The lessons
 #
 # Lessons without a link are in preparation. Minutes: in class / alone.
@@ -283,7 +283,7 @@ check_is_distribution(is_distribution_solution)
 # - **Alone:** one lesson in an evening. You work on a copy in `my_notebooks/`; `make fresh NB=01` gives a new copy and keeps the old.
 # - **Sliders only:** run all cells, then go from slider to slider. One sentence says what is to be seen. <!-- constants: 01 -->
 
-# %% [markdown]
+# %% [markdown] tags=["id:S0.3"]
 # ## Words and letters
 #
 # In alphabetical order. A word is linked once, where its lesson explains it. From another lesson the link leads to this table
@@ -341,7 +341,7 @@ check_is_distribution(is_distribution_solution)
 #
 # <!-- constants: 0, 1 -->
 
-# %% [markdown]
+# %% [markdown] tags=["id:S0.3"]
 # | letter | what it counts or holds |
 # |---|---|
 # | N | sequences in a batch |

@@ -11,7 +11,7 @@
 #
 # **Time:** 45 minutes in class, 75 minutes alone. <!-- constants: 45, 75 -->
 
-# %% tags=["id:S0.2"]
+# %% tags=["id:S0.2", "id:S0.1"]
 import math
 
 import matplotlib.pyplot as plt
@@ -254,7 +254,7 @@ row, cosine, length
 # One matrix product gives every dot product: row $i$ belongs to query $i$, column $j$ to key $j$. Are these
 # weights? Then every row sums to 1.
 
-# %% tags=["id:S2.5", "id:S2.6"]
+# %% tags=["id:S2.5", "id:S2.6", "id:S0.16"]
 raw = query @ key.transpose(-2, -1)  # (L, E) @ (E, S) -> (L, S)
 expected = torch.tensor([[0.3, 0.7, 0.2], [0.7, 1.74, 0.68], [0.2, 0.68, 0.86]])
 assert torch.allclose(raw, expected) and torch.allclose(raw[0], row)  # row 0: "He"
@@ -277,7 +277,7 @@ assert torch.allclose(weights[:2], expected, atol=1e-4)
 print("divided by", math.sqrt(E))
 weights, weights.sum(dim=-1)
 
-# %%
+# %% tags=["id:C4.23"]
 without, with_it = raw.softmax(dim=-1).amax(dim=-1), weights.amax(dim=-1)
 assert (without > with_it).all()
 without, with_it
@@ -286,7 +286,7 @@ without, with_it
 # Each row sums to 1 now. Without the division the largest weights would be 0.439, 0.588 and 0.425; with it they are
 # 0.385, 0.458 and 0.380. The division evens the weights out. With four features neither is extreme; lesson 2 shows when it matters.
 
-# %%
+# %% tags=["id:C2.15"]
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 plot_scores(scores, ax=axes[0], queries=tokens, keys=tokens, colorbar=True)
 axes[0].set_title("scores")
@@ -322,7 +322,7 @@ by_hand, output[2]
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
 # $Q$, $K$, $V$ hold queries, keys and values as rows. $d_k$ is the original paper's name for $E$. The values may have
-# another width, $E_v$. Five lines, the same as `attnlab` (which adds masks, lesson 3) and as PyTorch's fast
+# another width, $E_v$; there is one for each key. Five lines, the same as `attnlab` (which adds masks, lesson 3) and as PyTorch's fast
 # version, which returns the output only:
 
 
@@ -344,6 +344,11 @@ assert torch.allclose(weights, trace_attention(query, key, value).weights)
 unscaled = F.scaled_dot_product_attention(query, key, value, scale=1.0)
 assert torch.allclose(unscaled, (query @ key.T).softmax(dim=-1) @ value)
 output
+
+# %% tags=["id:C3.10", "raises-exception"]
+wide = torch.zeros(3, 9)  # S = 3 values, Ev = 9
+print(attention(query, key, wide)[0].shape)
+scaled_dot_product_attention(query, key, wide[:2])  # three keys, two values
 
 # %% [markdown]
 # ## What softmax does with a score
@@ -405,7 +410,7 @@ predict(
     # constants: 1000
 )
 
-# %% tags=["reveal"]
+# %% tags=["reveal", "id:C3.15"]
 assert torch.tensor(1000.0).exp().isinf()  # too large for a float
 shifted = (t + 1000).softmax(dim=-1)
 assert torch.allclose(shifted, plain, atol=1e-4)  # all five weights
@@ -426,7 +431,7 @@ assert torch.tensor([-5.0, 0.0]).softmax(dim=-1)[1] > 0.99
 # Softmax must run over the **keys**, the last dimension. Suppose you had written `softmax(dim=1)` above: for one sentence that
 # is the same.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
+# %% tags=["predict", "id:M6"] jupyter={"source_hidden": true}
 predict(
     'Now put "He is awesome" twice into a batch and keep `dim=1`. What comes out?',
     options=["an error", "the same weights twice", "something else"],
@@ -436,7 +441,7 @@ predict(
     "columns sum to 1 instead.",
 )
 
-# %% tags=["reveal"]
+# %% tags=["reveal", "id:M6"]
 batch = torch.stack([x, x])  # (N, L, E)
 scores = trace_attention(batch, batch, batch).scores  # (N, L, S)
 wrong = scores.softmax(dim=1)
@@ -444,7 +449,7 @@ expected = torch.tensor([0.8606, 1.1902, 0.9493])
 assert torch.allclose(wrong[0].sum(dim=-1), expected, atol=1e-4)
 wrong.shape, wrong[0].sum(dim=-1), wrong[0].sum(dim=0)
 
-# %%
+# %% tags=["id:M6"]
 right = scores.softmax(dim=-1)
 assert torch.allclose(right.sum(dim=-1), torch.ones(2, 3))
 assert torch.allclose(wrong, right.transpose(-2, -1)) and not torch.equal(wrong, right)

@@ -295,7 +295,7 @@ show_figure(
     "rises to 16, divided by the root stays near 11.",
 )
 
-# %%
+# %% tags=["id:C3.86"]
 raw_used, root_used, d_used = (torch.tensor(column) for column in used.values())
 assert raw_used[0] == root_used[0] == d_used[0] and 6 < raw_used[2] < 8
 assert raw_used[-1] < 1.3 and d_used[-1] > 15.9
@@ -489,7 +489,7 @@ predict(
     "mean.",
 )
 
-# %% tags=["reveal"]
+# %% tags=["reveal", "id:C2.17"]
 slopes, median_length, mean_length = ({"raw": [], "scaled": []} for _ in range(3))
 for d_k in stops:
     query, key, value = draw_attention(d_k, rows=400)
@@ -531,7 +531,7 @@ def draw_scaling(fig, d_k, new_draw):
     return f"At d_k = {d_k} raw rows use {used[0]:.1f} of 6 keys, scaled {used[1]:.1f}."
 
 
-# %%
+# %% tags=["id:C3.58"]
 at_64 = stops.index(64)
 times = mean_length["raw"][at_64] / mean_length["scaled"][at_64]
 assert 3 < times < 5 and ratio[at_64] > 1 > ratio[at_64 + 1]
@@ -619,7 +619,7 @@ predict(
     "correlated entries it does not even take out $d_k$: the variance grows on.",
 )
 
-# %% tags=["reveal"]
+# %% tags=["reveal", "id:C3.7"]
 torch.manual_seed(0)
 a, b = torch.randn(2, 20_000, 100)
 shared_a, shared_b = torch.randn(2, 20_000, 1)  # added to all entries of a vector
@@ -692,7 +692,7 @@ show_figure(
     "other two between steps 200 and 400.",
 )
 
-# %%
+# %% tags=["id:C3.68"]
 mean_of_seeds = runs.groupby(["step", "divisor"]).accuracy.mean().unstack()[[*colours]]
 assert mean_of_seeds.loc[400].min() > 0.95
 assert mean_of_seeds.loc[100, "sqrt(d_k)"] > 2 * mean_of_seeds.loc[100, "raw"]

@@ -106,6 +106,36 @@ def tightness_first(attend, x):
     return causal_test(attend, x)
 
 
+def seen_at(cells):
+    """Return a test that looks at these cells (output, token) and at no other."""
+
+    def test(attend, x):
+        found = torch.stack([moved(attend, x, place) for place in range(len(x))], dim=-1)
+        wrong = [cell for cell in cells if found[cell] != causal_mask(len(x))[cell]]
+        if any(j > i for i, j in wrong):
+            return "leaks"
+        return "too tight" if wrong or not found[0, 0] or not found[1, 1] else "right"
+
+    return test
+
+
+EVERY = {(i, j) for i in range(6) for j in range(6)}
+OFF_DIAGONAL = sorted((i, j) for i, j in EVERY if i != j)
+
+
+@pytest.mark.parametrize("cell", OFF_DIAGONAL)
+def test_causal_test_must_look_at_every_cell(cell):
+    blind = seen_at(sorted(EVERY - {cell}))
+    refused(check_causal_test, blind, f"output {cell[0]} and token {cell[1]}", "change every token")
+
+
+def test_a_test_that_says_nan_of_nan_is_accepted():
+    def careful(attend, x):
+        return "NaN" if attend(x).isnan().any() else causal_test(attend, x)
+
+    accepted(check_causal_test, careful)
+
+
 def leaks_only(attend, x):
     return "leaks" if causal_test(attend, x) == "leaks" else "right"
 
@@ -345,7 +375,9 @@ WRONG_SOFTMAXES = {
         functools.partial(by_exp, lambda total: total.clamp_min(1e-6)),
         "Scores of 100 or -110 break it",
     ),
-    "-20": (erase_empty(-20.0), "A blocked key of score 100 is still read"),
+    "-20": (erase_empty(-20.0), "from -111 to 101 a blocked key is still read"),
+    "-150": (erase_empty(-150.0), "to -99899 a blocked key is still read"),
+    "-1e3": (erase_empty(-1e3), "to -99899 a blocked key is still read"),
     "erased and divided": (erased_and_divided, "Scores of 100 or -110 break it"),
     "detached sum": (detached_sum, "the gradient is not"),
     "unfilled": (unfilled, "NaN"),

@@ -112,12 +112,16 @@ def test_lonely_weights_accepts(answer):
         (5.29, "the square of the factor"),
         (1.626, "root of 4 features"),
         (2.0, "too little"),
-        (2.25, "0.987: too little"),
+        (2.25, "0.9875: too little"),
         (2.28, "too little"),
+        (2.29, "0.9896: too little"),
+        (2.295, "0.9898: too little"),
+        (2.304, "a smaller factor"),
         (math.sqrt(math.log(99)), "two strangers share the row"),
         (2.33, "a smaller factor"),
         (10, "a smaller factor"),
-        (-2.3, "positive factor"),
+        (-2.3, "Query and key flip together"),
+        (-7, "does the same as 7"),
         (0, "positive factor"),
         ([2.3, 2.3], "One number"),
     ],
@@ -137,7 +141,7 @@ def test_sharp_factor_accepts(factor):
 
 def recovered(attention, query, key):
     S = key.shape[-2]
-    return attention(query, key, torch.eye(S).expand(*key.shape[:-2], S, S))
+    return attention(query, key, torch.eye(S, dtype=key.dtype).expand(*key.shape[:-2], S, S))
 
 
 def without_leading_dimensions(attention, query, key):
@@ -145,7 +149,7 @@ def without_leading_dimensions(attention, query, key):
 
 
 def basis_by_basis(attention, query, key):
-    columns = torch.eye(key.shape[-2])
+    columns = torch.eye(key.shape[-2], dtype=key.dtype)
     shape = (*key.shape[:-1], 1)
     return torch.cat(
         [attention(query, key, e[:, None].expand(shape)) for e in columns],
@@ -155,7 +159,7 @@ def basis_by_basis(attention, query, key):
 
 def as_wide_as_the_query(attention, query, key):
     S, E = key.shape[-2:]
-    value = torch.eye(S, S + E).expand(*key.shape[:-2], S, S + E)
+    value = torch.eye(S, S + E, dtype=key.dtype).expand(*key.shape[:-2], S, S + E)
     return attention(query, key, value)[..., :S]
 
 
@@ -181,6 +185,14 @@ def as_many_as_features(attention, query, key):
 
 def all_ones(attention, query, key):
     return attention(query, key, torch.ones(*key.shape[:-1], key.shape[-2]))
+
+
+def always_float32(attention, query, key):
+    return attention(query, key, torch.eye(key.shape[-2]))
+
+
+def cast_to_float32(attention, query, key):
+    return recovered(attention, query.float(), key.float())
 
 
 def transposed(attention, query, key):
@@ -217,6 +229,8 @@ def without_return(attention, query, key):
         (all_ones, "row sums"),
         (one_column_of_ones, "row sums"),
         (normed, "a query that may look at no key"),
+        (always_float32, "the dtype of the key, torch.float64"),
+        (cast_to_float32, "must be torch.float64, got torch.float32"),
         (one_axis_too_many, "one axis too many"),
         (without_return, "is return missing"),
         (transposed, "must be (5, 7), got (7, 5)"),
