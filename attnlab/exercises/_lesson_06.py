@@ -281,10 +281,11 @@ BROKEN: dict[str, str] = {
 def _layer_test(answer: Answer) -> Right:
     verdicts = {fault: answer.ask(_Layer(fault), read=_said) for fault in BROKEN}
     working = [answer.ask(_Layer(seed=seed), read=_said) for seed in (0, 1)]
-    if not any(working):
-        raise Wrong("It says False for a working layer.")
     if not all(working):
-        raise Wrong("It says False for one of two working layers: is its threshold too strict?")
+        raise Wrong(
+            "It says False for a working layer. Threshold too strict, or tokens so large that "
+            "softmax picks one key?"
+        )
     for fault, passed in verdicts.items():
         if passed:
             raise Wrong(f"It says True for a layer in which {BROKEN[fault]}.")

@@ -270,9 +270,14 @@ def _bugs_left(output: Tensor, x: Tensor) -> str:
     slips = {
         "The heads were not moved in front of the tokens: each token attends to its own heads, and "
         "tokens never meet.": (weights @ across).flatten(-2),
-        "The scores are not divided: by the root of head_dim.": merge_heads(
-            _unscaled(split_heads(x, H))
+        "The scores are not divided: by the root of head_dim.": _divided(x, 1),
+        "The scores are divided by the root of the number of heads, not of head_dim.": (
+            _divided(x, math.sqrt(H))
         ),
+        "The scores are divided by the root of the number of tokens, not of head_dim.": (
+            _divided(x, math.sqrt(x.shape[1]))
+        ),
+        "The scores are divided by head_dim itself, not by its root.": _divided(x, HEAD_DIM),
         "This is a single head over all features: the cut is missing.": _attend(x, 1),
     }
     for why, slip in slips.items():
@@ -281,8 +286,9 @@ def _bugs_left(output: Tensor, x: Tensor) -> str:
     return "The shape is right, the numbers are not. Follow one number through split and merge."
 
 
-def _unscaled(parts: Tensor) -> Tensor:
-    return (parts @ parts.transpose(-2, -1)).softmax(dim=-1) @ parts
+def _divided(x: Tensor, divisor: float) -> Tensor:
+    parts = split_heads(x, H)
+    return merge_heads((parts @ parts.transpose(-2, -1) / divisor).softmax(dim=-1) @ parts)
 
 
 # --- shared ---------------------------------------------------------------------------------------

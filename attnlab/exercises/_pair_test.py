@@ -127,8 +127,8 @@ def _swapped(axis: int, one: int, other: int, head: int | None = None) -> Pair:
 
     def swap(heads: Tensor) -> Tensor:
         order = list(range(heads.shape[axis]))
-        if len(order) > 1:
-            order[one], order[other] = order[other], order[one]
+        here, there = one % len(order), other % len(order)  # a test may be short
+        order[here], order[there] = order[there], order[here]
         moved = heads.index_select(axis, torch.tensor(order))
         if head is None:
             return moved
@@ -153,7 +153,10 @@ RIGHT_PAIRS: dict[str, Pair] = {
     "chunk and cat": (_chunks, _concatenated),
 }
 WRONG_PAIRS: dict[str, tuple[Pair, str]] = {
-    "short split, right merge": ((_short_split, _right_merge), ROUND_TRIP),
+    "short split, right merge": (
+        (_short_split, _right_merge),
+        "A round trip finds this one, but not all of them: look into a head as well.",
+    ),
     "right split, short merge": ((_right_split, _short_merge), ROUND_TRIP),
     "short split, short merge": (
         (_short_split, _short_merge),
@@ -171,6 +174,8 @@ WRONG_PAIRS: dict[str, tuple[Pair, str]] = {
     "last two heads swapped": (_swapped(HEADS, -2, -1), EVERY_HEAD),
     "first and last head swapped": (_swapped(HEADS, 0, -1), EVERY_HEAD),
     "first and last token swapped": (_swapped(TOKENS, 0, -1), EVERY_TOKEN),
+    "tokens 0 and 1 swapped": (_swapped(TOKENS, 0, 1), EVERY_TOKEN),
+    "tokens 1 and 2 swapped": (_swapped(TOKENS, 1, 2), EVERY_TOKEN),
     "last two tokens swapped in the last head": (_swapped(TOKENS, -2, -1, head=-1), EVERY_TOKEN),
     "last two features swapped in the last head": (
         _swapped(FEATURES, -2, -1, head=-1),

@@ -232,6 +232,21 @@ def test_a_test_that_misses_a_broken_layer_is_refused(answer, words):
     refused(check_layer_test, answer, words)
 
 
+def large_tokens(layer):
+    """The two comparisons, with tokens so large that softmax picks one key."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1, 5, 8, generator=generator) * 1000
+    other = x.clone()
+    other[0, 1] = torch.randn(8, generator=generator)
+    before, after = output_of(layer, x)[0], output_of(layer, other)[0]
+    moved = not torch.allclose(before[0], after[0], atol=1e-5)
+    return moved and not torch.allclose(before[0], before[1], atol=1e-5)
+
+
+def test_large_tokens_are_named_as_a_cause():
+    refused(check_layer_test, large_tokens, "Threshold too strict, or tokens so large")
+
+
 def listens_only_to_distant_words(layer):
     """Another right answer: it looks at all outputs, and changes the last token."""
     x = ONE_TO_FORTY.sin()
