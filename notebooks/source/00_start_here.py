@@ -87,7 +87,8 @@ predict(
     "attention does `cat` give to `The`?",
     options=["nothing", "about a tenth", "a sixth"],
     reveal='About a tenth. In this table a score of 0 means "no feature in '
-    'common"; it never means "do not look": $e^0$ is 1, and 1 is a share.',
+    'common"; it never means "do not look": $e^0$ is 1, and 1 counts in the '
+    "row's sum.",
 )
 
 # %% tags=["reveal"]
@@ -291,9 +292,9 @@ check_is_distribution(is_distribution_solution)
 #
 # | word | what it is | shape | lesson |
 # |---|---|---|---|
-# | bias | a trainable number, added to each output | (d_out,) | [6](06_where_q_k_and_v_come_from.ipynb) |
+# | bias | one trainable number per output feature, added to it | (d_out,) | [6](06_where_q_k_and_v_come_from.ipynb) |
 # | cache | keys and values of earlier words, kept | (S, E), (S, Ev) | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | causal mask | query i may look at keys 0 to i | (L, S) | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | causal mask | each token may look at itself and at earlier ones | (L, S) | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | contiguous | reading the axes in order walks memory step by step |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | cross-attention | queries from one text, keys and values from another | (L, S) | [4](04_reading_heatmaps_honestly.ipynb) |
 # | dropout | strikes out numbers at random in training and enlarges the rest |  | [4](04_reading_heatmaps_honestly.ipynb) |
@@ -303,7 +304,7 @@ check_is_distribution(is_distribution_solution)
 # | FLOPs | additions and multiplications of a computation, counted |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | hard look-up | the value of the key with the largest score, no other | (Ev,) | [1](01_attention_is_a_soft_look_up.ipynb) |
 # | head | one attention among several side by side | H of them | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
-# | head_dim | features of one head; by convention E / H |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | head_dim | features of one head; by convention d_model / H |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | independent | knowing one number says nothing about the other |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | influence map | how much output i moves with input j | (L, L) | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | Jacobian | slopes of the softmax: how weight $i$ moves with score $j$ | (S, S) | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
@@ -312,14 +313,14 @@ check_is_distribution(is_distribution_solution)
 # | lead | how far the best score is ahead of the second best | (L,) | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | leak test | change a token; forbidden outputs must stay, permitted ones must move |  | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | mask | who may look at whom; here True = may attend | (L, S) | [0](#Attention-in-three-lines) |
-# | merge | join the heads of each token again | (N, L, E) | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | merge | join the heads of each token again | (N, L, d_model) | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | norm | root of the sum of squares; in figure 0.3 a layer |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | orthogonal | a square R with $R R^T = I$: turns or mirrors all rows alike | (d_k, d_k) | [6](06_where_q_k_and_v_come_from.ipynb) |
 # | output | average of the values: weights @ value | (L, Ev) | [0](#Attention-in-three-lines) |
 # | padding | filler tokens that make sentences equally long |  | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | parameter | a tensor that training may change |  | [6](06_where_q_k_and_v_come_from.ipynb) |
 # | permutation equivariance | shuffle the inputs, and each output moves along with its token |  | [4](04_reading_heatmaps_honestly.ipynb) |
-# | position | a vector for each place, added to the token's vector | (L, E) | [4](04_reading_heatmaps_honestly.ipynb) |
+# | position | a vector for each place, added to the token's vector or built into attention | (L, d_model) | [4](04_reading_heatmaps_honestly.ipynb) |
 # | probe | a test of one property that attention must have |  | [9](09_clinic.ipynb) |
 # | projection | what a matrix makes of a token for one role: x @ W | (L, d_out) | [6](06_where_q_k_and_v_come_from.ipynb) |
 # | query | what a position asks for | (L, E) | [0](#Attention-in-three-lines) |
@@ -333,8 +334,8 @@ check_is_distribution(is_distribution_solution)
 # | standard deviation | root of the variance: a typical distance from the mean |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | stride | steps in memory to the next entry of an axis |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | temperature | the number that divides all scores before the softmax |  | [1](01_attention_is_a_soft_look_up.ipynb) |
-# | token | a word or a piece of one, as a vector | (E,) | [0](#Six-words,-five-numbers-each) |
-# | uniform share | one over the number of keys: no preference |  | [4](04_reading_heatmaps_honestly.ipynb) |
+# | token | a word or a piece of one, as a vector | (d_model,) | [0](#Six-words,-five-numbers-each) |
+# | uniform share | one over the number of allowed keys: no preference |  | [4](04_reading_heatmaps_honestly.ipynb) |
 # | value | what a position hands over | (S, Ev) | [0](#Attention-in-three-lines) |
 # | variance | mean squared distance from the mean |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | weight | a key's share of the attention; a row sums to 1 | (L, S) | [0](#Attention-in-three-lines) |
@@ -347,10 +348,11 @@ check_is_distribution(is_distribution_solution)
 # | N | sequences in a batch |
 # | H | heads, counted from 0 |
 # | L, S | queries, keys |
-# | E, Ev | features of query and key, of value |
+# | E, Ev | features of query and key, of value; before heads are split, E is the model's width |
 # | Q, K, V | the queries, keys and values, one in each row |
 # | d_k | the paper's name for E of one head |
 # | d_model | the paper's name for the width of the model: `embed_dim` in torch |
+# | d_out | output features of a projection |
 #
 # <!-- constants: 0 -->
 
@@ -394,7 +396,7 @@ assert torch.equal(weights > 0, sees)
 #
 # **2.** With a causal mask, whom does the first word see? **Itself.** *All later words*: reads the mask the wrong way round. *Nobody*: forgets "itself".
 #
-# **3.** `scale` is 0. Then? **All weights are equal.** *All are 0*: forgets $e^0 = 1$. *An error*: it is a factor, not a divisor.
+# **3.** `scale` is 0, `causal` off. Then? **All weights are equal.** *All are 0*: forgets $e^0 = 1$. *An error*: it is a factor, not a divisor.
 #
 # <!-- constants: 0, 1, 2, 3 -->
 # </details>
@@ -412,7 +414,7 @@ assert torch.equal(weights > 0, sees)
 # | any axis will do for the softmax | M6 | [1](01_attention_is_a_soft_look_up.ipynb) |
 # | -1e9 always works as a mask | M7 | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | padding must mask the rows of the padding | M8 | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | a padded batch gives what single sentences give | M9 | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | padding with zeros needs no mask | M9 | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | a mask of any shape that does not crash is right | M10 | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | `is_causal` also works with a cache | M11 | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | batch first is a matter of taste | M12 | [4](04_reading_heatmaps_honestly.ipynb) |

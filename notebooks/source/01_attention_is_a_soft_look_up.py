@@ -434,7 +434,7 @@ assert torch.tensor([-5.0, 0.0]).softmax(dim=-1)[1] > 0.99
 # %% tags=["predict", "id:M6"] jupyter={"source_hidden": true}
 predict(
     'Now put "He is awesome" twice into a batch and keep `dim=1`. What comes out?',
-    options=["an error", "the same weights twice", "something else"],
+    options=["an error", "the right weights, twice", "something else"],
     reveal="Something else, without an error and in the right shape: the rows "
     "sum to 0.861, 1.190 and 0.949. In a batch of $N$ sentences, dimension 1 "
     "counts the queries. Each key is shared out among the queries, and the "

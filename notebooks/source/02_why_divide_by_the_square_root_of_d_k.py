@@ -191,7 +191,7 @@ predict(
     "weights sharper than the scaled one, flatter or the same?",
     options=["sharper", "flatter", "the same"],
     reveal="Sharper. In this draw every raw row gives more than 0.97 to one key; "
-    "on average about two of ten rows are undecided.",
+    "on average over many draws about two rows of ten give no key that much.",
 )
 
 # %% tags=["reveal", "id:S3.14"]
@@ -264,8 +264,9 @@ predict(
     reveal="About 7, against 11 scaled: sharper, but far from one key, and at "
     "$d_k = 1$ nothing is divided at all. At 1024 about one key is left. "
     "Dividing by $d_k$ errs the other way: nearly 16 keys, an average that "
-    "hardly depends on the query. (Scaled falls a little at first: a single "
-    "product is often near 0, a sum of many is not.)",
+    "hardly depends on the query. (Scaled falls a little at first: a query of "
+    "one feature is often near 0, and then all its scores are; a long query's "
+    "length hardly varies.)",
 )
 
 # %% tags=["reveal", "id:S3.24"]
@@ -322,7 +323,8 @@ predict(
     "The weights are 0.5, 0.3 and 0.2. Fill the nine cells on paper: what does "
     "each row add up to?",
     number="sum of a row",
-    reveal="To 0: what one key gains, the others lose. $p(1-p)$ is only the diagonal.",
+    reveal="To 0: raising all scores alike moves no weight. (Columns too: what one key "
+    "gains, the others lose.) $p(1-p)$ is only the diagonal.",
 )
 
 # %% tags=["reveal", "id:S3.16"]
@@ -615,7 +617,8 @@ predict(
     options=["none", "one", "two", "all five"],
     reveal="None. With other standard deviations the root still takes out $d_k$ "
     r"and leaves a constant: $2^2 \cdot 2^2 = 16$ for 2, 0.0625 for 0.5, a ninth "
-    "for the untrained `nn.Linear` (its entries have variance 1/3). With "
+    "for the untrained `nn.Linear` (its entries have variance 1/3). For "
+    "`key = query` it is 2, with mean 10. With "
     "correlated entries it does not even take out $d_k$: the variance grows on.",
 )
 
@@ -987,9 +990,9 @@ predict(
         "the same when run again, not after other cells",
         "a new one each time",
     ],
-    reveal="0.6555, 0.2056, 0.1413. Every call goes on where the stream of "
-    "random numbers stands, so the number depends on what ran before: a **hidden "
-    "state** of the notebook.",
+    reveal="A new one each time: 0.6555, 0.2056, 0.1413. Every call goes on where "
+    "the stream of random numbers stands, so the number depends on what ran "
+    "before: a **hidden state** of the notebook.",
 )
 
 
@@ -1176,11 +1179,11 @@ assert not torch.allclose(
 # %% [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 4 and 5</summary>
 #
-# **4.** A higher temperature. Which key has the largest weight? **The same, with less.** *Another*: dividing keeps the order. *It is zero-one*: that is a low
-# temperature.
+# **4.** A higher temperature. What happens to the largest weight? **Same key, less weight.** *Another key wins*: dividing keeps the order. *It comes near 1*:
+# that is a low temperature.
 #
 # **5.** $d_k = 1024$, no division, 16 keys. Query gradients? **Mean up, median down.** *All vanish*: near ties have the longest. *All grow*: sees the factor
-# $K$ only; the slopes die in about half of the rows.
+# $K$ only; the slopes die in most rows, and about half of the gradients with them.
 #
 # <!-- constants: 4 5 16 1024 -->
 # </details>

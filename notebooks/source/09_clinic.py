@@ -340,7 +340,7 @@ predict(
     options=["the round trip", "the ones", "both", "neither"],
     reveal="Neither. Without the move, `reshape` cuts the list of tokens: head 0 gets "
     "tokens 0 and 1, whole. Merging by `reshape` undoes exactly that. And without "
-    "trained layers around, numbers that are all equal cannot show that they were "
+    "linear layers around, numbers that are all equal cannot show that they were "
     "moved: the difference is 0.",
 )
 
@@ -845,8 +845,8 @@ check_learning_probe(learning_probe_solution)
 # %% [markdown]
 # ### 4 · Break it ★★ (12 minutes)
 #
-# `weak_check` compares with the right output, on random numbers. Write a wrong attention function of a new kind, none of the patients
-# above, that passes it and that `diagnose` finds.
+# `weak_check` compares with the right output, on random numbers. Write a wrong attention function (a patient above may
+# inspire you) that passes it and that `diagnose` finds.
 #
 # <details><summary>Hint</summary>How many sizes does the check try, and which? How many sequences, which dtype, does it look at its inputs
 # afterwards?</details>
@@ -915,7 +915,7 @@ check_disguise(wolf_solution)
 # **45 minutes.** Patient zero, probe 1: 10. Probe 2: 8. Probe 3: 9. Probe 4: 6. Probe 5: 6. The clinic: 6. (The 60 minutes add "It even
 # learns": 4, probes 6 and 7: 6, the chart: 5.)
 #
-# **Stalls.** The logarithm of probe 2: divide two weights of a row instead. "It passes": let them write a wrong function that passes. Train and eval: ask who calls `.eval()`.
+# **Stalls.** The logarithm of probe 2: divide two weights of a row first: the row's sum cancels. "It passes": let them write a wrong function that passes. Train and eval: ask who calls `.eval()`.
 #
 # <!-- constants: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 45, 60 -->
 # </details>
@@ -923,12 +923,12 @@ check_disguise(wolf_solution)
 # %% [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 1 to 3</summary>
 #
-# **1.** The output's shape is right. That shows? **Nothing about numbers.** *Sequences stay apart*: G fits too. *The axis is right*: so does A.
+# **1.** The output's shape is right. That shows? **Nothing about numbers.** *Sequences stay apart*: a batch joined into one text fits too. *The axis is right*: A's shape fits too.
 #
 # **2.** Weights: all rows sum to 1. Then? **Other bugs may remain.** *The divisor is right*: B passes. *The causal mask works*: a leak passes.
 #
-# **3.** A causal function; the last token changes, all outputs move. **It leaks.** *Normal*: without a mask. *True and False swapped*: the last would
-# stay.
+# **3.** A causal function; the last token changes, all outputs move. **It leaks.** *Normal*: without a mask. *Only the last token may look ahead*: it has
+# nothing ahead; earlier outputs moved.
 #
 # <!-- constants: 1, 2, 3 -->
 # </details>
