@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,6 +52,13 @@ _IS_READY = """path => {
     return !!(panel?.context?.path === path && panel.content.model?.cells?.length
               && panel.context.isReady && kernel?.status === 'idle');
 }"""
+_RUN_SOME = """indices => {
+    const {content} = window.jupyterapp.shell.currentWidget;
+    content.deselectAll();
+    content.activeCellIndex = indices[0];
+    for (const index of indices) content.select(content.widgets[index]);
+    window.jupyterapp.commands.execute('notebook:run-cell');
+}"""
 _FORGET_RUNS = """() => {
     const app = window.jupyterapp;
     app.commands.execute('notebook:clear-all-cell-outputs');
@@ -65,9 +72,11 @@ _ERRORS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells
     .flatMap(cell => cell.outputs.toJSON())
     .filter(output => output.output_type === 'error')
     .map(output => `${output.ename}: ${output.evalue}`)"""
-_HAS_RUN = f"""() => {{
+_HAS_RUN = f"""indices => {{
     const panel = window.jupyterapp.shell.currentWidget;
-    const cells = [...panel.content.model.cells].filter(cell => cell.type === 'code');
+    const all = [...panel.content.model.cells];
+    const cells = (indices ? indices.map(index => all[index]) : all)
+        .filter(cell => cell.type === 'code');
     const ran = cell => cell.executionCount !== null || !cell.sharedModel.source.trim();
     return panel.sessionContext.session.kernel.status === 'idle'
         && (cells.every(ran) || ({_ERRORS})().length > 0);
@@ -232,7 +241,17 @@ class NotebookPage:
         """Drop the stored outputs, run every cell and wait for the last, or for an error."""
         self.page.evaluate(_FORGET_RUNS)
         self.page.evaluate(_RUN_ALL)
-        self.page.wait_for_function(_HAS_RUN, timeout=RUN_LIMIT * 1000, polling=100)
+        self._wait_for_runs()
+
+    def run_cells(self, indices: Sequence[int]) -> None:
+        """Drop the stored outputs and run some cells in order, counted from 0 over all kinds."""
+        self.page.evaluate(_FORGET_RUNS)
+        self.page.evaluate(_RUN_SOME, list(indices))
+        self._wait_for_runs(list(indices))
+
+    def _wait_for_runs(self, indices: list[int] | None = None) -> None:
+        limit = RUN_LIMIT * 1000
+        self.page.wait_for_function(_HAS_RUN, arg=indices, timeout=limit, polling=100)
 
     def errors(self) -> list[str]:
         """Return the errors among the outputs, but for cells that are tagged to raise one."""
