@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student test notebooks adopt figures lint format clean
+.PHONY: help setup lab fresh student site test notebooks adopt figures lint format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -44,6 +44,9 @@ fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 
 student: $(READY)  ## write copies without solutions and teacher notes into student/
 	@$(RUN) tools.student
+
+site: $(READY)  ## export all lessons as web pages into site/
+	@$(RUN) tools.site
 
 test: lint  ## run every check
 	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests --doctest-modules -n 2 --dist loadfile \

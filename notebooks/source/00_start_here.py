@@ -34,6 +34,7 @@ from attnlab import load_table, scaled_dot_product_attention
 from attnlab.diagrams import draw_attention_steps, draw_transformer_block
 from attnlab.display import show_figure
 from attnlab.exercises import check_is_distribution, predict
+from attnlab.explorers import SoftLookupExplorer
 from attnlab.live import live
 from attnlab.plotting import plot_attention
 
@@ -179,6 +180,14 @@ assert attention_weights(sharp, attn_mask=causal_mask(L))[the, the] == 1
 uniform = attention_weights(even)
 torch.testing.assert_close(effective_keys(uniform), torch.full((L,), 6.0))
 torch.testing.assert_close(effective_keys(torch.eye(L)), torch.ones(L))
+
+# %% [markdown]
+# ## Drag a question
+#
+# Three animals: an arrow is the key of each, its number of legs the value. Drag the query. What comes out?
+
+# %%
+SoftLookupExplorer()
 
 # %% [markdown]
 # ## The same in one drawing

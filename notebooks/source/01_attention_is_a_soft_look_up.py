@@ -23,6 +23,7 @@ from attnlab import load_table, scaled_dot_product_attention, trace_attention
 from attnlab.display import show_figure
 from attnlab.exercises import check_attention_from_exp, check_mended
 from attnlab.exercises import check_query_for_awesome, check_zero_query, predict
+from attnlab.explorers import RowExplorer
 from attnlab.live import live
 from attnlab.plotting import plot_attention, plot_heads, plot_scores, plot_sweep
 
@@ -315,6 +316,12 @@ expected = torch.tensor([0.5427, 0.2629, 0.3629, 0.4629])
 assert torch.allclose(by_hand, expected, atol=1e-4)
 print("match" if torch.allclose(by_hand, output[2]) else "mismatch")  # up to rounding
 by_hand, output[2]
+
+# %% [markdown]
+# Follow any of the three rows, step by step, with every number in sight:
+
+# %%
+RowExplorer(ask=False)
 
 # %% [markdown]
 # ### The whole of attention

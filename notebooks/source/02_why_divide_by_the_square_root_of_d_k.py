@@ -26,6 +26,7 @@ from attnlab import gradient_norms, max_weight, score_variance, softmax_jacobian
 from attnlab.display import show_figure
 from attnlab.exercises import check_always_true, check_good_factor, check_hundred_dice
 from attnlab.exercises import check_normed_scores, check_repeatable_experiment, predict
+from attnlab.explorers import DivisorsExplorer, ScalingExplorer
 from attnlab.live import live
 from attnlab.plotting import LINE_STYLES, plot_attention, plot_heads, plot_scores
 from attnlab.plotting import plot_sweep
@@ -513,26 +514,6 @@ pd.DataFrame(
     index=pd.Index(stops, name="d_k"),
 ).round(3)
 
-
-# %% tags=["reveal"]
-def draw_scaling(fig, d_k, new_draw):
-    torch.manual_seed(new_draw)
-    query, key = torch.randn(2, 6, d_k)
-    raw = attention_weights(attention_scores(query, key, scale=1.0))
-    scaled = attention_weights(attention_scores(query, key))
-    places = [["raw", "scaled", "median"], ["raw", "scaled", "mean"]]
-    ax = fig.subplot_mosaic(places, width_ratios=[1, 1, 1.2])
-    plot_attention(raw, ax=ax["raw"], title="raw")
-    plot_attention(scaled, ax=ax["scaled"], title="scaled")
-    look = {"at": d_k, "xscale": "log"}
-    plot_sweep(stops, median_length, ax=ax["median"], yscale="log", **look)
-    plot_sweep(stops, mean_length, ax=ax["mean"], xlabel="d_k", **look)
-    ax["median"].set_title("median gradient, 16 keys")
-    ax["mean"].set_title("mean gradient, 16 keys")
-    used = [effective_keys(weights).mean() for weights in (raw, scaled)]
-    return f"At d_k = {d_k} raw rows use {used[0]:.1f} of 6 keys, scaled {used[1]:.1f}."
-
-
 # %% tags=["id:C3.58"]
 at_64 = stops.index(64)
 times = mean_length["raw"][at_64] / mean_length["scaled"][at_64]
@@ -540,15 +521,7 @@ assert 3 < times < 5 and ratio[at_64] > 1 > ratio[at_64 + 1]
 assert median_length["raw"][4] > 2 * median_length["raw"][0]
 raw_g = gradient_lengths(*draw_attention(64, rows=400), 1)
 assert (raw_g < raw_g.mean() / 1000).double().mean() < 0.125
-live(
-    draw_scaling,
-    d_k=stops,
-    new_draw=[0, 1, 2, 3, 4],
-    start={"d_k": 64},
-    figsize=(8.4, 3.8),
-    alt="Raw and scaled heatmaps; median and mean length of the "
-    "query gradients over d_k.",
-)
+ScalingExplorer(d_k=64, ask=False)
 
 # %% [markdown]
 # ## Which d stands under the root?
@@ -575,6 +548,11 @@ for name, d in (("d_k", 64), ("d_model", 512)):
 identity = torch.eye(200).expand(8, 200, 200)  # as value: returns the weights
 fused = F.scaled_dot_product_attention(query, key, identity)
 assert torch.allclose(fused, (raw_scores / 64**0.5).softmax(dim=-1), atol=1e-5)
+
+# %%
+DivisorsExplorer(
+    ask=False
+)  # one layer, d_model = 512: its root is right only at d_k = 512
 
 # %% [markdown]
 # ## When the rule does not hold

@@ -29,6 +29,7 @@ from attnlab import to_additive_mask, trace_attention
 from attnlab.display import show_figure
 from attnlab.exercises import check_causal_test, check_decoder_mask
 from attnlab.exercises import check_padded_batch, check_safe_softmax, predict
+from attnlab.explorers import MaskExplorer
 from attnlab.live import live
 from attnlab.plotting import plot_attention, plot_heads, plot_mask, plot_sweep
 from torch import nn
@@ -569,80 +570,37 @@ fates
 # %% [markdown]
 # ### Your experiment: the mask editor
 #
-# It starts with left padding, causal, $-\infty$: rows 0 and 1 are NaN. Which other combinations leave a row without a key,
-# and what do the three ways of filling make of it?
+# Six tokens with random scores. Click a word to make it padding, a cell to open or close it. The window is causal: it looks back
+# only. Which choices leave a row without a key, and what do the three rules make of it?
 #
-# <details><summary>Answer</summary>A window of 2 sees the token and its neighbours: right padding empties row 5, left padding row 0.
-# Causal as well, it empties row 5, or rows 0 and 1. $-\infty$ makes such a row NaN; -1e9 gives each of the six keys 1/6; attnlab
-# writes 0.</details>
-# <!-- constants: 2 5 0 1 -1e9 -->
+# <details><summary>Answer</summary>Causal: padding at the start empties its own rows. A window of 2 or less does so at the end and in
+# the middle as well: a second padding in a row has only padding in sight. $-\infty$ makes such a row NaN; -1e9 gives every key 1/6,
+# also those of the future; attnlab's rule writes 0.</details>
+# <!-- constants: 2 -1e9 1/6 -->
 
-# %%
-filler = ["<pad>", "<pad>"]
-TEXTS = {
-    "none": (tokens, x),
-    "right": ([*tokens[:4], *filler], F.pad(x[:4], (0, 0, 0, 2))),
-    "left": ([*filler, *tokens[:4]], F.pad(x[:4], (0, 0, 2, 0))),
-}
-KINDS = {
-    "none": torch.ones(6, 6, dtype=torch.bool),
-    "causal": causal,
-    "window of 2": sliding_window_mask(6, window=2),
-    "causal window of 2": causal & sliding_window_mask(6, window=2),
-}
+# %% tags=["id:M2"]
+MaskExplorer()
 
 
 # %% tags=["id:M2"]
-def weigh(scores, allowed, fill):
-    if fill == "attnlab":
-        return attention_weights(scores, attn_mask=allowed)
-    return scores.masked_fill(~allowed, float(fill)).softmax(dim=-1)
+def without_a_key(**state):
+    return MaskExplorer(**state).result.empty_rows
 
 
-def open_cells(mask, padding):
-    return KINDS[mask] & torch.tensor([name != "<pad>" for name in TEXTS[padding][0]])
-
-
-def empty_rows(mask, padding):
-    return (~open_cells(mask, padding).any(dim=-1)).nonzero().flatten().tolist()
-
-
-both = ["window of 2", "causal window of 2"]
-assert [empty_rows(mask, "right") for mask in both] == [[5], [5]]
-assert [empty_rows(mask, "left") for mask in both] == [[0], [0, 1]]
-assert empty_rows("causal", "left") == [0, 1]
-assert not any(empty_rows(mask, "none") for mask in KINDS)
-assert not empty_rows("causal", "right")
-
-
-# %%
-def draw_editor(fig, mask, padding, fill):
-    names, rows = TEXTS[padding]
-    allowed = open_cells(mask, padding)
-    weights = weigh(rows @ rows.T / math.sqrt(5), allowed, fill)
-    left, right = fig.subplots(1, 2)
-    shown = allowed | (weights != 0)  # hatched: blocked, and indeed 0
-    look = {"queries": names, "keys": names}
-    plot_mask(allowed, ax=left, title="mask", legend=False, **look)
-    plot_attention(weights, ax=right, attn_mask=shown, title="weights", **look)
-    empty = empty_rows(mask, padding)
-    if not empty:
-        return "Every row may look at something; the three ways agree."
-    first = weights[empty[0]]
-    what = "NaN" if first.isnan().any() else f"{first[0]:.3f} for every key"
-    where = ", ".join(f"{row} ({names[row].strip('<>')})" for row in empty)
-    return f"Rows without a key: {where}. Their weights: {what}."
-
-
-live(
-    draw_editor,
-    mask=list(KINDS),
-    padding=list(TEXTS),
-    fill=["-inf", "-1e9", "attnlab"],
-    start={"mask": "causal", "padding": "left", "fill": "-inf"},
-    figsize=(7.5, 3.6),
-    alt="Left: a mask over six tokens. Right: the weights under it; NaN is crossed.",
-)
+assert without_a_key(padding=[0, 1]) == (0, 1) and without_a_key(padding=[4, 5]) == ()
+ends = [{"padding": padding} for padding in ([0, 1], [4, 5], [2, 3])]
+assert [without_a_key(mask="window", window=2, **end) for end in ends] == [
+    (0, 1),
+    (5,),
+    (3,),
+]
+assert without_a_key(mask="window", window=3, padding=[4, 5]) == ()
+rules = {
+    fill: MaskExplorer(padding=[0, 1], fill=fill).result.weights[0]
+    for fill in ("-inf", "-1e9", "attnlab")
+}
+assert rules["-inf"].isnan().all() and (rules["attnlab"] == 0).all()
+assert torch.allclose(rules["-1e9"], torch.full((6,), 1 / 6))
 
 # %% [markdown]
 # ## Seven conventions

@@ -23,6 +23,7 @@ from attnlab import scaled_dot_product_attention, trace_attention
 from attnlab.display import show_figure
 from attnlab.exercises import check_lonely_weights, check_recovered_weights
 from attnlab.exercises import check_sequence_first, check_sharp_factor, predict
+from attnlab.explorers import CrossExplorer, OrderExplorer
 from attnlab.live import live
 from attnlab.plotting import plot_attention
 from torch import nn
@@ -77,33 +78,8 @@ asked, asked.sum(dim=0)
 #
 # Pick a question. Then let the words ask the questions: the scores stay, the softmax runs the other way.
 
-
 # %%
-def draw_cross(fig, question, asking):
-    scores = attention_scores(question_x, x)
-    scores = scores if asking == "questions" else scores.T
-    weights, place = scores.softmax(dim=-1), questions.index(question)
-    row, column = (questions, tokens) if asking == "questions" else (tokens, questions)
-    ax = plot_attention(
-        weights, ax=fig.subplots(), queries=row, keys=column, colorbar=True
-    )
-    ax.set(title="rows ask, columns are looked at", aspect="auto")
-    plt.setp(ax.get_xticklabels(), rotation=0, ha="center")
-    if asking == "questions":
-        ax.add_patch(plt.Rectangle((0, place), 6, 1, fill=False, ec="#c8500a", lw=4))
-        best = tokens[weights[place].argmax()]
-        return f"“{question}” gives most to “{best}”; its row sums to <b>1.00</b>."
-    ax.add_patch(plt.Rectangle((place, 0), 1, 6, fill=False, ec="#c8500a", lw=4))
-    says = f"The column “{question}” sums to <b>{weights[:, place].sum():.2f}</b>"
-    return f"Each word asks. {says}, not to 1."
-
-
-live(
-    draw_cross,
-    question=questions,
-    asking=["questions", "words"],
-    alt="Heatmap of weights; one question is framed, as a row or as a column.",
-)
+CrossExplorer(ask=False)
 
 # %% [markdown] tags=["id:S3.5", "id:S3.4"]
 # ## A table of random numbers
@@ -509,30 +485,8 @@ assert causal[2:].max() < 1e-6 < 0.17 < twice.norm(dim=-1)[2:].min()
 #
 # Shuffle, and watch one word. Then switch the positions on.
 
-
 # %%
-def draw_order(fig, sentence, word, positions):
-    outputs = []
-    for row in (tokens, sentence.split()):
-        z = x[[tokens.index(w) for w in row]] + positions * position
-        outputs.append(attend(z)[row.index(word)])
-    ax, at = fig.subplots(), torch.arange(5)
-    ax.bar(at - 0.2, outputs[0], width=0.38, color="#0b61a4", label="before")
-    ax.bar(at + 0.2, outputs[1], width=0.38, color="#e8a06a", hatch="//", label="after")
-    ax.set(ylim=(-0.8, 1.6), ylabel=f"output of “{word}”", title=f"after: “{sentence}”")
-    ax.set_xticks(at, features)
-    ax.legend(ncols=2, loc="upper right")
-    moved = (outputs[1] - outputs[0]).norm()
-    return f"The output of “{word}” moves by <b>{moved:.3f}</b>."
-
-
-live(
-    draw_order,
-    sentence=["the mat sat on The cat", "cat sat The the mat on"],
-    word=["cat", "sat", "mat"],
-    positions=False,
-    alt="Bars: the output of one word, feature by feature, before and after a shuffle.",
-)
+OrderExplorer(ask=False)
 
 # %% [markdown] tags=["id:M12"]
 # ## Which axis was the batch?

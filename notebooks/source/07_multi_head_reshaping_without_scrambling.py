@@ -25,6 +25,7 @@ from attnlab import scaled_dot_product_attention, split_heads, trace_attention
 from attnlab.display import show_figure
 from attnlab.exercises import check_by_letters, check_mended_heads, check_pair_test
 from attnlab.exercises import check_tokens_in_head, predict
+from attnlab.explorers import HeadsExplorer
 from attnlab.live import live
 from attnlab.plotting import plot_attention, plot_heads, plot_mask
 from matplotlib.colors import ListedColormap
@@ -144,8 +145,12 @@ show_figure(
 )
 
 # %% [markdown]
-# On the right, head 0 compares token 0 with itself and a piece of token 1, never with tokens 2 and 3.
-#
+# On the right, head 0 compares token 0 with itself and a piece of token 1, never with tokens 2 and 3. Follow the numbers, step by step:
+
+# %%
+HeadsExplorer(ask=False)
+
+# %% [markdown]
 # ## Why: `view` keeps the reading order; `transpose` changes it
 #
 # A tensor is a row of numbers in memory and a rule for reading it: its [**strides**](00_start_here.ipynb#Words-and-letters), how far to step for the next entry of
@@ -578,8 +583,7 @@ print(f"largest difference: {(repaired - final[0]).abs().max():.3f}")
 # %% [markdown]
 # Shape (1, 10, 10) before and after, and entries that differ by up to 0.733. Here one line would have told: `assert
 # scores.shape[-2:] == (L, L)`, with $L \neq H$. A short split passes it; the causal map catches both.
-
-# %% [markdown]
+#
 # ## A head reads the whole token
 #
 # Usually we project all features with a big matrix, then cut. What does the projection do? Cut ten random tokens of 512 features into

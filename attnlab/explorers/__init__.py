@@ -1,0 +1,42 @@
+"""Ready-made experiments: move a slider, click a cell, and see what attention does.
+
+Each explorer is a widget in Jupyter and a moving figure in a page without a kernel. Its state can
+be given at the start, set from Python and read back::
+
+    scaling = ScalingExplorer(d_k=512)
+    scaling.result.median_raw  # the numbers behind the picture, from torch
+"""
+
+from attnlab.explorers._base import Explorer
+from attnlab.explorers.after_softmax import AfterSoftmaxExplorer
+from attnlab.explorers.bank import BankExplorer
+from attnlab.explorers.cost import CostExplorer
+from attnlab.explorers.cross import CrossExplorer
+from attnlab.explorers.divisors import DivisorsExplorer
+from attnlab.explorers.heads import HeadsExplorer
+from attnlab.explorers.look_up import SoftLookupExplorer
+from attnlab.explorers.many_heads import ManyHeadsExplorer
+from attnlab.explorers.masks import MaskExplorer
+from attnlab.explorers.order import OrderExplorer
+from attnlab.explorers.peek import PeekExplorer
+from attnlab.explorers.row import RowExplorer
+from attnlab.explorers.scaling import ScalingExplorer
+from attnlab.explorers.temperature import TemperatureExplorer
+
+__all__ = [
+    "AfterSoftmaxExplorer",
+    "BankExplorer",
+    "CostExplorer",
+    "CrossExplorer",
+    "DivisorsExplorer",
+    "Explorer",
+    "HeadsExplorer",
+    "ManyHeadsExplorer",
+    "MaskExplorer",
+    "OrderExplorer",
+    "PeekExplorer",
+    "RowExplorer",
+    "ScalingExplorer",
+    "SoftLookupExplorer",
+    "TemperatureExplorer",
+]

@@ -1,0 +1,239 @@
+"""What all explorers share: state that is checked, the picture, the page, the learner's function.
+
+An explorer is one small class here and one small module in ``js/``. The class names its state by
+traits made with ``State``, and says how torch, matplotlib and words show it; the module draws the
+same state in the browser.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import anywidget
+import matplotlib as mpl
+import traitlets
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from attnlab.display import is_static
+from attnlab.explorers import _learner, _page
+from attnlab.live import STYLE_FILE
+
+PICTURE_DOTS_PER_INCH = 84  # of the picture in the page: legible, and 30 to 70 kB
+
+
+class State(traitlets.TraitType):
+    """One value that an explorer's picture depends on; wrong values are refused with a sentence.
+
+    Parameters
+    ----------
+    default : object
+        Where the explorer starts.
+    check : callable
+        ``check(name, value, explorer)`` returns the value as it is to be kept, or raises.
+    """
+
+    def __init__(self, default: object, check: Callable[[str, object, Explorer], object]) -> None:
+        super().__init__(default)
+        self.check = check
+        self.tag(sync=True, state=True)
+
+    def validate(self, obj: Explorer, value: object) -> object:
+        """Return the value in the form in which it is kept."""
+        return self.check(self.name, value, obj)
+
+
+def flag(name: str, value: object, _explorer: Explorer) -> bool:
+    """Check a value that is on or off."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__} {value!r}.")
+    return value
+
+
+def one_of(*choices: object) -> Callable[[str, object, Explorer], object]:
+    """Return the check of a value that is one of a few."""
+
+    def check(name: str, value: object, _explorer: Explorer) -> object:
+        for choice in choices:
+            if type(value) is type(choice) and value == choice:
+                return choice
+        allowed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {allowed}, got {_page.short(value)}.")
+
+    return check
+
+
+class Explorer(anywidget.AnyWidget):
+    """A picture to experiment with; the base of all explorers.
+
+    Parameters
+    ----------
+    function : callable, optional
+        The learner's own code: it computes what is drawn, where the explorer supports that. What it
+        raises is shown inside the explorer, with the line.
+    **state
+        Values to start from. ``ask=False`` leaves out the prediction that comes first,
+        ``large=True`` writes larger, for a projector.
+
+    Attributes
+    ----------
+    last_error : Exception or None
+        What ``function`` raised at the state in force.
+
+    See Also
+    --------
+    attnlab.live.live : sliders around a drawing of one's own.
+    """
+
+    module = ""  #: name of the module in ``js/`` that draws this explorer
+    figsize = (7.0, 3.5)  #: size of ``figure()`` in inches
+
+    ask = State(True, flag)
+    large = State(False, flag)
+    data = traitlets.Dict().tag(sync=True)
+    answer = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        if "module" in cls.__dict__:  # not in the classes that traitlets derives
+            cls._esm = _page.widget_script(cls.module)
+        super().__init_subclass__(**kwargs)
+
+    def __init__(self, function: Callable | None = None, **state: object) -> None:
+        unknown = sorted(set(state) - set(self.state_names()))
+        if unknown:
+            names = ", ".join(self.state_names())
+            raise TypeError(f"{type(self).__name__} has no {unknown[0]!r}; there is {names}.")
+        if function is not None:
+            _learner.check_function(function, supported=self.runs_functions())
+        self.last_error: Exception | None = None
+        self._function = function
+        self._asked: dict[str, object] | None = None
+        super().__init__(data={**self.make_data(), "state": self.state_names()}, **state)
+        self.observe(self._on_state, self.state_names())
+        self._ask_function()
+
+    # --- what an explorer says of itself ----------------------------------------------------------
+
+    @property
+    def result(self) -> object:
+        """What the picture shows, computed by torch from the state."""
+        raise NotImplementedError
+
+    def make_data(self) -> dict[str, object]:
+        """Return what the browser needs beside the state: numbers that torch computed, words."""
+        raise NotImplementedError
+
+    def draw(self, fig: Figure) -> None:
+        """Draw the state on an empty figure."""
+        raise NotImplementedError
+
+    def say(self) -> str:
+        """Return what is seen, in one or two sentences of plain text."""
+        raise NotImplementedError
+
+    def run_function(self, function: Callable) -> dict[str, object]:
+        """Return what the learner's function gives at this state, for the browser to draw."""
+        raise NotImplementedError
+
+    # --- state ------------------------------------------------------------------------------------
+
+    @classmethod
+    def state_names(cls) -> list[str]:
+        """Return the names of everything that can be set: by the reader, or from Python."""
+        return sorted(cls.class_traits(state=True))
+
+    @classmethod
+    def runs_functions(cls) -> bool:
+        """Return whether a learner's function can draw this explorer."""
+        return cls.run_function is not Explorer.run_function
+
+    def state(self) -> dict[str, object]:
+        """Return the state in force, by name."""
+        return {name: getattr(self, name) for name in self.state_names()}
+
+    @property
+    def function(self) -> Callable | None:
+        """The learner's function; set it again when it is mended."""
+        return self._function
+
+    @function.setter
+    def function(self, function: Callable | None) -> None:
+        if function is not None:
+            _learner.check_function(function, supported=self.runs_functions())
+        self._function, self._asked = function, None
+        self._ask_function()
+
+    def _on_state(self, _change: object) -> None:
+        if self.state() != self._asked:  # a change of two values is told twice
+            self._ask_function()
+
+    def _ask_function(self) -> None:
+        if self._function is None:
+            self.answer, self.last_error = None, None
+            return
+        self._asked = self.state()
+        before = self.answer or {"state": None, "drawn": None}
+        try:
+            drawn = self.run_function(self._function)
+        except Exception as error:  # shown inside the explorer: nobody else would see it
+            self.last_error = error
+            self.answer = {**before, **_learner.failure(error, self._function)}
+            _learner.raise_unless_unwritten(error)
+        else:
+            self.last_error = None
+            name = _learner.name_of(self._function)
+            self.answer = {"name": name, "state": self._asked, "drawn": drawn, "error": ""}
+
+    # --- pictures and pages -----------------------------------------------------------------------
+
+    def figure(self) -> Figure:
+        """Return the state as a matplotlib figure, drawn with ``attnlab.plotting``."""
+        fig = Figure(figsize=self.figsize, layout="constrained")
+        FigureCanvasAgg(fig)
+        with mpl.rc_context(fname=STYLE_FILE):
+            self.draw(fig)
+        return fig
+
+    def to_html(self, *, library: bool = True) -> str:
+        """Return the explorer as a piece of a page that needs neither kernel nor network.
+
+        Parameters
+        ----------
+        library : bool
+            False leaves out the scripts that all explorers of a page share: for the second and
+            later ones of a page.
+
+        Returns
+        -------
+        str
+            A picture and a sentence, which a page that runs no scripts shows, and what turns them
+            into the moving explorer.
+        """
+        modules = _page.modules_of(self.module) if library else ()
+        return self._html(modules)
+
+    def _picture(self) -> bytes:
+        buffer = io.BytesIO()
+        png = {"format": "png", "metadata": {"Software": None}}  # no version of matplotlib
+        self.figure().savefig(buffer, dpi=PICTURE_DOTS_PER_INCH, **png)
+        return buffer.getvalue()
+
+    def _html(self, modules: tuple[str, ...]) -> str:
+        width = round(self.figsize[0] * 100)
+        payload = {"state": self.state(), "data": self.data, "answer": self.answer}
+        return _page.static_html(self.module, payload, self._picture(), width, self.say(), modules)
+
+    def __repr__(self) -> str:
+        defaults = {name: self.traits()[name].default_value for name in self.state_names()}
+        changed = {name: value for name, value in self.state().items() if value != defaults[name]}
+        inside = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+        return f"{type(self).__name__}({inside})"
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, object]:
+        plain = {"text/plain": repr(self)}
+        if is_static():
+            return {**plain, "text/html": self._html(_page.not_yet_stored(self.module))}
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        return {**data, **plain, "text/html": self.to_html()}

@@ -1,0 +1,174 @@
+"""Scripts and pages: join the modules of ``js/``, write an explorer as HTML.
+
+The modules are plain ES modules that import from each other by name. They are joined here, each as
+one function whose result is kept in ``globalThis.attnlabModules`` under a name with a hash of its
+text. A widget gets all that it needs. Of the explorers that a notebook stores, the first of a
+kernel carries what they share, and each kind its own module, once: a committed notebook holds
+every script a single time. An explorer whose scripts come later in the page waits, still and
+readable, until they arrive; if its neighbour with the scripts is deleted, its picture and its
+sentence stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import math
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from attnlab.display import picture_html
+
+FOLDER = Path(__file__).with_name("js")
+START = "page"  # the module that looks for explorers in a page and starts them
+
+IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.mjs";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:const|function|class) (\w+))", re.MULTILINE)
+LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+
+_stored: set[str] = set()  # keys of the modules that outputs of this kernel carry already
+
+
+# --- modules --------------------------------------------------------------------------------------
+
+
+@lru_cache
+def source_of(name: str) -> str:
+    """Return the text of a module of ``js/``."""
+    return (FOLDER / f"{name}.mjs").read_text(encoding="utf-8")
+
+
+def imports_of(name: str) -> list[str]:
+    """Return the modules that a module imports, in its order."""
+    return [target for _, target in IMPORT.findall(source_of(name))]
+
+
+def modules_of(name: str) -> tuple[str, ...]:
+    """Return a module of an explorer and all that a page needs for it, each after its imports."""
+    order: list[str] = []
+
+    def add(module: str) -> None:
+        for needed in imports_of(module):
+            add(needed)
+        if module not in order:
+            order.append(module)
+
+    for module in (START, name):
+        add(module)
+    return tuple(order)
+
+
+@lru_cache
+def key_of(name: str) -> str:
+    """Return the name under which a joined module is kept: other text, other name."""
+    text = source_of(name) + "".join(key_of(needed) for needed in imports_of(name))
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def joined(name: str) -> str:
+    """Return a module as one function without imports and exports, in a form any script may hold.
+
+    Raises
+    ------
+    ValueError
+        If the module imports or exports in a form that is not understood here.
+    """
+    text = IMPORT.sub(_destructuring, source_of(name))
+    exported = EXPORT.findall(text)
+    text = EXPORT.sub("", text)
+    if wrong := LEFT_OVER.search(text):
+        raise ValueError(
+            f'js/{name}.mjs must write import {{a, b}} from "./x.mjs"; and export const, function '
+            f"or class, got {wrong.group()!r}."
+        )
+    body = f"{text}\nreturn {{ {', '.join(exported)} }};"
+    made = f'attnlabModules["{key_of(name)}"] ??= (() => {{\n{body}\n}})();'
+    return made.replace("</script", r"<\/script").replace("<!--", r"<\!--")
+
+
+def _destructuring(match: re.Match) -> str:
+    names = " ".join(match.group(1).split())
+    return f'const {{ {names} }} = attnlabModules["{key_of(match.group(2))}"];\n'
+
+
+def library(modules: tuple[str, ...]) -> str:
+    """Return the script that defines modules, those already defined left alone."""
+    parts = ["globalThis.attnlabModules ??= {};", *(joined(name) for name in modules)]
+    return "\n".join(parts)
+
+
+def widget_script(name: str) -> str:
+    """Return the script of a live widget: the library and what anywidget asks for."""
+    start, module = (f'attnlabModules["{key_of(one)}"]' for one in ("base", name))
+    render = f"render: ({{ model, el }}) => {start}.mount({module}, model, el)"
+    return f"{library(modules_of(name))}\nexport default {{ {render} }};\n"
+
+
+def not_yet_stored(name: str) -> tuple[str, ...]:
+    """Return the modules that no output of this kernel carries yet, and note them as stored."""
+    missing = tuple(one for one in modules_of(name) if key_of(one) not in _stored)
+    _stored.update(key_of(one) for one in missing)
+    return missing
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+
+def static_html(
+    name: str,
+    payload: dict[str, object],
+    png: bytes,
+    width: int,
+    sentence: str,
+    modules: tuple[str, ...],
+) -> str:
+    """Return an explorer for a page: picture and sentence, state, and scripts that move it.
+
+    The state lies in one block of JSON, so that numbers can be compared with tolerance.
+    """
+    script = f'globalThis.attnlabModules?.["{key_of(START)}"]?.wake(attnlabModules);'
+    script = f"{library(modules)}\n{script}" if modules else script
+    return (
+        f'<div class="attnlab-explorer" data-explorer="{key_of(name)}">'
+        f"{picture_html(png, alt=sentence, width=width)}"
+        f'<p style="font-size:16px;max-width:{width}px">{html.escape(sentence)}</p>'
+        '<p style="font-size:14px"><i>This figure moves when you trust the notebook or run '
+        "this cell.</i></p>"
+        f'<script type="application/json">{to_json(payload)}</script></div>'
+        f"<script>{{\n{script}\n}}</script>"
+    )
+
+
+def to_json(payload: dict[str, object]) -> str:
+    """Return JSON that can stand inside a script element, the same for the same payload."""
+    text = json.dumps(payload, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return text.replace("<", r"\u003c").replace(">", r"\u003e")
+
+
+def numbers(values: Tensor, digits: int = 4) -> list:
+    """Return a tensor as nested lists for JSON: rounded, what is not finite as a word."""
+    return _rounded(values.detach().to("cpu", torch.float64).tolist(), digits)
+
+
+def _rounded(value: list | float, digits: int) -> list | float | str:
+    if isinstance(value, list):
+        return [_rounded(one, digits) for one in value]
+    if math.isfinite(value):
+        return round(value, digits)
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def significant(value: float, digits: int = 4) -> float:
+    """Return a number with a few significant digits, for JSON."""
+    return float(f"{value:.{digits}g}")
+
+
+def short(value: object) -> str:
+    """Return a value as it can stand in a sentence, however long it is."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,217 @@
+"""Explorer 5: what other divisors than the square root of d_k do to the weights."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attnlab.attention import attention_scores, attention_weights
+from attnlab.diagnostics import effective_keys, score_variance
+from attnlab.explorers._base import Explorer, State, one_of
+from attnlab.explorers._page import numbers, significant
+from attnlab.plotting import plot_attention, plot_sweep
+
+D_MODEL = 512  # the width of the layer, shared out to 512 / d_k heads
+STOPS = tuple(2**power for power in range(10))  # 1 ... 512, which is one head
+LABELS = {"1": "1", "sqrt(d_k)": "√d_k", "d_k": "d_k", "sqrt(d_model)": "√d_model"}
+DIVISORS = tuple(LABELS)
+SEED, QUERIES, KEYS = 0, 400, 16  # those of lesson 2
+TOKENS = ("The", "cat", "sat", "on", "the", "mat")
+DRAW_SEED = 1
+NEAR = 1.5  # a variance between 1 / 1.5 and 1.5 is called near 1
+
+
+class Measured(NamedTuple):
+    """Means over 400 random queries with 16 keys each.
+
+    Attributes
+    ----------
+    variance : float
+        Of the scores of a query, after the division.
+    keys : float
+        Effective keys, of 16.
+    """
+
+    variance: float
+    keys: float
+
+
+class DivisorsResult(NamedTuple):
+    """Weights of six random tokens under one divisor, and what many queries get.
+
+    Attributes
+    ----------
+    divisor : float
+        The number that the dot products are divided by.
+    weights : Tensor, shape (6, 6)
+        Queries down, keys across.
+    measured : Measured
+        Variance and effective keys.
+    """
+
+    divisor: float
+    weights: Tensor
+    measured: Measured
+
+
+class DivisorsExplorer(Explorer):
+    """Scores divided by 1, sqrt(d_k), d_k or sqrt(d_model): too sharp, right, too flat.
+
+    Parameters
+    ----------
+    **state
+        ``d_k``: length of queries and keys, a power of two up to 512. ``divisor``: "1",
+        "sqrt(d_k)", "d_k" or "sqrt(d_model)", where d_model is 512 throughout. ``ask`` and
+        ``large``, as in ``Explorer``.
+
+    See Also
+    --------
+    attnlab.attention_scores : divides by sqrt(d_k) unless told otherwise.
+    """
+
+    module = "divisors"
+    figsize = (8.6, 3.4)
+
+    d_k = State(64, one_of(*STOPS))
+    divisor = State("sqrt(d_k)", one_of(*DIVISORS))
+
+    @property
+    def result(self) -> DivisorsResult:
+        """Weights and measurements under this divisor, by torch."""
+        weights = draw_weights(self.divisor, self.d_k)
+        return DivisorsResult(
+            number_of(self.divisor, self.d_k), weights, measure(self.divisor, self.d_k)
+        )
+
+    def make_data(self) -> dict[str, object]:
+        """Return every curve, and what is shown at every stop under every divisor."""
+        return {
+            "tokens": list(TOKENS),
+            "stops": list(STOPS),
+            "divisors": list(DIVISORS),
+            "labels": LABELS,
+            "keys": KEYS,
+            "curves": {
+                what: {
+                    name: [significant(getattr(measure(name, d_k), what)) for d_k in STOPS]
+                    for name in DIVISORS
+                }
+                for what in Measured._fields
+            },
+            "frames": {name: [frame(name, d_k) for d_k in STOPS] for name in DIVISORS},
+        }
+
+    def draw(self, fig: Figure) -> None:
+        """Draw the weights under this divisor, and both curves of all divisors."""
+        left, middle, right = fig.subplots(1, 3, width_ratios=[1.15, 1, 1])
+        labels = {"queries": list(TOKENS), "keys": list(TOKENS)}
+        title = f"divided by {self.divisor}"
+        plot_attention(self.result.weights, ax=left, title=title, **labels)
+        axes = {"variance": middle, "keys": right}
+        titles = {"variance": "variance of the scores", "keys": f"effective keys of {KEYS}"}
+        for what, ax in axes.items():
+            curves = {
+                name: [getattr(measure(name, d_k), what) for d_k in STOPS] for name in DIVISORS
+            }
+            look = {"xscale": "log", "xlabel": "d_k", "at": self.d_k, "title": titles[what]}
+            plot_sweep(STOPS, curves, ax=ax, yscale="log" if ax is middle else "linear", **look)
+            ax.get_legend().remove()
+        fig.legend(*middle.get_legend_handles_labels(), loc="outside lower right", ncols=4)
+
+    def say(self) -> str:
+        """Return what this divisor does at this d_k."""
+        return sentence(self.divisor, self.d_k)
+
+
+def number_of(divisor: str, d_k: int) -> float:
+    """Return the number that a divisor stands for."""
+    return {
+        "1": 1.0,
+        "sqrt(d_k)": math.sqrt(d_k),
+        "d_k": float(d_k),
+        "sqrt(d_model)": math.sqrt(D_MODEL),
+    }[divisor]
+
+
+def draw_weights(divisor: str, d_k: int) -> Tensor:
+    """Return the weights of six random tokens; a larger d_k makes the same tokens longer."""
+    generator = torch.Generator().manual_seed(DRAW_SEED)
+    query, key = torch.randn(2, len(TOKENS), D_MODEL, generator=generator)[..., :d_k]
+    return attention_weights(attention_scores(query, key, scale=1 / number_of(divisor, d_k)))
+
+
+@cache
+def measure(divisor: str, d_k: int) -> Measured:
+    """Return what 400 random queries with 16 keys each get; the numbers of lesson 2."""
+    scores = raw_scores(d_k) / number_of(divisor, d_k)
+    used = effective_keys(attention_weights(scores))
+    return Measured(score_variance(scores).mean().item(), used.mean().item())
+
+
+@cache
+def raw_scores(d_k: int) -> Tensor:
+    """Return the dot products of 400 random queries, (400, 1, 16)."""
+    generator = torch.Generator().manual_seed(SEED)
+    query = torch.randn(QUERIES, 1, d_k, generator=generator)
+    key = torch.randn(QUERIES, KEYS, d_k, generator=generator)
+    return attention_scores(query, key, scale=1.0)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def frame(divisor: str, d_k: int) -> dict[str, object]:
+    """Return what is shown at one stop under one divisor."""
+    return {
+        "number": _short(number_of(divisor, d_k)),
+        "weights": numbers(draw_weights(divisor, d_k), 3),
+        "say": sentence(divisor, d_k),
+        "variance": _short(measure(divisor, d_k).variance),
+        "verdict": verdict(divisor, d_k),
+        "code": code(divisor, d_k),
+    }
+
+
+def code(divisor: str, d_k: int) -> str:
+    """Return the lines of PyTorch; the queries and keys there are 512 long."""
+    expression = {"1": "1", "sqrt(d_k)": f"{d_k} ** 0.5", "d_k": str(d_k)}
+    return (
+        f"query, key = query[:, :{d_k}], key[:, :{d_k}]\n"
+        f"scores = query @ key.T / {expression.get(divisor, f'{D_MODEL} ** 0.5')}\n"
+        "weights = scores.softmax(dim=-1)"
+    )
+
+
+def verdict(divisor: str, d_k: int) -> str:
+    """Return in a word what became of the spread of the scores, whose aim is variance 1."""
+    variance = measure(divisor, d_k).variance
+    if variance > NEAR:
+        return "sharp"
+    return "flat" if variance < 1 / NEAR else "near 1"
+
+
+def sentence(divisor: str, d_k: int) -> str:
+    """Return what one divisor does at one d_k."""
+    variance, keys = measure(divisor, d_k)
+    name, number = LABELS[divisor], _short(number_of(divisor, d_k))
+    divided = f"{name} = {number}" if "√" in name else name
+    end = verdict(divisor, d_k)
+    if end == "sharp" and keys < 1.5:
+        end = "sharp, one key takes nearly all"
+    if end == "flat" and keys > 15:
+        end = "flat, nearly a plain average"
+    if end == "near 1":
+        end = "neither sharp nor flat"
+    return (
+        f"d_k = {d_k}, divided by {divided}: the scores have variance {_short(variance)}, "
+        f"and a query uses {keys:.1f} of {KEYS} keys: {end}."
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}"

@@ -1,0 +1,34 @@
+// All the mathematics that the browser does. It gives what torch gives, NaN included, and a test
+// compares the two; everything else that explorers show is computed by torch and sent as data.
+
+/** The sum of the products of two lists of numbers. */
+export function dot(a, b) {
+  return a.reduce((sum, value, i) => sum + value * b[i], 0);
+}
+
+/** The softmax of a list of scores: NaN throughout if no score is above -Infinity, as in torch. */
+export function softmax(scores) {
+  const largest = Math.max(...scores);
+  const powers = scores.map((score) => Math.exp(score - largest));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  return powers.map((power) => power / total);
+}
+
+/** Which query may attend to which key: n lists of n values, true = may attend. */
+export function allowedCells({ mask, window, padding, toggled }, n) {
+  const allowed = (query, key) => {
+    const causal = mask === "none" || key <= query;
+    const near = mask !== "window" || query - key < window;
+    const flipped = toggled.some(([i, j]) => i === query && j === key);
+    return (causal && near && !padding.includes(key)) !== flipped;
+  };
+  const positions = Array.from({ length: n }, (_, i) => i);
+  return positions.map((query) => positions.map((key) => allowed(query, key)));
+}
+
+/** The weights of one query: `fill` says what blocked scores become. */
+export function maskedWeights(scores, allowed, fill) {
+  if (fill === "attnlab" && !allowed.includes(true)) return scores.map(() => 0);
+  const blocked = fill === "-1e9" ? -1e9 : -Infinity;
+  return softmax(scores.map((score, key) => (allowed[key] ? score : blocked)));
+}

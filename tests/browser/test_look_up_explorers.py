@@ -1,0 +1,123 @@
+"""Soft look-up and temperature: the browser says, shows and writes what torch computes."""
+
+import os
+
+import pytest
+import torch
+
+from attnlab.explorers import Explorer, SoftLookupExplorer, TemperatureExplorer
+from tools._browser import NO_BROWSER, find_browser
+
+pytestmark = pytest.mark.browser
+if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
+    pytest.skip(NO_BROWSER, allow_module_level=True)
+
+LOOK_UPS = [
+    SoftLookupExplorer(ask=False),
+    SoftLookupExplorer(ask=False, query=(-0.7071, 0.7071)),
+    SoftLookupExplorer(ask=False, query=(0, 0)),
+    SoftLookupExplorer(ask=False, query=(-1.5, 1.5), temperature=0.05),
+    SoftLookupExplorer(ask=False, query=(0.4, -1.35), temperature=0.2),
+    SoftLookupExplorer(ask=False, query=(1.5, -1.5), temperature=5),
+]
+TEMPERATURES = [TemperatureExplorer(ask=False, tau=tau) for tau in (0.1, 0.63, 1, 2, 10)]
+
+
+@pytest.fixture(scope="module")
+def cards(browser, tmp_path_factory):
+    """All of them, and one of each that asks first, in a page without a kernel."""
+    explorers = [*LOOK_UPS, *TEMPERATURES, SoftLookupExplorer(), TemperatureExplorer()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Explorer, "_picture", lambda self: b"")
+        pieces = "".join(explorer.to_html() for explorer in explorers)
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(f"<!doctype html><meta charset='utf-8'>{pieces}", encoding="utf-8")
+    context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    yield [page.locator(".card").nth(i) for i in range(len(explorers))]
+    context.close()
+
+
+def written(card):
+    """Return what the lines of PyTorch beside the picture give."""
+    names = {"torch": torch}
+    exec(card.locator("pre").inner_text(), names)
+    return names
+
+
+@pytest.mark.parametrize("index", range(len(LOOK_UPS) + len(TEMPERATURES)))
+def test_the_browser_says_shows_and_writes_what_torch_computes(cards, index):
+    explorer, card = [*LOOK_UPS, *TEMPERATURES][index], cards[index]
+    weights = explorer.result.weights.float()
+    assert card.locator(".say").inner_text() == explorer.say()
+    shown = [float(text) for text in card.locator(".bars .figure b").all_inner_texts()]
+    lengths = card.locator(".fill").evaluate_all("all => all.map(e => parseFloat(e.style.width))")
+    torch.testing.assert_close(torch.tensor(shown), weights, atol=0.0051, rtol=0)
+    lengths = torch.tensor(lengths[: len(shown)]) / 100
+    torch.testing.assert_close(lengths, weights, atol=1e-5, rtol=0)
+    names = written(card)
+    torch.testing.assert_close(names["weights"], weights, atol=1e-5, rtol=0)
+    if isinstance(explorer, TemperatureExplorer):
+        assert names["used"].item() == pytest.approx(explorer.result.effective_keys, rel=1e-4)
+        assert "wins" in card.locator(".bars tbody tr").nth(0).inner_text()
+    else:
+        assert names["output"].item() == pytest.approx(explorer.result.output, abs=1e-4)
+        assert f"Output {explorer.result.output:.3f} legs" in card.inner_html()
+
+
+def test_the_query_is_dragged_clicked_and_walked(cards):
+    card = cards[0]
+    page, handle = card.page, card.get_by_role("slider", name="query", exact=True)
+    handle.scroll_into_view_if_needed()
+    box, plane = handle.bounding_box(), card.locator(".field").bounding_box()
+    assert min(box["width"], box["height"]) >= 44
+
+    def place():
+        return tuple(round(x, 4) for x in written(card)["query"].tolist())
+
+    def pixel(x, y):
+        unit = plane["width"] * 105 / 360
+        left = plane["x"] + plane["width"] / 2 + x * unit
+        return left, plane["y"] + plane["height"] / 2 - y * unit
+
+    page.mouse.move(*pixel(0.866, 0.5))
+    page.mouse.down()
+    page.mouse.move(*pixel(-0.5, 0.5), steps=4)
+    assert place() == (-0.5, 0.5)
+    page.mouse.move(*pixel(-9, 9), steps=2)  # it stays on the plane
+    page.mouse.up()
+    assert place() == (-1.5, 1.5)
+    page.mouse.move(*pixel(0, 0))
+    assert place() == (-1.5, 1.5)  # it was let go
+    page.mouse.click(*pixel(1, -1))
+    assert place() == (1, -1)
+    for key in ("ArrowLeft", "ArrowUp", "ArrowUp", "ArrowRight", "ArrowRight", "ArrowDown"):
+        handle.press(key)
+    assert place() == (1.1, -0.9)
+    assert handle.get_attribute("aria-valuetext") == "right 1.10, up −0.90"
+    card.get_by_role("button", name="kitten").click()
+    assert card.locator(".say").inner_text() == LOOK_UPS[0].say()
+
+
+def test_a_finger_drags_the_query_and_scrolls_beside_it(cards):
+    touch = "e => getComputedStyle(e).touchAction"
+    assert cards[0].locator(".handle").evaluate(touch) == "none"
+    assert cards[0].locator(".field").evaluate(touch) == "pan-y"
+
+
+def test_predictions_are_settled_where_the_answer_is_seen(cards):
+    look_up, temperature = cards[-2:]
+    gate = look_up.get_by_role("group", name="Predict first")
+    gate.get_by_role("button", name="exactly 1").click()
+    look_up.get_by_role("button", name="zero").click()
+    assert "✗" not in gate.inner_text()
+    look_up.get_by_role("button", name="between bird and snake").click()
+    assert "✗ You predicted exactly 1." in gate.inner_text()
+
+    gate = temperature.get_by_role("group", name="Predict first")
+    gate.get_by_role("button", name="never").click()
+    temperature.get_by_role("button", name="near 0: 0.1").click()
+    assert "✓" not in gate.inner_text()  # the other end has not been seen
+    temperature.get_by_role("button", name="large: 10").click()
+    assert "✓ You predicted never." in gate.inner_text()

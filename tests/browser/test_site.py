@@ -1,0 +1,371 @@
+"""The web pages in a real browser, opened from a folder: quiet, alone, readable, all folds open."""
+
+import importlib.resources
+import os
+
+import pytest
+from nbformat import write
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from attnlab.exercises import predict
+from attnlab.explorers import Explorer, MaskExplorer, ScalingExplorer
+from tools import site
+from tools._browser import NO_BROWSER, find_browser
+from tools.notebooks import find_notebooks
+
+pytestmark = pytest.mark.browser
+if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
+    pytest.skip(NO_BROWSER, allow_module_level=True)
+
+LESSONS = [path.stem for path in find_notebooks()]
+AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js")
+SIZES = [1366, 1024, 390]
+
+
+class SitePage:
+    """Pages opened from a folder; what they ask for and complain of is noted."""
+
+    def __init__(self, browser, folder):
+        self.folder = folder
+        self.context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
+        self.page = self.context.new_page()
+        self.problems, self.outside = [], []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", lambda message: self.problems.append(message.text))
+        self.page.on("request", self._on_request)
+
+    def _on_request(self, request):
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            self.outside.append(request.url)
+
+    def open(self, name):
+        self.page.goto((self.folder / f"{name}.html").as_uri())
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    site.write_site(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def look(browser, folder):
+    look = SitePage(browser, folder)
+    yield look
+    look.context.close()
+
+
+def wider_than(page, size):
+    """Return what reaches beyond the right edge of the page and cannot be scrolled to."""
+    page.set_viewport_size({"width": size, "height": 900})
+    return page.evaluate(
+        """size => document.documentElement.scrollWidth <= size ? []
+            : [...document.querySelectorAll('body *')].filter(element =>
+                element.getBoundingClientRect().right > size + 1 &&
+                !element.closest('pre, .scroll, .shown, p:has(> math)'))
+                .map(element => element.outerHTML.slice(0, 90))""",
+        size,
+    )
+
+
+# What a page holds: formulas that are not drawn, pictures that are not, places, links.
+HOLDS = """() => {
+    document.querySelectorAll('details').forEach(fold => { fold.open = true; });
+    const formulas = [...document.querySelectorAll('main math')];
+    return {
+        titles: document.querySelectorAll('h1').length,
+        formulas: formulas.length,
+        undrawn: formulas.filter(math => math.getBoundingClientRect().width < 4
+            || math.textContent.includes('\\\\') || math.querySelector('merror')).length,
+        broken: [...document.images].filter(image => !image.naturalWidth || !image.alt).length,
+        places: [...document.querySelectorAll('[id]')].map(element => element.id),
+        links: [...document.links].map(link => [link.href, decodeURIComponent(link.hash)]),
+    };
+}"""
+
+
+def visit(look, name):
+    """Look at one page at every width and return what it holds."""
+    page = look.open(name)
+    wide = [wider_than(page, size) for size in SIZES]
+    scrolls = page.evaluate("document.documentElement.scrollWidth")
+    page.set_viewport_size({"width": SIZES[0], "height": 900})
+    return {**page.evaluate(HOLDS), "wide": wide, "scrolls": scrolls, "address": page.url}
+
+
+@pytest.fixture(scope="module")
+def visits(look):
+    return {name: visit(look, name) for name in ("index", *LESSONS)}
+
+
+# --- every page -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["index", *LESSONS])
+def test_a_page_fits_and_all_of_it_is_drawn(visits, name):
+    seen = visits[name]
+    assert seen["titles"] == 1
+    assert seen["wide"] == [[], [], []]
+    assert seen["scrolls"] <= SIZES[-1]
+    assert seen["broken"] == seen["undrawn"] == 0
+    assert seen["formulas"] >= 3
+
+
+def test_pages_are_quiet_and_ask_nothing_of_the_network(look, visits):
+    assert len(visits) == len(LESSONS) + 1
+    assert look.problems == look.outside == []
+
+
+def dead_links(visits):
+    """Return the links to a page or to a place in it that are not there."""
+    places = {seen["address"]: ["", *seen["places"]] for seen in visits.values()}
+    return [
+        (name, href)
+        for name, seen in visits.items()
+        for href, place in seen["links"]
+        if href.startswith("file:") and place[1:] not in places.get(href.partition("#")[0], [])
+    ]
+
+
+def test_links_between_pages_lead_to_a_page_and_a_place(visits):
+    assert dead_links(visits) == []
+    spoiled = {**visits, "index": {**visits["index"], "links": [["file:///x.html", ""]]}}
+    assert dead_links(spoiled) == [("index", "file:///x.html")]
+
+
+def test_one_walks_from_the_index_to_a_lesson_and_on(look):
+    page = look.open("index")
+    page.get_by_role("link", name="Start here").click()
+    assert page.url.endswith(f"{LESSONS[0]}.html")
+    page.get_by_role("navigation", name="Lessons").get_by_role("link", name="Lesson 1").click()
+    assert page.url.endswith(f"{LESSONS[1]}.html")
+    page.locator("main").get_by_role("link", name="hard look-up").click()
+    assert page.url.endswith("00_start_here.html#Words-and-letters")
+    top = page.locator("#Words-and-letters").evaluate("h => h.getBoundingClientRect().top")
+    assert 0 <= top < 150
+    page.get_by_role("link", name="attnlab").click()
+    assert page.url.endswith("index.html")
+
+
+# --- one lesson -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lesson(look):
+    return look.open("01_attention_is_a_soft_look_up")
+
+
+def test_a_prediction_shows_its_answer_after_a_choice(lesson):
+    box = lesson.locator(".attnlab-predict-stored").first
+    answer = box.get_by_text("Less than 3. Cat and bird")
+    assert answer.is_hidden()
+    box.get_by_role("button", name="exactly 3").press("Enter")
+    assert answer.is_visible()
+    assert box.get_by_role("status").inner_text() == "You said exactly 3."
+    assert box.get_by_role("button", name="✓ exactly 3").get_attribute("aria-pressed") == "true"
+    assert box.get_by_role("button", name="less than 3").is_disabled()
+
+
+@pytest.mark.parametrize("words", ["Show the answer", "What comes out", "A solution", "Hint"])
+def test_a_fold_opens(lesson, words):
+    fold = lesson.locator("main details", has=lesson.locator("summary", has_text=words)).first
+    height = fold.bounding_box()["height"]
+    fold.locator("summary").first.press("Enter")
+    assert fold.bounding_box()["height"] > height + 20
+
+
+def test_one_button_unfolds_and_folds_everything(lesson):
+    closed = lesson.locator("main details:not(.contents):not([open])")
+    assert closed.count() > 10
+    lesson.get_by_role("button", name="Unfold all").click()
+    assert closed.count() == 0
+    lesson.get_by_role("button", name="Fold all").click()
+    assert closed.count() > 10
+
+
+def test_the_contents_follow_the_reading(lesson):
+    contents = lesson.locator("aside.contents")
+    contents.get_by_role("link", name="The wrong axis").click()
+    current = contents.locator("[aria-current]")
+    lesson.wait_for_function(
+        "() => document.querySelector('aside.contents [aria-current]')?.hash === '#The-wrong-axis'"
+    )
+    assert current.count() == 1
+    lesson.set_viewport_size({"width": 390, "height": 900})
+    assert contents.is_hidden()
+    lesson.locator("details.contents summary").click()
+    assert lesson.get_by_role("link", name="The wrong axis").is_visible()
+    lesson.set_viewport_size({"width": 1366, "height": 900})
+
+
+def test_a_page_without_scripts_is_whole(browser, folder):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((folder / "01_attention_is_a_soft_look_up.html").as_uri())
+    box = page.locator(".attnlab-predict-stored").first
+    assert box.get_by_text("exactly 3").is_visible()
+    box.get_by_text("Show the answer").click()
+    assert box.get_by_text("Less than 3. Cat and bird").is_visible()
+    assert page.locator("button").count() == 0
+    context.close()
+
+
+def test_paper_is_white_and_nothing_hangs_over(lesson):
+    lesson.emulate_media(media="print", color_scheme="dark")
+    lesson.set_viewport_size({"width": 680, "height": 900})  # a sheet between its margins
+    colours = lesson.evaluate(
+        """() => ['backgroundColor', 'color'].map(name => getComputedStyle(document.body)[name])"""
+    )
+    assert colours == ["rgb(255, 255, 255)", "rgb(23, 33, 43)"]
+    over = "[...document.querySelectorAll('pre, .scroll')].filter(e => e.scrollWidth > 681).length"
+    assert lesson.evaluate(over) == 0
+    assert lesson.locator(".top, aside").filter(visible=True).count() == 0
+    lesson.emulate_media(media="screen", color_scheme="light")
+    lesson.set_viewport_size({"width": 1366, "height": 900})
+
+
+# --- explorers ------------------------------------------------------------------------------------
+
+# Use every control in sight and return the names of those that change nothing. One that is on
+# already gets a second chance, after another control has been used.
+DEAD_CONTROLS = """card => {
+    const look = () => card.querySelector('.picture').innerHTML
+        + card.querySelector('.say').textContent;
+    const use = control => {
+        if (control.type === 'range') {
+            control.value = control.value === control.min ? control.max : control.min;
+            control.dispatchEvent(new Event('input'));
+        } else control.click();
+    };
+    const changes = control => {
+        const before = look();
+        use(control);
+        return look() !== before;
+    };
+    const controls = () => [...card.querySelectorAll('input, button')]
+        .filter(control => control.isConnected && control.checkVisibility());
+    const dead = [], seen = new Set();
+    for (let next; (next = controls().find(control => !seen.has(control)));) {
+        seen.add(next);
+        if (changes(next)) continue;
+        const others = controls().filter(control => control !== next);
+        const alive = others.some(other => {
+            use(other);
+            return changes(next);
+        });
+        if (!alive) dead.push(next.ariaLabel ?? next.parentElement.textContent);
+    }
+    return [seen.size, dead];
+}"""
+
+
+def all_kinds_of_cells():
+    """A lesson with one of each: what axe is to see without looking at hundreds of the same."""
+    text = "# 1 · Kinds\n\nWords `code` $x$ and [a link](00_made_up.ipynb).\n\n## Table\n\n"
+    table = "| | a |\n|---|---|\n| 1 | 2 |\n\n<details><summary>Hint</summary>Add.</details>"
+    error = new_output("error", ename="E", evalue="v", traceback=["-" * 300, "E: v"])
+    plain = new_output("stream", name="stdout", text="wide " * 60)
+    code = 'def f(a):\n    """Say."""\n    return f"{a}" + "b"  # or 1.5\n'
+    asked = predict("Which?", options=["one", "two"], reveal="Two.").to_html()
+    html = new_output("execute_result", {"text/html": asked, "text/plain": "-"}, execution_count=1)
+    hidden = {"source_hidden": True}
+    return [
+        new_markdown_cell(text + table),
+        new_code_cell(code, outputs=[plain, error]),
+        new_code_cell(
+            "predict()", outputs=[html], metadata={"tags": ["predict"], "jupyter": hidden}
+        ),
+        new_code_cell("a", outputs=[plain], metadata={"jupyter": {"outputs_hidden": True}}),
+        new_code_cell("s", outputs=[plain], metadata={"tags": ["solution"], "jupyter": hidden}),
+    ]
+
+
+@pytest.fixture(scope="module")
+def moving(browser, tmp_path_factory):
+    """A made-up lesson with both explorers, exported."""
+    folder = tmp_path_factory.mktemp("moving")
+    cells = [new_markdown_cell("# 0 · Made up\n\nWords.")]
+    with pytest.MonkeyPatch.context() as patch:  # nobody sees the still pictures
+        patch.setattr(Explorer, "_picture", lambda self: b"")
+        for kind in (MaskExplorer, ScalingExplorer):
+            data = {"text/html": kind(ask=False).to_html(), "text/plain": kind.__name__}
+            output = new_output("execute_result", data, execution_count=1)
+            cells.append(new_code_cell(f"{kind.__name__}()", outputs=[output]))
+    notebooks = [folder / "00_made_up.ipynb", folder / "01_all_kinds.ipynb"]
+    for notebook, made in zip(notebooks, (cells, all_kinds_of_cells()), strict=True):
+        write(new_notebook(cells=made), notebook)
+    site.write_site(folder / "site", notebooks)
+    look = SitePage(browser, folder / "site")
+    look.open("00_made_up")
+    yield look
+    look.context.close()
+
+
+@pytest.mark.parametrize(("index", "at_least"), [(0, 45), (1, 5)])
+def test_every_control_of_an_explorer_changes_the_picture(moving, index, at_least):
+    card = moving.page.locator(".attnlab-explorer").nth(index).locator(".card")
+    used, dead = card.evaluate(DEAD_CONTROLS)
+    assert used >= at_least
+    assert dead == []
+    card.evaluate("card => card.append(document.createElement('button'))")
+    assert len(card.evaluate(DEAD_CONTROLS)[1]) == 1
+
+
+def test_explorers_follow_the_theme(moving):
+    card = moving.page.locator(".card").first
+    for scheme, dark in (("dark", True), ("light", False)):
+        moving.page.emulate_media(color_scheme=scheme)
+        moving.page.wait_for_function(
+            f"""() => document.querySelector('.attnlab-explorer').shadowRoot
+                .querySelector('.card').classList.contains('dark') === {str(dark).lower()}"""
+        )
+        assert card.is_visible()
+
+
+def test_explorers_are_quiet_and_fit(moving):
+    assert [wider_than(moving.page, size) for size in SIZES] == [[], [], []]
+    assert moving.problems == moving.outside == []
+
+
+def axe_findings(page):
+    page.add_script_tag(content=AXE.read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    return [one["id"] for one in found]
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(1366, "light"), (390, "dark")])
+def test_axe_finds_nothing(moving, size, scheme):
+    lesson = moving.open("01_all_kinds")
+    lesson.set_viewport_size({"width": size, "height": 900})
+    lesson.emulate_media(color_scheme=scheme)
+    lesson.get_by_role("button", name="two").click()
+    lesson.get_by_role("button", name="Unfold all").click()
+    assert axe_findings(lesson) == []
+    lesson.evaluate("document.querySelector('h1').style.color = 'var(--soft)'")
+    assert axe_findings(lesson) == ["color-contrast"]
+    lesson.emulate_media(color_scheme="light")
+    lesson.set_viewport_size({"width": 1366, "height": 900})
+
+
+# --- the checks can fail --------------------------------------------------------------------------
+
+
+def test_what_is_wrong_with_a_page_is_noticed(browser, folder, tmp_path):
+    text = (folder / "index.html").read_text()
+    bad = (
+        "<h1 style='width:2000px'>wide</h1><img src='data:,' alt='x'><math></math>"
+        "<math><mi>\\\\nosuch</mi></math><script>new Image().src = 'http://a.invalid/b'</script>"
+    )
+    (tmp_path / "bad.html").write_text(text.replace("<main>", f"<main>{bad}"))
+    look = SitePage(browser, tmp_path)
+    seen = visit(look, "bad")
+    assert [len(found) for found in seen["wide"]] == [1, 1, 1]
+    assert seen["scrolls"] >= 2000
+    assert seen["titles"] == 2
+    assert seen["broken"] == 1
+    assert seen["undrawn"] == 2
+    assert look.outside == ["http://a.invalid/b"]
+    assert "Content Security Policy" in look.problems[0]  # the page forbids it to itself
+    look.context.close()

@@ -1,0 +1,198 @@
+"""Explorers around words: the browser says, shows and moves what torch computes."""
+
+import os
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attnlab.data import load_table
+from attnlab.explorers import BankExplorer, CrossExplorer, Explorer, OrderExplorer
+from tools._browser import NO_BROWSER, find_browser
+
+pytestmark = pytest.mark.browser
+if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
+    pytest.skip(NO_BROWSER, allow_module_level=True)
+
+SUNK = [("river", -3, -2.4)]
+BANKS = [
+    {},
+    {"sentence": "both"},
+    {"sentence": "both", "moved": SUNK},
+    {"sentence": "both", "moved": SUNK, "sharpness": 0},
+    {"sentence": "loan", "sharpness": 4, "moved": [("bank", -3.5, 2.5), ("loan", 0.37, -1.11)]},
+    {"sharpness": 8, "moved": [("bank", 0, 2.5)]},
+]
+
+
+@pytest.fixture(scope="module")
+def open_explorers(browser, tmp_path_factory):
+    """Open explorers in a page without a kernel; return their cards."""
+    context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
+
+    def open_cards(explorers):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Explorer, "_picture", lambda self: b"")
+            pieces = "".join(explorer.to_html() for explorer in explorers)
+        path = tmp_path_factory.mktemp("page") / "page.html"
+        path.write_text(f"<!doctype html><meta charset='utf-8'>{pieces}", encoding="utf-8")
+        page = context.new_page()
+        page.goto(path.as_uri())
+        return [page.locator(".card").nth(i) for i in range(len(explorers))]
+
+    yield open_cards
+    context.close()
+
+
+# --- bank -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def banks(open_explorers):
+    explorers = [BankExplorer(ask=False, **state) for state in BANKS]
+    return list(zip(explorers, open_explorers(explorers), strict=True))
+
+
+@pytest.mark.parametrize("index", range(len(BANKS)))
+def test_bank_says_shows_and_writes_what_torch_computes(banks, index):
+    explorer, card = banks[index]
+    result = explorer.result
+    assert card.locator(".say").inner_text() == explorer.say()
+    shown = [float(text) for text in card.locator(".bars .figure b").all_inner_texts()]
+    torch.testing.assert_close(torch.tensor(shown), result.weights.float(), atol=0.0051, rtol=0)
+    names = {"torch": torch}
+    exec(card.locator("pre").inner_text(), names)
+    for name in ("weights", "output", "average"):
+        wanted = getattr(result, name).float()
+        torch.testing.assert_close(names[name], wanted, atol=1e-5, rtol=0)
+    middle = card.locator("i.end.at").evaluate("e => [e.style.left, e.style.top].map(parseFloat)")
+    x, y = result.output.tolist()
+    assert middle == pytest.approx([50 + 12.5 * x, 50 - 50 / 3 * y], abs=1e-3)
+
+
+def test_words_are_dragged_and_walked_and_put_back(banks):
+    _, card = banks[1]
+    page, say = card.page, card.locator(".say")
+    start = say.inner_text()
+    river = card.get_by_role("button", name="river", exact=True)
+    river.scroll_into_view_if_needed()
+    box = river.bounding_box()
+    assert min(box["width"], box["height"]) >= 44
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 30, box["y"] + 150, steps=3)
+    page.mouse.move(box["x"] - 900, box["y"] + 900, steps=3)  # it stays on the plane
+    page.mouse.up()
+    assert place_of(card, "river") == (-3.5, -2.5)
+    assert "They select" in say.inner_text()
+    page.mouse.move(box["x"], box["y"])
+    assert place_of(card, "river") == (-3.5, -2.5)  # it was let go
+    for key in ("ArrowRight", "ArrowDown", "ArrowUp"):
+        river.press(key)
+    assert place_of(card, "river") == (-3.25, -2.25)
+    assert "score −2.23" in card.locator(".detail").inner_text()
+    card.get_by_role("button", name="Put words back").click()
+    assert say.inner_text() == start
+
+
+def place_of(card, word):
+    """Return where a word is, as the lines of PyTorch have it."""
+    lines = card.locator("pre").inner_text()
+    words = re.search(r"# (.*)", lines)[1].split(", ")
+    rows = re.findall(r"\[(-?[\d.]+), (-?[\d.]+)\]", lines)
+    return tuple(float(number) for number in rows[words.index(word)])
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+WRITTEN = (0, 1, 2, 3, 4, 5)
+ORDERS = [
+    {"order": WRITTEN},
+    {"order": WRITTEN, "positions": True},
+    {},
+    {"order": (4, 5, 2, 3, 0, 1), "positions": True},
+    {"order": (4, 1, 2, 3, 0, 5), "positions": True},
+]
+
+
+@pytest.fixture(scope="module")
+def orders(open_explorers):
+    explorers = [OrderExplorer(ask=False, **state) for state in ORDERS]
+    return list(zip(explorers, open_explorers(explorers), strict=True))
+
+
+@pytest.mark.parametrize("index", range(len(ORDERS)))
+def test_order_says_shows_and_writes_what_torch_computes(orders, index):
+    explorer, card = orders[index]
+    result = explorer.result
+    assert card.locator(".say").inner_text() == explorer.say()
+    texts = card.locator(".cell").all_inner_texts()
+    shown = torch.tensor([float(text.replace("−", "-")) for text in texts]).view(2, 6, 5)
+    wanted = torch.stack([result.before, result.after]).float()
+    torch.testing.assert_close(shown, wanted, atol=0.0051, rtol=0)
+    same = ["= 0" in text for text in card.locator("td.sum").all_inner_texts()]
+    assert same[-6:] == (result.moved < 1e-4).tolist()
+    torch.manual_seed(0)
+    names = {"torch": torch, "F": F, "position": 0.5 * torch.randn(6, 5)}
+    names["x"] = load_table("the_cat_sat_on_the_mat.csv").values
+    exec(card.locator("pre").inner_text(), names)
+    torch.testing.assert_close(names["moved"], result.moved.float(), atol=1e-5, rtol=0)
+
+
+def test_words_change_places_by_click_and_by_arrows(orders):
+    _, card = orders[0]
+    words = card.get_by_role("group", name="sentence").locator("button")
+    words.nth(1).click()
+    assert words.all_inner_texts() == ["The", "sat", "cat", "on", "the", "mat"]
+    for key in (
+        "ArrowRight",
+        "ArrowRight",
+        "ArrowRight",
+        "ArrowRight",
+        "Enter",
+    ):  # “cat” keeps focus
+        card.page.keyboard.press(key)
+    assert words.all_inner_texts() == ["The", "sat", "on", "the", "cat", "mat"]
+    card.get_by_role("button", name="mat", exact=True).press("ArrowRight")  # nothing to the right
+    assert words.nth(5).inner_text() == "mat"
+    assert "no output has changed" in card.locator(".say").inner_text()
+
+
+# --- cross ----------------------------------------------------------------------------------------
+
+CROSSES = [{}, {"question": "where?"}, {"asking": "words", "word": "The"}, {"asking": "words"}]
+
+
+@pytest.fixture(scope="module")
+def crosses(open_explorers):
+    explorers = [CrossExplorer(ask=False, **state) for state in CROSSES]
+    return list(zip(explorers, open_explorers(explorers), strict=True))
+
+
+@pytest.mark.parametrize("index", range(len(CROSSES)))
+def test_cross_says_shows_and_writes_what_torch_computes(crosses, index):
+    explorer, card = crosses[index]
+    result = explorer.result
+    assert card.locator(".say").inner_text() == explorer.say()
+    labels = card.locator("button.cell").evaluate_all("cells => cells.map(cell => cell.ariaLabel)")
+    shown = torch.tensor([float(label.partition("weight ")[2]) for label in labels])
+    torch.testing.assert_close(shown, result.weights.flatten(), atol=0.0051, rtol=0)
+    shown = torch.tensor([float(text) for text in card.locator("span.cell").all_inner_texts()])
+    torch.testing.assert_close(shown, result.output.flatten(), atol=0.0051, rtol=0)
+    table = load_table("the_cat_sat_on_the_mat.csv")
+    wishes = [table.features.index(wish) for wish in ("animal", "action", "place")]
+    names = {"x": table.values, "question_x": 4 * torch.eye(5)[wishes]}
+    exec(card.locator("pre").inner_text(), names)
+    torch.testing.assert_close(names["weights"], result.weights)
+    torch.testing.assert_close(names["output"], result.output)
+    assert card.locator("tr.picked th").first.inner_text() == f"▸ {result.queries[result.picked]}"
+
+
+def test_a_cell_picks_its_row(crosses):
+    _, card = crosses[0]
+    card.locator("button.cell").nth(6).click()  # the first of row 1
+    assert card.locator(".say").inner_text().startswith("“doing what?” asks")
+    card.page.keyboard.press("ArrowDown")
+    card.page.keyboard.press("Enter")
+    assert card.locator("button[aria-pressed=true]").inner_text() == "where?"

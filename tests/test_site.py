@@ -1,0 +1,389 @@
+"""The web pages hold what the notebooks hold, lead to each other and ask nothing of the network."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+from nbformat import write
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from tools import site
+from tools._site_html import FORMULA, SiteError, rewrite, to_mathml
+from tools.notebooks import find_notebooks, read_notebook
+
+FIRST = "00_start_here"
+SECOND = "01_attention_is_a_soft_look_up"
+LINK_TO_SECOND = f"[on]({SECOND}.ipynb#Two-words)"
+TITLE = """# 0 · Start
+
+A blurb with $d_k$.
+
+**You need:** nothing.
+
+**Time:** 5 minutes. <!-- constants: 5 -->"""
+
+
+def html(text, **metadata):
+    """Return a code cell whose output is a piece of HTML."""
+    output = new_output("execute_result", {"text/html": text, "text/plain": "-"}, execution_count=1)
+    return new_code_cell("show()", outputs=[output], metadata=metadata)
+
+
+def printed(source, text, **metadata):
+    output = new_output("stream", name="stdout", text=text)
+    return new_code_cell(source, outputs=[output], metadata=metadata)
+
+
+def write_lessons(folder, *cells, title=TITLE):
+    """Write two lessons; the first holds the given cells. Return their paths."""
+    other = "# 1 · More\n\nWords.\n\n## Two words\n\n## Two words"
+    for name, made in (
+        (FIRST, [new_markdown_cell(title), *cells]),
+        (SECOND, [new_markdown_cell(other)]),
+    ):
+        write(new_notebook(cells=made), folder / f"{name}.ipynb")
+    return find_notebooks(folder)
+
+
+@pytest.fixture
+def page_of(tmp_path):
+    """Return the page of a lesson that holds the given cells or Markdown texts."""
+
+    def make(*cells):
+        cells = [new_markdown_cell(one) if isinstance(one, str) else one for one in cells]
+        return site.pages(write_lessons(tmp_path, *cells))[f"{FIRST}.html"]
+
+    return make
+
+
+class Anatomy(HTMLParser):
+    """Everything that leads out of a page, and every place in it that can be led to."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.links, self.loads, self.places, self.depth = [], [], set(), {"details": 0}
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.places |= {values["id"]} if "id" in values else set()
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"])
+        elif "href" in values:
+            self.loads.append(values["href"])
+        self.loads += [values[name] for name in ("src", "srcset", "data") if values.get(name)]
+
+
+def outside(page):
+    """Return what a page would fetch from elsewhere."""
+    styles = "".join(re.findall(r"<style[^>]*>(.*?)</style>", page, re.DOTALL))
+    loads = Anatomy(page).loads + re.findall(r"url\(([^)]*)\)|@import", styles)
+    return [one for one in loads if not one.startswith("data:")]
+
+
+def dead_links(pages):
+    """Return the links between pages that lead to no page, or to no place in it."""
+    places = {name: Anatomy(page).places for name, page in pages.items()}
+    dead = []
+    for name, page in pages.items():
+        for link in Anatomy(page).links:
+            target, _, place = link.partition("#")
+            if ":" in target:
+                continue
+            there = places.get(target or name)
+            if there is None or (place and place not in there):
+                dead.append((name, link))
+    return dead
+
+
+def without(page, *tags):
+    """Return the text of a page outside elements of the given kinds."""
+    for tag in tags:
+        page = re.sub(rf"<{tag}\b.*?</{tag}>", "", page, flags=re.DOTALL)
+    return re.sub(r"<[^>]*>", "", page)
+
+
+# --- Markdown, formulas, links --------------------------------------------------------------------
+
+
+def test_formulas_become_mathml_and_code_stays(page_of):
+    page = page_of("A $\\sqrt{d_k}$ and `$x$` cost.\n\n$$a = b$$\n\n```\n$HOME$\n```")
+    assert page.count("<math") == 3  # one in the blurb
+    assert "<msqrt>" in page
+    assert 'display="block"' in page
+    assert "<code>$x$</code>" in page
+    assert "$HOME$" in page
+
+
+def test_formulas_in_folded_html_and_in_outputs_become_mathml(page_of):
+    folded = "<details><summary>Hint</summary>Why $s_i &lt; 1$?</details>"
+    page = page_of(folded, html("<p>As $p &lt; q$.</p>"))
+    assert page.count("<math") == 3
+    assert "<mo>&#x0003C;</mo>" in page
+    assert not FORMULA.search(without(page, "style", "script", "code"))
+
+
+@pytest.mark.parametrize(
+    ("latex", "part"),
+    [
+        (r"\text{head\_dim}", "<mtext>head_dim</mtext>"),
+        (r"-\infty", "<mo>&#x02212;</mo><mi>&#x0221E;</mi>"),
+        ("1/n", '<mo lspace="0" rspace="0">&#x0002F;</mo>'),
+        (r"\text{softmax}\!\left(x\right)", "<mtext>softmax</mtext><mrow>"),
+    ],
+)
+def test_what_the_library_writes_otherwise(latex, part):
+    assert part in to_mathml(latex)
+
+
+@pytest.mark.parametrize("latex", [r"\frac{a", r"\nosuch{x}"])
+def test_a_wrong_formula_is_refused(latex):
+    with pytest.raises(SiteError, match="The formula"):
+        to_mathml(latex)
+
+
+def test_headings_get_the_ids_of_jupyterlab_and_are_listed(page_of):
+    page = page_of("## In `torch`, $d_k$ too <!-- constants: 2 -->\n\n### Two, three\n\n#### Four")
+    assert {"In-torch,-$d_k$-too", "Two,-three", "Four"} <= Anatomy(page).places
+    contents = re.search(r'<aside class="contents">(.*?)</aside>', page, re.DOTALL)[1]
+    assert Anatomy(contents).links == ["#In-torch,-$d_k$-too", "#Two,-three"]
+    assert "<code>torch</code>" in contents
+
+
+def test_headings_of_the_same_words_have_places_of_their_own(tmp_path):
+    page = site.pages(write_lessons(tmp_path))[f"{SECOND}.html"]
+    assert {"Two-words", "Two-words-2"} <= Anatomy(page).places
+
+
+def test_links_lead_to_pages(page_of):
+    page = page_of(f"Go {LINK_TO_SECOND}, [up](#Top), [out](https://example.org/a_b).")
+    wanted = {f"{SECOND}.html#Two-words", "#Top", "https://example.org/a_b", "index.html"}
+    assert wanted <= set(Anatomy(page).links)
+    assert ".ipynb" not in page
+
+
+def test_a_lesson_in_preparation_is_named_and_not_linked(page_of):
+    page = page_of("Read [*five*](05_bank.ipynb).", html('<p><a href="08_cost.ipynb">it</a></p>'))
+    assert '<span class="later"><em>five</em> (in preparation)</span>' in page
+    assert '<span class="later">it (in preparation)</span>' in page
+
+
+def test_a_link_to_elsewhere_is_refused(page_of):
+    with pytest.raises(SiteError, match=r"00_start_here\.ipynb links to '\.\./data/x\.csv'"):
+        page_of("[data](../data/x.csv)")
+
+
+def test_comments_are_left_out_and_tables_can_be_scrolled(page_of):
+    page = page_of("| a |\n|---|\n| 1 | <!-- constants: 1 -->\n\nText.<!-- constants: 99 -->")
+    assert "constants" not in page
+    assert '<div class="scroll"><table>' in page
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+def fold_around(page, text):
+    """Return the words on the fold around a text, or None if it lies open."""
+    before = page[: page.index(text)]
+    if before.rfind("<details") <= before.rfind("</details>"):
+        return None
+    return re.findall(r"<summary>(.*?)</summary>", before)[-1]
+
+
+def test_what_a_notebook_folds_is_folded(page_of):
+    hidden = {"jupyter": {"outputs_hidden": True}, "tags": ["reveal"]}
+    source = {"jupyter": {"source_hidden": True}}
+    page = page_of(
+        printed("shown_source()", "shown output"),
+        printed("asking()", "hidden output", **hidden),
+        printed("solved()", "praise", tags=["solution"], **source),
+        printed("put_away()", "open output", tags=["predict"], **source),
+    )
+    folds = {
+        text: fold_around(page, text)
+        for text in (
+            "shown_source",
+            "shown output",
+            "asking",
+            "hidden output",
+            "solved",
+            "praise",
+            "open output",
+            "put_away",
+        )
+    }
+    assert folds == {
+        "shown_source": None,
+        "shown output": None,
+        "asking": None,
+        "hidden output": "What comes out",
+        "solved": "A solution",
+        "praise": "A solution",
+        "open output": None,
+        "put_away": "The code of this cell",
+    }
+    assert page.count("<details") == page.count("</details>")
+
+
+def test_a_prediction_comes_before_its_code(page_of):
+    page = page_of(html("<p>QUESTION</p>", tags=["predict"], jupyter={"source_hidden": True}))
+    assert page.index("QUESTION") < page.index("The code of this cell")
+
+
+def test_every_kind_of_output_is_shown(page_of):
+    error = new_output("error", ename="E", evalue="v", traceback=["Cell In[1]", "E: <v>"])
+    picture = new_output("display_data", {"image/png": "AAAA\n", "text/plain": "<Figure>"})
+    marked = new_output("display_data", {"text/markdown": "**bold** $x$", "text/plain": "-"})
+    plain = new_output("execute_result", {"text/plain": "a < b"}, execution_count=1)
+    page = page_of(new_code_cell("x < y", outputs=[error, picture, marked, plain]))
+    assert '<pre class="out error">Cell In[1]\nE: &lt;v&gt;</pre>' in page
+    assert '<img alt="&lt;Figure&gt;" src="data:image/png;base64,AAAA">' in page
+    assert "<strong>bold</strong> <math" in page
+    assert '<pre class="out">a &lt; b</pre>' in page
+    assert '<span class="o">&lt;</span>' in page
+
+
+def test_blank_lines_of_code_and_of_outputs_stay(page_of):
+    page = page_of(printed("a = 1\n\n\nb = 2", "one\n\n\n  two"))
+    assert "one\n\n\n  two" in page
+    source = re.search(r'<div class=" highlight.*?</div>', page, re.DOTALL)[0]
+    assert without(source).strip() == "a = 1\n\n\nb = 2"
+
+
+def test_words_for_a_kernel_are_replaced():
+    text = '<p>Q</p><p style="font-size:14px">Run this cell to answer here.</p>'
+    assert rewrite(text, str) == "<p>Q</p>"
+    assert rewrite("<p>Run this cell to move: <b>a</b></p>", str).startswith("<p>Moves in Jupy")
+    assert rewrite("<th></th><th>a</th>", str) == "<td></td><th>a</th>"
+
+
+def test_an_explorer_stays_as_it_is():
+    text = "<div>$x$<script>const a = `$b$<!-- c -->`;</script></div>"
+    assert rewrite(text, str) == text
+
+
+def test_html_without_anything_to_change_stays_byte_for_byte():
+    text = (
+        '<p title="a &amp; b">x &lt; y &#8211; <b>z</b><br><img alt=\'q\' src="data:,"/></p>'
+        "<style>p > b { color: red }</style><pre>$a$ &amp;</pre>"
+    )
+    assert rewrite(text, str) == text
+
+
+# --- the site -------------------------------------------------------------------------------------
+
+
+def test_the_index_has_a_card_for_every_lesson(tmp_path):
+    front = site.pages(write_lessons(tmp_path))["index.html"]
+    assert [link for link in Anatomy(front).links if "html" in link] == [
+        f"{FIRST}.html",
+        f"{SECOND}.html",
+    ]
+    assert "A blurb with <math" in front
+    assert "5 minutes." in front
+    assert "nothing" not in without(front, "style", "script")
+    assert "9 more in preparation" in front
+
+
+def test_lessons_know_their_neighbours(tmp_path):
+    pages = site.pages(write_lessons(tmp_path))
+    first, second = (Anatomy(pages[f"{name}.html"]).links for name in (FIRST, SECOND))
+    assert f"{SECOND}.html" in first
+    assert f"{FIRST}.html" in second
+    assert f"{FIRST}.html" not in first
+
+
+def test_a_lesson_without_a_title_is_refused(tmp_path):
+    with pytest.raises(SiteError, match=r"00_start_here\.ipynb does not begin with a title"):
+        site.pages(write_lessons(tmp_path, title="Words."))
+
+
+def test_the_same_notebooks_give_the_same_bytes_and_old_pages_go(tmp_path):
+    paths = write_lessons(tmp_path, new_markdown_cell("$x$"))
+    folder = tmp_path / "site"
+    site.write_site(folder, paths)
+    first = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / "05_gone.html").write_text("old")
+    (folder / "mine.txt").write_text("mine")
+    site.write_site(folder, paths)
+    again = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert again == {**first, "mine.txt": b"mine"}
+
+
+def test_nothing_is_written_if_a_lesson_cannot_become_a_page(tmp_path):
+    paths = write_lessons(tmp_path, new_markdown_cell("[x](nowhere.md)"))
+    with pytest.raises(SiteError):
+        site.write_site(tmp_path / "site", paths)
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.fixture(scope="module")
+def real():
+    """The page of lesson 1 and the index, from the committed notebooks."""
+    lesson = next(path for path in find_notebooks() if path.stem == SECOND)
+    cards = [site.card_of(path) for path in find_notebooks()]
+    exporter = site.PageExporter()
+    return {
+        "index.html": exporter.index(cards, None),
+        f"{SECOND}.html": exporter.lesson(lesson, cards),
+    }
+
+
+def test_a_real_lesson_is_all_there(real):
+    page = real[f"{SECOND}.html"]
+    notebook = read_notebook(site.ROOT / "notebooks" / f"{SECOND}.ipynb")
+    outputs = [one for cell in notebook.cells for one in cell.get("outputs", [])]
+    pictures = sum(one.get("data", {}).get("text/html", "").count("<img") for one in outputs)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert page.count("<img") == pictures
+    assert page.count('<div class=" highlight') == len(code)
+    assert page.count("<math") > 10
+    assert not FORMULA.search(without(page, "style", "script", "pre", "code"))
+    assert "Run this cell" not in page
+
+
+def test_a_real_lesson_asks_nothing_of_the_network(real):
+    assert [outside(page) for page in real.values()] == [[], []]
+    assert all("Content-Security-Policy" in page for page in real.values())
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        '<img src="https://a.invalid/x.png">',
+        '<link rel="stylesheet" href="style.css">',
+        "<script src='//cdn.invalid/x.js'></script>",
+        "<style>p { background: url(x.png) }</style>",
+    ],
+)
+def test_a_request_to_elsewhere_would_be_noticed(real, spoiled):
+    page = real["index.html"].replace("<main>", f"{spoiled}<main>")
+    assert len(outside(page)) == 1
+
+
+def test_links_of_real_pages_lead_somewhere(real):
+    assert dead_links({f"{path.stem}.html": "" for path in find_notebooks()} | real) == [
+        (f"{SECOND}.html", link)
+        for link in Anatomy(real[f"{SECOND}.html"]).links
+        if ".html#" in link  # places in other lessons, which are empty here
+    ]
+
+
+def test_a_dead_link_would_be_noticed(tmp_path):
+    pages = site.pages(write_lessons(tmp_path, new_markdown_cell(LINK_TO_SECOND)))
+    assert dead_links(pages) == []
+    pages[f"{FIRST}.html"] = pages[f"{FIRST}.html"].replace("#Two-words", "#Three-words")
+    assert dead_links(pages) == [(f"{FIRST}.html", f"{SECOND}.html#Three-words")]
+
+
+def test_git_and_ruff_leave_the_site_alone():
+    assert "site/" in (site.ROOT / ".gitignore").read_text().splitlines()
+    made = subprocess.run(
+        ["make", "-n", "site"], cwd=site.ROOT, capture_output=True, text=True, check=True
+    )
+    assert "tools.site" in made.stdout
+    assert re.search(r'extend-exclude = \[.*"site"', (site.ROOT / "pyproject.toml").read_text())

@@ -1,0 +1,205 @@
+"""What a page of the site is made of: prose from Markdown, formulas as MathML, links to pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html import escape, unescape
+from html.parser import HTMLParser
+from typing import NamedTuple
+
+from latex2mathml.converter import convert
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|(?<![\\$])\$(?P<inline>[^$]+?)(?<!\\)\$", re.DOTALL)
+COMMENT = re.compile(r"[ \t]*<!--.*?-->", re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
+LINK = re.compile(r"</?a\b[^>]*>")
+# What the library writes otherwise than TeX: infinity is a number, a slash takes no space.
+CORRECTIONS = {
+    r"\_": "_",
+    "<mo>&#x0221E;</mo>": "<mi>&#x0221E;</mi>",
+    "<mo>&#x0002F;</mo>": '<mo lspace="0" rspace="0">&#x0002F;</mo>',
+}
+AS_WRITTEN = {"code", "pre", "style", "textarea"}  # no formulas in there
+# What outputs say to somebody who has a kernel, and what a page says instead.
+INSTEAD = {
+    '<p style="font-size:14px">Run this cell to answer here.</p>': "",
+    "Run this cell to move:": "Moves in JupyterLab:",
+    "Write your answer into the cell above": "In JupyterLab: write your answer into the cell above",
+    "Click the dots to open a solution.": "Solutions are folded.",
+    "<th></th>": "<td></td>",  # a heading of nothing
+    "This figure moves when you trust the notebook or run this cell.": "This figure moves in a "
+    "browser that runs scripts.",
+}
+
+
+class SiteError(Exception):
+    """A lesson cannot become a page; the message is one sentence."""
+
+
+class Heading(NamedTuple):
+    """A heading of a lesson, for its table of contents."""
+
+    level: int
+    place: str
+    html: str
+
+
+# --- formulas -------------------------------------------------------------------------------------
+
+
+def to_mathml(latex: str, display: str = "inline") -> str:
+    r"""Return a formula as MathML, which browsers show without a script.
+
+    Parameters
+    ----------
+    latex : str
+        What stands between the dollar signs.
+    display : {"inline", "block"}
+        In a line of text, or on its own.
+
+    Raises
+    ------
+    SiteError
+        If a brace has no partner, or a command is not known.
+
+    Examples
+    --------
+    >>> print(to_mathml(r"\sqrt{d_k}").partition(">")[2])
+    <mrow><msqrt><mrow><msub><mi>d</mi><mi>k</mi></msub></mrow></msqrt></mrow></math>
+    """
+    if latex.count("{") != latex.count("}"):
+        raise SiteError(f"The formula {latex!r} has a brace without a partner.")
+    # a space of negative width is not part of MathML Core
+    made = convert(latex.replace(r"\!", "").strip(), display=display)
+    for theirs, ours in CORRECTIONS.items():
+        made = made.replace(theirs, ours)
+    if unknown := re.search(r"\\\w+", made):
+        raise SiteError(f"The formula {latex!r} holds {unknown.group()}, which is not known here.")
+    return made
+
+
+def _formulas(text: str) -> str:
+    def replace(match: re.Match) -> str:
+        display = match.lastgroup
+        return to_mathml(unescape(match[display]), display)
+
+    return FORMULA.sub(replace, text)
+
+
+# --- HTML -----------------------------------------------------------------------------------------
+
+
+class _Rewriter(HTMLParser):
+    """Copy HTML, with formulas as MathML, other addresses and tables that can be scrolled."""
+
+    def __init__(self, page_of: Callable[[str], str | None]) -> None:
+        super().__init__(convert_charrefs=False)
+        self.page_of = page_of
+        self.done: list[str] = []
+        self.text: list[str] = []
+        self.as_written = 0
+        self.ends: list[str] = []  # what closes the open links
+
+    def flush(self) -> None:
+        text = "".join(self.text)
+        self.done.append(text if self.as_written else _formulas(text))
+        self.text.clear()
+
+    def add(self, piece: str) -> None:
+        self.flush()
+        self.done.append(piece)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        text, values = self.get_starttag_text(), dict(attributes)
+        self.flush()
+        self.as_written += tag in AS_WRITTEN
+        if tag == "table":
+            text = f'<div class="scroll">{text}'
+        elif tag == "a":
+            address = self.page_of(values.get("href") or "")
+            text = f'<a href="{escape(address)}">' if address else '<span class="later">'
+            self.ends.append("</a>" if address else " (in preparation)</span>")
+        self.add(text)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.add(self.get_starttag_text())
+
+    def handle_endtag(self, tag: str) -> None:
+        self.flush()
+        self.as_written -= tag in AS_WRITTEN
+        end = f"</{tag}>"
+        if tag == "table":
+            end += "</div>"
+        self.add(self.ends.pop() if tag == "a" and self.ends else end)
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def handle_entityref(self, name: str) -> None:
+        self.text.append(f"&{name};")
+
+    def handle_charref(self, name: str) -> None:
+        self.text.append(f"&#{name};")
+
+
+def rewrite(html: str, page_of: Callable[[str], str | None]) -> str:
+    """Return HTML with formulas as MathML, links that lead to pages, and no comments.
+
+    Parameters
+    ----------
+    html : str
+        A piece of a page. With scripts in it, it stays as it is: an explorer.
+    page_of : callable
+        ``page_of(href)`` returns where a link leads on the site, or None if nowhere yet.
+
+    Returns
+    -------
+    str
+        The same piece; tables stand in a ``<div class="scroll">``.
+    """
+    for words, ours in INSTEAD.items():
+        html = html.replace(words, ours)
+    if "<script" in html:
+        return html
+    rewriter = _Rewriter(page_of)
+    rewriter.feed(html)
+    rewriter.close()
+    rewriter.flush()
+    return "".join(rewriter.done)
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+
+class Prose(IPythonRenderer):
+    """Render the Markdown of one lesson; headings get the ids that JupyterLab gives them.
+
+    Attributes
+    ----------
+    headings : list of Heading
+        Those rendered so far.
+    """
+
+    def __init__(self, page_of: Callable[[str], str | None]) -> None:
+        super().__init__(escape=False)
+        self.page_of = page_of
+        self.headings: list[Heading] = []
+
+    def heading(self, text: str, level: int, **_attributes: object) -> str:
+        """Return a heading with an id, and note it."""
+        plain = unescape(TAG.sub("", text)).strip().replace(" ", "-")
+        taken = {heading.place for heading in self.headings}
+        place, number = plain, 1
+        while place in taken:
+            number += 1
+            place = f"{plain}-{number}"
+        without_links = rewrite(LINK.sub("", text.strip()), self.page_of)
+        self.headings.append(Heading(level, place, without_links))
+        return f'<h{level} id="{escape(place)}">{text.strip()}</h{level}>\n'
+
+    def to_html(self, markdown: str) -> str:
+        """Return Markdown as HTML for a page."""
+        source = COMMENT.sub("", markdown)
+        return rewrite(MarkdownWithMath(renderer=self).render(source), self.page_of)

@@ -1,0 +1,218 @@
+"""Write all lessons as web pages into site/: `make site`.
+
+The pages are made from the notebooks as they are stored; nothing is executed. Each is one file with
+its figures, its style and its script inside, asks nothing of the network and opens from a folder.
+The same notebooks give the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from nbconvert.exporters import TemplateExporter
+from nbconvert.filters.highlight import Highlight2HTML
+from nbformat import NotebookNode
+
+from tools._site_html import Prose, SiteError, rewrite
+from tools.extract_figures import Figure, figures_of
+from tools.notebooks import LESSONS, ROOT, find_notebooks, read_notebook, tags
+
+SITE = ROOT / "site"
+TEMPLATES = Path(__file__).with_name("site_template")
+INDEX = "index.html"
+TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.*)", re.DOTALL)
+TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^\n<]+)")
+HERO = "0.2"  # the figure that stands at the top of the index
+SECTIONS = (2, 3)  # levels of headings in the table of contents
+
+
+class Card(NamedTuple):
+    """What the index and the neighbours of a lesson say of it."""
+
+    page: str
+    number: str
+    title: str
+    blurb: str
+    time: str
+
+
+# --- parts of a lesson ----------------------------------------------------------------------------
+
+
+def page_name(stem: str) -> str:
+    """Return the name of a lesson's page."""
+    return f"{stem}.html"
+
+
+def card_of(path: Path) -> Card:
+    """Return what the index says of a lesson: its first cell up to what the reader needs.
+
+    Raises
+    ------
+    SiteError
+        If the lesson does not begin with a title.
+    """
+    first = read_notebook(path).cells[0].source
+    parts = TITLE.match(first)
+    if parts is None:
+        raise SiteError(f"{path.name} does not begin with a title, such as '# 1 · Attention'.")
+    time = TIME.search(first)
+    return Card(
+        page_name(path.stem),
+        parts["number"] or "",
+        parts["title"].strip(),
+        parts["rest"].partition("**You need")[0].strip(),
+        time["time"].strip() if time else "",
+    )
+
+
+def fold_of(cell: NotebookNode) -> str:
+    """Return the words on a folded source; nothing if it is not folded."""
+    if not cell.metadata.get("jupyter", {}).get("source_hidden"):
+        return ""
+    return "A solution" if "solution" in tags(cell) else "The code of this cell"
+
+
+def hides_outputs(cell: NotebookNode) -> bool:
+    """Return whether the outputs of a cell are folded until somebody asks for them."""
+    return bool(cell.metadata.get("jupyter", {}).get("outputs_hidden"))
+
+
+class Links:
+    """Where links lead on the site.
+
+    Parameters
+    ----------
+    stems : sequence of str
+        The lessons that become pages.
+    lesson : str
+        The lesson that holds the links, for messages.
+    """
+
+    def __init__(self, stems: list[str], lesson: str) -> None:
+        self.stems = stems
+        self.lesson = lesson
+
+    def __call__(self, href: str) -> str | None:
+        """Return where a link leads; None if to a lesson that is still to be written.
+
+        Raises
+        ------
+        SiteError
+            If it leads to something else that the site does not hold.
+        """
+        if re.match(r"#|https?:|mailto:", href):
+            return href
+        name, mark, place = href.partition("#")
+        stem = name.removesuffix(".ipynb")
+        if stem in self.stems:
+            return f"{page_name(stem)}{mark}{place}"
+        if stem in LESSONS:
+            return None
+        raise SiteError(f"{self.lesson} links to {href!r}, which is not on the site.")
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+
+class PageExporter(TemplateExporter):
+    """nbconvert with the templates of ``site_template/``, which show a notebook as it is stored."""
+
+    file_extension = ".html"
+
+    def __init__(self) -> None:
+        folder = [str(TEMPLATES.parent)]
+        super().__init__(
+            extra_template_basedirs=folder,
+            template_name=TEMPLATES.name,
+            template_file="lesson.html.j2",
+            default_preprocessors=[],  # notebooks are shown as they are stored
+        )
+        self.environment.trim_blocks = self.environment.lstrip_blocks = True
+        self.environment.globals.update(
+            style=(TEMPLATES / "site.css").read_text(encoding="utf-8").strip(),
+            script=(TEMPLATES / "site.js").read_text(encoding="utf-8").strip(),
+        )
+        self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
+        self.register_filter("fold", fold_of)
+        self.register_filter("hides_outputs", hides_outputs)
+
+    def lesson(self, path: Path, cards: list[Card]) -> str:
+        """Return the page of a lesson; ``cards`` are those of all lessons.
+
+        Raises
+        ------
+        SiteError
+            If a link leads nowhere, or a formula cannot be shown.
+        """
+        links = Links([Path(card.page).stem for card in cards], path.name)
+        prose = Prose(links)
+        self.register_filter("prose", prose.to_html)
+        self.register_filter("stored", lambda html: rewrite(html, links))
+        # the template asks for the contents when it has been through the cells
+        self.environment.globals["contents"] = lambda: [
+            heading for heading in prose.headings if heading.level in SECTIONS
+        ]
+        here = [card.page for card in cards].index(page_name(path.stem))
+        around = {"before": cards[:here][-1:], "after": cards[here + 1 :][:1]}
+        resources = {"card": cards[here], **around}
+        page, _ = self.from_notebook_node(read_notebook(path), resources)
+        return page
+
+    def index(self, cards: list[Card], hero: Figure | None) -> str:
+        """Return the page that leads to all lessons."""
+        links = Links([Path(card.page).stem for card in cards], INDEX)
+        self.register_filter("prose", Prose(links).to_html)
+        template = self.environment.get_template("front.html.j2")
+        picture = "" if hero is None else base64.b64encode(hero.png).decode()
+        missing = len(LESSONS) - len(cards)
+        return template.render(cards=cards, hero=hero, picture=picture, missing=missing)
+
+
+def pages(paths: list[Path]) -> dict[str, str]:
+    """Return the pages of lessons and their index, by file name."""
+    exporter = PageExporter()
+    cards = [card_of(path) for path in paths]
+    hero = next((one for path in paths for one in figures_of(path) if one.number == HERO), None)
+    lessons = {page_name(path.stem): exporter.lesson(path, cards) for path in paths}
+    return {INDEX: exporter.index(cards, hero), **lessons}
+
+
+def write_site(folder: Path = SITE, notebooks: list[Path] | None = None) -> dict[str, int]:
+    """Write the pages of all lessons into ``folder``; return their names and sizes in bytes.
+
+    Pages of lessons that are gone are deleted; other files stay. Nothing is written if a lesson
+    cannot become a page.
+
+    Raises
+    ------
+    SiteError
+        If a lesson cannot become a page.
+    """
+    made = pages(find_notebooks() if notebooks is None else notebooks)
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("[0-9][0-9]_*.html"):
+        if old.name not in made:
+            old.unlink()
+    sizes = {}
+    for name, page in made.items():
+        sizes[name] = (folder / name).write_bytes(page.encode())
+    return sizes
+
+
+def main() -> None:
+    """Write the pages and say where they are."""
+    try:
+        sizes = write_site()
+    except SiteError as error:
+        sys.exit(str(error))
+    megabytes = sum(sizes.values()) / 1e6
+    print(f"{SITE.name}/ holds {len(sizes)} pages, {megabytes:.1f} MB. Open {SITE.name}/{INDEX}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+// Small helps. Without them every page can be read, and what is folded opens.
+"use strict";
+
+function make(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** Turn the options of a prediction into buttons; the first that is pressed opens the answer. */
+function ask(box) {
+  const list = box.querySelector(":scope > ul"), answer = box.querySelector(":scope > details");
+  if (!list || !answer) return;
+  const said = make("p", { class: "said", role: "status" });
+  const buttons = [...list.children].map((item) => {
+    const button = make("button", { type: "button" }, ...item.childNodes);
+    item.append(button);
+    return button;
+  });
+  const commit = (chosen) => {
+    if (said.textContent) return;
+    said.append("You said ", make("b", {}, chosen.textContent), ".");
+    for (const button of buttons) button.disabled = button !== chosen;
+    chosen.setAttribute("aria-pressed", "true");
+    chosen.prepend("✓ ");
+    answer.open = true;
+  };
+  buttons.forEach((button) => button.addEventListener("click", () => commit(button)));
+  list.classList.add("options");
+  list.after(said);
+}
+
+/** One button that unfolds and folds everything in the lesson. */
+function offerUnfolding(nav) {
+  const folds = [...document.querySelectorAll("main details:not(.contents)")];
+  if (!nav || !folds.length) return;
+  const button = make("button", { type: "button", class: "unfold" }, "Unfold all");
+  button.addEventListener("click", () => {
+    const open = folds.some((fold) => !fold.open);
+    folds.forEach((fold) => { fold.open = open; });
+    button.textContent = open ? "Fold all" : "Unfold all";
+  });
+  nav.append(button);
+}
+
+/** Mark, in the table of contents, the section that is being read. */
+function followReading(links) {
+  const headings = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
+  const mark = () => {
+    const passed = headings.findLastIndex((heading) => heading.getBoundingClientRect().top < 120);
+    links.forEach((link, i) => {
+      if (i === passed) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    });
+  };
+  let waiting = false;
+  addEventListener("scroll", () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      mark();
+    });
+  }, { passive: true });
+  mark();
+}
+
+/** Let the keyboard reach what is wider than its place. */
+function letScroll() {
+  const places = [...document.querySelectorAll("pre, .scroll, .shown")];
+  const wide = places.map((place) => place.scrollWidth > place.clientWidth);
+  places.forEach((place, i) => {
+    if (wide[i]) place.tabIndex = 0;
+    else place.removeAttribute("tabindex");
+  });
+}
+
+/** Tell explorers, which look at attributes of the page, that the theme has changed. */
+function followTheme(query) {
+  const tell = () => { document.documentElement.dataset.theme = query.matches ? "dark" : "light"; };
+  query.addEventListener("change", tell);
+  tell();
+}
+
+document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
+offerUnfolding(document.querySelector(".top nav"));
+followReading([...document.querySelectorAll("aside.contents a")]);
+followTheme(matchMedia("(prefers-color-scheme: dark)"));
+letScroll();
+addEventListener("resize", letScroll);
+document.addEventListener("toggle", letScroll, true);
