@@ -237,7 +237,7 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # | 0 | Start here | you are here | 15 / 20 |
 # | 1 | [Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) | a dict that answers with a weighted average | 45 / 75 |
 # | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | it keeps the scores' variance, and the gradients of most rows | 50 / 80 |
-# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | who may look at whom, and what goes wrong silently | 60 / 90 |
+# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | who may look at whom, and what goes wrong silently | 45 / 90 |
 # | 4 | [Reading heatmaps](04_reading_heatmaps_honestly.ipynb) | bright does not mean important | 45 / 80 |
 # | 5 | What does "bank" mean here? | mixing is not selecting | |
 # | 6 | [Projections](06_where_q_k_and_v_come_from.ipynb) | where Q, K and V come from | 45 / 75 |
@@ -399,7 +399,7 @@ assert torch.equal(weights > 0, sees)
 # </details>
 
 # %% [markdown] tags=["teacher"]
-# <details><summary>For teachers: three questions, and why a wrong choice tempts</summary>
+# <details><summary>For teachers: five questions, and why a wrong choice tempts</summary>
 #
 # **1.** A row of six equal scores gives? **Six times a sixth.** *Zeros*: takes scores for weights. *One 1*: takes softmax for a maximum.
 #
@@ -407,7 +407,12 @@ assert torch.equal(weights > 0, sees)
 #
 # **3.** `scale` is 0, `causal` off. Then? **All weights are equal.** *All are 0*: forgets $e^0 = 1$. *An error*: it is a factor, not a divisor.
 #
-# <!-- constants: 0, 1, 2, 3 -->
+# **4.** Does attention by itself know the order of the words? **No.** *Yes, by the rows*: shuffle them, and each output moves along.
+# *Yes, by the columns*: the same.
+#
+# **5.** A token's output is? **An average of values.** *The best value*: that is a hard look-up. *Its own value, sharpened*: the others count too.
+#
+# <!-- constants: 0, 1, 2, 3, 4, 5 -->
 # </details>
 
 # %% [markdown] tags=["teacher"]
