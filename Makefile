@@ -48,9 +48,8 @@ student: $(READY)  ## write copies without solutions and teacher notes into stud
 site: $(READY)  ## export all lessons as web pages into site/
 	@$(RUN) tools.site
 
-# Three at a time on two cores: the browser tests mostly wait.
 test: lint  ## run every check
-	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests --doctest-modules -n 3 --dist loadfile \
+	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests --doctest-modules -n 2 --dist loadfile \
 		--no-loadscope-reorder -q
 	OMP_NUM_THREADS=1 ATTNLAB_STATIC=1 $(RUN) pytest --nbval --nbval-current-env --nbval-cell-timeout=120 \
 		-p tools.strict_nbval -n 2 --dist loadfile -q notebooks
