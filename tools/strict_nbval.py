@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -95,12 +96,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put a test of its controls after the last cell of every notebook."""
-    for number in range(len(items) - 1, -1, -1):
-        notebook = items[number].parent
-        if isinstance(items[number], Cell) and notebook not in (
-            i.parent for i in items[number + 1 :]
-        ):
-            items.insert(number + 1, Controls.from_parent(notebook, name="controls"))
+    checked: list[pytest.Item] = []
+    for item, following in zip_longest(items, items[1:]):
+        checked.append(item)
+        if isinstance(item, Cell) and (following is None or following.parent is not item.parent):
+            checked.append(Controls.from_parent(item.parent, name="controls"))
+    items[:] = checked
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -32,6 +32,7 @@ from attnlab.exercises import (
     check_repeatable_experiment,
     check_zero_query,
 )
+from tests.exercises.verdicts import accepted, refused
 
 X = load_table("he_is_awesome.csv").values
 CHECKS = {name: getattr(exercises, name) for name in exercises.__all__ if name.startswith("check_")}
@@ -72,25 +73,6 @@ def experiment(seed):
     query = torch.randn(1, 4, 8, generator=own)
     key = torch.randn(1, 4, 8, generator=own)
     return attention_weights(attention_scores(query, key))[0, 1, 1].item()
-
-
-def refused(check, answer, *words):
-    """Assert that a check refuses an answer and names why; return the verdict."""
-    verdict = check(answer)
-    assert verdict.done
-    assert not verdict.ok
-    for word in words:
-        assert word in verdict.message
-    assert "Not yet right" in verdict._repr_html_()
-    return verdict
-
-
-def accepted(check, answer):
-    verdict = check(answer)
-    assert verdict.ok, repr(verdict)
-    assert verdict.done
-    assert "\n" not in verdict.message
-    return verdict
 
 
 # --- lesson 1, a query of zeros -------------------------------------------------------------------
@@ -638,10 +620,15 @@ def raising(error):
     return function
 
 
+def only_a_docstring(*_inputs):
+    """Return nothing yet."""
+
+
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 @pytest.mark.parametrize(
     "stub",
     [
+        only_a_docstring,
         lambda *inputs: None,
         lambda *inputs: ...,
         raising(NotImplementedError),
@@ -741,6 +728,11 @@ def test_whatever_is_handed_in_it_answers_in_words(check):
         assert len(verdict.message) > 15, name
         assert "Traceback" not in repr(verdict)
         assert verdict._repr_html_().startswith("<div")
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_an_error_is_told(check):
+    refused(check, raising(ValueError("no idea")), "no idea")
 
 
 def test_an_error_is_told_with_its_case():

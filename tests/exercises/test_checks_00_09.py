@@ -22,6 +22,7 @@ from attnlab.exercises import (
     check_learning_probe,
     check_mended_mask,
 )
+from tests.exercises.verdicts import accepted, refused
 
 CHECKS = [
     check_is_distribution,
@@ -31,24 +32,6 @@ CHECKS = [
     check_disguise,
 ]
 SOURCE = Path(__file__).parents[2] / "notebooks" / "source" / "09_clinic.py"
-
-
-def refused(check, answer, *words):
-    """Assert that a check refuses an answer and names why; return the verdict."""
-    verdict = check(answer)
-    assert verdict.done
-    assert not verdict.ok
-    for word in words:
-        assert word in verdict.message
-    assert "Not yet right" in verdict._repr_html_()
-    return verdict
-
-
-def accepted(check, answer):
-    verdict = check(answer)
-    assert verdict.ok, repr(verdict)
-    assert "\n" not in verdict.message
-    return verdict
 
 
 # --- lesson 0, a distribution ---------------------------------------------------------------------

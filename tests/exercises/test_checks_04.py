@@ -13,6 +13,7 @@ from attnlab.exercises import (
     check_sequence_first,
     check_sharp_factor,
 )
+from tests.exercises.verdicts import accepted, refused
 
 CHECKS = (
     check_lonely_weights,
@@ -23,45 +24,10 @@ CHECKS = (
 E = math.e
 
 
-def refused(check, answer, *words):
-    """Assert that a check refuses an answer and names why."""
-    verdict = check(answer)
-    assert verdict.done
-    assert not verdict.ok, repr(verdict)
-    for word in words:
-        assert word in verdict.message
-    assert "Not yet right" in verdict._repr_html_()
-
-
-def accepted(check, answer):
-    verdict = check(answer)
-    assert verdict.ok, repr(verdict)
-    assert "\n" not in verdict.message
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_a_stub_is_not_done_yet(check):
-    def stub(*_inputs):
-        """Return nothing yet."""
-
-    for answer in (stub, None, ...):
-        verdict = check(answer)
-        assert not verdict.done
-        assert not verdict.ok
-
-
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("value", ["a text", [], {}, torch.zeros(3, 2), float("nan"), (1, 2, 3)])
 def test_whatever_comes_a_check_answers_in_words(check, value):
     refused(check, lambda *_inputs: value)
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_an_error_is_told(check):
-    def raising(*_inputs):
-        raise ValueError("no idea")
-
-    refused(check, raising, "no idea")
 
 
 # --- one odd token among four ---------------------------------------------------------------------

@@ -17,25 +17,9 @@ from attnlab.exercises import (
 )
 from attnlab.exercises._lesson_07 import BUGS, _attend
 from attnlab.exercises._pair_test import RIGHT_PAIRS, WRONG_PAIRS
+from tests.exercises.verdicts import accepted, refused
 
 CHECKS = (check_by_letters, check_mended_heads, check_pair_test, check_tokens_in_head)
-
-
-def refused(check, answer, *words):
-    """Assert that a check refuses an answer and names why; return the verdict."""
-    verdict = check(answer)
-    assert verdict.done
-    assert not verdict.ok
-    for word in words:
-        assert word in verdict.message
-    assert "Not yet right" in verdict._repr_html_()
-    return verdict
-
-
-def accepted(check, answer):
-    verdict = check(answer)
-    assert verdict.ok, repr(verdict)
-    assert "\n" not in verdict.message
 
 
 # --- tokens in a head -----------------------------------------------------------------------------

@@ -8,43 +8,12 @@ import nbformat
 import pytest
 import torch
 
-from attnlab.explorers import (
-    AfterSoftmaxExplorer,
-    BankExplorer,
-    CostExplorer,
-    CrossExplorer,
-    DivisorsExplorer,
-    Explorer,
-    HeadsExplorer,
-    ManyHeadsExplorer,
-    MaskExplorer,
-    OrderExplorer,
-    PeekExplorer,
-    RowExplorer,
-    ScalingExplorer,
-    SoftLookupExplorer,
-    TemperatureExplorer,
-    _page,
-)
+from attnlab import explorers
+from attnlab.explorers import Explorer, MaskExplorer, ScalingExplorer, _page
 from attnlab.explorers._base import one_of
 from tools.compare_outputs import JSON_BLOCK, compare_outputs
 
-KINDS = [
-    MaskExplorer,
-    ScalingExplorer,
-    AfterSoftmaxExplorer,
-    TemperatureExplorer,
-    BankExplorer,
-    RowExplorer,
-    HeadsExplorer,
-    SoftLookupExplorer,
-    CostExplorer,
-    OrderExplorer,
-    DivisorsExplorer,
-    PeekExplorer,
-    ManyHeadsExplorer,
-    CrossExplorer,
-]
+KINDS = [getattr(explorers, name) for name in explorers.__all__ if name != "Explorer"]
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
