@@ -4,6 +4,7 @@ import os
 
 import nbformat
 import pytest
+from playwright.sync_api import expect
 
 from tools._browser import NO_BROWSER, find_browser
 
@@ -56,9 +57,9 @@ CONTRASTS = """root => {
 }"""
 
 
-@pytest.fixture
-def look(open_page, server):
-    """A notebook with two predictions, their sources folded as in the lessons, run."""
+@pytest.fixture(scope="module")
+def notebook(open_page, server):
+    """A notebook with two predictions, their sources folded as in the lessons."""
     cells = [
         nbformat.v4.new_code_cell(source)
         for source in ("from attnlab.exercises import predict", CHOICE.strip(), NUMBER.strip())
@@ -68,16 +69,28 @@ def look(open_page, server):
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
     nbformat.write(notebook, server.root / "predict.ipynb")
-    look = open_page("predict.ipynb")
-    look.run_all()
-    look.page.locator(".attnlab-predict").nth(1).wait_for()
-    yield look
-    assert look.errors() == look.problems == look.outside == []
+    return open_page("predict.ipynb")
+
+
+@pytest.fixture
+def look(notebook):
+    """The notebook run anew: both questions are open."""
+    notebook.run_all()
+    buttons = notebook.page.locator(".attnlab-predict button")
+    expect(buttons.filter(visible=True)).to_have_count(4)
+    expect(notebook.page.locator(".attnlab-predict button:disabled")).to_have_count(0)
+    yield notebook
+    assert notebook.errors() == notebook.problems == notebook.outside == []
 
 
 def shows(look, text: str) -> None:
     """Wait until a text is to be seen."""
     look.page.get_by_text(text).first.wait_for(state="visible")
+
+
+def is_focused(look, text: str) -> None:
+    """Wait until what has this text has the focus: the answer of the kernel may be on its way."""
+    look.page.wait_for_function(f"text => ({FOCUSED})() === text", arg=text)
 
 
 def test_the_answer_is_not_in_the_page_before_a_click_and_is_after(look):
@@ -88,9 +101,9 @@ def test_the_answer_is_not_in_the_page_before_a_click_and_is_after(look):
     look.page.get_by_role("button", name="some").click()
     shows(look, "Some of it, the zebra says.")
     box = look.page.locator(".attnlab-predict").first
-    assert "You said some." in box.get_by_role("status").inner_text()
-    assert box.get_by_role("button", name="✓ some").count() == 1
-    assert box.get_by_role("button", name="nothing").is_disabled()
+    expect(box.get_by_role("status")).to_contain_text("You said some.")
+    expect(box.get_by_role("button", name="✓ some")).to_have_count(1)
+    expect(box.get_by_role("button", name="nothing")).to_be_disabled()
     assert "giraffe" not in look.page.evaluate(WHOLE_PAGE)
 
 
@@ -99,12 +112,12 @@ def test_the_keyboard_commits_and_keeps_its_place(look, key):
     counts = look.page.evaluate(COUNTS)
     look.page.get_by_role("button", name="nothing").focus()
     look.page.keyboard.press("Tab")
-    assert look.page.evaluate(FOCUSED) == "some"
+    is_focused(look, "some")
     look.page.keyboard.press(key)
     shows(look, "Some of it, the zebra says.")
-    assert look.page.evaluate(FOCUSED) == "✓ some"
+    is_focused(look, "✓ some")
     look.page.keyboard.press("Tab")  # on to the next question
-    assert look.page.evaluate("() => document.activeElement.closest('.jp-Cell') !== null")
+    look.page.wait_for_function("() => document.activeElement.closest('.jp-Cell') !== null")
     assert look.page.evaluate(COUNTS) == counts  # no shortcut of JupyterLab ran a cell
 
 
@@ -120,8 +133,8 @@ def test_a_number_is_typed_and_enter_commits(look):
     look.page.keyboard.press("Enter")
     shows(look, "A half, the giraffe says.")
     shows(look, "You said 0.001.")
-    assert box.is_disabled()
-    assert look.page.evaluate(FOCUSED) == "✓ Committed"
+    expect(box).to_be_disabled()
+    is_focused(look, "✓ Committed")
 
 
 def test_a_number_is_committed_by_the_button_not_by_leaving_the_box(look):
@@ -129,7 +142,7 @@ def test_a_number_is_committed_by_the_button_not_by_leaving_the_box(look):
     look.page.keyboard.press("Tab")
     look.page.wait_for_timeout(500)
     assert "giraffe" not in look.page.evaluate(WHOLE_PAGE)
-    assert look.page.evaluate(FOCUSED) == "Commit"
+    is_focused(look, "Commit")
     look.page.keyboard.press("Enter")
     shows(look, "You said 0.5.")
 
@@ -138,7 +151,7 @@ def test_all_words_can_be_read_in_both_themes(look):
     look.page.get_by_role("button", name="some").click()
     shows(look, "Some of it, the zebra says.")
     look.page.mouse.move(0, 0)
-    for theme, light in (("JupyterLab Light", "true"), ("JupyterLab Dark", "false")):
+    for theme, light in (("JupyterLab Dark", "false"), ("JupyterLab Light", "true")):
         change = "theme => { jupyterapp.commands.execute('apputils:change-theme', {theme}); }"
         look.page.evaluate(change, theme)
         look.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
