@@ -33,6 +33,7 @@ from attnlab.masks import (
     to_key_padding_mask,
 )
 from attnlab.modules import AttentionOutput, MultiHeadAttention, SelfAttention
+from attnlab.tiled import tiled_attention
 
 __all__ = [
     "AttentionOutput",
@@ -60,6 +61,7 @@ __all__ = [
     "sliding_window_mask",
     "softmax_jacobian",
     "split_heads",
+    "tiled_attention",
     "to_additive_mask",
     "to_key_padding_mask",
     "trace_attention",
