@@ -22,6 +22,7 @@ from attnlab.explorers.peek import PeekExplorer
 from attnlab.explorers.row import RowExplorer
 from attnlab.explorers.scaling import ScalingExplorer
 from attnlab.explorers.temperature import TemperatureExplorer
+from attnlab.explorers.your_attention import YourAttentionExplorer
 
 __all__ = [
     "AfterSoftmaxExplorer",
@@ -39,4 +40,5 @@ __all__ = [
     "ScalingExplorer",
     "SoftLookupExplorer",
     "TemperatureExplorer",
+    "YourAttentionExplorer",
 ]

@@ -111,7 +111,7 @@ class Explorer(anywidget.AnyWidget):
         self._asked: dict[str, object] | None = None
         super().__init__(data={**self.make_data(), "state": self.state_names()}, **state)
         self.observe(self._on_state, self.state_names())
-        self._ask_function()
+        self._meet_function()
 
     # --- what an explorer says of itself ----------------------------------------------------------
 
@@ -135,6 +135,14 @@ class Explorer(anywidget.AnyWidget):
     def run_function(self, function: Callable) -> dict[str, object]:
         """Return what the learner's function gives at this state, for the browser to draw."""
         raise NotImplementedError
+
+    def examine_function(self, function: Callable) -> dict[str, object]:
+        """Return what the browser is told of the learner's function whatever the state."""
+        return {}
+
+    def answer_to_store(self) -> dict[str, object] | None:
+        """Return what a page without a kernel knows of the learner's function."""
+        return self.answer
 
     # --- state ------------------------------------------------------------------------------------
 
@@ -162,6 +170,10 @@ class Explorer(anywidget.AnyWidget):
         if function is not None:
             _learner.check_function(function, supported=self.runs_functions())
         self._function, self._asked = function, None
+        self._meet_function()
+
+    def _meet_function(self) -> None:
+        self._known = {} if self._function is None else self.examine_function(self._function)
         self._ask_function()
 
     def _on_state(self, _change: object) -> None:
@@ -178,12 +190,13 @@ class Explorer(anywidget.AnyWidget):
             drawn = self.run_function(self._function)
         except Exception as error:  # shown inside the explorer: nobody else would see it
             self.last_error = error
-            self.answer = {**before, **_learner.failure(error, self._function)}
+            self.answer = {**before, **self._known, **_learner.failure(error, self._function)}
             _learner.raise_unless_unwritten(error)
         else:
             self.last_error = None
             name = _learner.name_of(self._function)
-            self.answer = {"name": name, "state": self._asked, "drawn": drawn, "error": ""}
+            answer = {"name": name, "state": self._asked, "drawn": drawn, "error": ""}
+            self.answer = {**self._known, **answer}
 
     # --- pictures and pages -----------------------------------------------------------------------
 
@@ -221,7 +234,7 @@ class Explorer(anywidget.AnyWidget):
 
     def _html(self, modules: tuple[str, ...]) -> str:
         width = round(self.figsize[0] * 100)
-        payload = {"state": self.state(), "data": self.data, "answer": self.answer}
+        payload = {"state": self.state(), "data": self.data, "answer": self.answer_to_store()}
         return _page.static_html(self.module, payload, self._picture(), width, self.say(), modules)
 
     def __repr__(self) -> str:

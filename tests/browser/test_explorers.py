@@ -29,6 +29,7 @@ from attnlab.explorers import (
     ScalingExplorer,
     SoftLookupExplorer,
     TemperatureExplorer,
+    YourAttentionExplorer,
     _page,
 )
 from tools._browser import NO_BROWSER, find_browser
@@ -138,6 +139,12 @@ CONTROLS = {
         *(("button", name) for name in ("The", "sat", "on", "the", "mat", "cat")),
         ("radio", "questions"),
         *(("button", name) for name in ("where?", "doing what?", "who?")),
+    ],
+    YourAttentionExplorer: [
+        ("radio", "window"),
+        ("slider", "width of the window"),
+        *(("radio", name) for name in ("none", "causal")),
+        *(("button", name) for name in ("The", "cat", "sat", "on", "the", "mat", "Reset")),
     ],
 }
 KINDS = list(CONTROLS)

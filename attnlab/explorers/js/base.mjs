@@ -2,11 +2,12 @@
 //
 // A module of an explorer exports
 //   title, hint          texts over the picture
-//   prediction(data)     {question, options, right, why, settled(state)}: asked first
+//   prediction(data, answer)  {question, options, right, why, settled(state)}: asked first
 //   render(lab)          builds controls into lab.bar and a picture into lab.picture, and returns
 //                        draw(state, answer) -> {say, bad, code}, called after every change
 // and changes the state by lab.set({name: value}). `answer` is what the learner's function gave
-// for answer.state, or null if there is no such function here.
+// for answer.state, or null if there is no such function here. A page without Python may know more
+// of them: answer.others, for further states.
 import { html } from "./drawing.mjs";
 import { STYLE } from "./style.mjs";
 
@@ -108,8 +109,16 @@ class Lab {
     return this.card.classList.contains("dark");
   }
 
+  /** What the learner's function gave: for this state, if that is known. */
+  answer() {
+    const last = this.model.get("answer");
+    if (!last?.others || same(last.state, this.state)) return last;
+    const other = last.others.find(({ state }) => same(state, this.state));
+    return other ? { ...last, ...other } : last;
+  }
+
   draw() {
-    const answer = this.model.get("answer");
+    const answer = this.answer();
     const fresh = answer && same(answer.state, this.state);
     const used = answer?.drawn && (fresh || !this.model.alone) ? answer : null;
     const { say, bad, code } = this.drawState({ ...this.state, ...this.previewed }, used);
@@ -241,7 +250,7 @@ export function chips(lab, { label, words, onToggle }) {
 // --- predict first ---------------------------------------------------------------------------------
 
 function makeGate(lab) {
-  const { question, options, right, why, settled } = lab.explorer.prediction(lab.data);
+  const { question, options, right, why, settled } = lab.explorer.prediction(lab.data, lab.answer());
   const veiled = [lab.bar, lab.picture, lab.sayLine];
   const box = html("div", { class: "gate", role: "group", "aria-label": "Predict first" });
   let picked = null;
@@ -268,7 +277,9 @@ function makeGate(lab) {
     const good = picked === right;
     box.classList.add(good ? "right" : "wrong");
     const verdict = `You predicted **${options[picked]}**.`;
-    box.replaceChildren(html("p", {}, good ? "✓ " : "✗ ", ...rich(`${verdict} ${why}`)));
+    const focused = box.contains(box.getRootNode().activeElement);
+    box.replaceChildren(html("p", { tabindex: -1 }, good ? "✓ " : "✗ ", ...rich(`${verdict} ${why}`)));
+    if (focused) box.firstChild.focus();
     picked = -1;
   };
   return { look };

@@ -25,14 +25,15 @@ h3 { margin: 0 0 2px; font-size: 1.4em; line-height: 1.25; font-weight: 680; }
 .bar { display: flex; flex-wrap: wrap; gap: 12px 26px; align-items: center; margin: 0 0 16px;
   padding: 12px 16px; border-radius: 10px; background: var(--soft); }
 .picture { display: flex; flex-wrap: wrap; gap: 18px 26px; align-items: flex-start; }
-.picture.stale { opacity: 0.25; filter: grayscale(1); }
+.picture.stale > :not(.kept, .main), .picture.stale > .main > :not(.chips) { opacity: 0.25;
+  filter: grayscale(1); }
 .veiled { filter: blur(9px) grayscale(1); opacity: 0.3; }
 .panel { flex: 1 1 270px; min-width: min(100%, 270px); max-width: 430px; }
-.panel h4, .side h4 { margin: 0; font-size: 1.1em; font-weight: 680; }
+.panel h4, .side h4, .main h4 { margin: 0; font-size: 1.1em; font-weight: 680; }
 .panel .under { margin: 0 0 8px; min-height: 2.9em; white-space: pre-line; color: var(--mute); font-size: 0.92em; }
 .main { flex: 1 1 420px; min-width: min(100%, 300px); }
 .side { flex: 1 1 330px; min-width: min(100%, 300px); }
-.side > * + h4 { margin-top: 16px; }
+.side > * + h4, .main > * + h4 { margin-top: 16px; }
 .raw { color: var(--raw); } .scaled { color: var(--scaled); }
 
 label, .label { font-weight: 620; }
@@ -134,7 +135,7 @@ pre { margin: 6px 0 0; padding: 11px 14px; border-radius: 8px; background: var(-
   pre { padding: 9px 10px; font-size: 0.78em; }
 }
 @media (prefers-reduced-motion: no-preference) {
-  .picture { transition: filter 0.3s, opacity 0.3s; }
+  .picture > *, .main > * { transition: filter 0.3s, opacity 0.3s; }
 }
 @media print { .bar, .gate { display: none; } }
 
@@ -202,6 +203,13 @@ svg .name { font-weight: 700; }
 .crossed .picked .cell { box-shadow: inset 0 0 0 3px var(--raw); }
 .crossed .picked th { color: var(--raw); }
 .crossing .lines h4 { margin: 18px 0 0; text-align: left; font-size: 1.1em; color: inherit; }
+.checks { list-style: none; margin: 6px 0 0; padding: 0; }
+.checks li { display: grid; grid-template-columns: 1.6em 1fr; padding: 3px 0; }
+.checks i { font: 700 1.05em/1.4 var(--mono); } .checks small { display: block; font-size: 0.93em; }
+.checks .is-yes i { color: var(--good); } .checks .is-note, .checks .is-open { color: var(--mute); }
+.checks .is-no { margin: 3px 0; padding: 5px 0 6px; border-radius: 7px; background: var(--warm); }
+.checks .is-no i { padding-left: 6px; color: var(--raw); } .checks .is-no > span { padding-right: 8px; font-weight: 680; }
+.checks .is-no small { font-weight: 400; }
 @container (max-width: 560px) {
   .flat table .sum { width: 4.2em; } .flat td.sum { padding-left: 4px; font-size: 0.9em; }
   .crossed table .word { width: 6.2em; } .crossed table .sum { width: 2.7em; }
