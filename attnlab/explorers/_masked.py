@@ -1,0 +1,189 @@
+"""A sentence under a mask: the words, the state, and what is right or wrong with its weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from attnlab.explorers._base import Explorer, State, one_of
+from attnlab.explorers._page import short
+from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
+from attnlab.plotting import plot_attention
+
+TOKENS = ("The", "cat", "sat", "on", "the", "mat")
+MOST_TOKENS, LONGEST_TOKEN = 10, 12
+KINDS = ("none", "causal", "window")
+
+
+class MaskResult(NamedTuple):
+    """What a mask does to the weights.
+
+    Attributes
+    ----------
+    weights : Tensor, shape (n, n)
+        After the softmax, queries down and keys across.
+    mask : Tensor of bool, shape (n, n)
+        True where the query may attend to the key.
+    empty_rows : tuple of int
+        Queries that may attend to nothing.
+    """
+
+    weights: Tensor
+    mask: Tensor
+    empty_rows: tuple[int, ...]
+
+
+# --- state ----------------------------------------------------------------------------------------
+
+
+def _positions(name: str, value: object, explorer: MaskedSentence) -> tuple[int, ...]:
+    """Check a list of positions of tokens."""
+    count = len(explorer.tokens)
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"{name} must be a list of positions, got {short(value)}.")
+    for one in value:
+        _check_position(name, one, count)
+    return tuple(sorted(set(value)))
+
+
+def _cells(name: str, value: object, explorer: MaskedSentence) -> tuple[tuple[int, int], ...]:
+    """Check a list of (query, key) pairs."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise TypeError(f"{name} must be a list of (query, key) pairs, got {short(value)}.")
+    for pair in value:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise TypeError(f"{name} must hold (query, key) pairs, got {short(pair)}.")
+        for one in pair:
+            _check_position(name, one, len(explorer.tokens))
+    return tuple(sorted({tuple(pair) for pair in value}))
+
+
+def _width(name: str, value: object, explorer: MaskedSentence) -> int:
+    """Check the width of the window."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, got {short(value)}.")
+    if not 1 <= value <= MOST_TOKENS:
+        raise ValueError(f"{name} must be 1 to {MOST_TOKENS} tokens, got {value}.")
+    return value
+
+
+def _check_position(name: str, value: object, count: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must hold integers, got {short(value)}.")
+    if not 0 <= value < count:
+        raise ValueError(f"{name} must hold positions 0 to {count - 1}, got {value}.")
+
+
+def _checked_tokens(tokens: object) -> tuple[str, ...]:
+    if isinstance(tokens, str) or not isinstance(tokens, Sequence):
+        raise TypeError(f"tokens must be a list of words, got {short(tokens)}.")
+    if not 2 <= len(tokens) <= MOST_TOKENS:
+        raise ValueError(f"tokens must be 2 to {MOST_TOKENS} words, got {len(tokens)}.")
+    for token in tokens:
+        if not isinstance(token, str):
+            raise TypeError(f"tokens must be words, got {short(token)}.")
+        if not 1 <= len(token.strip()) <= LONGEST_TOKEN:
+            raise ValueError(
+                f"tokens must be words of 1 to {LONGEST_TOKEN} letters, got {short(token)}."
+            )
+    return tuple(tokens)
+
+
+# --- what two explorers share ---------------------------------------------------------------------
+
+
+class MaskedSentence(Explorer):
+    """A sentence, a mask made by clicks, and weights: the base of the explorers of masks.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        Two to ten short words.
+    function : callable, optional
+        As in ``Explorer``.
+    **options
+        The state, ``ask`` and ``large``.
+    """
+
+    mask = State("causal", one_of(*KINDS))
+    window = State(3, _width)
+    padding = State((), _positions)
+    toggled = State((), _cells)
+
+    def __init__(
+        self, tokens: Sequence[str], function: Callable | None, options: dict[str, object]
+    ) -> None:
+        self.tokens = _checked_tokens(tokens)
+        self._prepare(len(self.tokens))
+        super().__init__(function, **options)
+
+    def _prepare(self, count: int) -> None:
+        """Make the numbers that the weights of ``count`` tokens are computed from."""
+        raise NotImplementedError
+
+    def _make_mask(self, **changes: object) -> Tensor:
+        """Return the mask of the state in force, or of one that differs from it."""
+        state = {**self.state(), **changes}
+        count = len(self.tokens)
+        mask = torch.ones(count, count, dtype=torch.bool)
+        if state["mask"] != "none":
+            mask = causal_mask(count)
+        if state["mask"] == "window":
+            mask = combine_masks(mask, sliding_window_mask(count, window=state["window"]))
+        mask[:, list(state["padding"])] = False
+        for query, key in state["toggled"]:
+            mask[query, key] = ~mask[query, key]
+        return mask
+
+    def _shown(self) -> MaskResult:
+        """Return the result with the weights that the learner's function last gave, if any."""
+        drawn = (self.answer or {}).get("drawn")
+        if drawn is None:
+            return self.result
+        weights = torch.tensor([[float(one) for one in row] for row in drawn["weights"]])
+        return self.result._replace(weights=weights)
+
+    def _draw_weights(self, ax: Axes, title: str) -> None:
+        """Draw the weights; blocked cells are hatched, NaN is crossed."""
+        result = self._shown()
+        labels = {"queries": list(self.tokens), "keys": list(self.tokens)}
+        blocked = result.mask | (result.weights != 0)  # hatched unless there is something to see
+        if self.answer:
+            title = f"drawn by {self.answer['name']}"
+        plot_attention(result.weights, ax=ax, attn_mask=blocked, title=title, **labels)
+
+    def _say_of_function(self) -> str:
+        """Return which rows of the learner's weights cannot be right, or its error."""
+        if self.answer["error"]:
+            return f"{self.answer['name']} failed. {self.answer['error']}"
+        shown = self._shown()
+        found = [_problem(*pair) for pair in zip(shown.weights, shown.mask, strict=True)]
+        problems = [f"{self._name_of_row(i)} {what}" for i, what in enumerate(found) if what]
+        right = "every row is right, and no blocked key gets weight"
+        return f"Drawn by {self.answer['name']}: {'; '.join(problems[:3]) or right}."
+
+    def _name_of_row(self, row: int) -> str:
+        return f"“{self.tokens[row]}” (row {row})"
+
+
+def empty_rows(mask: Tensor) -> tuple[int, ...]:
+    """Return the queries that may attend to nothing."""
+    return tuple((~mask).all(dim=-1).nonzero().flatten().tolist())
+
+
+def _problem(weights: Tensor, allowed: Tensor) -> str:
+    """Return what cannot be right about a row of weights, or nothing."""
+    total = weights.sum().item()
+    leak = bool((weights[~allowed].abs() > 1e-6).any())
+    if math.isnan(total):
+        return "is NaN"
+    if not allowed.any():
+        return "may attend to nothing and still gives weight" if leak else ""
+    if leak:
+        return "gives weight to blocked keys"
+    return f"adds up to {total:.2f}" if abs(total - 1) > 0.005 else ""

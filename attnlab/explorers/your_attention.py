@@ -1,0 +1,208 @@
+"""Explorer 15: the learner's attention draws the masked sentence, and the clinic ticks it off."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attnlab.attention import attention_scores, attention_weights, scaled_dot_product_attention
+from attnlab.clinic import Report, diagnose
+from attnlab.clinic.functions.arguments import arguments
+from attnlab.explorers import _learner
+from attnlab.explorers._checklist import MARKS, Check, checklist, count_checks
+from attnlab.explorers._masked import KINDS, TOKENS, MaskedSentence, MaskResult, empty_rows
+from attnlab.explorers._page import numbers
+
+FEATURES, SEED, SPREAD = 4, 202, 1.5
+COLOURS = {"yes": "#00704f", "no": "#b04600", "note": "#4a5662", "open": "#4a5662"}
+UNHURRIED = {"hangs", "slow"}  # no function with these is called more often than it must be
+
+
+class YourAttentionExplorer(MaskedSentence):
+    """An attention function of one's own: it draws the weights, and the clinic examines it.
+
+    Its weights are seen in its output, since the values are unit vectors. The clinic examines it
+    once, when it is handed over.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(query, key, value)`` or ``function(query, key, value, mask)`` returns the output,
+        or a tuple that begins with it. Tensors are (1, n, d), the mask is (1, n, n) and True where
+        the query may attend. attnlab's own function if not given.
+    tokens : sequence of str
+        Two to ten short words.
+    **state
+        ``mask``, ``window``, ``padding`` and ``toggled``, as in ``MaskExplorer``; ``ask`` and
+        ``large``, as in ``Explorer``.
+
+    Attributes
+    ----------
+    report : attnlab.clinic.Report
+        What the clinic says of the function.
+
+    See Also
+    --------
+    attnlab.clinic.diagnose : says more of a function, and examines layers as well.
+    """
+
+    module = "your_attention"
+    figsize = (9.0, 4.4)
+
+    def __init__(
+        self,
+        function: Callable[..., Tensor] = scaled_dot_product_attention,
+        tokens: Sequence[str] = TOKENS,
+        **state: object,
+    ) -> None:
+        if function is None:
+            raise TypeError("function must be callable, got None; leave it out for attnlab's own.")
+        self.report: Report | None = None
+        super().__init__(tokens, function, state)
+
+    def _prepare(self, count: int) -> None:
+        generator = torch.Generator().manual_seed(SEED)
+        shape = 2, count, FEATURES
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * SPREAD**0.5
+        self.query, self.key = drawn.round(decimals=2).float()
+
+    @property
+    def takes_mask(self) -> bool:
+        """Whether the function has an argument for a mask."""
+        return arguments(self.function).mask is not None
+
+    @property
+    def result(self) -> MaskResult:
+        """Weights, mask and rows without a key as they must be, whatever the function says."""
+        mask = self._make_mask()
+        scores = attention_scores(self.query, self.key)
+        return MaskResult(attention_weights(scores, attn_mask=mask), mask, empty_rows(mask))
+
+    def _make_mask(self, **changes: object) -> Tensor:
+        if self.takes_mask:
+            return super()._make_mask(**changes)
+        return torch.ones(len(self.tokens), len(self.tokens), dtype=torch.bool)
+
+    def make_data(self) -> dict[str, object]:
+        """Return the words, and the scores of a right function."""
+        scores = attention_scores(self.query, self.key)
+        return {"tokens": list(self.tokens), "scores": numbers(scores), "marks": MARKS}
+
+    # --- the function -----------------------------------------------------------------------------
+
+    def examine_function(self, function: Callable) -> dict[str, object]:
+        """Return what the clinic checked; it is asked once for each function."""
+        self.report = diagnose(function, kind="attention")
+        checks = checklist(self.report, takes_mask=self.takes_mask)
+        return {"checks": [check._asdict() for check in checks], "takes_mask": self.takes_mask}
+
+    def run_function(self, function: Callable) -> dict[str, object]:
+        """Return the weights that the function's output shows, checked."""
+        return self._drawn(function, self._make_mask())
+
+    def _drawn(self, function: Callable, mask: Tensor) -> dict[str, object]:
+        if any(finding.name == "hangs" for finding in self.report.findings):
+            _learner.give_up(self.report.summary)
+        weights = weights_of(function, self.query, self.key, mask)
+        return {"weights": numbers(weights.reshape(mask.shape))}
+
+    def answer_to_store(self) -> dict[str, object]:
+        """Return the answer, with those for every kind of mask and each token as padding."""
+        slow = UNHURRIED & {finding.name for finding in self.report.findings}
+        if slow or not self.takes_mask:
+            return self.answer
+        paddings = [(), *((i,) for i in range(len(self.tokens)))]
+        changes = [{"mask": m, "padding": p, "toggled": ()} for m in KINDS for p in paddings]
+        return {**self.answer, "others": [self._answer_at(one) for one in changes]}
+
+    def _answer_at(self, changes: dict[str, object]) -> dict[str, object]:
+        """Return what the function answers at another state."""
+        answer = {"state": {**self.state(), **changes}, "drawn": None, "error": ""}
+        try:
+            return {**answer, "drawn": self._drawn(self.function, self._make_mask(**changes))}
+        except Exception as error:  # a page shows it where the state is chosen
+            return {**answer, **_learner.failure(error, self.function)}
+
+    # --- the picture ------------------------------------------------------------------------------
+
+    @property
+    def checks(self) -> list[Check]:
+        """What the clinic checked of the function, in the order in which it is listed."""
+        return [Check(**one) for one in self.answer["checks"]]
+
+    def draw(self, fig: Figure) -> None:
+        """Draw the weights and, beside them, the list of what was checked."""
+        left, right = fig.subplots(1, 2, width_ratios=[1.1, 1])
+        self._draw_weights(left, "")
+        _list_checks(right, self.checks)
+
+    def say(self) -> str:
+        """Return what is wrong with the rows that are drawn, and how many checks passed."""
+        if self.answer["error"]:
+            return self._say_of_function()
+        return f"{self._say_of_function()} The clinic: {count_checks(self.checks)}."
+
+
+def _list_checks(ax: Axes, checks: list[Check]) -> None:
+    """Write the list of what was checked into axes of their own."""
+    ax.set_axis_off()
+    lines = []
+    for check in checks:
+        text = f"{MARKS[check.mark]} {check.words}"
+        lines += [(line, COLOURS[check.mark]) for line in textwrap.wrap(text, 46)]
+        lines += [(f"    {line}", "#16202b") for line in textwrap.wrap(check.told(), 44)]
+    for place, (line, colour) in enumerate(lines):
+        height = 1 - place / max(len(lines), 16)
+        ax.text(0, height, line, color=colour, va="top", fontsize=9, transform=ax.transAxes)
+
+
+def weights_of(function: Callable, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
+    """Return the weights of an attention function: its output for values that are unit vectors.
+
+    Parameters
+    ----------
+    function : callable
+        Of (query, key, value), with or without an argument for a mask.
+    query, key : Tensor, shape (n, d)
+        The function gets them with the dimensions that it takes: a batch of one, none, or one head.
+    mask : Tensor of bool, shape (n, n)
+        True where the query may attend.
+
+    Returns
+    -------
+    Tensor, shape (n, n)
+        In float64.
+
+    Raises
+    ------
+    Exception
+        What the function raises for a batch, if it takes no other number of dimensions either.
+    """
+    value = torch.eye(len(key))
+    first: Exception | None = None
+    for lead in ((1,), (), (1, 1)):
+        inputs = [part.expand(*lead, *part.shape).clone() for part in (query, key, value, mask)]
+        try:
+            output = _call(function, *inputs)
+            return _learner.checked_output(output, tuple(inputs[3].shape), function)
+        except Exception as error:
+            first = first or error
+    raise first
+
+
+def _call(function: Callable, *inputs: Tensor) -> object:
+    """Call a function in the order and by the names of its own arguments."""
+    takes = arguments(function)
+    *parts, mask = inputs
+    placed = [parts[takes.order.index(place)] for place in range(3)]
+    named = {name: make(parts[0]) for name, make in takes.fixed.items()}
+    if takes.mask and takes.keywords:
+        named[takes.mask] = mask
+    elif takes.mask:
+        placed.append(mask)
+    return function(*placed, **named)

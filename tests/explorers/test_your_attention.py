@@ -1,0 +1,346 @@
+"""YourAttentionExplorer: the function draws, the clinic's list, errors, what a page knows."""
+
+import math
+import re
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attnlab import scaled_dot_product_attention
+from attnlab.clinic import Finding, Report, diagnose
+from attnlab.clinic._causes import CAUSES
+from attnlab.explorers import YourAttentionExplorer, _checklist, your_attention
+from attnlab.explorers._checklist import PROPERTIES, checklist
+from attnlab.explorers._masked import KINDS
+
+NAN = float("nan")
+BLOCKED = "a blocked key gets no weight and takes none"
+
+
+def scores_of(query, key):
+    return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+
+
+def weights(query, key, mask):
+    return scores_of(query, key).masked_fill(~mask, -math.inf).softmax(dim=-1)
+
+
+def right_with_nan(query, key, value, mask):
+    return weights(query, key, mask) @ value
+
+
+def after_softmax(query, key, value, mask):
+    return (scores_of(query, key).softmax(dim=-1) * mask) @ value
+
+
+def leaks(query, key, value, mask):
+    return scores_of(query, key).softmax(dim=-1) @ value
+
+
+def wrong_axis(query, key, value):
+    return scores_of(query, key).softmax(dim=1) @ value
+
+
+def unscaled(query, key, value):
+    return (query @ key.transpose(-2, -1)).softmax(dim=-1) @ value
+
+
+def query_with_query(query, key, value):
+    extra = key.shape[-2] - query.shape[-2]
+    fake = F.pad(query, (0, 0, 0, max(extra, 0)))[..., : key.shape[-2], :]
+    return scores_of(query, fake).softmax(dim=-1) @ value
+
+
+def rude(query, key, value):
+    query /= math.sqrt(query.shape[-1])
+    return (query @ key.transpose(-2, -1)).softmax(dim=-1) @ value
+
+
+def frozen(query, key, value):
+    return scores_of(query, key).softmax(dim=-1).detach() @ value
+
+
+def single(query, key, value):
+    weights = scores_of(query.float(), key.float()).softmax(dim=-1)
+    return weights @ value.float()
+
+
+def causal(query, key, value):
+    later = torch.ones(query.shape[-2], key.shape[-2]).triu(1).bool()
+    return scores_of(query, key).masked_fill(later, -math.inf).softmax(dim=-1) @ value
+
+
+def causal_flipped(query, key, value):
+    return F.scaled_dot_product_attention(
+        query, key, value, attn_mask=torch.ones(query.shape[-2], key.shape[-2]).triu(1).bool()
+    )
+
+
+class Both(NamedTuple):
+    output: torch.Tensor
+    weights: torch.Tensor
+
+
+def with_weights(query, key, value, mask=None):
+    scores = scores_of(query, key)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = scores.softmax(dim=-1)
+    return Both(weights @ value, weights)
+
+
+@cache
+def examined(function):
+    """Return an explorer of a function, the same at every call: no test changes it."""
+    return YourAttentionExplorer(function)
+
+
+def marks_of(function):
+    """Return the marks of all lines by their words."""
+    return {check.words: check.mark for check in examined(function).checks}
+
+
+# --- what is drawn --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [scaled_dot_product_attention, F.scaled_dot_product_attention])
+def test_a_right_function_draws_what_is_right(function):
+    explorer = YourAttentionExplorer(function, window=2, padding=[0], toggled=[(4, 5)])
+    for explorer.mask in KINDS:
+        mask, weights = explorer.result.mask, explorer.result.weights
+        inputs = explorer.query, explorer.key, torch.eye(6)
+        torch.testing.assert_close(
+            weights, F.scaled_dot_product_attention(*inputs, attn_mask=mask), atol=1e-6, rtol=0
+        )
+        torch.testing.assert_close(explorer._shown().weights, weights, atol=1e-4, rtol=0)
+        assert "every row is right" in explorer.say()
+
+
+def test_a_function_without_a_mask_draws_without_one():
+    explorer = YourAttentionExplorer(wrong_axis, padding=[0])
+    columns = explorer._shown().weights.sum(dim=0)
+    torch.testing.assert_close(columns, torch.ones(6), atol=1e-3, rtol=0)
+    assert explorer.result.mask.all()
+    assert explorer.answer["takes_mask"] is False
+    assert BLOCKED not in marks_of(wrong_axis)
+    assert "“mat” (row 5) adds up to 0.00" in examined(causal_flipped).say()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda value, key, query, mask: right_with_nan(query, key, value, mask),
+        lambda q, k, v, *, attn_mask=None: right_with_nan(q, k, v, attn_mask),
+        lambda q, k, v, d_k, mask: right_with_nan(q, k, v, mask),
+        lambda q, k, v, mask: torch.einsum("ls,sv->lv", weights(q, k, mask), v),
+        lambda q, k, v, mask: torch.einsum("bhls,bhsv->bhlv", weights(q, k, mask), v),
+        with_weights,
+    ],
+)
+def test_functions_are_called_as_they_want(function):
+    explorer = YourAttentionExplorer(function)
+    torch.testing.assert_close(
+        explorer._shown().weights, explorer.result.weights, atol=1e-4, rtol=0
+    )
+
+
+# --- what the clinic checked ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "failing", "told"),
+    [
+        (
+            wrong_axis,
+            "each row of weights sums to 1",
+            "softmax runs over the queries.*See lesson 1",
+        ),
+        (unscaled, "scores are divided by √d_k", "not scaled at all. See lesson 2"),
+        (after_softmax, BLOCKED, "The mask comes after the softmax.*See lesson 3"),
+        (leaks, BLOCKED, "See lesson 3"),
+        (causal_flipped, "no query sees a later key", "See lesson 3"),
+        (query_with_query, "gradients reach query, key and value", "Follows from another cross"),
+        (rude, "the arguments are left as they were", "See lesson 3"),
+        (frozen, "gradients reach query, key and value", "See lesson 2"),
+        (single, "double precision stays double", "See lesson 9"),
+    ],
+)
+def test_what_fails_has_a_cross_a_finding_and_a_lesson(function, failing, told):
+    explorer = examined(function)
+    crosses = [check for check in explorer.checks if check.mark == "no"]
+    (cross,) = (check for check in crosses if check.words == failing)
+    assert re.search(told, cross.told())
+    assert not explorer.report.ok
+    assert f"{len(crosses)} fail" in explorer.say()
+
+
+def test_what_holds_has_a_tick():
+    assert set(marks_of(scaled_dot_product_attention).values()) == {"yes"}
+    assert marks_of(causal)["no query sees a later key"] == "yes"
+    assert marks_of(with_weights)["the returned weights made the output"] == "yes"
+    marks = marks_of(unscaled)
+    assert [words for words, mark in marks.items() if mark != "yes"] == [
+        "scores are divided by √d_k"
+    ]
+    assert "12 of 12 properties hold" in examined(scaled_dot_product_attention).say()
+
+
+def test_an_empty_row_is_a_choice_and_what_was_not_reached_is_open():
+    (check,) = (one for one in examined(right_with_nan).checks if one.mark == "note")
+    assert check.words == "a row without any key gives 0"
+    assert check.told().startswith("A row with no allowed key gives NaN.")
+    assert marks_of(wrong_axis)["scores are divided by √d_k"] == "open"
+    assert "3 could not be checked" in examined(wrong_axis).say()
+
+
+@pytest.mark.parametrize("function", [scaled_dot_product_attention, causal, with_weights])
+def test_no_sentence_of_the_clinic_is_left_out(function):
+    known = tuple(start for one in PROPERTIES for start in one.held)
+    held = examined(function).report.properties
+    assert [sentence for sentence in held if not sentence.startswith(known)] == []
+
+
+def test_every_cause_of_a_function_has_its_line():
+    """What is left can only be found in layers, head splits, mask builders."""
+    lines = {
+        name: [one.words for one in PROPERTIES if _checklist._names(one, Finding(name, "x"))]
+        for name in CAUSES
+    }
+    assert all(len(words) <= 1 for words in lines.values())
+    assert [name for name, words in lines.items() if not words] == [
+        *("train-eval", "split-without-transpose", "merge-without-transpose", "split-and-merge"),
+        *("heads-order", "round-trip", "heads-shared", "heads-from-input", "batch-first"),
+        *("cross-side", "length-off-by-one"),
+    ]
+    report = Report("f", "attention function", (Finding("batch-first", "It is turned."),))
+    assert checklist(report, takes_mask=True)[-1].told() == "It is turned. See lesson 4."
+
+
+def test_the_clinic_is_asked_once_for_each_function(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        your_attention, "diagnose", lambda f, **kind: asked.append(f) or diagnose(f, **kind)
+    )
+    explorer = YourAttentionExplorer(after_softmax)
+    explorer.padding, explorer.mask = [1], "none"
+    explorer.answer_to_store()
+    assert asked == [after_softmax]
+    explorer.function = right_with_nan
+    assert asked == [after_softmax, right_with_nan]
+    assert explorer.report.ok
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def no_empty_rows(query, key, value, mask):
+    if not mask.any(dim=-1).all():
+        raise ValueError("a row sees nothing")
+    return right_with_nan(query, key, value, mask)
+
+
+def test_an_error_is_shown_with_its_line_and_goes_away():
+    explorer = YourAttentionExplorer(no_empty_rows)
+    drawn = explorer.answer["drawn"]
+    with pytest.raises(ValueError, match="a row sees nothing"):
+        explorer.padding = [0]
+    assert 'raise ValueError("a row sees nothing")' in explorer.answer["error"]
+    assert explorer.answer["drawn"] is drawn  # to be marked as stale
+    assert explorer.answer["checks"]
+    explorer.padding = []
+    assert explorer.answer["error"] == ""
+    assert "every row is right" in explorer.say()
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (lambda query, key, value: query[0], r"must return an output \(1, 6, 6\), got \(6, 4\)"),
+        (lambda query, key, value: (), "must return a torch.Tensor, got tuple"),
+        (lambda query, key, value: query / [1], "unsupported operand"),
+        (lambda query: query, "takes 1 positional argument but 3 were given"),
+    ],
+)
+def test_what_cannot_be_drawn_says_why_and_has_a_cross(function, sentence):
+    explorer = YourAttentionExplorer(right_with_nan)
+    with pytest.raises(Exception, match=sentence):
+        explorer.function = function
+    assert re.search(sentence, explorer.answer["error"])
+    assert [check.mark for check in explorer.checks].count("no") == 1
+    assert explorer.say().endswith(explorer.answer["error"])
+    explorer.function = right_with_nan
+    assert explorer.last_error is None
+
+
+def test_nan_and_a_function_that_is_not_written_are_shown():
+    assert "(row 0) is NaN" in YourAttentionExplorer(lambda q, k, v: q @ k.mT @ v * NAN).say()
+    explorer = YourAttentionExplorer(lambda query, key, value: None)
+    assert "returns None: write it first" in explorer.say()
+    assert explorer.checks[-1].told() == "It returns None: not done yet. See lesson 9."
+
+
+def test_a_function_that_never_ends_is_not_called_again(monkeypatch):
+    finding = Finding("hangs", "It gave no answer within 1 s.")
+    report = Report("f", "attention function", (finding,))
+    monkeypatch.setattr(your_attention, "diagnose", lambda function, kind: report)
+    calls = []
+    with pytest.raises(TimeoutError, match="no answer within 1 s"):
+        YourAttentionExplorer(lambda query, key, value: calls.append(1))
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "sentence"),
+    [
+        ({"function": None}, TypeError, "function must be callable, got None; leave it out"),
+        ({"function": 3}, TypeError, "function must be callable, got int"),
+        ({"tokens": ["a"]}, ValueError, "tokens must be 2 to 10 words, got 1"),
+        ({"fill": "-1e9"}, TypeError, "has no 'fill'; there is ask, large, mask"),
+        ({"padding": [9]}, ValueError, "positions 0 to 5, got 9"),
+    ],
+)
+def test_hostile_arguments_get_a_sentence(arguments, error, sentence):
+    with pytest.raises(error, match=sentence):
+        YourAttentionExplorer(**arguments)
+
+
+def test_the_function_cannot_spoil_its_inputs():
+    explorer = YourAttentionExplorer(rude, ask=False)
+    assert torch.equal(explorer.query, YourAttentionExplorer().query)
+
+
+# --- what a page without a kernel knows -----------------------------------------------------------
+
+
+def test_a_page_knows_the_answers_for_every_mask_and_single_padding():
+    explorer = YourAttentionExplorer(no_empty_rows, window=2)
+    others = explorer.answer_to_store()["others"]
+    assert len(others) == 3 * 7
+    for other in others:
+        if other["error"]:
+            assert "a row sees nothing" in other["error"]
+            continue
+        explorer.mask, explorer.padding = other["state"]["mask"], other["state"]["padding"]
+        assert other["drawn"] == explorer.answer["drawn"]
+        assert other["state"] == explorer.state()
+    failed = [(one["state"]["mask"], one["state"]["padding"]) for one in others if one["error"]]
+    assert failed == [("causal", (0,)), ("window", (0,))]
+
+
+def test_a_slow_function_is_not_asked_for_them(monkeypatch):
+    report = Report("f", "attention function", (Finding("slow", "It took 0.9 s."),))
+    monkeypatch.setattr(your_attention, "diagnose", lambda function, kind: report)
+    assert "others" not in YourAttentionExplorer(right_with_nan).answer_to_store()
+    monkeypatch.undo()
+    assert "others" not in examined(unscaled).answer_to_store()
+
+
+def test_the_picture_lists_every_property():
+    explorer = examined(after_softmax)
+    texts = " ".join(text.get_text() for text in explorer.figure().axes[1].texts)
+    assert texts.count("✓") == 9
+    assert f"✗ {BLOCKED}" in texts
+    assert "See lesson 3." in texts
