@@ -43,11 +43,12 @@ def open_page(browser, server):
 
 @pytest.fixture(scope="module")
 def write_notebook(server):
-    """Write a notebook of the given cells where the server finds it; return its path."""
+    """Write a notebook of cells, or sources, where the server finds it; return its path."""
 
     def write(name, *cells):
+        new = nbformat.v4.new_code_cell
         notebook = nbformat.v4.new_notebook(
-            cells=[nbformat.v4.new_code_cell(cell.strip()) for cell in cells],
+            cells=[new(cell.strip()) if isinstance(cell, str) else cell for cell in cells],
             metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
         )
         nbformat.write(notebook, server.root / name)

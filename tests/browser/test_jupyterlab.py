@@ -18,6 +18,7 @@ pytestmark = pytest.mark.browser
 if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
     pytest.skip(NO_BROWSER, allow_module_level=True)
 
+LESSONS = lab.find_lessons(lab.LESSONS)
 IMPORTS = """
 import torch
 from attnlab.live import live
@@ -184,15 +185,35 @@ def answers_in_sight(look: NotebookPage) -> list[bool]:
     return [line.is_visible() for line in folded.all()]
 
 
-@pytest.mark.parametrize("lesson", lab.find_lessons(lab.LESSONS), ids=lambda path: path.stem)
-def test_all_controls_of_a_lesson_move(open_page, lesson):
-    look = open_page(f"{lab.COPIES.name}/{lesson.name}")
+def test_a_lesson_opens_trusted_and_folded_and_runs(open_page):
+    look = open_page(f"{lab.COPIES.name}/{LESSONS[0].name}")
     assert look.is_trusted()
     folded = answers_in_sight(look)
     assert folded
     assert not any(folded)
-    needed = needed_for_live(read_notebook(lesson).cells)
-    look.run_cells(needed)  # nbval runs them all
+    look.run_all()
+    assert look.errors() == look.problems == look.outside == []
+
+
+@pytest.fixture(scope="module")
+def live_cells(open_page, write_notebook):
+    """One notebook of all cells that live figures need, and the places of each lesson's cells.
+
+    It spares a kernel, its imports and a long page for every lesson; nbval runs whole lessons.
+    """
+    chosen, places = [], {}
+    for lesson in LESSONS:
+        cells = read_notebook(lesson).cells
+        needed = [cells[index] for index in needed_for_live(cells)]
+        places[lesson.stem] = range(len(chosen), len(chosen) + len(needed))
+        chosen += needed
+    return open_page(write_notebook("live_cells.ipynb", *chosen)), places
+
+
+@pytest.mark.parametrize("lesson", [lesson.stem for lesson in LESSONS])
+def test_all_controls_of_a_lesson_move(live_cells, lesson):
+    look, places = live_cells
+    look.run_cells(places[lesson])
     assert look.errors() == []
     figures = look.page.locator(".attnlab-live").count()
     assert figures >= 1
@@ -248,7 +269,7 @@ def test_the_trial_ran_without_errors_and_alone(look):
 
 def test_steps_of_a_slider_are_quick(look, capfd):
     """Print the medians; the bound is loose, since other programs may keep the machine busy."""
-    keys = ["ArrowRight"] * 9 + ["ArrowLeft"] * 9
+    keys = ["ArrowRight"] * 4 + ["ArrowLeft"] * 4
     back_to_the_start = [LiveFigure(look, index) for index in (0, 1)]
     for figure in back_to_the_start:
         while figure.stop != "1":
@@ -265,7 +286,7 @@ def test_steps_of_a_slider_are_quick(look, capfd):
 
 def test_an_answer_in_sight_is_noticed(open_page):
     """Without the style sheet of `make lab`, JupyterLab shows the first line of a folded output."""
-    look = open_page(f"{lab.COPIES.name}/{lab.find_lessons(lab.LESSONS)[0].name}")
+    look = open_page(f"{lab.COPIES.name}/{LESSONS[0].name}")
     look.page.evaluate(
         "() => { for (const sheet of document.styleSheets)"
         " if (sheet.href?.includes('custom.css')) sheet.disabled = true; }"
