@@ -104,3 +104,36 @@ def load_table(name: str) -> Table:
             )
     values = torch.tensor([[float(cell) for cell in row[1:]] for row in rows])
     return Table([row[0] for row in rows], features, values)
+
+
+def load_tensors(name: str) -> dict[str, Tensor]:
+    """Return the named tensors of a safetensors file of ``data/``.
+
+    Parameters
+    ----------
+    name : str
+        File name, such as ``"minilm_layer.safetensors"``.
+
+    Returns
+    -------
+    dict of str to Tensor
+        New tensors, with the dtype they are stored in.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+
+    See Also
+    --------
+    load_table : reads a table of numbers as text.
+    attnlab.pretrained.load_layer : puts the tensors of the trained layer in their places.
+
+    Examples
+    --------
+    >>> load_tensors("minilm_layer.safetensors")["positions.weight"].shape
+    torch.Size([128, 384])
+    """
+    from safetensors.torch import load_file  # here: most of attnlab does not need it
+
+    return load_file(data_path(name))

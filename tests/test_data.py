@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from attnlab import Table, data, data_path, load_table
+from attnlab.data import load_tensors
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,16 @@ def test_a_table_can_be_unpacked():
 def test_two_readers_do_not_share_the_numbers():
     load_table("he_is_awesome.csv").values.zero_()
     assert load_table("he_is_awesome.csv").values.max() > 0
+
+
+def test_tensors_by_name_and_two_readers_do_not_share_them():
+    tensors = load_tensors("minilm_layer.safetensors")
+    assert tensors["words.weight"].shape == (3000, 384)
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
+    tensors["norm.bias"].zero_()
+    assert load_tensors("minilm_layer.safetensors")["norm.bias"].abs().max() > 0
+    with pytest.raises(FileNotFoundError, match=r"no data file 'layer\.safetensors'"):
+        load_tensors("layer.safetensors")
 
 
 def test_an_unknown_file_is_an_error_that_names_the_known_ones():

@@ -27,7 +27,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "plotting": (4, DRAWING | {"seaborn"}),
     "display": (4, {"matplotlib"}),
     "diagrams": (4, DRAWING),
-    "pretrained": (4, {"safetensors", "tokenizers"}),
+    "pretrained": (4, {"tokenizers"}),
     "clinic": (5, set()),
     "live": (5, DRAWING | {"ipywidgets", "PIL"}),
     "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets", "seaborn"}),
@@ -201,7 +201,8 @@ def test_texts_that_are_values_count_as_code_and_docstrings_do_not():
 
 # --- what an import loads -------------------------------------------------------------------------
 
-HEAVY = ("IPython", "PIL", "anywidget", "ipywidgets", "matplotlib", "pandas", "seaborn")
+PICTURES = ("IPython", "PIL", "anywidget", "ipywidgets", "matplotlib", "pandas", "seaborn")
+HEAVY = (*PICTURES, "huggingface_hub", "safetensors", "tokenizers")
 
 
 def loaded_by(statement: str) -> list[str]:
@@ -213,12 +214,16 @@ def loaded_by(statement: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_importing_the_package_loads_neither_pictures_nor_widgets():
+def test_importing_the_package_loads_neither_pictures_nor_widgets_nor_tokenizers():
     assert loaded_by("import attnlab") == []
 
 
 def test_an_import_that_loads_pictures_is_noticed():
     assert "matplotlib" in loaded_by("import attnlab.plotting")
+
+
+def test_the_trained_layer_loads_a_tokenizer_and_no_pictures():
+    assert loaded_by("import attnlab.pretrained") == ["tokenizers"]
 
 
 def test_everything_that_the_package_lists_is_there():
