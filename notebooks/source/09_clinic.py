@@ -27,6 +27,7 @@ from attnlab.clinic.broken import BROKEN
 from attnlab.display import show_figure
 from attnlab.exercises import check_disguise, check_hiding_sizes
 from attnlab.exercises import check_learning_probe, check_mended_mask, predict
+from attnlab.explorers import YourAttentionExplorer
 from attnlab.live import live
 from attnlab.plotting import plot_attention
 
@@ -47,15 +48,14 @@ torch.set_printoptions(precision=3, sci_mode=False)  # 3 decimals, no powers of 
 # %%
 N, L, S, E, Ev = 2, 5, 7, 11, 3
 query, key, value = torch.randn(N, L, E), torch.randn(N, S, E), torch.randn(N, S, Ev)
-right(query, key, value).shape
 
 
-# %%
 def patient_zero(query, key, value):
     return torch.zeros(*query.shape[:-1], value.shape[-1])
 
 
 assert patient_zero(query, key, value).shape == (N, L, Ev)
+right(query, key, value).shape
 
 # %% [markdown]
 # Where a right version exists, compare with it, on random numbers and unequal sizes: that shows *that* something is
@@ -622,6 +622,15 @@ report
 # Note the words: nothing wrong *found*. "Good to know" is no bug: what a row without any allowed key gives differs
 # between libraries (below, under Further).
 #
+# ### Your function, drawn and checked
+#
+# Patient E draws the weights here, and beside them stands what the clinic checked. Make a word padding and read the row sums; then
+# put a function of your own in its place, of query, key and value, with or without a mask.
+
+# %%
+YourAttentionExplorer(patient_e)
+
+# %% [markdown]
 # ### Who tests the tester?
 #
 # Whoever names bugs must be tested with bugs. The clinic has a catalogue of broken and of right implementations, many of them met in public
