@@ -53,6 +53,14 @@ def check_size(name: str, value: object, *, at_least: int) -> None:
         raise ValueError(f"{name} must be at least {at_least}, got {value}.")
 
 
+def check_tile(tile: object) -> None:
+    """Raise TypeError or ValueError unless ``tile`` is a pair of positive integers."""
+    if not isinstance(tile, tuple | list) or len(tile) != 2:
+        raise ValueError(f"tile must be a pair (queries, keys), got {tile!r}.")
+    check_size("tile[0]", tile[0], at_least=1)
+    check_size("tile[1]", tile[1], at_least=1)
+
+
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise ValueError unless ``value`` is one of ``choices``."""
     if value not in choices:

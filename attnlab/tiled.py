@@ -20,18 +20,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from attnlab._checks import (
-    check_choice,
-    check_mask,
-    check_query_key,
-    check_size,
-    check_tensor,
-    check_value,
-)
+from attnlab import _checks
 from attnlab.masks import ALIGNMENTS
 
 LOG2_E = math.log2(math.e)
-HALF_PRECISION = (torch.float16, torch.bfloat16)
 
 
 def tiled_attention(
@@ -121,21 +113,22 @@ def tiled_attention(
             [2., 3.],
             [4., 5.]])
     """
-    check_query_key(query, key)
-    check_value(query, key, value)
-    _check_tile(tile)
+    _checks.check_query_key(query, key)
+    _checks.check_value(query, key, value)
+    _checks.check_tile(tile)
     L, S = query.shape[-2], key.shape[-2]
-    lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
-    if attn_mask is not None:
-        _check_boolean_mask(attn_mask, torch.Size([*lead, L, S]))
     band = _band(L, S, is_causal, align, window)
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    lead = torch.broadcast_shapes(lead, value.shape[:-2])
-    groups = lead or (1,)  # without leading dimensions: one head
-    tensors = [_widen(tensor).expand(*groups, -1, -1) for tensor in (query, key, value)]
+    weights = torch.Size((*torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]), L, S))
+    lead = torch.broadcast_shapes(weights[:-2], value.shape[:-2])
+    *groups, H = lead or (1,)  # without leading dimensions: one head
     if attn_mask is not None:
-        attn_mask = attn_mask[(None,) * (len(groups) + 2 - attn_mask.ndim)]
-        attn_mask = attn_mask.expand(*groups[:-1], -1, -1, -1)  # a view that copies nothing
+        _checks.check_mask(attn_mask, weights, torch.bool)
+        attn_mask = attn_mask[None] if attn_mask.ndim == 2 else attn_mask
+        attn_mask = attn_mask.expand(*groups, -1, L, S)  # a view, (..., H or 1, L, S): no copy
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    tile = min(tile[0], max(L, 1)), min(tile[1], max(S, 1))
+    dtype = torch.promote_types(query.dtype, torch.float32)  # half precision is computed in float32
+    tensors = [tensor.to(dtype).expand(*groups, H, -1, -1) for tensor in (query, key, value)]
     output = _Tiled.apply(*tensors, attn_mask, scale, band, tile)  # (..., H, L, Ev)
     return output.reshape(*lead, L, value.shape[-1]).to(query.dtype)
 
@@ -144,14 +137,13 @@ class _Tiled(torch.autograd.Function):
     """One sequence after the other, so that the tile of all its heads stays in the cache."""
 
     @staticmethod
-    def forward(ctx, query, key, value, mask, scale, band, tile):
-        output = query.new_zeros(*query.shape[:-1], value.shape[-1])  # (..., H, L, Ev)
-        top = query.new_full((*query.shape[:-1], 1), torch.finfo(query.dtype).min)
-        total = torch.zeros_like(top)
+    def forward(ctx, query, key, value, mask, *options):
+        output = query.new_empty(*query.shape[:-1], value.shape[-1])  # (..., H, L, Ev)
+        top, total = query.new_empty(2, *query.shape[:-1], 1)
         for sequence in _sequences(query, key, value, mask, output, top, total):
-            _forward(sequence, scale, band, tile)
+            _forward(*sequence, *options)
         ctx.save_for_backward(query, key, value, mask, output, top, total)
-        ctx.options = scale, band, tile
+        ctx.options = options
         return output
 
     @staticmethod
@@ -160,131 +152,84 @@ class _Tiled(torch.autograd.Function):
         tensors = ctx.saved_tensors
         gradients = [pull.new_zeros(tensor.shape) for tensor in tensors[:3]]
         for sequence in _sequences(*tensors, pull, *gradients):
-            _backward(sequence, *ctx.options)
-        return *gradients, None, None, None, None
+            _backward(*sequence, *ctx.options)
+        return *gradients, *[None] * 4
 
 
-def _forward(sequence: list[Tensor], scale: float, band: tuple, tile: tuple) -> None:
-    """Fill output (H, L, Ev), and top and total (H, L, 1), of one sequence."""
-    query, key, value, mask, output, top, total = sequence
-    buffer = _buffer(query, key, tile)
+def _forward(query, key, value, mask, output, tops, totals, scale, band, tile) -> None:
+    """Fill output (H, L, Ev), and tops and totals (H, L, 1), of one sequence."""
+    buffer = query.new_empty(len(query) * math.prod(tile))
     for rows in _blocks(0, query.shape[1], tile[0]):
-        block_top, block_total, block_output = top[:, rows], total[:, rows], output[:, rows]
         queries = query[:, rows] * (scale * LOG2_E)
-        for cols, scores in _score_tiles(queries, key, mask, rows, band, tile[1], buffer):
-            new_top = torch.maximum(block_top, scores.amax(dim=-1, keepdim=True))
-            shrink = torch.exp2(block_top - new_top)  # what was added up before was too large
+        top = torch.full_like(queries[..., :1], torch.finfo(queries.dtype).min)
+        total, summed = torch.zeros_like(top), torch.zeros_like(output[:, rows])
+        for cols, allowed in _visible(key, mask, rows, band, tile[1]):
+            scores = _scores(queries, key[:, cols], allowed, buffer)
+            new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
+            shrink = torch.exp2(top - new_top)  # what was summed before was too large
             exponentials = scores.sub_(new_top).exp2_()
-            block_total.mul_(shrink).add_(exponentials.sum(dim=-1, keepdim=True))
-            block_output.mul_(shrink).baddbmm_(exponentials, value[:, cols])
-            block_top.copy_(new_top)
-        block_total.masked_fill_(block_total == 0, 1)  # nothing to look at: 0 / 1, not 0 / 0
-        block_output.div_(block_total)
+            total = total * shrink + exponentials.sum(dim=-1, keepdim=True)
+            summed = summed.mul_(shrink).baddbmm_(exponentials, value[:, cols])
+            top = new_top
+        total.masked_fill_(total == 0, 1)  # nothing to look at: 0 / 1, not 0 / 0
+        torch.div(summed, total, out=output[:, rows])
+        tops[:, rows], totals[:, rows] = top, total
 
 
-def _backward(sequence: list[Tensor], scale: float, band: tuple, tile: tuple) -> None:
+def _backward(
+    query, key, value, mask, output, tops, totals, pull, d_query, d_key, d_value, scale, band, tile
+) -> None:
     """Add up the gradients; the weights, exponentials / total, are made again tile by tile."""
-    query, key, value, mask, output, top, total, pull, d_query, d_key, d_value = sequence
-    buffer = _buffer(query, key, tile)
+    buffer, second = query.new_empty(2, len(query) * math.prod(tile))
     for rows in _blocks(0, query.shape[1], tile[0]):
         queries = query[:, rows] * (scale * LOG2_E)
-        pulls = pull[:, rows] / total[:, rows]  # instead of dividing every tile of weights
+        pulls = pull[:, rows] / totals[:, rows]  # instead of dividing every tile of weights
         shift = (pulls * output[:, rows]).sum(dim=-1, keepdim=True)
-        for cols, scores in _score_tiles(queries, key, mask, rows, band, tile[1], buffer):
-            exponentials = scores.sub_(top[:, rows]).exp2_()
+        for cols, allowed in _visible(key, mask, rows, band, tile[1]):
+            scores = _scores(queries, key[:, cols], allowed, buffer)
+            exponentials = scores.sub_(tops[:, rows]).exp2_()
             d_value[:, cols].baddbmm_(exponentials.mT, pulls)
-            d_scores = torch.bmm(pulls, value[:, cols].mT).sub_(shift).mul_(exponentials)
+            d_scores = _scores(pulls, value[:, cols], None, second).sub_(shift).mul_(exponentials)
             d_query[:, rows].baddbmm_(d_scores, key[:, cols], alpha=scale)
             d_key[:, cols].baddbmm_(d_scores.mT, query[:, rows], alpha=scale)
 
 
-def _score_tiles(
-    queries: Tensor,
-    key: Tensor,
-    mask: Tensor | None,
-    rows: slice,
-    band: tuple[int, int],
-    width: int,
-    buffer: Tensor,
-) -> Iterator[tuple[slice, Tensor]]:
-    """Yield (cols, scores), -inf where blocked, of the tiles in which some key is allowed."""
+def _visible(key, mask, rows, band, width) -> Iterator[tuple[slice, Tensor | None]]:
+    """Yield (cols, allowed) of the tiles in which something is allowed; None if everything is."""
     first, last = max(0, rows.start + band[0]), min(key.shape[1], rows.stop + band[1])
     for cols in _blocks(first, last, width):
-        allowed = _allowed(mask, rows, cols, band, key.device)
-        if allowed is not None and not allowed.any():
-            continue
-        shape = (*queries.shape[:2], cols.stop - cols.start)  # (H, rows, cols)
-        scores = buffer[: math.prod(shape)].view(shape)
-        torch.bmm(queries, key[:, cols].mT, out=scores)
-        yield cols, scores if allowed is None else scores.masked_fill_(~allowed, -torch.inf)
+        shape = rows.stop - rows.start, cols.stop - cols.start
+        low, high = (bound + rows.start - cols.start for bound in band)  # counted in the tile
+        allowed = None
+        if low > 1 - shape[0] or high < shape[1] - 1:  # the band cuts a corner off
+            allowed = key.new_ones(shape, dtype=torch.bool).tril_(high).triu_(low)
+        if mask is not None and not (part := mask[:, rows, cols]).all():
+            allowed = part if allowed is None else part & allowed
+        if allowed is None or allowed.any():
+            yield cols, allowed
 
 
-def _allowed(
-    mask: Tensor | None, rows: slice, cols: slice, band: tuple[int, int], device: torch.device
-) -> Tensor | None:
-    """Return where a tile may be looked at, (rows, cols) or with heads; None if everywhere."""
-    height, width = rows.stop - rows.start, cols.stop - cols.start
-    low, high = (bound + rows.start - cols.start for bound in band)  # counted within the tile
-    allowed = None
-    if low > 1 - height or high < width - 1:
-        allowed = torch.ones(height, width, dtype=torch.bool, device=device).tril_(high).triu_(low)
-    if mask is None:
-        return allowed
-    part = mask[
-        :,
-        rows if mask.shape[1] > 1 else slice(None),
-        cols if mask.shape[2] > 1 else slice(None),
-    ]  # sides of length 1 stay so
-    if part.all():
-        return allowed
-    return part if allowed is None else part & allowed
+def _scores(queries: Tensor, keys: Tensor, allowed: Tensor | None, buffer: Tensor) -> Tensor:
+    """Return queries @ keys^T, written into the buffer, and -inf where nothing is allowed."""
+    shape = (*queries.shape[:2], keys.shape[1])  # (H, rows, cols)
+    scores = torch.bmm(queries, keys.mT, out=buffer[: math.prod(shape)].view(shape))
+    return scores if allowed is None else scores.masked_fill_(~allowed, -torch.inf)
 
 
 def _band(L: int, S: int, is_causal: bool, align: str, window: int | None) -> tuple[int, int]:
     """Return (low, high): query i may look at key j only where low <= j - i <= high."""
-    check_choice("align", align, ALIGNMENTS)
+    _checks.check_choice("align", align, ALIGNMENTS)
+    window = L + S + 1 if window is None else window  # farther than any key
+    _checks.check_size("window", window, at_least=1)
     opposite = S - L if align == "lower_right" else 0  # query i stands opposite key i + opposite
-    low, high = -L, S
-    if window is not None:
-        check_size("window", window, at_least=1)
-        low, high = opposite - window + 1, opposite + window - 1
-    return low, opposite if is_causal else high
+    return opposite - window + 1, opposite if is_causal else opposite + window - 1
 
 
 def _blocks(first: int, last: int, size: int) -> Iterator[slice]:
-    """Yield the slices of at most ``size`` positions that cover first ... last - 1."""
-    for start in range(first, last, size):
-        yield slice(start, min(start + size, last))
-
-
-def _buffer(query: Tensor, key: Tensor, tile: tuple[int, int]) -> Tensor:
-    """Return room for the scores of one tile of all heads."""
-    rows, cols = min(tile[0], query.shape[1]), min(tile[1], key.shape[1])
-    return query.new_empty(query.shape[0] * rows * cols)
+    return (slice(start, min(start + size, last)) for start in range(first, last, size))
 
 
 def _sequences(*tensors: Tensor | None) -> Iterator[list[Tensor | None]]:
     """Yield the three-dimensional parts (H, ...) of the tensors, one sequence at a time."""
     for index in itertools.product(*map(range, tensors[0].shape[:-3])):
         yield [None if tensor is None else tensor[index] for tensor in tensors]
-
-
-def _widen(tensor: Tensor) -> Tensor:
-    return tensor.float() if tensor.dtype in HALF_PRECISION else tensor
-
-
-def _check_boolean_mask(attn_mask: Tensor, weights_shape: torch.Size) -> None:
-    check_tensor("attn_mask", attn_mask)
-    if attn_mask.is_floating_point():
-        raise TypeError(
-            f"attn_mask must be a bool tensor (True = may attend), got {attn_mask.dtype}; "
-            "for a mask that is added to the scores use scaled_dot_product_attention."
-        )
-    check_mask(attn_mask, weights_shape, torch.bool)
-
-
-def _check_tile(tile: tuple[int, int]) -> None:
-    if not isinstance(tile, tuple | list) or len(tile) != 2:
-        raise ValueError(f"tile must be a pair (queries, keys), got {tile!r}.")
-    for name, size in zip(("tile[0]", "tile[1]"), tile, strict=True):
-        check_size(name, size, at_least=1)

@@ -14,8 +14,9 @@ TESTS = {
     "masks.py": ("masks", "attention", "modules"),
     "heads.py": ("heads", "modules"),
     "modules.py": ("modules",),
+    "tiled.py": ("tiled",),
     "diagnostics.py": ("diagnostics",),
-    "_checks.py": ("heads", "modules", "attention", "masks", "diagnostics"),
+    "_checks.py": ("heads", "modules", "attention", "masks", "diagnostics", "tiled"),
 }
 
 

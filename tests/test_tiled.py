@@ -1,0 +1,598 @@
+"""Tiled attention: the plain kernel's numbers in every case, and never an L x S tensor."""
+
+import itertools
+import math
+import random
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attnlab import (
+    causal_mask,
+    combine_masks,
+    scaled_dot_product_attention,
+    sequence_mask,
+    sliding_window_mask,
+    tiled_attention,
+)
+
+N, H, L, S, E, EV = 2, 3, 13, 17, 5, 7  # distinct primes: no axis can pass for another
+TILE = (5, 8)  # ragged at the end of all of them
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+NAN, INF = float("nan"), float("inf")
+
+
+def draw(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64).to(dtype)
+
+
+def draw_qkv(lead: tuple[int, ...] = (N, H), L: int = L, S: int = S, Ev: int = EV) -> list[Tensor]:
+    return [draw(*lead, L, E), draw(*lead, S, E), draw(*lead, S, Ev)]
+
+
+def draw_mask(kind: str, L: int = L, S: int = S) -> Tensor | None:
+    """Return a mask of a kind; of "blocked rows" the first, a middle and the last see nothing."""
+    if kind == "none":
+        return None
+    if kind == "padding":
+        return sequence_mask([S, S // 3], S)[:, None, None, :]
+    if kind == "blocked rows":
+        mask = torch.rand(N, 1, L, S) < 0.6
+        mask[:, :, [0, L // 2, -1]] = False
+        return mask
+    shapes = {"2-d": (L, S), "heads": (1, H, L, S), "full": (N, H, L, S), "queries": (N, 1, L, 1)}
+    return torch.rand(shapes[kind]) < 0.6
+
+
+KINDS = ["none", "padding", "2-d", "heads", "full", "queries", "blocked rows"]
+
+
+def whole_mask(L: int, S: int, mask: Tensor | None, **options) -> Tensor:
+    """Return in one L x S mask what the options of a tiled call allow together."""
+    align = options.get("align", "upper_left")
+    masks = [torch.ones(L, S, dtype=torch.bool)]
+    if options.get("is_causal"):
+        masks.append(causal_mask(L, S, align=align))
+    if options.get("window") is not None:
+        masks.append(sliding_window_mask(L, S, window=options["window"], align=align))
+    if mask is not None:
+        masks = [mask, *(other.to(mask.device) for other in masks)]
+    return combine_masks(*masks)
+
+
+def run(function, tensors, **options) -> list[Tensor]:
+    """Return the output and the gradients of ``(output * fixed random numbers).sum()``."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+    output = function(*leaves, **options)
+    pull = torch.randn(output.shape, generator=torch.Generator().manual_seed(1)).to(output)
+    return [output.detach(), *torch.autograd.grad((output * pull).sum(), leaves)]
+
+
+def assert_same(ours: list[Tensor], theirs: list[Tensor], atol: float = 1e-12) -> None:
+    for name, mine, other in zip(("output", "query", "key", "value"), ours, theirs, strict=True):
+        assert_close(mine, other, rtol=0, atol=atol, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def assert_same_as_plain(tensors, mask=None, tile=TILE, **options) -> None:
+    """Assert that values and gradients are those of the plain kernel under one whole mask."""
+    whole = whole_mask(tensors[0].shape[-2], tensors[1].shape[-2], mask, **options)
+    whole = whole.to(tensors[0].device)
+    scale = options.get("scale")
+    ours = run(tiled_attention, tensors, attn_mask=mask, tile=tile, **options)
+    assert all(tensor.isfinite().all() for tensor in ours)
+    assert_same(ours, run(scaled_dot_product_attention, tensors, attn_mask=whole, scale=scale))
+
+
+# --- the numbers of the plain kernel and of torch, values and gradients ---------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("size", [(L, L), (L, S), (S, L)], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_equals_the_plain_kernel_under_everything_combined(kind, size, device):
+    tensors = [tensor.to(device) for tensor in draw_qkv(L=size[0], S=size[1])]
+    mask = draw_mask(kind, *size)
+    mask = mask if mask is None else mask.to(device)
+    alignments = ("upper_left", "lower_right")
+    for is_causal, align, window in itertools.product((False, True), alignments, (None, 4)):
+        options = {"is_causal": is_causal, "align": align, "window": window}
+        assert_same_as_plain(tensors, mask, **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("Ev", [EV, E], ids=["plain torch", "fused torch"])
+def test_equals_torch(kind, Ev):
+    tensors, mask = draw_qkv(Ev=Ev), draw_mask(kind)
+    ours = run(tiled_attention, tensors, attn_mask=mask, tile=TILE)
+    assert_same(ours, run(F.scaled_dot_product_attention, tensors, attn_mask=mask))
+
+
+@pytest.mark.parametrize("size", [(L, L), (L, S), (S, L), (1, S), (L, 1), (1, 1)], ids=str)
+@pytest.mark.parametrize("options", [{"is_causal": True}, {"scale": 0.3}, {"scale": -1.0}], ids=str)
+def test_equals_torch_for_options_that_torch_has(size, options):
+    tensors = draw_qkv(L=size[0], S=size[1])
+    ours = run(tiled_attention, tensors, tile=TILE, **options)
+    assert_same(ours, run(F.scaled_dot_product_attention, tensors, **options))
+
+
+def test_a_scale_of_zero_gives_the_mean_of_the_allowed_values():
+    assert_same_as_plain(draw_qkv(), draw_mask("2-d"), scale=0.0)
+
+
+@pytest.mark.parametrize("tile", [(1, 1), (1, 100), (100, 1), (L, S), (5, 17), (256, 512)], ids=str)
+def test_the_tile_does_not_change_the_result(tile):
+    options = {"is_causal": True, "window": 7, "align": "lower_right"}
+    assert_same_as_plain(draw_qkv(), draw_mask("full"), tile, **options)
+    assert_same_as_plain(draw_qkv(), draw_mask("blocked rows"), tile)
+
+
+@pytest.mark.parametrize(
+    "leads",
+    [
+        [(), (), ()],
+        [(3,), (3,), (3,)],
+        [(2, 3, 5), (2, 3, 5), (2, 3, 5)],
+        [(), (3,), (3,)],
+        [(2, 3), (), ()],
+        [(2, 1), (1, 3), (3,)],
+        [(2, 1, 5), (3, 1), (5,)],
+        [(1, 3), (2, 3), (2, 1)],
+        [(3,), (3,), (2, 1)],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_leading_dimensions_of_any_number_that_broadcast(leads, masked):
+    ends = [(L, E), (S, E), (S, EV)]
+    tensors = [draw(*lead, *end) for lead, end in zip(leads, ends, strict=True)]
+    assert_same_as_plain(tensors, draw_mask("2-d") if masked else None, is_causal=True)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (L, S),
+        (1, S),
+        (L, 1),
+        (1, 1),
+        (5, 1, S),
+        (1, L, S),
+        (3, 1, L, S),
+        (3, 5, L, S),
+        (2, 3, 5, L, S),
+        (2, 1, 1, 1, S),
+        (1, 3, 1, L, 1),
+        (1, 1, 5, L, S),
+    ],
+    ids=str,
+)
+def test_masks_of_every_rank_and_broadcast(shape):
+    mask = torch.rand(shape) < 0.6
+    assert_same_as_plain(draw_qkv(lead=(2, 3, 5)), mask)
+
+
+@pytest.mark.parametrize("size", [(L, 0), (0, S), (0, 0)], ids=["no keys", "no queries", "neither"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_without_keys_or_queries_the_output_is_zero_or_empty(size, masked):
+    mask = torch.ones(size, dtype=torch.bool) if masked else None
+    tensors = draw_qkv(L=size[0], S=size[1])
+    output, *gradients = run(tiled_attention, tensors, attn_mask=mask, window=3)
+    assert torch.equal(output, torch.zeros(N, H, size[0], EV, dtype=torch.float64))
+    assert all((gradient == 0).all() for gradient in gradients)
+
+
+def random_call(dice: random.Random) -> tuple[list[Tensor], Tensor | None, dict[str, object]]:
+    """Return tensors, a mask and options of random shapes that fit each other."""
+    full = dice.choice([(), (2,), (2, 3), (2, 3, 2)])
+
+    def some_lead() -> tuple[int, ...]:
+        kept = full[dice.randint(0, len(full)) :]
+        return tuple(size if dice.random() < 0.6 else 1 for size in kept)
+
+    rows, columns = dice.randint(1, 20), dice.randint(1, 20)
+    tensors = [draw(*some_lead(), *end) for end in ((rows, E), (columns, E), (columns, EV))]
+    lead = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in tensors[:2]))
+    kept = lead[dice.randint(0, len(lead)) :]
+    shape = [size if dice.random() < 0.6 else 1 for size in (*kept, rows, columns)]
+    mask = torch.rand(shape) < dice.choice([0.1, 0.5, 0.95]) if dice.random() < 0.7 else None
+    options = {
+        "is_causal": dice.random() < 0.4,
+        "align": dice.choice(["upper_left", "lower_right"]),
+        "window": dice.choice([None, None, dice.randint(1, 25)]),
+        "scale": dice.choice([None, 0.7]),
+        "tile": (dice.randint(1, 12), dice.randint(1, 12)),
+    }
+    return tensors, mask, options
+
+
+def test_equals_the_plain_kernel_for_random_shapes_tiles_and_masks():
+    dice = random.Random(0)
+    for _ in range(120):
+        tensors, mask, options = random_call(dice)
+        assert_same_as_plain(tensors, mask, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True, "window": 3}], ids=str)
+def test_the_gradients_are_those_of_finite_differences(options):
+    tensors = [draw(4, 2), draw(5, 2), draw(5, 3)]
+    mask = torch.rand(4, 5) < 0.6
+    mask[2] = False
+    assert torch.autograd.gradcheck(
+        lambda *leaves: tiled_attention(*leaves, attn_mask=mask, tile=(3, 2), **options),
+        [tensor.requires_grad_() for tensor in tensors],
+    )
+
+
+def test_gradients_for_some_of_the_inputs_only():
+    query, key, value = draw_qkv()
+    value.requires_grad_()
+    (ours,) = torch.autograd.grad(tiled_attention(query, key, value, tile=TILE).sum(), value)
+    (theirs,) = torch.autograd.grad(scaled_dot_product_attention(query, key, value).sum(), value)
+    assert_close(ours, theirs)
+
+
+def test_without_gradients_nothing_is_kept():
+    leaves = [tensor.requires_grad_() for tensor in draw_qkv()]
+    for context in (torch.no_grad(), torch.inference_mode()):
+        with context:
+            assert tiled_attention(*leaves, tile=TILE).grad_fn is None
+
+
+def test_it_cannot_be_differentiated_twice_and_says_so():
+    query, key, value = (tensor.requires_grad_() for tensor in draw_qkv())
+    loss = tiled_attention(query, key, value).square().sum()
+    (gradient,) = torch.autograd.grad(loss, query, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+# --- rows that may look at nothing, and numbers at the edge ---------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mask", "options", "empty"),
+    [
+        (torch.zeros(1, 1, dtype=torch.bool), {}, range(L)),
+        (torch.arange(L)[:, None] != 4, {}, [4]),
+        (None, {"is_causal": True, "align": "lower_right", "S": 9}, range(L - 9)),
+        (None, {"window": 2, "S": 5}, range(6, L)),
+        (torch.arange(S)[None] > 2, {"is_causal": True}, [0, 1, 2]),
+        (torch.arange(S)[None] > 8, {"window": 3}, range(7)),
+    ],
+    ids=["everything", "a row", "before the first key", "after the last", "causal", "window"],
+)
+def test_a_row_without_an_allowed_key_gives_zero_forward_and_backward(mask, options, empty):
+    tensors = draw_qkv(S=options.pop("S", S))
+    whole = whole_mask(L, tensors[1].shape[-2], mask, **options)
+    assert (~whole.any(dim=-1)).expand(L).nonzero().flatten().tolist() == list(empty)
+    output, d_query, *_ = run(tiled_attention, tensors, attn_mask=mask, tile=TILE, **options)
+    assert (output[..., list(empty), :] == 0).all()
+    assert (d_query[..., list(empty), :] == 0).all()
+    assert_same_as_plain(tensors, mask, **options)
+
+
+def test_blocked_keys_and_values_are_irrelevant_bit_for_bit():
+    query, key, value = draw_qkv()
+    mask = draw_mask("2-d")
+    mask[:, [1, 14]] = False
+    before = tiled_attention(query, key, value, attn_mask=mask, tile=TILE)
+    key[..., [1, 14], :] = 1e30
+    value[..., [1, 14], :] = -1e30
+    assert torch.equal(tiled_attention(query, key, value, attn_mask=mask, tile=TILE), before)
+
+
+@pytest.mark.parametrize("size", [1e30, -1e30, 3e38, -3e38])
+def test_scores_of_any_finite_size_give_the_weights_of_the_plain_kernel(size):
+    query, value = torch.tensor([[1.0]]), torch.arange(4.0)[:, None]
+    key = torch.tensor([[size], [size], [size], [5.0]])
+    mask = torch.tensor([[True, True, False, True]])
+    for allowed in (mask, torch.tensor([[True, True, False, False]])):
+        options = {"attn_mask": allowed, "scale": 1 / math.log2(math.e)}
+        ours = tiled_attention(query, key, value, tile=(1, 1), **options)
+        assert_close(ours, scaled_dot_product_attention(query, key, value, **options))
+
+
+def test_a_row_whose_scores_overflow_gives_zero_as_in_torch():
+    query, key, value = torch.full((2, 4), -1e20), torch.full((3, 4), 1e20), torch.ones(3, 4)
+    tensors = [tensor[None, None] for tensor in (query, key, value)]
+    output = tiled_attention(*tensors)
+    assert torch.equal(output, torch.zeros(1, 1, 2, 4))
+    assert torch.equal(output, F.scaled_dot_product_attention(*tensors))
+
+
+def nan_rows(output: Tensor) -> list[int]:
+    return output.isnan().any(dim=-1).flatten(0, -2).any(dim=0).nonzero().flatten().tolist()
+
+
+def test_a_nan_stays_visible_where_it_is_allowed_and_only_there():
+    query, key, value = draw_qkv()
+    mask = draw_mask("2-d")
+    mask[3], mask[:, 8] = False, torch.arange(L) == 5
+    query[..., 2, 0] = query[..., 3, 0] = NAN  # row 3 may look at nothing
+    key[..., 8, 0] = NAN  # only row 5 may look at it
+    output = tiled_attention(query, key, value, attn_mask=mask, tile=TILE)
+    assert nan_rows(output) == [2, 5]
+    assert (output[..., 3, :] == 0).all()
+    key[0, 0, 0, 0] = INF
+    assert nan_rows(tiled_attention(query, key, value, tile=TILE)) == list(range(L))
+
+
+def test_a_nan_in_a_blocked_value_stays_in_the_tiles_that_are_skipped():
+    query, key, value = draw_qkv(L=S)
+    value[..., 9, :] = NAN  # in the tile of keys 6 ... 11
+    output = tiled_attention(query, key, value, is_causal=True, tile=(6, 6))
+    assert nan_rows(output) == list(range(6, S))
+
+
+# --- precision ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spread", [1, 6], ids=["flat", "peaked"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_error_is_at_most_twice_that_of_torch(dtype, is_causal, spread):
+    options, squares = {"is_causal": is_causal}, torch.zeros(2, 4, dtype=torch.float64)
+    for _ in range(4):
+        query, key, value = draw_qkv(L=61, S=67, Ev=E)
+        tensors = [tensor.to(dtype) for tensor in (query * spread, key, value)]
+        exact = run(
+            F.scaled_dot_product_attention, [tensor.double() for tensor in tensors], **options
+        )
+        ours = run(tiled_attention, tensors, tile=(16, 24), **options)
+        theirs = run(F.scaled_dot_product_attention, tensors, **options)
+        for row, parts in zip(squares, (ours, theirs), strict=True):
+            errors = [(a.double() - b).square().mean() for a, b in zip(parts, exact, strict=True)]
+            row += torch.stack(errors)
+    ratios = (squares[0] / squares[1]).sqrt()
+    assert (ratios <= 2).all(), ratios
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_is_computed_in_float32_and_rounded_once_at_the_end(dtype):
+    tensors = [tensor.to(dtype) for tensor in draw_qkv()]
+    options = {"attn_mask": draw_mask("padding"), "tile": TILE}
+    narrow = run(tiled_attention, tensors, **options)
+    assert {part.dtype for part in narrow} == {dtype}
+    wide = tiled_attention(*(tensor.float() for tensor in tensors), **options)
+    assert torch.equal(narrow[0], wide.to(dtype))
+
+
+# --- memory and work, counted ---------------------------------------------------------------------
+
+
+class Operations(TorchDispatchMode):
+    """Remember the largest tensor of each dtype and the shapes of all matrix products."""
+
+    def __init__(self, given: Tensor | None = None) -> None:
+        super().__init__()
+        self.given = given  # not counted: it is not made here
+        self.largest: dict[torch.dtype, int] = {}  # numbers in one piece of memory
+        self.products: list[tuple[int, ...]] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, Tensor):
+                self.note(tensor)
+        if function.__name__.startswith("bmm"):
+            self.products.append(tuple(result.shape))
+        return result
+
+    def note(self, tensor: Tensor) -> None:
+        memory = tensor.untyped_storage()
+        if self.given is None or memory.data_ptr() != self.given.untyped_storage().data_ptr():
+            numbers = memory.nbytes() // tensor.element_size()
+            self.largest[tensor.dtype] = max(self.largest.get(tensor.dtype, 0), numbers)
+
+
+def count(function, tensors, **options) -> Operations:
+    """Count a call forward and backward."""
+    with Operations(options.get("attn_mask")) as operations:
+        run(function, tensors, **options)
+    return operations
+
+
+LONG = 101
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("mask", ["none", "padding", "causal", "window", "whole"])
+def test_no_tensor_is_larger_than_a_tile_or_the_inputs(mask, dtype):
+    tensors, tile = [tensor.to(dtype) for tensor in draw_qkv(L=LONG, S=LONG)], (16, 32)
+    options = {
+        "padding": {"attn_mask": sequence_mask([LONG, 60])[:, None, None, :]},
+        "causal": {"is_causal": True},
+        "window": {"window": 20, "align": "lower_right"},
+        "whole": {"attn_mask": torch.rand(LONG, LONG) < 0.5},
+    }.get(mask, {})
+    largest = count(tiled_attention, tensors, tile=tile, **options).largest
+    allowed = max(2 * H * math.prod(tile), N * H * LONG * EV)
+    assert allowed < LONG * LONG / 2
+    assert max(largest.values()) <= allowed
+    assert largest.get(torch.bool, 0) <= H * math.prod(tile)  # the mask is read tile by tile
+
+
+def test_the_memory_count_sees_the_matrices_of_the_plain_kernel():
+    largest = count(scaled_dot_product_attention, draw_qkv(L=LONG, S=LONG), is_causal=True).largest
+    assert largest[torch.float64] == N * H * LONG * LONG
+    assert largest[torch.bool] == LONG * LONG
+
+
+def test_memory_beside_inputs_and_output_does_not_grow_with_the_length():
+    def largest(size: int) -> int:
+        tensors = draw(size, 1), draw(size, 1), draw(size, 1)
+        with Operations() as operations:
+            tiled_attention(*tensors, is_causal=True, tile=(64, 64))
+        return max(operations.largest.values())
+
+    assert largest(128) == largest(1024) == 64 * 64
+
+
+def tiles_with_something(whole: Tensor, tile: tuple[int, int]) -> int:
+    """Return how many tiles of a grid hold an allowed key in some sequence and head."""
+    rows = whole.split(tile[0], dim=-2)
+    return sum(bool(part.any()) for row in rows for part in row.split(tile[1], dim=-1))
+
+
+@pytest.mark.parametrize(
+    ("mask", "is_causal", "tiles"),
+    [
+        (None, False, 64),
+        (None, True, 36),
+        (sequence_mask([45], 64)[:, None, None, :], False, 8 * 6),
+        (sequence_mask([45], 64)[:, None, None, :], True, 8 * 9 // 2 - 3),
+        (torch.arange(64)[:, None] >= 16, False, 6 * 8),
+        (torch.zeros(64, 64, dtype=torch.bool), False, 0),
+        (torch.eye(64, dtype=torch.bool), False, 8),
+    ],
+    ids=["none", "causal", "padding", "padding, causal", "blocked rows", "nothing", "diagonal"],
+)
+def test_tiles_in_which_nothing_is_allowed_are_not_computed(mask, is_causal, tiles):
+    options = {"attn_mask": mask, "is_causal": is_causal}
+    assert tiles_with_something(whole_mask(64, 64, mask, is_causal=is_causal), (8, 8)) == tiles
+    products = count(tiled_attention, draw_qkv((1, H), 64, 64), tile=(8, 8), **options).products
+    # forward: the scores; backward: the scores again and the gradient of the weights
+    assert products == [(H, 8, 8)] * (3 * tiles)
+
+
+def test_each_sequence_skips_its_own_padding():
+    mask = sequence_mask([64, 9], 64)[:, None, None, :]
+    tensors = draw_qkv((2, H), 64, 64)
+    products = count(tiled_attention, tensors, attn_mask=mask, tile=(64, 8)).products
+    assert len(products) == 3 * (8 + 2)
+
+
+@pytest.mark.parametrize("align", ["upper_left", "lower_right"])
+@pytest.mark.parametrize(("window", "is_causal", "width"), [(5, False, 16), (5, True, 12)])
+def test_a_window_costs_its_width_and_not_the_length(window, is_causal, width, align):
+    options = {"window": window, "is_causal": is_causal, "align": align, "tile": (8, 64)}
+    for size in (64, 512):
+        tensors = draw_qkv((1, 1), size, size)
+        products = count(tiled_attention, tensors, **options).products
+        assert len(products) == 3 * size // 8
+        assert max(products) == (1, 8, width)  # 8 queries see 8 keys and 4 on each side
+
+
+# --- inputs of any kind, never modified -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_inputs_are_never_modified(dtype):
+    leaves = [tensor.to(dtype).requires_grad_() for tensor in draw_qkv()]
+    mask = draw_mask("full")
+    everything = [*leaves, mask]
+    before = [(tensor.detach().clone(), tensor._version) for tensor in everything]
+    output = tiled_attention(*leaves, attn_mask=mask, is_causal=True, window=9, tile=TILE)
+    pull = torch.ones_like(output)
+    torch.autograd.grad(output, leaves, pull)
+    assert (pull == 1).all()
+    for tensor, (values, version) in zip(everything, before, strict=True):
+        assert tensor._version == version
+        assert torch.equal(tensor, values)
+        assert tensor.grad is None
+
+
+def test_the_output_shares_no_memory_with_an_input():
+    tensors = draw_qkv()
+    inputs = {tensor.untyped_storage().data_ptr() for tensor in tensors}
+    assert tiled_attention(*tensors).untyped_storage().data_ptr() not in inputs
+
+
+def test_inputs_and_incoming_gradients_may_lie_in_memory_in_any_order():
+    tensors = draw_qkv()
+    turned = [tensor.transpose(-1, -3).contiguous().transpose(-1, -3) for tensor in tensors]
+    mask = draw_mask("full").mT.contiguous().mT
+    assert not any(tensor.is_contiguous() for tensor in (*turned, mask))
+    assert_same_as_plain(turned, mask)
+    leaves = [tensor.detach().requires_grad_() for tensor in turned]
+    ours = torch.autograd.grad(tiled_attention(*leaves, tile=TILE).sum(), leaves)  # expanded ones
+    theirs = torch.autograd.grad(scaled_dot_product_attention(*leaves).sum(), leaves)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert_close(mine, other)
+
+
+def test_a_call_stays_on_the_device_of_its_inputs():
+    tensors = draw_qkv()
+    with torch.device("meta"):  # torch's default device is another one
+        output = tiled_attention(*tensors, is_causal=True, window=3, tile=TILE)
+    assert output.device.type == "cpu"
+
+
+# --- bad calls ------------------------------------------------------------------------------------
+
+BAD_CALLS = {
+    "E differs": (
+        {"key": torch.ones(N, H, S, 6)},
+        ValueError,
+        "query and key must share their last dimension E, got query (2, 3, 13, 5) "
+        "and key (2, 3, 17, 6): 5 != 6.",
+    ),
+    "S differs": (
+        {"value": torch.ones(N, H, 4, EV)},
+        ValueError,
+        "key and value must have the same length S (dimension -2), got key (2, 3, 17, 5) "
+        "and value (2, 3, 4, 7): 17 != 4.",
+    ),
+    "int query": (
+        {"query": torch.ones(N, H, L, E, dtype=torch.int32)},
+        TypeError,
+        "query must be a floating point tensor, got torch.int32; use query.float().",
+    ),
+    "float mask": (
+        {"attn_mask": torch.zeros(L, S)},
+        TypeError,
+        "attn_mask must be a bool tensor (True = may attend), got torch.float32; convert it with "
+        "the function named after its convention, "
+        "e.g. from_hf_attention_mask or from_key_padding_mask.",
+    ),
+    "mask shape": (
+        {"attn_mask": torch.ones(3, 7, dtype=torch.bool)},
+        ValueError,
+        "attn_mask must broadcast to the weights' shape (..., L, S) = (2, 3, 13, 17), got (3, 7).",
+    ),
+    "mask of one dimension": (
+        {"attn_mask": torch.ones(S, dtype=torch.bool)},
+        ValueError,
+        "attn_mask must have 2 to 4 dimensions to fit the weights' shape "
+        "(..., L, S) = (2, 3, 13, 17), got (17,); it must end in (L, S) or (1, S).",
+    ),
+    "mask of a sequence more": (
+        {"attn_mask": torch.ones(3, 1, 1, S, dtype=torch.bool)},
+        ValueError,
+        "= (2, 3, 13, 17), got (3, 1, 1, 17).",
+    ),
+    "alignment": (
+        {"align": "left"},
+        ValueError,
+        "align must be 'upper_left' or 'lower_right', got 'left'.",
+    ),
+    "window of 0": ({"window": 0}, ValueError, "window must be at least 1, got 0."),
+    "window of 2.5": ({"window": 2.5}, TypeError, "window must be an integer, got float 2.5."),
+    "one tile size": ({"tile": 64}, ValueError, "tile must be a pair (queries, keys), got 64."),
+    "three tile sizes": (
+        {"tile": (1, 2, 3)},
+        ValueError,
+        "tile must be a pair (queries, keys), got (1, 2, 3).",
+    ),
+    "tile of no rows": ({"tile": (0, 8)}, ValueError, "tile[0] must be at least 1, got 0."),
+    "tile of half keys": ({"tile": (8, 0.5)}, TypeError, "tile[1] must be an integer, got float"),
+    "dropout": (
+        {"dropout_p": 0.1},
+        TypeError,
+        "tiled_attention() got an unexpected keyword argument 'dropout_p'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_a_bad_call_raises_its_sentence(name):
+    changed, error, sentence = BAD_CALLS[name]
+    shapes = {"query": (N, H, L, E), "key": (N, H, S, E), "value": (N, H, S, EV)}
+    arguments = {name: torch.ones(shape) for name, shape in shapes.items()} | changed
+    with pytest.raises(error, match=re.escape(sentence)):
+        tiled_attention(**arguments)
