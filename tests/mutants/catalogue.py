@@ -16,7 +16,7 @@ TESTS = {
     "modules.py": ("modules",),
     "tiled.py": ("tiled",),
     "diagnostics.py": ("diagnostics",),
-    "_checks.py": ("heads", "modules", "attention", "masks", "diagnostics", "tiled"),
+    "_checks.py": ("heads", "modules", "attention", "masks", "diagnostics"),
 }
 
 
