@@ -56,12 +56,14 @@ def draw(fig, d_k):
 live(draw, d_k=stops)
 """
 
-PIXELS = """img => {
-    const canvas = document.createElement('canvas');
-    canvas.width = img.naturalWidth;
-    canvas.height = img.naturalHeight;
-    canvas.getContext('2d').drawImage(img, 0, 0);
-    return canvas.toDataURL();
+PIXELS = """img => {  // a number that is another one for other pixels
+    const canvas = new OffscreenCanvas(img.naturalWidth, img.naturalHeight);
+    const context = canvas.getContext('2d', {willReadFrequently: true});
+    context.drawImage(img, 0, 0);
+    const {data} = context.getImageData(0, 0, canvas.width, canvas.height);
+    let hash = 2166136261;
+    for (const four of new Uint32Array(data.buffer)) hash = Math.imul(hash ^ four, 16777619);
+    return hash;
 }"""
 TIME_STEPS = """img => {
     let pressed = null;
@@ -86,7 +88,7 @@ class LiveFigure:
         self.box.scroll_into_view_if_needed()
 
     @property
-    def pixels(self) -> str:
+    def pixels(self) -> int:
         return self.image.evaluate(PIXELS)
 
     @property
@@ -101,7 +103,7 @@ class LiveFigure:
         end = time.monotonic() + limit
         while not condition():
             assert time.monotonic() < end, f"{what}: not within {limit} seconds"
-            self.look.page.wait_for_timeout(20)
+            self.look.page.wait_for_timeout(40)
 
     def press(self, key: str) -> None:
         """Press a key on the slider and wait until the picture is another one."""
@@ -185,14 +187,30 @@ def answers_in_sight(look: NotebookPage) -> list[bool]:
     return [line.is_visible() for line in folded.all()]
 
 
-def test_a_lesson_opens_trusted_and_folded_and_runs(open_page):
-    look = open_page(f"{lab.COPIES.name}/{LESSONS[0].name}")
-    assert look.is_trusted()
-    folded = answers_in_sight(look)
-    assert folded
-    assert not any(folded)
-    look.run_all()
-    assert look.errors() == look.problems == look.outside == []
+@pytest.fixture(scope="module")
+def lesson(open_page):
+    return open_page(f"{lab.COPIES.name}/{LESSONS[0].name}")
+
+
+def test_a_lesson_opens_trusted_with_its_answers_out_of_sight(lesson):
+    assert lesson.is_trusted()
+    assert not any(answers_in_sight(lesson))
+
+
+def test_an_answer_in_sight_is_noticed(lesson):
+    """Without the style sheet of `make lab`, JupyterLab shows the first line of a folded output."""
+    switch = """off => { for (const sheet of document.styleSheets)
+        if (sheet.href?.includes('custom.css')) sheet.disabled = off; }"""
+    lesson.page.evaluate(switch, True)
+    shown = answers_in_sight(lesson)
+    lesson.page.evaluate(switch, False)
+    assert shown
+    assert all(shown)
+
+
+def test_a_lesson_runs(lesson):
+    lesson.run_all()
+    assert lesson.errors() == lesson.problems == lesson.outside == []
 
 
 @pytest.fixture(scope="module")
@@ -282,16 +300,6 @@ def test_steps_of_a_slider_are_quick(look, capfd):
             file=sys.stderr,
         )
     assert one < 1000
-
-
-def test_an_answer_in_sight_is_noticed(open_page):
-    """Without the style sheet of `make lab`, JupyterLab shows the first line of a folded output."""
-    look = open_page(f"{lab.COPIES.name}/{LESSONS[0].name}")
-    look.page.evaluate(
-        "() => { for (const sheet of document.styleSheets)"
-        " if (sheet.href?.includes('custom.css')) sheet.disabled = true; }"
-    )
-    assert all(answers_in_sight(look))
 
 
 def test_what_goes_wrong_in_a_page_is_noticed(open_page, write_notebook):
