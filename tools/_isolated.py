@@ -1,7 +1,8 @@
 """Run a module of this environment with every settings folder inside .venv.
 
 ``python -m tools._isolated pytest tests`` is ``python -m pytest tests``, except that Jupyter,
-IPython and matplotlib read and write only below ``.venv/home``.
+IPython and matplotlib read and write only below ``.venv/home``. It is a plugin of pytest as well,
+one without hooks: pytest then imports ``tools`` before the plugins that are slow without it.
 """
 
 import os
@@ -27,7 +28,8 @@ def environment(home: Path = HOME) -> dict[str, str]:
 
 def main() -> None:
     """Replace this process by the module named on the command line."""
-    os.environ.update(environment())
+    options = f"-p tools._isolated {os.environ.get('PYTEST_ADDOPTS', '')}"
+    os.environ.update(environment(), PYTEST_ADDOPTS=options)
     os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
 
 

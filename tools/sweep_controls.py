@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Run in a notebook's own kernel, after its last cell.
+# Run in a notebook's own kernel, after its last cell. Where nothing has imported attnlab.live there
+# are no figures, and importing it would take longer than all cells.
 SWEEP = f"""import sys
-sys.path.insert(0, {str(ROOT)!r})
-from attnlab.live import instances
-from tools.sweep_controls import sweep_figures
-sweep_figures(instances())"""
+if "attnlab.live" in sys.modules:
+    sys.path.insert(0, {str(ROOT)!r})
+    from tools.sweep_controls import sweep_figures
+    sweep_figures(sys.modules["attnlab.live"].instances())"""
 
 
 def sweep_figures(figures: Iterable[Live]) -> int:
