@@ -19,6 +19,7 @@ from attnlab.explorers.many_heads import ManyHeadsExplorer
 from attnlab.explorers.masks import MaskExplorer
 from attnlab.explorers.order import OrderExplorer
 from attnlab.explorers.peek import PeekExplorer
+from attnlab.explorers.real_heads import RealHeadsExplorer
 from attnlab.explorers.row import RowExplorer
 from attnlab.explorers.scaling import ScalingExplorer
 from attnlab.explorers.temperature import TemperatureExplorer
@@ -36,6 +37,7 @@ __all__ = [
     "MaskExplorer",
     "OrderExplorer",
     "PeekExplorer",
+    "RealHeadsExplorer",
     "RowExplorer",
     "ScalingExplorer",
     "SoftLookupExplorer",

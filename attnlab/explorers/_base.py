@@ -144,6 +144,10 @@ class Explorer(anywidget.AnyWidget):
         """Return what a page without a kernel knows of the learner's function."""
         return self.answer
 
+    def data_to_store(self) -> dict[str, object]:
+        """Return what a page without a kernel gets of the data."""
+        return self.data
+
     # --- state ------------------------------------------------------------------------------------
 
     @classmethod
@@ -234,7 +238,8 @@ class Explorer(anywidget.AnyWidget):
 
     def _html(self, modules: tuple[str, ...]) -> str:
         width = round(self.figsize[0] * 100)
-        payload = {"state": self.state(), "data": self.data, "answer": self.answer_to_store()}
+        data, answer = self.data_to_store(), self.answer_to_store()
+        payload = {"state": self.state(), "data": data, "answer": answer}
         return _page.static_html(self.module, payload, self._picture(), width, self.say(), modules)
 
     def __repr__(self) -> str:

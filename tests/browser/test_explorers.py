@@ -25,6 +25,7 @@ from attnlab.explorers import (
     MaskExplorer,
     OrderExplorer,
     PeekExplorer,
+    RealHeadsExplorer,
     RowExplorer,
     ScalingExplorer,
     SoftLookupExplorer,
@@ -60,6 +61,7 @@ MASK_STATES = [
     {"function": lambda scores, mask: scores.masked_fill(~mask, -torch.inf).exp()},
 ]
 
+REAL_WORDS = ("[CLS]", *"she sat on the bank of the river".split(), "[SEP]")
 
 # Every explorer and its controls, in an order in which each of them changes the picture.
 CONTROLS = {
@@ -139,6 +141,13 @@ CONTROLS = {
         *(("button", name) for name in ("The", "sat", "on", "the", "mat", "cat")),
         ("radio", "questions"),
         *(("button", name) for name in ("where?", "doing what?", "who?")),
+    ],
+    RealHeadsExplorer: [
+        *(("radio", name) for name in ("bank, money", "bat, cave", "bat, ball", "spring, winter")),
+        *(("radio", name) for name in ("spring, mattress", "plant, garden", "it, animal")),
+        ("radio", "bank, river"),
+        *(("button", f"head {head}") for head in range(11, -1, -1)),
+        *(("button", f"{word} ({place})") for place, word in enumerate(REAL_WORDS)),
     ],
     YourAttentionExplorer: [
         ("radio", "window"),

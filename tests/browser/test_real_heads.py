@@ -1,0 +1,130 @@
+"""RealHeadsExplorer in a page without a kernel, and in JupyterLab, where it can be typed into."""
+
+import os
+
+import pytest
+
+from attnlab.explorers import Explorer, RealHeadsExplorer
+from attnlab.explorers.real_heads import CHOICES
+from attnlab.pretrained import load_layer
+from tools._browser import NO_BROWSER, find_browser
+
+pytestmark = pytest.mark.browser
+if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
+    pytest.skip(NO_BROWSER, allow_module_level=True)
+
+FIRST = """
+from attnlab.explorers import RealHeadsExplorer
+
+real = RealHeadsExplorer(ask=False)
+real
+"""
+OWN = "vexing and the exact bank of the river"  # x in command mode cuts the cell
+
+
+# --- in a page without a kernel -------------------------------------------------------------------
+
+LOOK_EVERYWHERE = """card => [...card.querySelectorAll('.map')].map(map => {
+    map.click();
+    return [...card.querySelectorAll('.arcs button')].map(word => {
+        word.click();
+        return [card.querySelector('.say').textContent, card.querySelector('pre').textContent];
+    });
+})"""
+
+
+@pytest.mark.parametrize("sentence", [CHOICES["it, animal"][0], "the cat sat on the mat"])
+def test_every_head_and_word_is_told_as_in_python(browser, tmp_path, monkeypatch, sentence):
+    monkeypatch.setattr(Explorer, "_picture", lambda self: b"")
+    explorer = RealHeadsExplorer(ask=False, sentence=sentence)
+    path = tmp_path / "page.html"
+    path.write_text(f"<!doctype html><meta charset='utf-8'>{explorer.to_html()}", encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    told = page.locator(".card").evaluate(LOOK_EVERYWHERE)
+    assert page.locator("input[type=text]").count() == 0
+    assert page.get_by_text("Other sentences need a running notebook.").is_visible()
+    page.close()
+    names = {"load_layer": load_layer}
+    exec(told[-1][0][1], names)  # the lines of PyTorch
+    assert names["weights"].shape[1:] == (12, len(told[0]), len(told[0]))
+    for explorer.head, rows in enumerate(told):
+        for explorer.word, (said, code) in enumerate(rows):
+            assert said == explorer.say()
+            assert f"weights[0, {explorer.head}, {explorer.word}]" in code
+
+
+# --- in JupyterLab --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lab(open_page, write_notebook):
+    look = open_page(write_notebook("real_heads.ipynb", FIRST, "real"))
+    look.run_all()
+    look.cards = look.page.locator(".jp-OutputArea .card")
+    look.cards.nth(1).wait_for()
+    return look
+
+
+def type_in(card, text):
+    box = card.get_by_role("textbox", name="A sentence of your own")
+    box.fill(text)
+    box.press("Enter")
+
+
+def waits_for(card, text):
+    card.locator(".say", has_text=text).wait_for()
+
+
+def test_a_typed_sentence_is_computed_by_python_and_drawn_everywhere(lab):
+    cells = lab.page.locator(".jp-Notebook .jp-Cell").count()
+    lab.cards.nth(0).get_by_role("textbox").fill("")
+    lab.cards.nth(0).get_by_role("textbox").press_sequentially(OWN)
+    lab.cards.nth(0).get_by_role("button", name="Read").click()
+    expected = RealHeadsExplorer(ask=False, sentence=OWN)
+    expected.word = expected.result.tokens.index("bank")
+    for place in (0, 1):
+        waits_for(lab.cards.nth(place), expected.say())
+        words = lab.cards.nth(place).locator(".arcs button").all_inner_texts()
+        assert words == list(expected.result.tokens)
+    assert lab.page.locator(".jp-Notebook .jp-Cell").count() == cells
+    note = expected.reading["respelled"]
+    assert "spells “vexing” as" in note
+    assert note in lab.cards.nth(0).inner_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("  ", "Type a sentence first."),
+        ("bank 🙂", "no piece of the vocabulary fits into '🙂'"),
+        ("банк", "no piece of the vocabulary fits into 'банк'"),
+        ("a " * 23, "at most 22 word pieces to be drawn side by side, got 23"),
+        ("<b>" + "b" * 200, "words of at most 100 characters"),
+    ],
+)
+def test_what_cannot_be_read_gets_a_sentence_and_the_picture_stays(lab, text, sentence):
+    card = lab.cards.nth(0)
+    before = card.locator(".say").inner_text()
+    type_in(card, text)
+    card.get_by_role("alert").filter(has_text=sentence).wait_for()
+    assert card.locator(".say").inner_text() == before
+    assert card.locator(".arcs path").count() > 0
+    card.get_by_role("textbox").press("b")  # it goes away when something else is typed
+    card.get_by_role("alert").wait_for(state="hidden")
+
+
+def test_a_choice_takes_the_complaint_away(lab):
+    card = lab.cards.nth(1)
+    type_in(card, "банк")
+    card.get_by_role("alert").wait_for()
+    card.get_by_role("radio", name="bat, cave").check()
+    card.get_by_role("alert").wait_for(state="hidden")
+    for one in lab.cards.all():
+        waits_for(one, "“bat” looks most")
+        assert one.get_by_role("textbox").input_value() == "the bat flew out of the cave at night"
+
+
+def test_the_page_was_quiet_and_alone(lab):
+    assert lab.errors() == []
+    assert lab.problems == lab.outside == []

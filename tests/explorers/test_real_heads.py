@@ -1,0 +1,201 @@
+"""RealHeadsExplorer: weights are those of the trained layer, and what is said is true."""
+
+import json
+import re
+
+import pytest
+import torch
+
+from attnlab.explorers import RealHeadsExplorer
+from attnlab.explorers.real_heads import CHOICES, LONGEST, code
+from attnlab.pretrained import load_layer
+
+OWN = "the old man read the letter and his wife listened to the music"
+SENTENCES = [sentence for sentence, _ in CHOICES.values()]
+
+
+@pytest.fixture(scope="module")
+def layer():
+    return load_layer()
+
+
+def expected(layer, sentence):
+    """Return the weights as torch's own module computes them."""
+    torchs = layer.attention.to_torch().eval()
+    x = layer.embed(layer.tokens(sentence))
+    return torchs(x, x, x, average_attn_weights=False)[1][0]
+
+
+@pytest.mark.parametrize("sentence", [*SENTENCES, OWN])
+def test_result_is_what_torch_computes(layer, sentence):
+    result = RealHeadsExplorer(sentence=sentence).result
+    assert list(result.tokens) == layer.tokens(sentence)
+    assert result.weights.shape == (12, len(result.tokens), len(result.tokens))
+    torch.testing.assert_close(result.weights, expected(layer, sentence), atol=2e-6, rtol=0)
+
+
+def test_to_change_a_result_changes_nothing():
+    explorer = RealHeadsExplorer()
+    explorer.result.weights.zero_()
+    assert explorer.result.weights.sum().item() == pytest.approx(120, abs=1e-3)
+
+
+def check_sentence(explorer):
+    """Compare every number and name of the sentence with the row."""
+    tokens, weights = explorer.result
+    row = weights[explorer.head, explorer.picked]
+    head, asking, top, most, sinks, equal = re.fullmatch(
+        r"In head (\d+), (.+) looks most at (.+) \((\d\.\d\d)(?: each)?\)\. \[CLS\] and \[SEP\] "
+        r"together get (\d\.\d\d); equal shares would be (\d\.\d\d) each\.",
+        explorer.say(),
+    ).groups()
+    assert int(head) == explorer.head
+    assert tokens[explorer.picked] in asking
+    assert float(most) == pytest.approx(row.max().item(), abs=0.0051)
+    assert float(sinks) == pytest.approx((row[0] + row[-1]).item(), abs=0.0051)
+    assert float(equal) == pytest.approx(1 / len(tokens), abs=0.0051)
+    best = row.argmax().item()
+    wanted = "itself" if best == explorer.picked else tokens[best]
+    assert wanted in top
+    if tokens.count(wanted) > 1:
+        assert f"“{wanted}” at {best}" in top
+    close = (row > row.max() - 0.005).sum().item()
+    assert top.count(" and ") == close - 1
+
+
+@pytest.mark.parametrize("sentence", [*SENTENCES, OWN])
+def test_the_sentence_is_true_for_every_head_and_word(sentence):
+    explorer = RealHeadsExplorer(sentence=sentence)
+    for head in range(12):
+        for word in range(len(explorer.result.tokens)):
+            explorer.head, explorer.word = head, word
+            check_sentence(explorer)
+
+
+def test_a_wrong_sentence_would_be_noticed(monkeypatch):
+    say = RealHeadsExplorer.say
+    monkeypatch.setattr(RealHeadsExplorer, "say", lambda self: say(self).replace("0.71", "0.73"))
+    with pytest.raises(AssertionError):
+        check_sentence(RealHeadsExplorer())
+
+
+@pytest.mark.parametrize("sentence", [SENTENCES[0], SENTENCES[-1], OWN])
+def test_the_lines_of_pytorch_give_the_weights(sentence):
+    names = {"load_layer": load_layer}
+    exec(code(sentence), names)
+    weights = RealHeadsExplorer(sentence=sentence).result.weights
+    torch.testing.assert_close(names["weights"][0], weights, atol=1e-6, rtol=0)
+    assert f"weights.shape  # {tuple(names['weights'].shape)}" in code(sentence)
+
+
+def test_the_browser_gets_every_choice_and_little_else():
+    explorer = RealHeadsExplorer()
+    for reading, (sentence, word) in zip(explorer.data["readings"], CHOICES.values(), strict=True):
+        result = RealHeadsExplorer(sentence=sentence).result
+        sent = torch.tensor(reading["weights"])
+        torch.testing.assert_close(sent, result.weights, atol=6e-5, rtol=0)
+        assert reading["tokens"] == list(result.tokens)
+        assert reading["tokens"][reading["word"]] == word
+        assert reading["respelled"] == ""  # a choice is computed as in the original
+    assert len(json.dumps(explorer.data)) < 120_000
+
+
+def test_a_page_holds_the_sentence_in_force():
+    explorer = RealHeadsExplorer(sentence=OWN)
+    assert [one["sentence"] for one in explorer.data_to_store()["readings"]] == [*SENTENCES, OWN]
+    explorer.sentence = SENTENCES[1]
+    assert [one["sentence"] for one in explorer.data_to_store()["readings"]] == SENTENCES
+
+
+# --- what is typed --------------------------------------------------------------------------------
+
+
+def test_a_typed_sentence_is_read_and_the_word_that_asks_kept():
+    explorer = RealHeadsExplorer()
+    explorer.typed = "  the bank gave   him a loan "
+    assert (explorer.sentence, explorer.typed) == ("the bank gave him a loan", "")
+    assert explorer.result.tokens[explorer.word] == "bank"
+    assert explorer.reading["sentence"] == explorer.sentence
+    sent = torch.tensor(explorer.reading["weights"])
+    torch.testing.assert_close(sent, explorer.result.weights, atol=6e-5, rtol=0)
+    explorer = RealHeadsExplorer()
+    explorer.typed = "he ate bread"  # no bank: the place stays, and the last token stands in
+    assert explorer.picked == explorer.result.tokens.index("[SEP]")
+
+
+HOSTILE = {
+    "🙂": "no piece of the vocabulary fits into '🙂'",
+    "the банк of the river": "no piece of the vocabulary fits into 'банк'",
+    "   ": "text must hold at least one word",
+    "bank\x00": "no piece of the vocabulary fits into 'bank\\x00'",
+    "bank " * 23: "at most 22 word pieces to be drawn side by side, got 23",
+    "bank " * 1000: "at most 126 words, got 1000",
+    "b" * 100_000: "words of at most 100 characters",
+    "\ud800": "half a character",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_what_cannot_be_read_gets_a_sentence_and_changes_nothing(text):
+    explorer = RealHeadsExplorer(sentence=OWN)
+    before = (explorer.state(), explorer.reading)
+    for _ in range(2):  # typing it again is answered again
+        explorer.typed = text
+        assert HOSTILE[text] in explorer.problem
+        assert len(explorer.problem) < 200
+        assert explorer.typed == ""
+        assert (explorer.state(), explorer.reading) == before
+    explorer.typed = "the bank gave him a loan"
+    assert explorer.problem == ""
+    assert explorer.sentence == "the bank gave him a loan"
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_python_refuses_the_same_sentences(text):
+    with pytest.raises(ValueError, match=re.escape(HOSTILE[text])):
+        RealHeadsExplorer(sentence=text)
+
+
+def test_the_longest_sentence_can_be_drawn():
+    explorer = RealHeadsExplorer(sentence="bank " * (LONGEST - 2), word=LONGEST - 1)
+    assert explorer.picked == len(explorer.result.tokens) - 1 == LONGEST - 1
+    assert len(explorer.figure().subfigs[0].axes) == 12
+
+
+def test_a_word_that_the_original_spells_otherwise_is_named():
+    explorer = RealHeadsExplorer(sentence="Vienna is in Austria")
+    assert "spells “vienna” as vienna" in explorer.reading["respelled"]
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "sentence"),
+    [
+        ({"sentence": 3}, TypeError, "text must be a string, got int 3"),
+        ({"sentence": ["bank"]}, TypeError, "got list"),
+        ({"sentence": None}, TypeError, "got NoneType"),
+        ({"head": 12}, ValueError, "head must be one of 0, 1, .*, 11, got 12"),
+        ({"head": -1}, ValueError, "got -1"),
+        ({"head": True}, ValueError, "got True"),
+        ({"word": -1}, ValueError, "word must be an integer from 0 to 23, got -1"),
+        ({"word": 24}, ValueError, "got 24"),
+        ({"word": "bank"}, ValueError, "got 'bank'"),
+        ({"word": 1.0}, ValueError, "got 1.0"),
+    ],
+)
+def test_a_hostile_state_gets_one_sentence(state, kind, sentence):
+    with pytest.raises(kind, match=sentence) as caught:
+        RealHeadsExplorer(**state)
+    assert len(str(caught.value)) < 200
+
+
+def test_the_still_picture_shows_every_head_and_the_row():
+    explorer = RealHeadsExplorer(head=10)
+    left, right = explorer.figure().subfigs
+    assert [ax.get_title(loc="left") for ax in left.axes][9:] == ["head 9", "▸ head 10", "head 11"]
+    shown = [ax.images[0].get_array() for ax in left.axes]
+    torch.testing.assert_close(
+        torch.stack([torch.as_tensor(a.data) for a in shown]), explorer.result.weights
+    )
+    (ax,) = right.axes
+    widths = torch.tensor([bar.get_width() for bar in ax.patches])
+    torch.testing.assert_close(widths, explorer.result.weights[10, 5], check_dtype=False)
