@@ -129,7 +129,11 @@ def _misread(mask: Tensor, right: Tensor, real: Tensor) -> str:
     strict = causal.tril(-1)
     known = (
         (~right, "it is turned over; True must mean may attend."),
-        (causal.expand_as(right), "the padding is still open: a word looks at <pad>."),
+        (
+            causal.expand_as(right),
+            "the padding is still open. No word sees it here, since it comes last; but <pad> does, "
+            "and words would if it came first.",
+        ),
         (real.expand_as(right), "the future is still open."),
         (
             causal | real,
@@ -147,7 +151,9 @@ def _misread(mask: Tensor, right: Tensor, real: Tensor) -> str:
         ),
         (
             right & real.mT,
-            "the rows of <pad> are closed too: padding masks columns, not rows.",
+            "the rows of <pad> are closed too. The words are none the worse, but a row without a "
+            "key is NaN in a bare softmax, and the next layer hands it on: padding masks columns, "
+            "not rows.",
         ),
     )
     for wrong, why in known:

@@ -23,9 +23,9 @@ from attnlab.exercises._verdict import Verdict
 def check_safe_softmax(answer: object) -> Verdict:
     """Check a softmax over the allowed keys that is 0 in rows without any.
 
-    Verified: the weights, also for large scores, an empty row, a NaN that must stay visible and
-    one that must not matter, the gradient, a mask that broadcasts, and that the scores stay as they
-    are.
+    Verified: the weights, also for large scores, an empty row, sums of 1 up to rounding and
+    blocked weights of exactly 0, a NaN that must stay visible and one that must not matter, the
+    gradient, a mask that broadcasts, and that the scores stay as they are.
 
     Parameters
     ----------
@@ -55,12 +55,15 @@ EXTREMES = torch.tensor(
 )
 FAR_BELOW = -1e5  # moves all scores: the weights stay, a fill such as -150 is no longer lowest
 WITH_EMPTY = ALLOWED & torch.tensor([[False], [True], [True]])
+ONE_KEY = torch.tensor([[0, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]]).bool()
+ROUNDING = 5e-7  # of a sum of four weights in float32: right answers stay below 3e-7
 
 
 def _safe_softmax(answer: Answer) -> Right:
     _see_weights(answer)
     _see_large_scores(answer)
     _see_empty_row(answer)
+    _see_exact(answer)
     _see_nan(answer)
     _compare_gradient(answer, _scores(), "a mask with an empty row")
     _see_broadcast(answer)
@@ -157,6 +160,25 @@ def _see_empty_row(answer: Answer) -> None:
     else:
         why = "Row 0 allows no key: all its weights must be 0."
     raise Wrong(why, _rows(weights, right, "A mask whose row 0 allows no key:"))
+
+
+def _see_exact(answer: Answer) -> None:
+    """Raise Wrong unless blocked keys get nothing at all and rows sum to 1 up to rounding."""
+    case = "a mask with an empty row, a row of one key and a full one"
+    weights = _weights_of(answer, _scores(), ONE_KEY.clone(), case)
+    if (most := weights[~ONE_KEY].abs().max()) > 0:
+        raise Wrong(
+            f"A blocked key gets the weight {most:.0e}: little, but not nothing. Whatever its "
+            "value holds, NaN included, still reaches the output a little."
+        )
+    sums = weights[1:].sum(dim=-1)
+    row = int((sums - 1).abs().argmax())
+    if abs(sums[row] - 1) > ROUNDING:
+        raise Wrong(
+            f"Row {row + 1} sums to {sums[row]:.7f}, and rounding does not explain it: is a small "
+            "number added to the weights, or to what divides them? The mask tells which rows are "
+            "empty."
+        )
 
 
 def _see_nan(answer: Answer) -> None:

@@ -163,7 +163,7 @@ WRONG_MASKS = {
     "padding, all rows": (lambda n: real_of(n) & square(n), "the future is still open"),
     "causal only": (
         lambda n: causal_mask(int(n.max())).expand(len(n), 1, -1, -1),
-        "the padding is still open",
+        "No word sees it here, since it comes last",
     ),
     "one table": (lambda n: causal_mask(int(n.max())), "One table cannot serve"),
     "three axes": (lambda n: decoder_mask(n)[:, 0], "would meet the heads"),
@@ -183,7 +183,7 @@ WRONG_MASKS = {
     ),
     "rows closed too": (
         lambda n: decoder_mask(n) & real_of(n).mT,
-        "masks columns, not rows",
+        "The words are none the worse, but a row without a key is NaN",
     ),
     "rows instead": (
         lambda n: causal_mask(int(n.max())) & real_of(n).mT,
@@ -206,6 +206,15 @@ WRONG_MASKS = {
 def test_decoder_mask_names_the_mistake(name):
     function, words = WRONG_MASKS[name]
     refused(check_decoder_mask, function, words)
+
+
+@pytest.mark.parametrize("name", ["causal only", "rows closed too"])
+def test_what_is_said_to_spare_the_words_spares_them(name):
+    function, _ = WRONG_MASKS[name]
+    lengths = torch.tensor([5, 3])
+    words = real_of(lengths).mT  # rows of words
+    assert torch.equal(function(lengths) & words, decoder_mask(lengths) & words)
+    assert (function(lengths) != decoder_mask(lengths)).any()
 
 
 def test_a_wrong_mask_is_shown():
@@ -295,6 +304,15 @@ def empty_when_any(scores, allowed):
     return torch.zeros_like(weights) if (~allowed).all(dim=-1).any() else weights
 
 
+def by_hand(scores, allowed, small=0.0):
+    largest = scores.masked_fill(~allowed, -torch.inf).amax(dim=-1, keepdim=True)
+    largest = largest.masked_fill(largest.isneginf(), 0.0)
+    scores = scores.masked_fill(~allowed, 0.0)  # whatever is blocked: NaN as well
+    positive = (scores - largest).exp().masked_fill(~allowed, 0.0)
+    total = positive.sum(dim=-1, keepdim=True) + small
+    return positive / total.masked_fill(total == 0, 1.0)
+
+
 WRONG_SOFTMAXES = {
     "-inf": (filled_with(-torch.inf), "divides 0 by 0"),
     "-1e9": (filled_with(-1e9), "gives each 0.25"),
@@ -346,6 +364,18 @@ WRONG_SOFTMAXES = {
     "detached sum": (detached_sum, "the gradient is not"),
     "unfilled": (unfilled, "NaN"),
     "one row": (lambda s, m: safe_softmax(s, m)[0], "must be (3, 4), got (4,)"),
+    "a millionth more": (
+        lambda s, m: safe_softmax(s, m) * (1 + 1e-6),
+        "sums to 1.0000010, and rounding does not explain it",
+    ),
+    "a small number in the divisor": (
+        functools.partial(by_hand, small=1e-6),
+        "Row 1 sums to 0.9999990, and rounding does not explain it",
+    ),
+    "never quite 0": (
+        lambda s, m: safe_softmax(s, m).clamp_min(1e-8),
+        "A blocked key gets the weight 1e-08: little, but not nothing",
+    ),
 }
 
 
@@ -353,15 +383,6 @@ WRONG_SOFTMAXES = {
 def test_safe_softmax_names_the_mistake(name):
     function, words = WRONG_SOFTMAXES[name]
     refused(check_safe_softmax, function, words)
-
-
-def by_hand(scores, allowed):
-    largest = scores.masked_fill(~allowed, -torch.inf).amax(dim=-1, keepdim=True)
-    largest = largest.masked_fill(largest.isneginf(), 0.0)
-    scores = scores.masked_fill(~allowed, 0.0)  # whatever is blocked: NaN as well
-    positive = (scores - largest).exp().masked_fill(~allowed, 0.0)
-    total = positive.sum(dim=-1, keepdim=True)
-    return positive / total.masked_fill(total == 0, 1.0)
 
 
 @pytest.mark.parametrize(
