@@ -184,10 +184,30 @@ torch.testing.assert_close(effective_keys(torch.eye(L)), torch.ones(L))
 # %% [markdown]
 # ## Drag a question
 #
-# Three animals: an arrow is the key of each, its number of legs the value. Drag the query. What comes out?
+# So far query, key and value were the same vectors. Here they differ: a blue arrow is the key of an animal, its number of legs
+# the value, and the orange arrow asks. `temperature` divides the scores, as $\sqrt{E}$ did.
+#
+# Answer first, then drag the query there. Drag it on, and change the temperature: when is the output nearly one animal's value, when nearly
+# the average of all three?
 
 # %%
 SoftLookupExplorer()
+
+# %% [markdown]
+# At a small temperature, and with a query that is not too short, it is nearly the value of the key at the smallest angle (a tie is shared). At a
+# large one, or with the query at zero, it is nearly the plain average, 2 legs. It never leaves the range from 0 to 4.
+
+# %%
+asked = SoftLookupExplorer(query=[-0.7071, 0.7071]).result  # between bird and snake
+assert asked.weights[1].isclose(asked.weights[2]) and asked.output > 1  # cat pulls
+for query, temperature, legs in [
+    ([0.9, 0.5], 0.05, 4),  # a small temperature: cat is the closest
+    ([-0.9, 0.5], 0.05, 0),  # snake is
+    ([0, 0], 0.05, 2),
+    ([0.9, 0.5], 5, 2),  # a large temperature
+]:
+    found = SoftLookupExplorer(query=query, temperature=temperature).result
+    assert abs(found.output - legs) < 0.3 and 0 < found.output < 4
 
 # %% [markdown]
 # ## The same in one drawing

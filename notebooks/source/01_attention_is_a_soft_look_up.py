@@ -23,8 +23,7 @@ from attnlab import load_table, scaled_dot_product_attention, trace_attention
 from attnlab.display import show_figure
 from attnlab.exercises import check_attention_from_exp, check_mended
 from attnlab.exercises import check_query_for_awesome, check_zero_query, predict
-from attnlab.explorers import RowExplorer
-from attnlab.live import live
+from attnlab.explorers import RowExplorer, SoftLookupExplorer
 from attnlab.plotting import plot_attention, plot_heads, plot_scores, plot_sweep
 
 plt.style.use("attnlab.attnlab")
@@ -157,57 +156,39 @@ slope
 # %% [markdown]
 # The gradient points right and down: turn towards cat for more legs. It also makes the arrow longer, and a longer query
 # sharpens, like a smaller temperature.
-#
-# ### Your experiment
-#
-# The next cells draw one look-up. Turn the query, change the temperature. Can you push the output above 4 or below 0?
 
-
-# %%
-def draw_arrows(ax, query):
-    blue, orange = "#0b61a4", "#c8500a"
-    arrows = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.016}
-    middle = {"ha": "center", "va": "center", "backgroundcolor": "white"}
-    ax.quiver([0] * 3, [0] * 3, *animal_key.T, color=blue, **arrows)
-    ax.quiver(0, 0, *query, color=orange, **arrows)
-    for name, (x, y) in zip(legs, animal_key, strict=True):
-        ax.text(1.25 * x, 1.15 * y, name, color=blue, **middle)
-    ax.text(*(0.5 * query), "query", color=orange, **middle)
-    ax.set(xlim=(-1.5, 1.5), ylim=(-0.15, 1.4), aspect="equal", title="keys and query")
-    ax.axis("off")
-
-
-# %%
-def draw(fig, angle, temperature):
-    weights = (animal_key @ direction(angle) / temperature).softmax(dim=-1)
-    output = (weights @ animal_value).item()
-    axes = fig.subplot_mosaic("AB;AC", height_ratios=[4, 1], width_ratios=[3, 2])
-    draw_arrows(axes["A"], direction(angle))
-    bars = axes["B"].bar(list(legs), weights, color="#2f7ebc")
-    axes["B"].bar_label(bars, fmt="%.3f")
-    axes["B"].set(ylim=(0, 1.2), title="weights", yticks=[0, 0.5, 1])
-    axes["C"].plot([0, 4], [0, 0], color="#8a8f98", zorder=0)
-    axes["C"].plot(output, 0, "o", color="#c8500a", markersize=11)
-    axes["C"].set(xlim=(-0.3, 4.3), yticks=[], title=f"output: {output:.3f} legs")
-    axes["C"].set_xticks([0, 2, 4], ["0\nsnake", "2\nbird", "4\ncat"])
-    axes["C"].spines[:].set_visible(False)
-    terms = [f"{w:.3f} · {n}" for w, n in zip(weights, legs.values(), strict=True)]
-    return f"{' + '.join(terms)} = <b>{output:.3f}</b>"
-
-
-# %%
-live(
-    draw,
-    angle=list(range(0, 181, 15)),
-    temperature=[0.05, 0.1, 0.2, 0.5, 1, 2, 5],
-    start={"angle": 45, "temperature": 1},
-    figsize=(7, 3.3),
-    alt="Arrows of keys and query, a bar for each weight, the output on a line.",
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "Take any query, as long as you like, and any temperature. Can the output get "
+    "above 4 legs or below 0?",
+    options=["yes, with a long query", "yes, at a small temperature", "never"],
+    reveal="Never. A weighted average stays between the smallest and the largest "
+    "value: attention mixes what is there. Where values are vectors, this holds "
+    "for each feature.",
 )
 
+# %% tags=["reveal"]
+torch.manual_seed(0)
+anywhere = 5 * torch.randn(10_000, 2)
+outputs = torch.stack([soft_look_up(anywhere, t) for t in (0.05, 1, 5)])
+assert -1e-5 < outputs.min() and outputs.max() < 4 + 1e-5  # up to rounding
+outputs.min().round(decimals=3) + 0.0, outputs.max().round(decimals=3)
+
 # %% [markdown]
-# You cannot. A weighted average stays between the smallest and the largest value: attention mixes what is there. Where values
-# are vectors, this holds for each feature.
+# ### Your experiment
+#
+# Drag the query q, turn it, make it longer, change the temperature. On which line of queries does the output stay at 2 legs, whatever
+# the temperature? <!-- constants: 2 -->
+#
+# <details><summary>Answer</summary>Straight up and down. There cat and snake get the same weight, and the mean of their legs is that of a
+# bird.</details>
+
+# %%
+SoftLookupExplorer(query=[0.7071, 0.7071], ask=False)
+
+# %%
+upright = torch.stack([torch.zeros(7), torch.linspace(-1.5, 1.5, 7)], dim=-1)
+assert all(torch.allclose(soft_look_up(upright, t), animal_value[1]) for t in (0.05, 5))
 
 # %% [markdown]
 # ## Three words, four numbers each
@@ -266,15 +247,33 @@ raw, raw.sum(dim=-1)
 #
 # ### Scale, then softmax
 #
-# Attention's temperature is $\sqrt{E}$, the root of the number of features. From here on **scores** means the divided
-# numbers. Why divide? A sum over more features tends to spread wider, and
-# softmax turns a wide spread into a single winner. Lesson 2 measures it.
+# Attention's temperature is $\sqrt{E}$, the root of the number of features. From here on **scores** are the divided
+# numbers. A sum over more features tends to spread wider, which
+# softmax turns into one winner: lesson 2 measures it.
+#
+# Why softmax, and not each row divided by its sum? Answer the explorer's question, then press Next. The mask waits for lesson 3.
+
+# %%
+RowExplorer()
+
+# %% [markdown]
+# Here the share of the score itself, 0.494, could pass for a weight. With a negative score it cannot: the shares of 1, -2 and 0.5 are -2, 4 and
+# -1. They sum to 1, and two are negative. $e$ to a score is always positive, so every weight is. <!-- constants: 1, -2, 0.5 -->
+
+# %%
+signed = torch.tensor([1.0, -2.0, 0.5])
+assert math.isclose(raw[2, 2] / raw[2].sum(), 0.494, abs_tol=1e-3)
+signed / signed.sum(), signed.softmax(dim=-1)
+
+# %% [markdown]
+# All three rows at once:
 
 # %% tags=["id:S2.7", "id:S2.8", "id:S2.9"]
 scores = raw / math.sqrt(E)
 weights = scores.softmax(dim=-1)  # along each row: over the keys
 expected = torch.tensor([[0.3152, 0.3850, 0.2998], [0.2723, 0.4581, 0.2696]])
 assert torch.allclose(weights[:2], expected, atol=1e-4)
+assert torch.allclose(RowExplorer(query="awesome").result.weights, weights[2])
 print("divided by", math.sqrt(E))
 weights, weights.sum(dim=-1)
 
@@ -307,7 +306,7 @@ show_figure(
 # ### One output row by hand
 #
 # The output of a token, also called its context vector, is the weighted sum of all value rows. Here is "awesome", token 2,
-# written out, beside the row of the matrix product.
+# written out, beside the row of the matrix product: the last step of the explorer.
 
 # %% tags=["id:S2.10", "id:S2.11", "id:S2.12"]
 output = weights @ value  # (L, S) @ (S, Ev) -> (L, Ev)
@@ -316,12 +315,6 @@ expected = torch.tensor([0.5427, 0.2629, 0.3629, 0.4629])
 assert torch.allclose(by_hand, expected, atol=1e-4)
 print("match" if torch.allclose(by_hand, output[2]) else "mismatch")  # up to rounding
 by_hand, output[2]
-
-# %% [markdown]
-# Follow any of the three rows, step by step, with every number in sight:
-
-# %%
-RowExplorer(ask=False)
 
 # %% [markdown]
 # ### The whole of attention

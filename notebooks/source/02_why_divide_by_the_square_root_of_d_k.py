@@ -22,12 +22,11 @@ import seaborn as sns
 import torch
 import torch.nn.functional as F
 from attnlab import attention_scores, attention_weights, data_path, effective_keys
-from attnlab import gradient_norms, max_weight, score_variance, softmax_jacobian
+from attnlab import gradient_norms, max_weight, softmax_jacobian
 from attnlab.display import show_figure
 from attnlab.exercises import check_always_true, check_good_factor, check_hundred_dice
 from attnlab.exercises import check_normed_scores, check_repeatable_experiment, predict
-from attnlab.explorers import DivisorsExplorer, ScalingExplorer
-from attnlab.live import live
+from attnlab.explorers import DivisorsExplorer, ScalingExplorer, TemperatureExplorer
 from attnlab.plotting import LINE_STYLES, plot_attention, plot_heads, plot_scores
 from attnlab.plotting import plot_sweep
 from torch import nn
@@ -156,34 +155,20 @@ predict(
 # %% tags=["reveal"]
 five = torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0])
 temperatures = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
-
-
-def draw_temperature(fig, temperature):
-    weights = (five / temperature).softmax(dim=-1)
-    ax = fig.subplots()
-    sns.barplot(
-        x=[f"key {j}\nscore {s:g}" for j, s in enumerate(five.tolist())],
-        y=weights.numpy(),
-        color="#0b61a4",
-        ax=ax,
-    )
-    ax.set(ylim=(0, 1), ylabel="weight", title=f"scores divided by {temperature}")
-    used = effective_keys(weights[None]).item()
-    return f"Key 0 wins with weight {weights[0]:.2f}; effective keys: {used:.1f} of 5."
-
-
-live(
-    draw_temperature,
-    temperature=temperatures,
-    start={"temperature": 1.0},
-    alt="Bars: the weights of five keys at one temperature.",
-)
-
-# %% tags=["reveal"]
 weights = torch.stack([(five / t).softmax(dim=-1) for t in temperatures])  # (7, 5)
 assert (weights.argmax(dim=-1) == 0).all()
+times = weights[:, 0] / weights[:, 1]  # key 0 and the next, at each temperature
+assert abs(times[3] - 2.7) < 0.05 and abs(times[2] - 7.4) < 0.05
+assert torch.allclose(times[2], times[3] ** 2)
 columns = {"weight of key 0": weights[:, 0], "effective keys": effective_keys(weights)}
 pd.DataFrame(columns, index=pd.Index(temperatures, name="temperature")).round(2)
+
+# %% [markdown]
+# Take the temperature, here $\tau$, to both ends. Then halve it, from 1 to 0.5: key 0 has 2.7 times the weight of the next key, and then 7.4
+# times, the square. Half the temperature doubles all differences.
+
+# %%
+TemperatureExplorer(ask=False)
 
 # %% tags=["predict", "id:S3.14"] jupyter={"source_hidden": true}
 predict(
@@ -458,19 +443,16 @@ for n_keys in (2, 64):
     drawn = draw_attention(1024, rows=400, n_keys=n_keys)
     raw_g, root_g, _ = (gradient_lengths(*drawn, c) for c in divisors.values())
     assert raw_g.mean() > root_g.mean() and raw_g.median() < root_g.median() / 4
-
-# %% [markdown]
-# Only queries and keys learn through $J$. A value gets its gradient through the weights themselves, and for the winning key that
-# is larger raw than scaled. This is one reason why a raw model can still learn.
-
-# %%
 raw_p, root_p = (
     attention_weights(attention_scores(*drawn[:2], scale=scale))
     for scale in (1, 1 / 32)
 )
-assert max_weight(raw_p).mean() > 0.9 > 0.5 > max_weight(root_p).mean()
+assert max_weight(raw_p).mean() > 0.9 > 0.5 > max_weight(root_p).mean()  # see below
 
 # %% [markdown]
+# Only queries and keys learn through $J$. A value gets its gradient through the weights themselves, and for the winning key that
+# is larger raw than scaled. This is one reason why a raw model can still learn.
+#
 # ### Move d_k yourself
 #
 # We measure on 400 queries with 16 keys, at every $d_k$: the median norm of the softmax slopes $J$, and median and mean
@@ -521,6 +503,17 @@ assert 3 < times < 5 and ratio[at_64] > 1 > ratio[at_64 + 1]
 assert median_length["raw"][4] > 2 * median_length["raw"][0]
 raw_g = gradient_lengths(*draw_attention(64, rows=400), 1)
 assert (raw_g < raw_g.mean() / 1000).double().mean() < 0.125
+raw_1024, scaled_1024 = ScalingExplorer(d_k=1024).result[2:]
+assert raw_1024.median < scaled_1024.median / 1000 and raw_1024.dead > 0.5
+assert raw_1024.mean > scaled_1024.mean > scaled_1024.median > 0.2
+
+# %% [markdown]
+# Go on to 1024: which of the four lines falls? They come from 400 other queries; "New random draw" changes the tables only.
+#
+# <details><summary>Answer</summary>The median without scaling, to less than a thousandth of the one with it; over half of the queries get
+# next to nothing. The mean without scaling stays above the one with it.</details>
+
+# %%
 ScalingExplorer(d_k=64, ask=False)
 
 # %% [markdown]
@@ -548,11 +541,20 @@ for name, d in (("d_k", 64), ("d_model", 512)):
 identity = torch.eye(200).expand(8, 200, 200)  # as value: returns the weights
 fused = F.scaled_dot_product_attention(query, key, identity)
 assert torch.allclose(fused, (raw_scores / 64**0.5).softmax(dim=-1), atol=1e-5)
+for divisor in ("1", "sqrt(d_k)", "d_k", "sqrt(d_model)"):  # the next explorer
+    for d_k in (4, 64, 512):
+        number, _, got = DivisorsExplorer(divisor=divisor, d_k=d_k).result
+        assert abs(got.variance / (d_k / number**2) - 1) < 0.1
+
+# %% [markdown]
+# The layer in the explorer stays 512 wide. At which $d_k$ is $\sqrt{d_{model}}$ right? Which divisor is right at every $d_k$, which too
+# sharp, which too flat?
+#
+# <details><summary>Answer</summary>Only at 512, with a single head; else the variance is one over the number of heads. The root of d_k is
+# right at every size; 1 is too sharp from 4 on, d_k too flat. (At 1 all three are the same.)</details>
 
 # %%
-DivisorsExplorer(
-    ask=False
-)  # one layer, d_model = 512: its root is right only at d_k = 512
+DivisorsExplorer(divisor="sqrt(d_model)", ask=False)
 
 # %% [markdown]
 # ## When the rule does not hold
@@ -621,16 +623,14 @@ assert abs(variance[0] - 1) < 0.05 and all(abs(v - 1) > 0.5 for v in variance[1:
 assert abs(rows["key = query"][0] - 10) < 0.1
 assert abs(variance[1] / 16 - 1) < 0.1 and abs(variance[2] / 0.0625 - 1) < 0.1
 assert abs(9 * variance[-1] - 1) < 0.2 and abs(layer_a(a).var() - 1 / 3) < 0.05
+for d_k, low, high in ((25, 5, 9), (100, 20, 30), (400, 80, 120)):  # correlated
+    a, b = (torch.randn(5000, d_k) + torch.randn(5000, 1) for _ in range(2))
+    assert low < (a * b).sum(dim=-1).div(2 * d_k**0.5).var() < high  # about d_k / 4
 pd.DataFrame(rows, index=["mean", "variance"]).T.round(2) + 0.0
 
 # %% [markdown]
 # Softmax ignores a mean that all keys share. But `key = query` has the mean 10 *after* dividing by 10: its raw score
 # grows like $d_k$, here 100, not like its root.
-
-# %%
-for d_k, low, high in ((25, 5, 9), (100, 20, 30), (400, 80, 120)):
-    a, b = (torch.randn(5000, d_k) + torch.randn(5000, 1) for _ in range(2))
-    assert low < (a * b).sum(dim=-1).div(2 * d_k**0.5).var() < high  # about d_k / 4
 
 # %% [markdown]
 # ## A race: with and without the division
@@ -709,73 +709,11 @@ assert all(slow[name, 400] > slow[name, 350] + 0.1 for name in ("raw", "d_k"))
 assert final.loc[1][0.03].idxmax() == "d_k" and final.loc[1][0.0003]["d_k"] < 0.9
 final.loc[1].round(2)
 
-# %% [markdown]
+# %% [markdown] tags=["id:S0.8"]
 # ## Further
 #
-# Three side paths. If you are tired, go on to **What to remember**.
+# Two side paths. If you are tired, go on to **What to remember**.
 #
-# ### Try the wrong divisors
-#
-# $d_{model} = 8\,d_k$ here; each button is a divisor.
-
-# %%
-rules = {
-    "1": lambda d_k: 1,
-    "sqrt(d_k)": lambda d_k: d_k**0.5,
-    "d_k": lambda d_k: d_k,
-    "sqrt(d_model)": lambda d_k: (8 * d_k) ** 0.5,
-}
-spread, keys_used = {name: [] for name in rules}, {name: [] for name in rules}
-for d_k in stops:
-    query, key, _ = draw_attention(d_k, rows=400)
-    for name, rule in rules.items():
-        scores = attention_scores(query, key, scale=1 / rule(d_k))
-        spread[name].append(score_variance(scores).mean().item())
-        keys_used[name].append(effective_keys(attention_weights(scores)).mean().item())
-for name, values in spread.items():
-    flat = max(values) < 1.2 * min(values)
-    assert flat == (name in ("sqrt(d_k)", "sqrt(d_model)"))
-
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Which two divisors give a variance that is the same for every $d_k$?",
-    options=["1 and d_k", "the two roots", "1 and sqrt(d_k)", "d_k and sqrt(d_model)"],
-    reveal=r"The two roots, but only $\sqrt{d_k}$ gives a variance of 1.",
-)
-
-
-# %% tags=["reveal"]
-def draw_divisor(fig, divisor, d_k):
-    torch.manual_seed(1)
-    query, key = torch.randn(2, 6, d_k)
-    scores = attention_scores(query, key, scale=1 / rules[divisor](d_k))
-    axes = fig.subplots(1, 3, width_ratios=[1.3, 1, 1])
-    plot_attention(attention_weights(scores), ax=axes[0], title=f"divided by {divisor}")
-    look = {"at": d_k, "xscale": "log", "xlabel": "d_k"}
-    plot_sweep(stops, spread, ax=axes[1], yscale="log", **look)
-    plot_sweep(stops, keys_used, ax=axes[2], **look)
-    axes[1].set_title("variance of scores")
-    axes[2].set_title("effective keys of 16")
-    for ax in axes[1:]:
-        ax.legend_.remove()
-    fig.legend(*axes[1].get_legend_handles_labels(), loc="outside upper right", ncols=4)
-    where = stops.index(d_k)
-    variance, used = spread[divisor][where], keys_used[divisor][where]
-    where = f"Divisor {divisor}, d_k = {d_k}"
-    return f"{where}: variance {variance:.3g}, {used:.1f} effective keys of 16."
-
-
-# %%
-live(
-    draw_divisor,
-    divisor=list(rules),
-    d_k=stops,
-    start={"divisor": "d_k", "d_k": 64},
-    figsize=(8.4, 3.4),
-    alt="Weights under the divisor; variance and effective keys over d_k.",
-)
-
-# %% [markdown] tags=["id:S0.8"]
 # ### The rest of the demonstration
 #
 # We go on with the ten tokens and their scores of variance 436:

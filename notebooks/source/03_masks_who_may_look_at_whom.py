@@ -29,7 +29,7 @@ from attnlab import to_additive_mask, trace_attention
 from attnlab.display import show_figure
 from attnlab.exercises import check_causal_test, check_decoder_mask
 from attnlab.exercises import check_padded_batch, check_safe_softmax, predict
-from attnlab.explorers import MaskExplorer
+from attnlab.explorers import AfterSoftmaxExplorer, MaskExplorer, PeekExplorer
 from attnlab.live import live
 from attnlab.plotting import plot_attention, plot_heads, plot_mask, plot_sweep
 from torch import nn
@@ -162,47 +162,30 @@ erased.sum(dim=-1)
 # %% [markdown]
 # ### Your experiment
 #
-# Without a mask "cat" leaves 0.402 on padding. Try what one may do to a blocked score or weight. Which rule is worst for "cat"?
+# The same scores and four rules. Answer first, then try them all. Then add 6 to the scores of `<pad>`, or take 4 away: which rules
+# do not care?
 
 # %% tags=["id:S3.21"]
-RULES = {
-    "no mask": lambda s: s.softmax(dim=-1),
-    "before: -inf": lambda s: s.masked_fill(~real_five, -torch.inf).softmax(dim=-1),
-    "before: 0": lambda s: s.masked_fill(~real_five, 0.0).softmax(dim=-1),
-    "after: 0": lambda s: s.softmax(dim=-1) * real_five,
+AfterSoftmaxExplorer()
+
+# %% tags=["id:S3.21"]
+given = {
+    rule: [AfterSoftmaxExplorer(rule=rule, lift=lift).result for lift in (0, 6, -4)]
+    for rule in ("no mask", "before: -inf", "before: 0", "after: 0")
 }
-
-
-def draw_rule(fig, rule):
-    weights = RULES[rule](random_scores)
-    closed = {} if rule == "no mask" else {"attn_mask": real_five | (weights > 0)}
-    left, right = fig.subplots(1, 2, width_ratios=[3, 2])
-    plot_attention(weights, ax=left, queries=five, keys=five, title="weights", **closed)
-    left.tick_params(axis="x", labelsize=8.5)
-    words, pads = (part.sum(dim=-1).numpy() for part in weights.split([3, 2], dim=-1))
-    right.barh(range(5), words, color="#2f7ebc", label="on words")
-    pad_look = {"color": "#c8500a", "hatch": "//", "label": "on <pad>"}
-    right.barh(range(5), pads, left=words, **pad_look)
-    right.set(xlim=(0, 1.05), ylim=(4.5, -0.5), yticks=[], title="row sums")
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
-    total = weights[1].sum()
-    return f'"cat": {words[1]:.3f} on words, {pads[1]:.3f} on padding: {total:.3f}.'
-
-
-# %% tags=["id:S3.21"]
-filled = RULES["before: 0"](random_scores)[:, 3:].sum(dim=-1)  # on padding
 expected = torch.tensor([0.127, 0.580, 0.475, 0.536, 0.509])
-assert torch.allclose(filled, expected, atol=1e-3)
-live(
-    draw_rule,
-    rule=list(RULES),
-    start={"rule": "no mask"},
-    alt="Weights of five tokens under one rule, and the sum of each row as a bar.",
-)
+assert torch.allclose(given["before: 0"][0].on_padding, expected, atol=1e-3)
+assert torch.allclose(given["before: -inf"][0].weights, masked)
+assert torch.allclose(given["no mask"][0].weights, plain)
+same = {
+    rule: all(torch.equal(results[0].weights, one.weights) for one in results)
+    for rule, results in given.items()
+}
+assert list(same.values()) == [False, True, True, False]
 
 # %% [markdown]
-# Filling with 0 can be worse than no mask: "cat" gives 0.580 to padding instead of 0.402. Zero is a score like any other
-# (lesson 1). A blocked score must lie far below all others, and only $-\infty$ lies below everything.
+# What is filled in before the softmax does not care. But a 0 can be worse than no mask: "cat" gives 0.580 to padding instead of 0.402. Zero is a
+# score like any other (lesson 1). A blocked score must lie far below all others, and only $-\infty$ lies below everything.
 #
 # ## Padding masks columns, not rows
 #
@@ -567,33 +550,23 @@ fates
 # attnlab returns 0; so does this torch, on the CPU, for a mask of bool or $-\infty$; for the most negative float (about -3.4e38),
 # the mean. <!-- constants: -1e9, -3.4e38 -->
 
-# %% [markdown]
-# ### Your experiment: the mask editor
-#
-# Six tokens with random scores. Click a word to make it padding, a cell to open or close it. The window is causal: it looks back
-# only. Which choices leave a row without a key, and what do the three rules make of it?
-#
-# <details><summary>Answer</summary>Causal: padding at the start empties its own rows. A window of 2 or less does so at the end and in
-# the middle as well: a second padding in a row has only padding in sight. $-\infty$ makes such a row NaN; -1e9 gives every key 1/6,
-# also those of the future; attnlab's rule writes 0.</details>
-# <!-- constants: 2 -1e9 1/6 -->
-
-# %% tags=["id:M2"]
-MaskExplorer()
+# %% tags=["predict", "id:M2"] jupyter={"source_hidden": true}
+predict(
+    "“The cat sat on the mat” under a causal window of 2: each word looks at itself "
+    "and the one before. “the mat” becomes padding. Which rows have no key left?",
+    options=["none", "that of mat", "those of the and mat"],
+    reveal="That of mat: it would look at the and itself alone. The row of the still "
+    "has on. Under a causal mask without a window padding at the end empties no row; "
+    "padding at the start, “The cat”, empties its own two.",
+)
 
 
-# %% tags=["id:M2"]
+# %% tags=["reveal", "id:M2"]
 def without_a_key(**state):
     return MaskExplorer(**state).result.empty_rows
 
 
 assert without_a_key(padding=[0, 1]) == (0, 1) and without_a_key(padding=[4, 5]) == ()
-ends = [{"padding": padding} for padding in ([0, 1], [4, 5], [2, 3])]
-assert [without_a_key(mask="window", window=2, **end) for end in ends] == [
-    (0, 1),
-    (5,),
-    (3,),
-]
 assert without_a_key(mask="window", window=3, padding=[4, 5]) == ()
 rules = {
     fill: MaskExplorer(padding=[0, 1], fill=fill).result.weights[0]
@@ -601,6 +574,26 @@ rules = {
 }
 assert rules["-inf"].isnan().all() and (rules["attnlab"] == 0).all()
 assert torch.allclose(rules["-1e9"], torch.full((6,), 1 / 6))
+without_a_key(mask="window", window=2, padding=[4, 5])  # rows, counted from 0
+
+# %% [markdown]
+# ### Your experiment: the mask editor
+#
+# Random scores. Click a word to make it padding, a cell to open or close it. Leave the row of "on", and no other, without a key: what do the three
+# rules make of it? How few clicks does it take under each mask?
+#
+# <details><summary>Answer</summary>As many as the row has open cells: two under the window of 2 ("sat" and "on"), four under a causal mask, six
+# under none. $-\infty$ makes the row NaN; -1e9 gives every key 1/6, also those of the future; attnlab's rule writes 0.</details>
+# <!-- constants: 2, -1e9, 1/6 -->
+
+# %% tags=["id:M2"]
+MaskExplorer(mask="window", window=2, ask=False)
+
+# %% tags=["id:M2"]
+row_3 = [(3, key) for key in range(6)]  # the cells of "on"
+assert without_a_key(mask="window", window=2, padding=[2, 3]) == (3,)
+assert without_a_key(toggled=row_3[:4]) == (3,)
+assert without_a_key(mask="none", toggled=row_3) == (3,)
 
 # %% [markdown]
 # ## Seven conventions
@@ -889,6 +882,13 @@ show_figure(
 )
 
 # %% [markdown]
+# Take the mask away and go back to step 50: which word lies open to the model in training, and what is its loss without it?
+# <!-- constants: 50 -->
+
+# %%
+PeekExplorer(ask=False)
+
+# %% [markdown]
 # ## What to remember
 #
 # - In attnlab and in torch's function True means "may attend". Elsewhere it may mean the opposite, and no error tells.
@@ -936,7 +936,8 @@ check_causal_test(causal_test_solution)
 # ### 2 · Modify ★★ (8 minutes) <!-- constants: 2, 8 -->
 #
 # `padding_mask` is for a model that reads whole sentences. Write `decoder_mask` for one that predicts the next word, with padding on the
-# right: no padding, no future, shape (N, 1, L, L), where L is `int(lengths.max())`. Block padding in columns only, as above.
+# right: no padding, no future, shape (N, 1, L, L), where L is `int(lengths.max())`. Block padding in columns only, as above. (The rows of words
+# are right without it: padding comes later. Here `<pad>` must not look at `<pad>` either.)
 #
 # <details><summary>Hint</summary>Which axes of size 1 does <code>&amp;</code> repeat for you?</details>
 
@@ -960,13 +961,15 @@ def decoder_mask_solution(lengths):
     return padding & causal_mask(padding.shape[-1])
 
 
+words = decoder_mask_solution(torch.tensor([5, 3]))[1, 0, :3]  # rows of sentence 1
+assert torch.equal(words, causal_mask(5)[:3])  # as without padding
 check_decoder_mask(decoder_mask_solution)
 
 # %% [markdown]
 # ### 3 · Implement ★★★ (12 minutes) <!-- constants: 3, 12 -->
 #
-# Write a softmax over the allowed keys whose weights are 0 in a row without any. Its gradient must be right, and finite. A NaN in an
-# **allowed** score must stay visible: it is somebody's bug. Whatever a **blocked** score holds must not matter.
+# Write a softmax over the allowed keys whose weights are 0 in a row without any; all other rows sum to 1, up to rounding. Its gradient must be
+# right, and finite. A NaN in an **allowed** score must stay visible: it is somebody's bug. Whatever a **blocked** score holds must not matter.
 #
 # <details><summary>Hint</summary>Which rows are empty? You know it from <code>allowed</code>, before the softmax. Give those rows scores
 # that do no harm, since a NaN inside the softmax comes back in the gradient, and erase their weights afterwards.</details>

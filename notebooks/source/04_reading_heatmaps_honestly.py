@@ -71,12 +71,31 @@ print(answered.shape)  # (3, 5): one output per question, as wide as the values
 asked, asked.sum(dim=0)
 
 # %% [markdown]
-# Each column sums to something between 0 and 3, all together to exactly 3: “cat” receives 0.856. “who?” gives 0.189 to “sat”, which has 0.9 of
-# “animal”. No diagonal is built in: “who?” and “The” are both first, and have nothing to do with each other. Translation often learns one.
+# Each column sums to something between 0 and 3, all together to 3: “cat” receives 0.856. “who?” gives 0.189 to “sat”, which has 0.9 of
+# “animal”. No diagonal is built in: “who?” and “The” are both first, no more. Translation often learns one.
 #
 # ### Your experiment: turn it round
 #
-# Pick a question. Then let the words ask the questions: the scores stay, the softmax runs the other way.
+# Now the words ask: the scores stay, the softmax runs the other way. Pick queries on both sides. Which look at all keys alike, and why?
+#
+# <details><summary>Answer</summary>“The” and “the”: they share no feature with any question, so all their scores are 0.</details>
+
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "“who?” gave “cat” 0.660 of its attention. How much does “cat” give “who?”?",
+    options=["0.660, the score is the same", "more", "less"],
+    reveal="More, 0.817. The score of the pair is the same, but its rivals in the row "
+    "are others: for “cat” two questions, for “who?” five words. A weight belongs to "
+    "its row.",
+)
+
+# %% tags=["reveal"]
+turned = attention_weights(attention_scores(x, question_x))  # (S, L): words ask
+assert torch.equal(turned, CrossExplorer(asking="words").result.weights)
+even = (turned - 1 / 3).abs().amax(dim=-1) < 1e-6
+assert [tokens[i] for i in even.nonzero().flatten()] == ["The", "the"]
+assert ((asked - 1 / 6).abs().amax(dim=-1) > 0.2).all()  # no question does
+asked[0, 1], turned[1, 0]  # “who?” and “cat”
 
 # %%
 CrossExplorer(ask=False)
@@ -456,7 +475,16 @@ for order in ([1, 2, 0, 4, 5, 3], [4, 5, 2, 3, 0, 1]):
 # its place. A causal mask helps too: which words come before a word depends on its place. In one layer these are still unordered.
 # <!-- constants: 2017 -->
 
-# %%
+# %% tags=["predict"] jupyter={"source_hidden": true}
+predict(
+    "With positions “The” and “cat” exchange places; the other four words stay. How "
+    "many of the six outputs are other vectors now?",
+    options=["none", "two", "all six"],
+    reveal="All six. The two have other vectors in their new places, and every word "
+    "averages over them, also a word that stays.",
+)
+
+# %% tags=["reveal"]
 torch.manual_seed(0)
 position = 0.5 * torch.randn(6, 5)  # one vector per place, random as before training
 
@@ -475,15 +503,22 @@ for swap in ([4, 5, 2, 3, 0, 1], [1, 0, 2, 3, 4, 5]):
 twice = attend(attend(x[swap], True), True) - attend(attend(x, True), True)[swap]
 print("  causal mask, two layers", twice.norm(dim=-1)[2:])  # words 2 to 5
 assert causal[2:].max() < 1e-6 < 0.17 < twice.norm(dim=-1)[2:].min()
+for i in range(5):  # in the explorer: two neighbours exchange places
+    order = [*range(i), i + 1, i, *range(i + 2, 6)]
+    far = OrderExplorer(order=order, positions=True).result.moved
+    assert far[i : i + 2].min() > far[[*range(i), *range(i + 2, 6)]].max() > 0.01
 
 # %% [markdown]
-# With positions every output moves in both shuffles shown. With a causal mask it moves where a word now sees **other** words; swapping
+# With a causal mask an output moves where a word now sees **other** words; swapping
 # two that it sees anyway changes nothing. In a second layer it does, by 0.17 or more: its rows and columns are mixtures, no longer
 # single words.
 #
 # ### Your experiment: no positions
 #
-# Shuffle, and watch one word. Then switch the positions on.
+# Shuffle, and watch one word. Then switch the positions on, take the order as written and let two neighbours change places. Whose
+# outputs move far, whose a little?
+#
+# <details><summary>Answer</summary>Those of the two move farthest. The others move a little: the two are only a part of what they average.</details>
 
 # %%
 OrderExplorer(ask=False)

@@ -25,9 +25,9 @@ from attnlab import scaled_dot_product_attention, split_heads, trace_attention
 from attnlab.display import show_figure
 from attnlab.exercises import check_by_letters, check_mended_heads, check_pair_test
 from attnlab.exercises import check_tokens_in_head, predict
-from attnlab.explorers import HeadsExplorer
+from attnlab.explorers import HeadsExplorer, ManyHeadsExplorer
 from attnlab.live import live
-from attnlab.plotting import plot_attention, plot_heads, plot_mask
+from attnlab.plotting import plot_heads, plot_mask
 from matplotlib.colors import ListedColormap
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -103,6 +103,9 @@ predict(
 short = names.view(H, L, head_dim)  # the short cut
 wrong = (short != heads).any(dim=-1)  # (H, L): rows of the heads
 assert short.shape == heads.shape and wrong.numel() == 12 and wrong.sum() == 10
+explored = HeadsExplorer(way="short cut").result
+assert torch.equal(explored.wrong_rows, wrong)
+assert explored.wrong_scores.sum() == 46 and explored.wrong_scores.numel() == 48
 short, wrong.sum()
 
 # %%
@@ -145,7 +148,12 @@ show_figure(
 )
 
 # %% [markdown]
-# On the right, head 0 compares token 0 with itself and a piece of token 1, never with tokens 2 and 3. Follow the numbers, step by step:
+# On the right, head 0 compares token 0 with itself and a piece of token 1, never with tokens 2 and 3. Follow the numbers, step by step: first
+# the right way, then the short cut, which gets 46 of 48 scores wrong. Which two are right, and why? (The last step, merge, is two
+# sections on.)
+#
+# <details><summary>Answer</summary>The first row of head 0 with itself and the last row of head 2 with itself: the only two rows that are
+# right.</details>
 
 # %%
 HeadsExplorer(ask=False)
@@ -742,39 +750,11 @@ table
 # Equal FLOPs are not equal time: scaling and softmax are not counted and grow with the attention weights, and many small matrix products
 # run less well than one big one. Fused kernels do not keep the attention weights: lesson 8.
 #
-# Cut the same queries and keys into 1 to 12 heads. They are random numbers here; the words are only labels. With 12 heads, compare the rows
-# of one head: what do they share?
+# The explorer cuts queries and keys of 12 random features into 1 to 12 heads; the words are only labels. Take 12 heads and compare the rows
+# of any one: what do they share?
 
 # %%
-torch.manual_seed(0)
-words = "The cat sat on the mat".split()
-Q, K = torch.randn(2, 1, len(words), 12)  # (N, L, E) each, as if projected
-
-
-def draw_heads(fig, heads):
-    q, k = split(Q, heads), split(K, heads)
-    weights = trace_attention(q, k, k).weights[0]
-    axes = fig.subplots(1 + heads // 12, min(heads, 6), squeeze=False)
-    for head, ax in enumerate(axes.flat):
-        plot_attention(weights[head], ax=ax, title=f"head {head}", annotate=False)
-        ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
-    axes[-1, 0].set_xticks(np.arange(6) + 0.5, words, rotation=90)
-    axes[-1, 0].set_yticks(np.arange(6) + 0.5, words)
-    axes[-1, 0].set(xlabel="key", ylabel="query")
-    bar = {"label": "attention weight", "panchor": False}
-    fig.colorbar(ax.collections[0], ax=axes.ravel().tolist(), **bar)
-    orders = len(weights[0].argsort(dim=-1).unique(dim=0))
-    told = f"{heads} × {12 // heads} features: <b>{heads * 36}</b> attention weights. "
-    return told + f"The six rows of head 0 rank the words in {orders} orders."
-
-
-live(
-    draw_heads,
-    heads=[1, 2, 4, 6, 12],
-    start={"heads": 4},
-    figsize=(7, 3.1),
-    alt="One heatmap of six by six words per head, colours from 0 to 1.",
-)
+ManyHeadsExplorer(ask=False)
 
 # %% [markdown] tags=["id:M4"]
 # More pictures, fewer features in each: with one feature per head, all rows rank the words in the same order or exactly backwards.
@@ -789,6 +769,7 @@ query, key = (split(torch.randn(4, 100, 512), 8) for _ in range(2))
 raw = query @ key.transpose(-2, -1)  # (4, 8, 100, 100)
 right, wrong = (raw / math.sqrt(64)).var(), (raw / math.sqrt(512)).var()
 assert abs(right - 1) < 0.02 and abs(wrong - 0.125) < 0.002
+assert set(ManyHeadsExplorer(heads=12).result.orders) == {2}  # in every head
 print(f"divided by the root of 64: {right:.2f}, by the root of 512: {wrong:.3f}")
 
 # %% [markdown]
@@ -871,6 +852,8 @@ small, usual
 # <!-- constants: 1, 12, 4, 6 -->
 
 # %%
+torch.manual_seed(0)
+Q, K = torch.randn(2, 1, 6, 12)  # (N, L, E) each, as if projected
 raw = [split(Q, h)[0] @ split(K, h)[0].transpose(-2, -1) for h in (1, 3, 12)]
 ranks = [torch.linalg.matrix_rank(scores[0]).item() for scores in raw]  # of head 0
 weights = (raw[2].double() / math.sqrt(1)).softmax(dim=-1)

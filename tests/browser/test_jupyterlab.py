@@ -228,7 +228,11 @@ def live_cells(open_page, write_notebook):
     return open_page(write_notebook("live_cells.ipynb", *chosen)), places
 
 
-@pytest.mark.parametrize("lesson", [lesson.stem for lesson in LESSONS])
+def has_live_figures(lesson) -> bool:
+    return bool(needed_for_live(read_notebook(lesson).cells))
+
+
+@pytest.mark.parametrize("lesson", [path.stem for path in LESSONS if has_live_figures(path)])
 def test_all_controls_of_a_lesson_move(live_cells, lesson):
     look, places = live_cells
     look.run_cells(places[lesson])
