@@ -1,8 +1,9 @@
 """Write all lessons as web pages into site/: `make site`.
 
-The pages are made from the notebooks as they are stored; nothing is executed. Each is one file with
-its figures, its style and its script inside, asks nothing of the network and opens from a folder.
-The same notebooks give the same bytes.
+The pages are made from the notebooks as they are stored; those with live figures are executed once
+more, for the pictures at all other stops of their controls. Each page is one file with its figures,
+its style and its script inside, asks nothing of the network and opens from a folder. The same
+notebooks give the same bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ from nbconvert.exporters import TemplateExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 
+from tools._site_frames import frames_of, script_of
 from tools._site_html import Prose, SiteError, rewrite
 from tools.extract_figures import Figure, figures_of
 from tools.notebooks import LESSONS, ROOT, find_notebooks, read_notebook, tags
@@ -28,6 +31,9 @@ TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.
 TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^\n<]+)")
 HERO = "0.2"  # the figure that stands at the top of the index
 SECTIONS = (2, 3)  # levels of headings in the table of contents
+
+
+Frames = Callable[[Path], dict[str, dict[str, object]]]  # of a lesson, by the stored HTML
 
 
 class Card(NamedTuple):
@@ -141,8 +147,10 @@ class PageExporter(TemplateExporter):
         self.register_filter("fold", fold_of)
         self.register_filter("hides_outputs", hides_outputs)
 
-    def lesson(self, path: Path, cards: list[Card]) -> str:
+    def lesson(self, path: Path, cards: list[Card], figures: dict | None = None) -> str:
         """Return the page of a lesson; ``cards`` are those of all lessons.
+
+        ``figures`` holds all pictures of live figures, by their stored HTML.
 
         Raises
         ------
@@ -152,7 +160,7 @@ class PageExporter(TemplateExporter):
         links = Links([Path(card.page).stem for card in cards], path.name)
         prose = Prose(links)
         self.register_filter("prose", prose.to_html)
-        self.register_filter("stored", lambda html: rewrite(html, links))
+        self.register_filter("stored", lambda html: _stored(html, links, figures or {}))
         # the template asks for the contents when it has been through the cells
         self.environment.globals["contents"] = lambda: [
             heading for heading in prose.headings if heading.level in SECTIONS
@@ -173,27 +181,43 @@ class PageExporter(TemplateExporter):
         return template.render(cards=cards, hero=hero, picture=picture, missing=missing)
 
 
-def pages(paths: list[Path]) -> dict[str, str]:
-    """Return the pages of lessons and their index, by file name."""
+def _stored(html: str, links: Links, figures: dict[str, dict[str, object]]) -> str:
+    """Return HTML that a notebook stores as it stands on a page: live figures move."""
+    page = rewrite(html, links)
+    if html in figures:
+        page += script_of(figures[html], lambda sentence: rewrite(sentence, links))
+    return page
+
+
+def pages(paths: list[Path], frames: Frames | None = None) -> dict[str, str]:
+    """Return the pages of lessons and their index, by file name.
+
+    Without ``frames``, which executes them, live figures stay pictures.
+    """
     exporter = PageExporter()
     cards = [card_of(path) for path in paths]
     hero = next((one for path in paths for one in figures_of(path) if one.number == HERO), None)
-    lessons = {page_name(path.stem): exporter.lesson(path, cards) for path in paths}
+    lessons = {
+        page_name(path.stem): exporter.lesson(path, cards, frames(path) if frames else None)
+        for path in paths
+    }
     return {INDEX: exporter.index(cards, hero), **lessons}
 
 
-def write_site(folder: Path = SITE, notebooks: list[Path] | None = None) -> dict[str, int]:
+def write_site(
+    folder: Path = SITE, notebooks: list[Path] | None = None, frames: Frames | None = None
+) -> dict[str, int]:
     """Write the pages of all lessons into ``folder``; return their names and sizes in bytes.
 
-    Pages of lessons that are gone are deleted; other files stay. Nothing is written if a lesson
-    cannot become a page.
+    Without ``frames``, live figures stay pictures. Pages of lessons that are gone are deleted;
+    other files stay. Nothing is written if a lesson cannot become a page.
 
     Raises
     ------
     SiteError
         If a lesson cannot become a page.
     """
-    made = pages(find_notebooks() if notebooks is None else notebooks)
+    made = pages(find_notebooks() if notebooks is None else notebooks, frames)
     folder.mkdir(exist_ok=True)
     for old in folder.glob("[0-9][0-9]_*.html"):
         if old.name not in made:
@@ -204,10 +228,17 @@ def write_site(folder: Path = SITE, notebooks: list[Path] | None = None) -> dict
     return sizes
 
 
+def _frames_with_a_word(path: Path) -> dict[str, dict[str, object]]:
+    figures = frames_of(path)
+    count = sum(len(figure["frames"]) for figure in figures.values())
+    print(f"{path.stem}: {len(figures)} live figures, {count} pictures", flush=True)
+    return figures
+
+
 def main() -> None:
     """Write the pages and say where they are."""
     try:
-        sizes = write_site()
+        sizes = write_site(frames=_frames_with_a_word)
     except SiteError as error:
         sys.exit(str(error))
     megabytes = sum(sizes.values()) / 1e6

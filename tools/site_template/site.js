@@ -31,6 +31,54 @@ function ask(box) {
   list.after(said);
 }
 
+/** Give a live figure its controls: every picture lies in the JSON after it. */
+function move(box) {
+  const block = box.nextElementSibling;
+  if (!block?.matches("script[type='application/json']")) return;
+  const { controls, pictures, sentences, frames } = JSON.parse(block.textContent);
+  const image = box.querySelector("img"), places = controls.map(({ at }) => at);
+  const words = make("div", { role: "status" });
+  box.querySelector("[role=status]")?.remove();
+  box.lastElementChild.replaceWith(words);  // what to do in JupyterLab
+  const show = () => {
+    const frame = controls.reduce((sum, { stops }, i) => sum * stops.length + places[i], 0);
+    image.src = `data:image/png;base64,${pictures[frames[frame][0]]}`;
+    words.innerHTML = sentences[frames[frame][1]];
+    words.firstElementChild?.removeAttribute("role");
+  };
+  const elements = controls.map((control, i) => {
+    const set = (place) => { places[i] = place; show(); };
+    return (control.kind === "slider" ? sliderOf : choiceOf)(control, set);
+  });
+  image.before(make("div", { class: "controls", role: "group", "aria-label": "Controls" }, ...elements));
+  show();
+}
+
+function sliderOf({ name, stops, at }, set) {
+  const output = make("output", {});
+  const input = make("input", { type: "range", min: 0, max: stops.length - 1, step: 1, value: at });
+  const tell = () => {
+    output.textContent = stops[input.value];
+    input.setAttribute("aria-valuetext", stops[input.value]);
+  };
+  input.addEventListener("input", () => { tell(); set(Number(input.value)); });
+  tell();
+  return make("label", {}, `${name} `, input, output);
+}
+
+let groups = 0;
+
+function choiceOf({ name, stops, at }, set) {
+  groups += 1;
+  const labels = stops.map((stop, i) => {
+    const input = make("input", { type: "radio", name: `choice-${groups}` });
+    input.checked = i === at;
+    input.addEventListener("change", () => set(i));
+    return make("label", {}, input, make("span", {}, stop));
+  });
+  return make("fieldset", {}, make("legend", {}, name), ...labels);
+}
+
 /** One button that unfolds and folds everything in the lesson. */
 function offerUnfolding(nav) {
   const folds = [...document.querySelectorAll("main details:not(.contents)")];
@@ -84,6 +132,7 @@ function followTheme(query) {
 }
 
 document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
+document.querySelectorAll(".attnlab-live-stored").forEach(move);
 offerUnfolding(document.querySelector(".top nav"));
 followReading([...document.querySelectorAll("aside.contents a")]);
 followTheme(matchMedia("(prefers-color-scheme: dark)"));

@@ -1,0 +1,161 @@
+"""Live figures on the web pages: every control moves them, by keyboard and by mouse."""
+
+import importlib.resources
+import os
+
+import pytest
+from nbformat import write
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from attnlab.live import live
+from tools import site
+from tools._browser import NO_BROWSER, find_browser
+from tools._site_frames import all_frames
+
+pytestmark = pytest.mark.browser
+if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
+    pytest.skip(NO_BROWSER, allow_module_level=True)
+
+AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js")
+WORDS = ["alike", "twice"]
+PICTURE = "image => image.decode().then(() => image.src)"
+
+
+def draw(fig, step, word, turned):
+    heights = [1, step]
+    fig.subplots().bar([word, "b"], heights[::-1] if turned else heights, color="#0b61a4")
+    fig.axes[0].set_title(f"{step} {word} {turned}")
+    return f"$x$ is {step}, {word}" if step < 4 else None
+
+
+@pytest.fixture(scope="module")
+def figure():
+    controls = {"step": [0, 1, 2, 4], "word": WORDS, "turned": False}
+    return live(draw, start={"step": 1}, figsize=(5, 2), alt="Two bars.", **controls)
+
+
+@pytest.fixture(scope="module")
+def shown(figure):
+    return all_frames(figure)
+
+
+@pytest.fixture(scope="module")
+def folder(figure, shown, tmp_path_factory):
+    """A made-up lesson with one live figure, and the page of the same without its pictures."""
+    folder = tmp_path_factory.mktemp("frames")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNLAB_STATIC", "1")
+        output = new_output("execute_result", figure._repr_mimebundle_(), execution_count=1)
+    cells = [new_markdown_cell("# 0 · Made up\n\nWords."), new_code_cell("f", outputs=[output])]
+    notebook = folder / "00_made_up.ipynb"
+    write(new_notebook(cells=cells), notebook)
+    frames = {output.data["text/html"]: shown}
+    site.write_site(folder / "moving", [notebook], lambda path: frames)
+    site.write_site(folder / "still", [notebook])
+    return folder
+
+
+class Page:
+    """The page of the made-up lesson; what it asks for and complains of is noted."""
+
+    def __init__(self, browser, folder, **context):
+        size = {"width": 1366, "height": 900}
+        self.context = browser.new_context(viewport=size, offline=True, **context)
+        self.page = self.context.new_page()
+        self.noise = []
+        for event in ("pageerror", "console"):
+            self.page.on(event, lambda said: self.noise.append(str(said)))
+        self.page.on("request", self._on_request)
+        self.page.goto((folder / "00_made_up.html").as_uri())
+        self.box = self.page.locator(".attnlab-live-stored")
+
+    def _on_request(self, request):
+        if not request.url.startswith(("file:", "data:")):
+            self.noise.append(request.url)
+
+    @property
+    def picture(self):
+        return self.box.locator("img").evaluate(PICTURE)
+
+    @property
+    def said(self):
+        return " ".join(self.box.locator("[role=status]").inner_text().split())
+
+
+@pytest.fixture
+def look(browser, folder):
+    look = Page(browser, folder / "moving")
+    yield look
+    assert look.noise == []
+    look.context.close()
+
+
+def test_the_keyboard_moves_every_control_and_back(look, shown):
+    start, slider = look.picture, look.box.get_by_role("slider", name="step")
+    assert look.said == "𝑥 is 1, alike"
+    slider.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == "2"
+    assert (look.box.locator("output").inner_text(), look.said) == ("2", "𝑥 is 2, alike")
+    moved = look.picture
+    look.box.get_by_role("radio", name="alike").press("ArrowRight")
+    assert look.said == "𝑥 is 2, twice"
+    look.box.get_by_role("group", name="turned").get_by_role("radio", name="off").press("ArrowLeft")
+    assert look.box.get_by_role("radio", name="on").is_checked()
+    assert len({start, moved, look.picture}) == 3
+    slider.press("End")
+    look.box.get_by_role("radio", name="off").check()
+    assert look.said == ""
+    assert look.picture.endswith(shown["pictures"][shown["frames"][-1][0]])
+    slider.press("Home")
+    slider.press("ArrowRight")
+    look.box.get_by_role("radio", name="alike").check()
+    assert look.picture == start
+
+
+def test_the_mouse_moves_the_figure_and_pixels_change(look):
+    image = look.box.locator("img")
+    seen = [image.screenshot()]
+    slider = look.box.get_by_role("slider")
+    slider.click(position={"x": slider.bounding_box()["width"] - 4, "y": 15})
+    seen.append(image.screenshot())
+    look.box.locator("label", has_text="twice").click()
+    seen.append(image.screenshot())
+    assert len(set(seen)) == 3
+    assert look.box.locator("output").inner_text() == "4"
+
+
+def test_every_stop_has_a_picture_of_its_own(look):
+    """The title of each picture names its stops: no two are alike."""
+    reached, slider = set(), look.box.get_by_role("slider")
+    for word in WORDS:
+        look.box.get_by_role("radio", name=word).check()
+        for turned in ("on", "off"):
+            look.box.get_by_role("radio", name=turned).check()
+            slider.press("Home")
+            for _ in range(4):
+                reached.add(look.picture)
+                slider.press("ArrowRight")
+    assert len(reached) == 16
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(1366, "light"), (390, "dark")])
+def test_axe_finds_nothing_and_nothing_hangs_over(look, size, scheme):
+    page = look.page
+    page.set_viewport_size({"width": size, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= size
+    page.add_script_tag(content=AXE.read_text())
+    run = "axe.run(document, {resultTypes: ['violations']})"
+    assert [one["id"] for one in page.evaluate(run)["violations"]] == []
+    page.evaluate("document.querySelector('.controls label').style.color = 'var(--line)'")
+    assert [one["id"] for one in page.evaluate(run)["violations"]] == ["color-contrast"]
+
+
+@pytest.mark.parametrize(("kind", "scripts"), [("still", True), ("moving", False)])
+def test_without_pictures_or_scripts_it_stays_a_picture(browser, folder, kind, scripts):
+    look = Page(browser, folder / kind, java_script_enabled=scripts)
+    assert look.box.locator("img").get_attribute("alt") == "Two bars."
+    assert "Moves in JupyterLab: step = 0, 1, 2, 4; word" in look.box.inner_text()
+    assert look.said == "𝑥 is 1, alike"
+    assert look.box.locator("input").count() == 0
+    look.context.close()

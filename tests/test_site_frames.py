@@ -1,0 +1,199 @@
+"""All pictures of live figures for the web pages: complete, in order, small, and those stored."""
+
+import base64
+import io
+import json
+import math
+
+import pytest
+from nbformat import write
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
+
+from attnlab.live import live
+from tools import _site_frames
+from tools._live_cells import needed_for_live
+from tools._site_frames import (
+    COLOURS,
+    LIVE,
+    MOST_FRAMES,
+    all_frames,
+    frames_of,
+    live_outputs,
+    script_of,
+)
+from tools._site_html import SiteError
+from tools.notebooks import KERNELSPEC
+
+DRAWING = """
+from attnlab.live import live
+heights = [1, 2]
+
+
+def draw(fig, height, word):
+    fig.subplots().bar([word], [heights[0] * height])
+    return f"$h$ is {height}" if height < 3 else "<b>high</b>"
+
+
+""".strip()
+SHOWING = """
+figure = live(draw, height=[1, 2, 3], word=["a", "b"], start={"height": 2}, figsize=(2, 1))
+figure
+""".strip()
+
+
+@pytest.fixture(scope="module")
+def figure():
+    names = {}
+    exec(f"{DRAWING}\n{SHOWING}", names)
+    return names["figure"]
+
+
+def stored_output(figure):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNLAB_STATIC", "1")
+        return new_output("execute_result", figure._repr_mimebundle_(), execution_count=1)
+
+
+def write_lesson(folder, *sources, output):
+    """Write a lesson of which the last cell stores an output."""
+    cells = [new_markdown_cell("# 0 · Made up"), *map(new_code_cell, sources)]
+    cells[-1].outputs = [output]
+    path = folder / "00_made_up.ipynb"
+    write(new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC}), path)
+    return path
+
+
+def size_and_colours(picture):
+    image = Image.open(io.BytesIO(base64.b64decode(picture)))
+    return image.size, len(image.getcolors())
+
+
+def test_every_stop_of_every_control_has_its_picture_and_sentence(figure):
+    before = figure.image.value
+    shown = all_frames(figure)
+    assert shown["controls"] == [
+        {"name": "height", "kind": "slider", "stops": ["1", "2", "3"], "at": 1},
+        {"name": "word", "kind": "choice", "stops": ["a", "b"], "at": 0},
+    ]
+    assert [picture for picture, _ in shown["frames"]] == [0, 1, 2, 3, 4, 5]
+    texts = [shown["sentences"][sentence] for _, sentence in shown["frames"]]
+    assert ["$h$ is 1" in text for text in texts] == [True, True, *[False] * 4]
+    assert ["<b>high</b>" in text for text in texts] == [*[False] * 4, True, True]
+    assert len(shown["sentences"]) == 3
+    figure.controls["height"].value, figure.controls["word"].value = 3, "b"
+    assert _site_frames._small(figure.image.value) == shown["pictures"][5]
+    figure.controls["height"].value, figure.controls["word"].value = 2, "a"
+    assert figure.image.value == before
+
+
+def test_frames_are_as_large_as_the_picture_and_have_fewer_colours(figure):
+    png = figure.image.value
+    (size, colours), wanted = (
+        size_and_colours(_site_frames._small(png)),
+        Image.open(io.BytesIO(png)),
+    )
+    assert size == wanted.size
+    assert colours <= COLOURS < len(wanted.getcolors(10**6)) + COLOURS
+    many = io.BytesIO()
+    Image.effect_noise((64, 64), 50).convert("RGB").resize((99, 99)).save(many, "PNG")
+    assert size_and_colours(_site_frames._small(many.getvalue())) == ((99, 99), COLOURS)
+
+
+def test_equal_pictures_are_stored_once():
+    same = live(lambda fig, a: fig.text(0, 0, "x"), a=[1, 2, 3])
+    assert all_frames(same)["frames"] == [(0, 0)] * 3
+
+
+@pytest.mark.parametrize("counts", [[64], [8, 8], [65], [40, 5], [2, 70], [3, 3, 9]])
+def test_at_most_64_frames_are_made_and_ends_and_start_stay(counts):
+    stops = {f"c{i}": [*range(count)] for i, count in enumerate(counts)}
+    start = {f"c{i}": count - 2 for i, count in enumerate(counts)}
+    figure = live(lambda fig, **values: None, start=start, **stops)
+    left = [[stop for _, stop in one] for one in _site_frames._kept_stops(figure)]
+    for count, one in zip(counts, left, strict=True):
+        assert {0, count - 2, count - 1} <= set(one) <= set(range(count))
+        assert one == sorted(one)
+    made, wanted = math.prod(map(len, left)), math.prod(counts)
+    assert made == wanted if wanted <= MOST_FRAMES else MOST_FRAMES / 4 < made <= MOST_FRAMES
+
+
+def test_too_many_controls_and_a_drawing_that_fails_are_told(monkeypatch):
+    many = live(lambda fig, **values: None, **{f"c{i}": True for i in range(7)})
+    with pytest.raises(RuntimeError, match="too many controls for 64 pictures"):
+        all_frames(many)
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # or the error is raised where the control moves
+    failing = live(lambda fig, a: 1 / a, a=[1, 0])
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        all_frames(failing)
+
+
+def test_a_script_holds_the_figure_and_no_tags():
+    figure = {"sentences": ["<b>a</b>", "</script>"], "pictures": []}
+    text = script_of(figure, str.upper)
+    inside = text.removeprefix('<script type="application/json">').removesuffix("</script>")
+    assert "<" not in inside
+    assert json.loads(inside)["sentences"] == ["<B>A</B>", "</SCRIPT>"]
+
+
+# --- runs of a lesson -----------------------------------------------------------------------------
+
+
+def test_a_lesson_is_executed_for_its_frames(tmp_path, figure):
+    """The cell that is left out would fail: it is not needed."""
+    path = write_lesson(tmp_path, "1 / 0", DRAWING, SHOWING, output=stored_output(figure))
+    stored = path.read_text()
+    ((html, frames),) = frames_of(path).items()
+    assert html.startswith(LIVE)
+    assert frames == json.loads(json.dumps(all_frames(figure)))
+    assert path.read_text() == stored
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Note which cells are run instead of running them; the first run gives the wrong picture."""
+    seen = []
+
+    def run(path, stored, cells):
+        seen.append([cell.source for cell in cells])
+        if len(seen) == 1:
+            raise SiteError("another figure")
+        return {"html": {}}
+
+    monkeypatch.setattr(_site_frames, "_frames_of_run", run)
+    return seen
+
+
+def test_all_cells_are_executed_if_few_give_another_picture(tmp_path, figure, runs):
+    sources = [DRAWING, "heights.insert(0, 5)", SHOWING]
+    path = write_lesson(tmp_path, *sources, output=stored_output(figure))
+    assert frames_of(path) == {"html": {}}
+    assert runs == [[DRAWING, SHOWING], ["# 0 · Made up", *sources]]
+
+
+def test_a_lesson_without_live_figures_is_not_executed(tmp_path, runs):
+    output = new_output("execute_result", {"text/html": "<p>no</p>"}, execution_count=1)
+    assert frames_of(write_lesson(tmp_path, "1", output=output)) == {}
+    assert runs == []
+
+
+def test_another_figure_than_the_stored_one_is_refused(figure):
+    stored, other = stored_output(figure), stored_output(figure)
+    html = stored.data["text/html"]
+    assert _site_frames._paired("x.ipynb", [stored], [other], [{"a": 1}]) == {html: {"a": 1}}
+    figure.controls["height"].value = 3
+    other = stored_output(figure)
+    figure.controls["height"].value = 2
+    with pytest.raises(SiteError, match=r"x\.ipynb stores another live figure than a run gives"):
+        _site_frames._paired("x.ipynb", [stored], [other], [{}])
+    with pytest.raises(SiteError, match="stores 1 live figures, and a run makes 2, of which it"):
+        _site_frames._paired("x.ipynb", [stored], [stored], [{}, {}])
+
+
+def test_the_cells_that_a_live_figure_needs_are_found():
+    sources = ["import torch as t", "a = 1", "b = a + 1\nc = 3", "print(b)", "d = t.ones(b)"]
+    sources += ["def draw(fig, x):\n    return d", "c = 4", "live(draw, x=[1, 2])", "d = 5"]
+    cells = [new_code_cell(source) for source in sources]
+    cells.insert(1, new_markdown_cell("live(draw)"))
+    assert needed_for_live(cells) == [0, 2, 3, 5, 6, 8]
+    assert live_outputs(new_notebook(cells=cells)) == []
