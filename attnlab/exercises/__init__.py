@@ -24,6 +24,12 @@ from attnlab.exercises._lesson_04 import (
     check_sequence_first,
     check_sharp_factor,
 )
+from attnlab.exercises._lesson_05 import (
+    check_minimal_pair,
+    check_needed_strength,
+    check_plain_average,
+    check_tested_head,
+)
 from attnlab.exercises._lesson_06 import (
     check_layer_test,
     check_linear_from,
@@ -35,6 +41,12 @@ from attnlab.exercises._lesson_07 import (
     check_mended_heads,
     check_pair_test,
     check_tokens_in_head,
+)
+from attnlab.exercises._lesson_08 import (
+    check_joined_pieces,
+    check_mended_pieces,
+    check_needed_tile,
+    check_weight_memory,
 )
 from attnlab.exercises._lesson_09 import (
     check_disguise,
@@ -62,6 +74,7 @@ __all__ = [
     "check_hiding_sizes",
     "check_hundred_dice",
     "check_is_distribution",
+    "check_joined_pieces",
     "check_layer_test",
     "check_learning_probe",
     "check_linear_from",
@@ -69,18 +82,25 @@ __all__ = [
     "check_mended",
     "check_mended_heads",
     "check_mended_mask",
+    "check_mended_pieces",
+    "check_minimal_pair",
+    "check_needed_strength",
+    "check_needed_tile",
     "check_normed_scores",
     "check_other_pair",
     "check_padded_batch",
     "check_pair_test",
     "check_parameter_count",
+    "check_plain_average",
     "check_query_for_awesome",
     "check_recovered_weights",
     "check_repeatable_experiment",
     "check_safe_softmax",
     "check_sequence_first",
     "check_sharp_factor",
+    "check_tested_head",
     "check_tokens_in_head",
+    "check_weight_memory",
     "check_zero_query",
     "predict",
 ]
