@@ -163,7 +163,7 @@ erased.sum(dim=-1)
 # ### Your experiment
 #
 # The same scores and four rules. Answer first, then try them all. Then add 6 to the scores of `<pad>`, or take 4 away: which rules
-# do not care?
+# give the same weights as before?
 
 # %% tags=["id:S3.21"]
 AfterSoftmaxExplorer()
@@ -184,7 +184,7 @@ same = {
 assert list(same.values()) == [False, True, True, False]
 
 # %% [markdown]
-# What is filled in before the softmax does not care. But a 0 can be worse than no mask: "cat" gives 0.580 to padding instead of 0.402. Zero is a
+# A fill before the softmax forgets what `<pad>` scored. But 0 can be worse than no mask: "cat" gives 0.580 to padding instead of 0.402. Zero is a
 # score like any other (lesson 1). A blocked score must lie far below all others, and only $-\infty$ lies below everything.
 #
 # ## Padding masks columns, not rows
@@ -554,10 +554,10 @@ fates
 predict(
     "“The cat sat on the mat” under a causal window of 2: each word looks at itself "
     "and the one before. “the mat” becomes padding. Which rows have no key left?",
-    options=["none", "that of mat", "those of the and mat"],
-    reveal="That of mat: it would look at the and itself alone. The row of the still "
-    "has on. Under a causal mask without a window padding at the end empties no row; "
-    "padding at the start, “The cat”, empties its own two.",
+    options=["none", "that of “mat”", "those of “the” and “mat”"],
+    reveal="That of “mat”: it would look at “the” and itself alone. The row of “the” "
+    "still has “on”. Under a causal mask without a window, padding at the end empties "
+    "no row; padding at the start, “The cat”, empties its own two.",
 )
 
 
@@ -579,8 +579,8 @@ without_a_key(mask="window", window=2, padding=[4, 5])  # rows, counted from 0
 # %% [markdown]
 # ### Your experiment: the mask editor
 #
-# Random scores. Click a word to make it padding, a cell to open or close it. Leave the row of "on", and no other, without a key: what do the three
-# rules make of it? How few clicks does it take under each mask?
+# Random scores. Click a word to make it padding, a cell to open or close it. Leave the row of "on", and no other, without a key. How few clicks does
+# it take under each mask, and what do the three fills of a blocked score make of the row?
 #
 # <details><summary>Answer</summary>As many as the row has open cells: two under the window of 2 ("sat" and "on"), four under a causal mask, six
 # under none. $-\infty$ makes the row NaN; -1e9 gives every key 1/6, also those of the future; attnlab's rule writes 0.</details>
