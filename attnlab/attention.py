@@ -278,8 +278,11 @@ def trace_attention(
     if attn_mask is not None:
         check_mask(attn_mask, scores.shape, query.dtype)
     weights = _weights(scores, attn_mask)  # (..., L, S)
-    output = F.dropout(weights, dropout_p) @ _widen(value)  # (..., L, Ev)
-    return AttentionTrace(*(part.to(query.dtype) for part in (output, weights, scores)))
+    kept = F.dropout(weights, dropout_p) if dropout_p else weights
+    output = kept @ _widen(value)  # (..., L, Ev)
+    if query.dtype in HALF_PRECISION:
+        return AttentionTrace(*(part.to(query.dtype) for part in (output, weights, scores)))
+    return AttentionTrace(output, weights, scores)
 
 
 def _scores(query: Tensor, key: Tensor, scale: float | None) -> Tensor:
