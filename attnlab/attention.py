@@ -79,7 +79,8 @@ def attention_scores(query: Tensor, key: Tensor, *, scale: float | None = None) 
 
     Notes
     -----
-    Costs 2 L S E floating point operations and L S numbers of memory per head.
+    Costs 2 L S E floating point operations and L S numbers of memory per head: 4 L S bytes in
+    float32.
 
     References
     ----------
@@ -130,6 +131,9 @@ def attention_weights(scores: Tensor, *, attn_mask: Tensor | None = None) -> Ten
     -----
     Rows without an allowed key are found from the mask, before the softmax. A NaN in an allowed
     place therefore stays visible in the result.
+
+    Costs about 5 L S floating point operations, one in five an exponential, and L S numbers of
+    memory per head: 4 L S bytes in float32.
 
     References
     ----------
@@ -199,11 +203,15 @@ def scaled_dot_product_attention(
     See Also
     --------
     torch.nn.functional.scaled_dot_product_attention : the fused twin; the same call works there.
+    tiled_attention : the same result without a matrix of L x S.
     trace_attention : also returns the weights and the scores.
 
     Notes
     -----
-    Costs 2 L S (E + Ev) floating point operations and 2 L S numbers of memory per head.
+    Costs 2 L S (E + Ev) floating point operations per head, and twice as many for the gradients.
+    Holds scores and weights at once: 2 L S numbers per head, 8 L S bytes in float32, and at most
+    twice that under a mask. ``tiled_attention`` holds neither.
+
     A NaN or infinity in a blocked *value* still reaches the output, since 0 * NaN is NaN. A NaN in
     the *query* of a row that is blocked entirely, or in a *key* that a boolean mask blocks, does
     not reach the output here and does in torch.
@@ -261,6 +269,11 @@ def trace_attention(
     See Also
     --------
     torch.nn.MultiheadAttention : returns weights with ``need_weights=True``, mean over heads.
+
+    Notes
+    -----
+    Costs what ``scaled_dot_product_attention`` costs, and keeps scores and weights: 8 L S bytes
+    per head in float32 for as long as the result lives.
 
     Examples
     --------

@@ -57,6 +57,11 @@ class SelfAttention(nn.Module):
     MultiHeadAttention : several heads and an output projection.
     torch.nn.functional.scaled_dot_product_attention : what it computes after the projections.
 
+    Notes
+    -----
+    The projections cost 2 N (L + 2 S) embed_dim out_dim floating point operations, the attention
+    4 N L S out_dim. Scores and weights take 2 N L S numbers: 8 N L S bytes in float32.
+
     References
     ----------
     Vaswani et al., "Attention Is All You Need", 2017, section 3.2.1.
@@ -127,6 +132,10 @@ class MultiHeadAttention(nn.Module):
     -----
     4 embed_dim^2 weights (and 4 embed_dim biases), whatever the number of heads.
     The projections start as ``nn.Linear`` starts them.
+
+    The projections cost 4 N (L + S) embed_dim^2 floating point operations, the attention
+    4 N L S embed_dim, whatever the number of heads: for L = S the projections are the larger part
+    up to L = 2 embed_dim. Scores and weights take 2 N H L S numbers: 8 N H L S bytes in float32.
 
     References
     ----------
