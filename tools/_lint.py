@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -108,7 +108,8 @@ def prose(text: str) -> str:
     return TAG.sub(" ", LINK.sub(r"\g<text>", text))
 
 
-def prediction_texts(source: str) -> list[str]:
+@cache
+def prediction_texts(source: str) -> tuple[str, ...]:
     """Return the strings of the calls of ``predict`` in a code cell, first of all the question."""
     calls = [
         node
@@ -117,11 +118,12 @@ def prediction_texts(source: str) -> list[str]:
     ]
     parts = [part for call in calls for part in ast.walk(call)]
     parts = [part for part in parts if isinstance(part, ast.Constant)]
-    return [part.value for part in parts if isinstance(part.value, str)]
+    return tuple(part.value for part in parts if isinstance(part.value, str))
 
 
+@cache
 def parse_code(source: str) -> ast.Module:
-    """Return the syntax tree of a code cell, empty if it is not Python."""
+    """Return the syntax tree of a code cell, empty if it is not Python; nobody may change it."""
     lines = [line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))]
     try:
         return ast.parse("\n".join(lines))

@@ -7,6 +7,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 from tools._lint import LINK, Lesson, Note, without_code
 from tools.notebooks import LESSONS, tags
@@ -130,6 +131,7 @@ def _leads_somewhere(lesson: Lesson, target: str, *, is_image: bool) -> bool:
     return planned or (not name.startswith("/") and (lesson.path.parent / name).is_file())
 
 
+@cache
 def _without_text(source: str) -> str:
     """Return code with comments and strings blanked; as it is if it cannot be read."""
     lines = source.splitlines(keepends=True)

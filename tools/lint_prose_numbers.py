@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from nbformat import NotebookNode
 
@@ -99,23 +100,20 @@ class Evidence:
 
 def prose_numbers(lesson: Lesson) -> Iterator[Note]:
     """Every number in the text is computed or asserted nearby, or declared as a constant."""
-    evidence = {n: evidence_of(cell) for n, cell in lesson.code}
+    evidence = cache(lambda k: evidence_of(lesson.notebook.cells[k - 1]))
     texts = [(n, cell.source, constants_of(cell.source)) for n, cell in lesson.markdown]
     for n, text in lesson.predictions:
         declared = CONSTANTS_IN_CODE.findall(lesson.notebook.cells[n - 1].source)
         texts.append((n, text, _listed(", ".join(declared))))
     for n, source, declared in texts:
-        near = _near(lesson, n)
-        backing = Evidence(
-            set().union(*(evidence[k].values for k in near)),
-            set().union(*(evidence[k].integers for k in near)),
-        )
         constants = {_key(number) for number in declared}
-        missing = {
-            number.text: None
-            for number in numbers_in(source)
-            if _key(number) not in constants and not backing.backs(number)
-        }
+        open_ones = [number for number in numbers_in(source) if _key(number) not in constants]
+        near = [evidence(k) for k in _near(lesson, n)] if open_ones else []
+        backing = Evidence(
+            set().union(*(one.values for one in near)),
+            set().union(*(one.integers for one in near)),
+        )
+        missing = {number.text: None for number in open_ones if not backing.backs(number)}
         for text in missing:
             yield Note(n, f"the number {text} is in no assert, output or list of constants nearby.")
 
