@@ -109,7 +109,7 @@ function reading() {
   const shades = [0.1, 0.5, 0.9].map((weight) => weightColours(weight).background);
   return html("div", { class: "key", style: "margin-top:10px" },
     html("i", { style: `background:linear-gradient(90deg,${shades})` }),
-    html("span", {}, "weight: the bluer, the more attention"),
+    html("span", {}, "weight: the stronger the colour, the more"),
     html("i", { class: "cell blocked" }), html("span", {}, "padding without weight"),
     html("i", { class: "cell leak" }), html("span", {}, "padding that takes weight"));
 }

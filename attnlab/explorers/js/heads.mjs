@@ -157,7 +157,7 @@ function reading(step) {
 }
 
 const STYLE = `
-.main.named { flex: 3 1 770px; }
+.main.named { flex: 3 1 48em; }
 .named h4 { margin: 0 0 8px; font: 700 1.05em/1.4 var(--mono); }
 .named ~ .side pre { font-size: 0.78em; }
 .tables { display: flex; flex-wrap: wrap; gap: 16px 10px; align-items: flex-start;
@@ -180,7 +180,7 @@ const STYLE = `
 .cell.wrong i { margin-top: 1px; font: 700 0.95em/1 var(--mono); }
 .named ~ .side .key { grid-template-columns: auto 1fr; }
 .swatches { display: flex; gap: 3px; }
-.swatches i, .key .wrong { font-size: 13px; }
+.swatches i, .key .wrong { font-size: 0.82em; }
 @container (max-width: 560px) {
   .bar > :last-child .choice span { padding: 6px 4.5px; }
   .tables { display: grid; grid-template-columns: repeat(var(--few), max-content);

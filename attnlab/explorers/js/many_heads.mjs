@@ -130,7 +130,7 @@ function slices(width, { heads, head_dim: features }, shown) {
 }
 
 const STYLE = `
-.prices { flex: 1.6 1 318px; }
+.prices { flex: 1.6 1 20em; }
 .minis { display: grid; grid-template-columns: repeat(4, 1fr); gap: 8px; }
 .mini { min-width: 0; padding: 5px 2px 3px; border-radius: 8px; font-size: 0.76em; }
 .mini[aria-pressed=true] { color: var(--scaled); border-color: var(--scaled);
@@ -150,7 +150,7 @@ const STYLE = `
 .strip { display: flex; gap: 6px; margin-top: 8px; }
 .strip span { display: flex; gap: 1px; min-width: 0; border-radius: 4px; }
 .strip i { flex: 1; min-width: 0; padding: 6px 0; background: var(--soft); color: var(--mute);
-  font: 600 11px/1 var(--mono); text-align: center; }
+  font: 600 0.69em/1 var(--mono); text-align: center; }
 .strip .on { outline: 2.5px solid var(--scaled); outline-offset: 1px; }
 .strip .on i { background: var(--scaled); color: var(--on); }
 `;

@@ -130,7 +130,7 @@ export function reading() {
   const shades = [0.1, 0.5, 0.9].map((weight) => weightColours(weight).background);
   return html("div", { class: "key" },
     html("i", { style: `background:linear-gradient(90deg,${shades})` }),
-    html("span", {}, "weight: the bluer, the more attention"),
+    html("span", {}, "weight: the stronger the colour, the more"),
     html("i", { class: "cell blocked" }), html("span", {}, "blocked: weight 0"),
     html("i", { class: "cell nan" }, "NaN"), html("span", {}, "not a number"),
     html("i", { class: "cell leak" }), html("span", {}, "blocked, and still has weight"));

@@ -145,6 +145,7 @@ const STYLE = `
 .inputs .current .cell { box-shadow: inset 0 0 0 2px var(--ink); }
 .strips th[scope=row] { padding: 0 4px 0 0; vertical-align: top; }
 .strips th button { width: 100%; text-align: left; padding: 6px 8px; white-space: nowrap; }
+.large .strips thead th { font-size: 0.87em; }
 .strips small { display: block; margin: 6px 0 0 9px; font-weight: 400; white-space: normal;
   text-align: left; color: var(--mute); }
 .strips button.later { font-weight: 400; border-style: dashed; }

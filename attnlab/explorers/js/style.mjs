@@ -28,11 +28,11 @@ h3 { margin: 0 0 2px; font-size: 1.4em; line-height: 1.25; font-weight: 680; }
 .picture.stale > :not(.kept, .main), .picture.stale > .main > :not(.chips) { opacity: 0.25;
   filter: grayscale(1); }
 .veiled { filter: blur(9px) grayscale(1); opacity: 0.3; }
-.panel { flex: 1 1 270px; min-width: min(100%, 270px); max-width: 430px; }
+.panel { flex: 1 1 17em; min-width: min(100%, 17em); max-width: 27em; }
 .panel h4, .side h4, .main h4 { margin: 0; font-size: 1.1em; font-weight: 680; }
 .panel .under { margin: 0 0 8px; min-height: 2.9em; white-space: pre-line; color: var(--mute); font-size: 0.92em; }
-.main { flex: 1 1 420px; min-width: min(100%, 300px); }
-.side { flex: 1 1 330px; min-width: min(100%, 300px); }
+.main { flex: 1 1 26em; min-width: min(100%, 18.5em); }
+.side { flex: 1 1 20em; min-width: min(100%, 18.5em); }
 .side > * + h4, .main > * + h4 { margin-top: 16px; }
 .raw { color: var(--raw); } .scaled { color: var(--scaled); }
 
@@ -70,7 +70,7 @@ table { width: 100%; border-collapse: separate; border-spacing: 3px; table-layou
 table.box { border: 2.5px solid currentColor; border-radius: 9px; }
 table .word { width: 3.4em; }
 .panel table .word { width: 2.9em; } .panel th { font-size: 0.9em; }
-table .sum { width: 6.6em; }
+table .sum { width: 7.6em; }
 th { padding: 0; font-size: 0.97em; font-weight: 620; color: var(--ink);
   overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 th[scope=row] { text-align: right; padding-right: 6px; }
@@ -88,9 +88,9 @@ td.sum { padding-left: 8px; text-align: left; font-size: 0.97em; white-space: no
 button.cell:hover { box-shadow: inset 0 0 0 3px var(--ink); }
 .key { display: grid; grid-template-columns: 28px 1fr; gap: 7px 10px; align-items: center;
   margin: 6px 0 0; font-size: 0.97em; }
-.key i { width: 26px; height: 26px; border-radius: 5px; font: 600 10px/26px var(--mono);
+.key i { width: 26px; height: 26px; border-radius: 5px; font: 600 0.64em/26px var(--mono);
   text-align: center; font-style: normal; }
-.key i.nan { font-size: 10px; }
+.key i.nan { font-size: 0.64em; }
 .detail { margin: 4px 0 0; min-height: 2.9em; }
 
 svg { display: block; width: 100%; height: auto; overflow: visible; }
@@ -189,8 +189,9 @@ svg .name { font-weight: 700; }
 .balance { max-width: 470px; }
 .balance .hull { stroke: color-mix(in srgb, var(--scaled) 35%, var(--paper)); stroke-width: 7; }
 
-.panel.flat { flex: 1 1 400px; max-width: none; } .flat table .sum { width: 4.4em; }
+.panel.flat { flex: 1 1 27em; max-width: none; } .flat table .sum { width: 4.4em; }
 .flat .cell { aspect-ratio: auto; height: 2.5em; }
+.flat thead th { font-size: 0.83em; letter-spacing: -0.03em; }
 
 .crossing .text { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr);
   justify-items: center; }
@@ -198,7 +199,7 @@ svg .name { font-weight: 700; }
 .crossing h4 { margin: 2px 0 6px; text-align: center; font-size: 0.95em; color: var(--mute); }
 .crossing svg { height: 190px; } .crossing .pull { stroke: var(--scaled); opacity: 0.55;
   vector-effect: non-scaling-stroke; }
-.crossed { flex: 1 1 440px; } .crossed th { font-size: 0.9em; }
+.crossed { flex: 1 1 27.5em; } .crossed th { font-size: 0.9em; }
 .crossed table .word { width: 6.8em; } .crossed table .sum { width: 3.2em; }
 .crossed .picked .cell { box-shadow: inset 0 0 0 3px var(--raw); }
 .crossed .picked th { color: var(--raw); }

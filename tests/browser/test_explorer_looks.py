@@ -1,0 +1,199 @@
+"""How explorers look: large letters, nothing cut off, and nothing that only colour tells."""
+
+import io
+import os
+
+import pytest
+from PIL import Image
+
+from attnlab import explorers
+from attnlab.explorers import Explorer, HeadsExplorer, MaskExplorer, _page
+from tools._browser import NO_BROWSER, find_browser
+
+pytestmark = pytest.mark.browser
+if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
+    pytest.skip(NO_BROWSER, allow_module_level=True)
+
+KINDS = [getattr(explorers, name) for name in explorers.__all__ if name != "Explorer"]
+# Beside the first state of every explorer: rows without a key that leak or are NaN, wrong numbers.
+STATES = [
+    MaskExplorer(ask=False, padding=[0, 1], fill="-1e9"),
+    MaskExplorer(ask=False, padding=[0]),
+    HeadsExplorer(ask=False, way="short cut", step="merge"),
+]
+# Texts that reach beyond their own box, which cuts them off or lets them run into the next.
+CUT_OFF = """card => {
+    const cut = [], walker = document.createTreeWalker(card, NodeFilter.SHOW_TEXT);
+    for (let node; (node = walker.nextNode());) {
+        let box = node.parentElement;
+        const apart = '.unseen, style, svg, .plane, [hidden]';
+        if (!node.data.trim() || !box.checkVisibility() || box.closest(apart)) continue;
+        while (getComputedStyle(box).display === 'inline') box = box.parentElement;
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        const text = range.getBoundingClientRect(), outer = box.getBoundingClientRect();
+        if (text.right > outer.right + 1.5 || text.left < outer.left - 1.5)
+            cut.push(node.data.trim());
+    }
+    return cut;
+}"""
+MARKS = ("✓", "✗", "○", "–", "=", "≠")
+
+
+@pytest.fixture(scope="module")
+def page(browser, tmp_path_factory):
+    """A page of every explorer."""
+    with pytest.MonkeyPatch.context() as patch:  # nobody sees the still pictures
+        patch.setattr(Explorer, "_picture", lambda self: b"")
+        made = [kind(ask=False) for kind in KINDS] + STATES
+        modules = dict.fromkeys(name for one in made for name in _page.modules_of(one.module))
+        pieces = "".join(explorer.to_html(library=False) for explorer in made)
+    head = "<!doctype html><meta charset='utf-8'><body style='background:#ffffff'>"
+    path = tmp_path_factory.mktemp("looks") / "page.html"
+    script = f"<script>{{{_page.library(tuple(modules))}}}</script>"
+    path.write_text(f"{head}{script}{pieces}", encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1366, "height": 900})
+    page.goto(path.as_uri())
+    yield page
+    page.close()
+
+
+def in_cards(page, script):
+    """Return what a function of a card gives, for all cards, one list."""
+    return page.locator(".attnlab-explorer").evaluate_all(
+        f"hosts => hosts.flatMap(host => ({script})(host.shadowRoot.querySelector('.card')))"
+    )
+
+
+# --- large letters --------------------------------------------------------------------------------
+
+
+def enlarge(page, large):
+    in_cards(
+        page, f"card => {{ card.classList.toggle('large', {str(large).lower()}); return []; }}"
+    )
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("width", [1366, 1024])
+def test_no_text_is_cut_off(page, width, large):
+    page.set_viewport_size({"width": width, "height": 900})
+    enlarge(page, large)
+    assert in_cards(page, CUT_OFF) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    in_cards(page, "card => { card.querySelector('h3').style.width = '3em'; return []; }")
+    in_cards(page, "card => { card.querySelector('h3').style.whiteSpace = 'nowrap'; return []; }")
+    assert len(in_cards(page, CUT_OFF)) == len(KINDS) + len(STATES)
+    in_cards(page, "card => { card.querySelector('h3').style = ''; return []; }")
+
+
+def test_large_letters_are_larger_in_every_text(page):
+    """By a quarter; words that stand in a row of given width by a tenth at least."""
+    sizes = """card => [...card.querySelectorAll(
+        'h3, h4, p, th, label, button, pre, .cell, .key i')].map(element =>
+            [element.outerHTML.slice(0, 60), parseFloat(getComputedStyle(element).fontSize)])"""
+    enlarge(page, False)
+    before = in_cards(page, sizes)
+    enlarge(page, True)
+    after = in_cards(page, sizes)
+    enlarge(page, False)
+    pairs = [(name, size, large) for (name, size), (_, large) in zip(before, after, strict=True)]
+    assert [one for one in pairs if one[2] < 1.1 * one[1] or one[2] < 9] == []
+    assert sum(large > 1.24 * small for _, small, large in pairs) > 0.95 * len(pairs)
+
+
+# --- colours --------------------------------------------------------------------------------------
+
+
+def lab_of(colour):
+    """Return a colour in CIELAB, where equal steps look equally large."""
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (one / 255 for one in colour)
+    ]
+    rows = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
+    white = (0.9505, 1.0, 1.089)
+    x, y, z = (
+        (sum(a * b for a, b in zip(row, linear, strict=True)) / full) ** (1 / 3)
+        for row, full in zip(rows, white, strict=True)
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def difference(one, other):
+    return sum((a - b) ** 2 for a, b in zip(lab_of(one), lab_of(other), strict=True)) ** 0.5
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("kind", ["none", "deuteranopia", "protanopia", "tritanopia"])
+def test_the_colours_of_the_roles_stay_apart(page, kind, dark):
+    """Raw and scaled, right and wrong, as they look to somebody who sees few colours."""
+    session = page.context.new_cdp_session(page)
+    page.evaluate(
+        """dark => {
+            const card = document.querySelector('.attnlab-explorer').shadowRoot.firstElementChild
+                .nextElementSibling.cloneNode();
+            card.classList.toggle('dark', dark);
+            const box = document.createElement('div');
+            box.id = 'swatches';
+            box.style = 'position:fixed; inset:0 auto auto 0; z-index:9; width:60px; height:20px';
+            box.attachShadow({mode: 'open'}).append(
+                document.querySelector('.attnlab-explorer').shadowRoot.querySelector('style')
+                    .cloneNode(true), card);
+            card.style = 'padding:0; margin:0; border:0; border-radius:0; display:flex';
+            card.style.height = '20px';
+            for (const role of ['raw', 'scaled', 'good']) {
+                const swatch = document.createElement('div');
+                swatch.style = `flex:1; background:var(--${role})`;
+                card.append(swatch);
+            }
+            document.body.append(box);
+        }""",
+        dark,
+    )
+    session.send("Emulation.setEmulatedVisionDeficiency", {"type": kind})
+    picture = Image.open(io.BytesIO(page.locator("#swatches").screenshot())).convert("RGB")
+    session.send("Emulation.setEmulatedVisionDeficiency", {"type": "none"})
+    page.evaluate("document.getElementById('swatches').remove()")
+    raw, scaled, good = (picture.getpixel((x, 10)) for x in (10, 30, 50))
+    assert difference(raw, scaled) > 40
+    assert difference(raw, good) > 20
+    assert difference(raw, raw) == 0
+
+
+def test_a_stronger_weight_is_darker_on_white_and_lighter_on_black(page):
+    """So that it is read in grey, and printed."""
+    shades = page.evaluate(
+        """key => [false, true].map(dark => Array.from({length: 21}, (_, i) => {
+            const {weightColours, luminance} = attnlabModules[key];
+            const {background} = weightColours(i / 20, dark);
+            return luminance(background.match(/\\d+/g).map(Number));
+        }))""",
+        _page.key_of("drawing"),
+    )
+    light, dark = shades
+    assert light == sorted(light, reverse=True)
+    assert dark == sorted(dark)
+    assert len(set(light)) == len(set(dark)) == 21
+
+
+def test_lines_of_a_chart_differ_by_dash_or_mark(page):
+    """Without their colours."""
+    legends = in_cards(
+        page,
+        """card => [...card.querySelectorAll('.legend')].map(legend =>
+            [...legend.querySelectorAll('svg')].map(sample => [...sample.children].map(part =>
+                part.getAttribute('stroke-dasharray') ?? part.getAttribute('d')).join()))""",
+    )
+    assert len(legends) >= 7
+    assert all(len(set(looks)) == len(looks) for looks in legends)
+
+
+def test_what_is_right_or_wrong_has_a_mark_or_a_word(page):
+    said = in_cards(
+        page,
+        """card => [...card.querySelectorAll('.sum .bad, .sum .fine, .checks i')]
+            .map(element => element.textContent.trim())""",
+    )
+    assert len(said) > 30
+    assert [text for text in said if not text.startswith(MARKS)] == []
