@@ -38,7 +38,7 @@ MISCONCEPTIONS = {  # id: the lesson that meets it
     "M15": "07",  # contiguity errors are noise
 }
 DEVICES = {f"D{number}" for number in range(1, 47)}
-PENDING = {"05", "08", "10"}  # lessons that may still be unwritten
+PENDING = {"05", "10"}  # lessons that may still be unwritten
 
 
 def read_rows(name: str) -> list[Row]:

@@ -29,7 +29,7 @@ LESSONS = (
     "05_bank",
     "06_where_q_k_and_v_come_from",
     "07_multi_head_reshaping_without_scrambling",
-    "08_cost",
+    "08_what_attention_costs_and_how_to_pay_less",
     "09_clinic",
     "10_one_real_layer",
 )

@@ -12,7 +12,7 @@ LESSONS = {
     4: "04_reading_heatmaps_honestly",
     6: "06_where_q_k_and_v_come_from",
     7: "07_multi_head_reshaping_without_scrambling",
-    8: "08_cost",
+    8: "08_what_attention_costs_and_how_to_pay_less",
     9: "09_clinic",
 }
 

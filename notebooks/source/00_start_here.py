@@ -262,7 +262,7 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # | 5 | What does "bank" mean here? | mixing is not selecting | |
 # | 6 | [Projections](06_where_q_k_and_v_come_from.ipynb) | where Q, K and V come from | 45 / 75 |
 # | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | reshaping without scrambling | 45 / 90 |
-# | 8 | Cost | exact attention without the big matrix | |
+# | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | exact attention without the big table; the work stays | 45 / 90 |
 # | 9 | [The attention clinic](09_clinic.ipynb) | the right shape proves nothing: name the bug | 60 / 100 |
 # | 10 | One real layer | twelve trained heads on your sentence | |
 #
@@ -331,6 +331,7 @@ check_is_distribution(is_distribution_solution)
 # | feature | one of the numbers of a token's vector | E of them | [0](#Six-words,-five-numbers-each) |
 # | finding | a bug that `diagnose` names, with evidence and repair |  | [9](09_clinic.ipynb) |
 # | FLOPs | additions and multiplications of a computation, counted |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | grouped heads | several heads of queries share one head of keys and values |  | [8](08_what_attention_costs_and_how_to_pay_less.ipynb) |
 # | hard look-up | the value of the key with the largest score, no other | (Ev,) | [1](01_attention_is_a_soft_look_up.ipynb) |
 # | head | one attention among several side by side | H of them | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | head_dim | features of one head; by convention d_model / H |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
@@ -344,6 +345,7 @@ check_is_distribution(is_distribution_solution)
 # | mask | who may look at whom; here True = may attend | (L, S) | [0](#Attention-in-three-lines) |
 # | merge | join the heads of each token again | (N, L, d_model) | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | norm | root of the sum of squares; in figure 0.3 a layer |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | online softmax | a row's softmax piece by piece; older sums shrink when the top rises | (L, S) | [8](08_what_attention_costs_and_how_to_pay_less.ipynb) |
 # | orthogonal | a square R with $R R^T = I$: turns or mirrors all rows alike | (d_k, d_k) | [6](06_where_q_k_and_v_come_from.ipynb) |
 # | output | average of the values: weights @ value | (L, Ev) | [0](#Attention-in-three-lines) |
 # | padding | filler tokens that make sentences equally long |  | [3](03_masks_who_may_look_at_whom.ipynb) |
@@ -363,6 +365,7 @@ check_is_distribution(is_distribution_solution)
 # | standard deviation | root of the variance: a typical distance from the mean |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | stride | steps in memory to the next entry of an axis |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | temperature | the number that divides all scores before the softmax |  | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | tile | a block of the table of scores: some queries, some keys |  | [8](08_what_attention_costs_and_how_to_pay_less.ipynb) |
 # | token | a word or a piece of one, as a vector | (d_model,) | [0](#Six-words,-five-numbers-each) |
 # | uniform share | one over the number of allowed keys: no preference |  | [4](04_reading_heatmaps_honestly.ipynb) |
 # | value | what a position hands over | (S, Ev) | [0](#Attention-in-three-lines) |

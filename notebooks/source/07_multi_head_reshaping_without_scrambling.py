@@ -1043,7 +1043,7 @@ check_pair_test(is_right_solution)
 #
 # ## Next
 #
-# [8 · What attention costs](08_cost.ipynb)
+# [8 · What attention costs, and how to pay less](08_what_attention_costs_and_how_to_pay_less.ipynb)
 
 # %% [markdown] tags=["teacher"]
 # <details><summary>For teachers: time and stumbling blocks</summary>
