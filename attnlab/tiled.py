@@ -118,11 +118,11 @@ def tiled_attention(
     _checks.check_tile(tile)
     L, S = query.shape[-2], key.shape[-2]
     band = _band(L, S, is_causal, align, window)
-    weights = torch.Size((*torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]), L, S))
-    lead = torch.broadcast_shapes(weights[:-2], value.shape[:-2])
+    lead = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in (query, key, value)))
     *groups, H = lead or (1,)  # without leading dimensions: one head
     if attn_mask is not None:
-        _checks.check_mask(attn_mask, weights, torch.bool)
+        weights = (*torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]), L, S)
+        _checks.check_mask(attn_mask, torch.Size(weights), torch.bool)
         attn_mask = attn_mask[None] if attn_mask.ndim == 2 else attn_mask
         attn_mask = attn_mask.expand(*groups, -1, L, S)  # a view, (..., H or 1, L, S): no copy
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
