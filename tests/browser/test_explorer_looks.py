@@ -75,7 +75,7 @@ def enlarge(page, large):
 
 
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("width", [1366, 1024])
+@pytest.mark.parametrize("width", [1366, 1024, 860])  # 860: beside JupyterLab's own at 1024
 def test_no_text_is_cut_off(page, width, large):
     page.set_viewport_size({"width": width, "height": 900})
     enlarge(page, large)

@@ -160,6 +160,9 @@ const STYLE = `
   color: var(--raw); }
 [aria-disabled=true] { opacity: 0.5; cursor: default; }
 .side .hand { margin-bottom: 0; min-height: 8em; }
+@container (max-width: 900px) {
+  .strips thead th { font-size: 0.85em; letter-spacing: -0.02em; }
+}
 @container (max-width: 560px) {
   .strips .word { width: 5.5em; } .strips th button { padding: 6px 5px; font-size: 0.93em; }
   .strips thead th { font-size: 0.8em; letter-spacing: -0.03em; overflow: visible; } .strips small { margin-left: 5px; }

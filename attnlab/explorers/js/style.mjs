@@ -191,7 +191,8 @@ svg .name { font-weight: 700; }
 
 .panel.flat { flex: 1 1 27em; max-width: none; } .flat table .sum { width: 4.4em; }
 .flat .cell { aspect-ratio: auto; height: 2.5em; }
-.flat thead th { font-size: 0.83em; letter-spacing: -0.03em; }
+.flat thead th { font-size: 0.8em; letter-spacing: -0.03em; }
+@container (max-width: 900px) { .panel.flat { flex-basis: 100%; } }
 
 .crossing .text { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr);
   justify-items: center; }
