@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student site test notebooks adopt figures lint format clean
+.PHONY: help setup lab fresh student site test bench notebooks adopt figures lint format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -53,6 +53,9 @@ test: lint  ## run every check
 		--no-loadscope-reorder -q
 	OMP_NUM_THREADS=1 ATTNLAB_STATIC=1 $(RUN) pytest --nbval --nbval-current-env --nbval-cell-timeout=120 \
 		-p tools.strict_nbval -n 2 --dist loadfile -q notebooks
+
+bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: within a minute
+	@$(RUN) tools.bench $(BENCH_FLAGS)
 
 notebooks: $(READY)  ## rebuild notebooks/*.ipynb from notebooks/source
 	$(RUN) tools.build_notebooks
