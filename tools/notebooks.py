@@ -26,7 +26,7 @@ LESSONS = (
     "02_why_divide_by_the_square_root_of_d_k",
     "03_masks_who_may_look_at_whom",
     "04_reading_heatmaps_honestly",
-    "05_bank",
+    "05_what_does_bank_mean_here",
     "06_where_q_k_and_v_come_from",
     "07_multi_head_reshaping_without_scrambling",
     "08_what_attention_costs_and_how_to_pay_less",

@@ -259,7 +259,7 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | it keeps the scores' variance, and the gradients of most rows | 50 / 80 |
 # | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | who may look at whom, and what goes wrong silently | 45 / 90 |
 # | 4 | [Reading heatmaps](04_reading_heatmaps_honestly.ipynb) | bright does not mean important | 45 / 80 |
-# | 5 | What does "bank" mean here? | mixing is not selecting | |
+# | 5 | [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb) | mixing is not selecting | 45 / 80 |
 # | 6 | [Projections](06_where_q_k_and_v_come_from.ipynb) | where Q, K and V come from | 45 / 75 |
 # | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | reshaping without scrambling | 45 / 90 |
 # | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | exact attention without the big table; the work stays | 45 / 90 |
@@ -325,6 +325,7 @@ check_is_distribution(is_distribution_solution)
 # | cache | keys and values of earlier words, kept | (S, E), (S, Ev) | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | causal mask | each token may look at itself and at earlier ones | (L, S) | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | contiguous | reading the axes in order walks memory step by step |  | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | control | the same experiment without the thing that shall make the effect |  | [5](05_what_does_bank_mean_here.ipynb) |
 # | cross-attention | queries from one text, keys and values from another | (L, S) | [4](04_reading_heatmaps_honestly.ipynb) |
 # | dropout | strikes out numbers at random in training and enlarges the rest |  | [4](04_reading_heatmaps_honestly.ipynb) |
 # | effective keys | how many keys share the weight: exponential of the row's entropy | (L,) | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |

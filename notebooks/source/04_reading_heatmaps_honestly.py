@@ -844,7 +844,7 @@ check_sequence_first(mended_call_solution)
 #
 # ## Next
 #
-# [5 · What does "bank" mean here?](05_bank.ipynb)
+# [5 · What does "bank" mean here?](05_what_does_bank_mean_here.ipynb)
 
 # %% [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
