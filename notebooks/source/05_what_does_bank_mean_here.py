@@ -304,7 +304,7 @@ show_figure(
 
 # %% [markdown]
 # The plain average is on the wrong side in both sentences, -0.025 and 0.060. Asking with strength 3 gives 0.665 and -0.596. The weights
-# select, and only now do they what the average cannot. Likeness to “bank” is another thing: “island” scores higher with it than “borrowed”.
+# select, and only now they do what the average cannot. Likeness to “bank” is another thing: “island” scores higher with it than “borrowed”.
 #
 # What was built in by hand? Both matrices and `tells`, typed with the sentences in sight. The mechanism **can** select. Nothing
 # here has found out what tells.
@@ -411,7 +411,7 @@ RealHeadsExplorer(sentence=" ".join(this), head=4, word=2, ask=False)
 # only; half are **mixed**, like that of the thief and the gold. We measure what the telling word gets, in even shares (lesson 4: uniform share):
 # 1 is the plain average.
 #
-# The heads were found with “river”, “deposit”, “robbed”. Where one of these tells, the sentence is left out.
+# The heads were found with “river”, “deposit”, “robbed”. Where one of these tells, this count leaves the sentence out.
 
 # %%
 task = pd.read_csv(data_path("bank_sentences.csv"))
@@ -659,7 +659,7 @@ for text, favourite in [
 
 
 # %%
-def leans_of(layer):
+def leans_of(layer, river=RIVER, money=MONEY):
     """The lean of every token in every head, 0 for padding: (N, H, S)."""
 
     def by_head(x):
@@ -669,7 +669,7 @@ def leans_of(layer):
         alone = [layer.embed(["[CLS]", word, "[SEP]"]) for word in words]
         return torch.cat([by_head(x)[:, :, 1] for x in alone]).mean(dim=0)  # (H, 32)
 
-    direction = middle(RIVER) - middle(MONEY)
+    direction = middle(river) - middle(money)
     leans = (by_head(embed_all(layer)) * direction[:, None]).sum(dim=-1)
     return leans * real[:, None]
 
@@ -769,12 +769,12 @@ assert beaten == 7
 print(f"the robbed bank leans further to the river than {beaten} of 8 river banks")
 
 # %% [markdown]
-# **Clear sentences** cannot tell mixing from selecting: the plain average gets 64. Most demonstrations are of this kind.
+# **Clear sentences** cannot tell mixing from selecting: the plain average gets 64.
 #
 # **Mixed sentences** can. Typed matrices gain 13 pairs, from answers that we typed. Head 4 gains 15, from training; with other sentences like
 # these it may be 3 or 28. Head 10 **loses** 7. All heads together gain 2, too little to tell.
 #
-# And the bank that was robbed leans further to the river than 7 of 8 river banks.
+# And the bank that was robbed leans further to the river than 7 of 8 river banks. “Further” tries other directions.
 
 # %% [markdown]
 # | features | whose numbers | shown here | not shown |
@@ -785,6 +785,37 @@ print(f"the robbed bank leans further to the river than {beaten} of 8 river bank
 #
 # So “attention understands which bank is meant” is wrong for these numbers. What holds: attention lets “bank” take in its sentence, and training
 # can teach it which words to take most of.
+
+# %% [markdown]
+# ## Further: other words for the direction
+#
+# The lean rests on eight words that we chose. Thirty times we draw four and four from longer lists. What survives?
+
+# %%
+waters = "shore lake ocean beach sea wave coast harbor sand ship whale shark".split()
+trades = "finance cash credit market business tax company trade cost income".split()
+assert not {*waters, *trades} & {token for text in texts for token in text}
+generator, found = torch.Generator().manual_seed(0), []
+for _ in range(30):
+    four = [
+        [words[i] for i in torch.randperm(len(words), generator=generator)[:4]]
+        for words in (waters, trades)
+    ]
+    ends = ends_of(rows, leans_of(layer, *four))
+    one = [[pairs_right(lean[:, h], "mixed").sum() for lean in ends] for h in (4, 10)]
+    whole = ends[0].sum(dim=1)
+    one.append([pairs_right(lean.sum(dim=1), "mixed").sum() for lean in ends])
+    beaten = (whole[case] > whole[where["mixed", "river"]]).sum()
+    found.append([*(by_weights - plain for by_weights, plain in one), beaten])
+found = torch.tensor(found)
+what = ["head 4 gains", "head 10 gains", "all heads gain", "river banks beaten"]
+for name, column in zip(what, found.T, strict=True):
+    print(f"{name}: {column.min()} to {column.max()}, median {column.median()}")
+assert found[:, 0].min() > 0 and found[:, 3].min() >= 1 and found[:, 3].median() < 7
+
+# %% [markdown]
+# Head 4 gains with every choice, 4 to 18 pairs. Head 10 and all heads together go either way. The robbed bank leans further to the river than
+# at least one river bank, whatever we choose; 7 was a high draw.
 
 # %% [markdown]
 # ## What to remember
