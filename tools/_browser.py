@@ -81,6 +81,14 @@ _HAS_RUN = f"""indices => {{
     return panel.sessionContext.session.kernel.status === 'idle'
         && (cells.every(ran) || ({_ERRORS})().length > 0);
 }}"""
+_ASK_KERNEL = """code => {
+    window.answer = null;
+    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+    let text = '';
+    const future = kernel.requestExecute({code});
+    future.onIOPub = message => { text += message.content.text ?? message.content.evalue ?? ''; };
+    future.done.then(() => { window.answer = text.trim(); });
+}"""
 _IS_TRUSTED = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .filter(cell => cell.type === 'code').every(cell => cell.trusted)"""
 _OPEN = """path => { window.jupyterapp.commands.execute('docmanager:open', {path}); }"""
@@ -252,6 +260,12 @@ class NotebookPage:
     def _wait_for_runs(self, indices: list[int] | None = None) -> None:
         limit = RUN_LIMIT * 1000
         self.page.wait_for_function(_HAS_RUN, arg=indices, timeout=limit, polling=100)
+
+    def ask(self, code: str) -> str:
+        """Run code in the notebook's kernel, in no cell; return what it printed, or its error."""
+        self.page.evaluate(_ASK_KERNEL, code)
+        self.page.wait_for_function("() => window.answer !== null", polling=20)
+        return self.page.evaluate("window.answer")
 
     def errors(self) -> list[str]:
         """Return the errors among the outputs, but for cells that are tagged to raise one."""
