@@ -913,13 +913,11 @@ def tested_head_solution(known, fresh):
 
 
 torch.manual_seed(0)
-noise = torch.rand(500, 12, 6) * 2  # even share 1 in every head: nothing to find
-told = torch.tensor([broken_report(one[:, :3], one[:, 3:])[1] for one in noise])
-tested = torch.tensor(
-    [tested_head_solution(one[:, :3], one[:, 3:])[1] for one in noise]
-)
+luck = torch.rand(500, 12, 6) * 2  # even share 1 in every head: nothing to find
+told = torch.tensor([broken_report(one[:, :3], one[:, 3:])[1] for one in luck])
+tested = torch.tensor([tested_head_solution(one[:, :3], one[:, 3:])[1] for one in luck])
 assert told.mean() > 1.3 and abs(tested.mean() - 1) < 0.05
-print(f"of pure noise: broken {told.mean():.1f}, repaired {tested.mean():.1f}")
+print(f"of pure luck: broken {told.mean():.1f}, repaired {tested.mean():.1f}")
 check_tested_head(tested_head_solution)
 
 # %% [markdown]
