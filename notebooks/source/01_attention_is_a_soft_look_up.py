@@ -136,7 +136,7 @@ show_figure(
     ax,
     number="1.1",
     caption="The answer while the query turns from cat over bird to snake. Away from "
-    "the two jumps, soft comes closer to hard as the temperature falls.",
+    "the two jumps, temperature 0.1 stays closer to hard than temperature 1.",
     alt="Three falling curves over the angle of the query. The hard one is a "
     "staircase 4, 2, 0; temperature 0.1 rounds its corners; 1 glides.",
 )
@@ -626,7 +626,7 @@ check_query_for_awesome(query_for_awesome_solution)
 # %% [markdown]
 # ### 3 · Repair ★★ (8 minutes) <!-- constants: 3, 8 -->
 #
-# `broken` often returns the right shape and has two bugs. Write `mended` without them; it must work for a batch as well.
+# `broken` returns the right shape and has two bugs. Write `mended` without them; it must work for a batch as well.
 #
 # <details><summary>Hint</summary>Which count belongs under the root, keys or features? Along which axis do the weights of
 # one query lie? Print the row sums.</details>
