@@ -38,7 +38,6 @@ MISCONCEPTIONS = {  # id: the lesson that meets it
     "M15": "07",  # contiguity errors are noise
 }
 DEVICES = {f"D{number}" for number in range(1, 47)}
-PENDING = {"10"}  # lessons that may still be unwritten
 
 
 def read_rows(name: str) -> list[Row]:
@@ -136,10 +135,6 @@ def wrong_place(row: Row, lessons: Tags) -> str | None:
         return None if row["note"].strip() else "has no cell and no note that says why"
     if lesson not in {name[:2] for name in LESSONS}:
         return f"names {lesson!r}, which is no lesson"
-    if status == "pending":
-        if lesson in lessons or lesson not in PENDING:
-            return f"waits for lesson {lesson}, which is written"
-        return f"is pending with the tag {tag}" if tag else None
     if status != "shown":
         return f"has the status {status!r}"
     if lesson not in lessons:
@@ -155,8 +150,8 @@ def test_every_row_names_a_cell_or_says_why_not(name, lessons):
     assert {row: what for row, what in complaints.items() if what} == {}
 
 
-def test_a_feature_has_a_cell_or_waits_for_its_lesson():
-    assert {row["status"] for row in read_rows("features.csv")} <= {"shown", "pending"}
+def test_every_feature_has_a_cell():
+    assert {row["status"] for row in read_rows("features.csv")} == {"shown"}
 
 
 GOOD = {"lesson": "01", "tag": "id:S2.1", "status": "shown", "note": ""}
@@ -175,10 +170,7 @@ GOOD = {"lesson": "01", "tag": "id:S2.1", "status": "shown", "note": ""}
         ({"lesson": ""}, "which is no lesson"),
         ({"status": "missing"}, "has the status 'missing'"),
         ({"status": ""}, "has the status ''"),
-        ({"status": "pending"}, "waits for lesson 01, which is written"),
-        ({"status": "pending", "lesson": "10"}, "is pending with the tag id:S2.1"),
-        ({"status": "pending", "lesson": "10", "tag": ""}, None),
-        ({"status": "pending", "lesson": "06", "tag": ""}, "waits for lesson 06"),
+        ({"status": "pending"}, "has the status 'pending'"),
         ({"status": "no cell", "note": "a slip"}, "has no cell and names one"),
         ({"status": "no cell", "lesson": "", "tag": "", "note": " "}, "no note that says why"),
         ({"status": "no cell", "lesson": "", "tag": "", "note": "a slip"}, None),

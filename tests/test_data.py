@@ -1,5 +1,6 @@
 """The small input files of the lessons, and what is said about a file that is wrong."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -46,6 +47,18 @@ def test_tensors_by_name_and_two_readers_do_not_share_them():
     assert load_tensors("minilm_layer.safetensors")["norm.bias"].abs().max() > 0
     with pytest.raises(FileNotFoundError, match=r"no data file 'layer\.safetensors'"):
         load_tensors("layer.safetensors")
+
+
+def test_ambiguous_words_stand_once_in_their_sentence_and_telling_words_beside_them():
+    with data_path("ambiguous_words.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, strict=True))
+    assert len(rows) == len({row["sentence"] for row in rows}) == 46
+    for row in rows:
+        words = row["sentence"].split()
+        assert words.count(row["word"]) == 1
+        telling = row["telling"].split()
+        assert telling
+        assert set(telling) <= set(words) - {row["word"]}
 
 
 def test_an_unknown_file_is_an_error_that_names_the_known_ones():

@@ -31,7 +31,7 @@ LESSONS = (
     "07_multi_head_reshaping_without_scrambling",
     "08_what_attention_costs_and_how_to_pay_less",
     "09_clinic",
-    "10_one_real_layer",
+    "10_one_real_attention_layer",
 )
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}

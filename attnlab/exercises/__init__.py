@@ -54,6 +54,12 @@ from attnlab.exercises._lesson_09 import (
     check_learning_probe,
     check_mended_mask,
 )
+from attnlab.exercises._lesson_10 import (
+    check_mended_ablation,
+    check_own_word,
+    check_sink_share,
+    check_third_word,
+)
 from attnlab.exercises._normed_scores import check_normed_scores
 from attnlab.exercises._predict import Prediction, predict
 from attnlab.exercises._safe_softmax import (
@@ -80,6 +86,7 @@ __all__ = [
     "check_linear_from",
     "check_lonely_weights",
     "check_mended",
+    "check_mended_ablation",
     "check_mended_heads",
     "check_mended_mask",
     "check_mended_pieces",
@@ -88,6 +95,7 @@ __all__ = [
     "check_needed_tile",
     "check_normed_scores",
     "check_other_pair",
+    "check_own_word",
     "check_padded_batch",
     "check_pair_test",
     "check_parameter_count",
@@ -98,7 +106,9 @@ __all__ = [
     "check_safe_softmax",
     "check_sequence_first",
     "check_sharp_factor",
+    "check_sink_share",
     "check_tested_head",
+    "check_third_word",
     "check_tokens_in_head",
     "check_weight_memory",
     "check_zero_query",

@@ -250,7 +250,7 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # %% [markdown] tags=["id:S3.1"]
 # ## The lessons
 #
-# Lessons without a link are in preparation. Minutes: in class / alone.
+# Minutes: in class / alone.
 #
 # | | lesson | claim | minutes |
 # |---|---|---|---|
@@ -264,7 +264,7 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | reshaping without scrambling | 45 / 90 |
 # | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | exact attention without the big table; the work stays | 45 / 90 |
 # | 9 | [The attention clinic](09_clinic.ipynb) | the right shape proves nothing: name the bug | 60 / 100 |
-# | 10 | One real layer | twelve trained heads on your sentence | |
+# | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | a map of weights is not an explanation | 50 / 90 |
 #
 # <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 50, 60, 75, 80, 90, 100 -->
 
@@ -321,6 +321,7 @@ check_is_distribution(is_distribution_solution)
 #
 # | word | what it is | shape | lesson |
 # |---|---|---|---|
+# | ablate | compute again without one part, and compare |  | [10](10_one_real_attention_layer.ipynb) |
 # | bias | one trainable number per output feature, added to it | (d_out,) | [6](06_where_q_k_and_v_come_from.ipynb) |
 # | cache | keys and values of earlier words, kept | (S, E), (S, Ev) | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | causal mask | each token may look at itself and at earlier ones | (L, S) | [3](03_masks_who_may_look_at_whom.ipynb) |
@@ -357,8 +358,10 @@ check_is_distribution(is_distribution_solution)
 # | projection | what a matrix makes of a token for one role: x @ W | (L, d_out) | [6](06_where_q_k_and_v_come_from.ipynb) |
 # | query | what a position asks for | (L, E) | [0](#Attention-in-three-lines) |
 # | raw score | dot product of a query and a key, not divided | (L, S) | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | residual connection | adds the input of a layer to its output | (L, d_model) | [10](10_one_real_attention_layer.ipynb) |
 # | score | raw score divided by $\sqrt{E}$; elsewhere also the raw score, or even the weight | (L, S) | [0](#Attention-in-three-lines) |
 # | self-attention | queries, keys and values come from one text |  | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | sink | a token that gets much weight and hands over little |  | [10](10_one_real_attention_layer.ipynb) |
 # | sliding window | a mask that keeps only keys near the query | (L, S) | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | soft look-up | a share of every value, added up | (Ev,) | [1](01_attention_is_a_soft_look_up.ipynb) |
 # | softmax | $e$ to each score, divided by the sum of its row | (L, S) | [0](#Attention-in-three-lines) |
@@ -372,6 +375,7 @@ check_is_distribution(is_distribution_solution)
 # | value | what a position hands over | (S, Ev) | [0](#Attention-in-three-lines) |
 # | variance | mean squared distance from the mean |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | weight | a key's share of the attention; a row sums to 1 | (L, S) | [0](#Attention-in-three-lines) |
+# | word piece | a token that may be a part of a word |  | [10](10_one_real_attention_layer.ipynb) |
 #
 # <!-- constants: 0, 1 -->
 

@@ -916,7 +916,7 @@ check_disguise(wolf_solution)
 #
 # ## Next
 #
-# [10 · One real attention layer](10_one_real_layer.ipynb) (in preparation)
+# [10 · One real attention layer](10_one_real_attention_layer.ipynb)
 
 # %% [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
