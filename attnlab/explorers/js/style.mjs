@@ -70,12 +70,12 @@ table { width: 100%; border-collapse: separate; border-spacing: 3px; table-layou
 table.box { border: 2.5px solid currentColor; border-radius: 9px; }
 table .word { width: 3.4em; }
 .panel table .word { width: 2.9em; } .panel th { font-size: 0.9em; }
-table .sum { width: 7.6em; }
+table .sum { width: 7.2em; }
 th { padding: 0; font-size: 0.97em; font-weight: 620; color: var(--ink);
   overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 th[scope=row] { text-align: right; padding-right: 6px; }
 td { padding: 0; text-align: center; }
-td.sum { padding-left: 8px; text-align: left; font-size: 0.97em; white-space: nowrap; }
+td.sum, th.sum { padding-left: 8px; text-align: left; font-size: 0.97em; white-space: nowrap; }
 .bad { color: var(--raw); font-weight: 680; } .fine { color: var(--good); font-weight: 620; }
 .cell { display: grid; place-items: center; width: 100%; min-height: 0; aspect-ratio: 1;
   padding: 0; border: 0; border-radius: 5px; font: 600 1.02em/1 var(--mono); }
