@@ -167,7 +167,10 @@ def test_links_lead_to_pages(page_of):
 
 
 def test_a_lesson_in_preparation_is_named_and_not_linked(page_of):
-    page = page_of("Read [*ten*](10_one_real_attention_layer.ipynb).", html('<p><a href="10_one_real_attention_layer.ipynb">it</a></p>'))
+    page = page_of(
+        "Read [*ten*](10_one_real_attention_layer.ipynb).",
+        html('<p><a href="10_one_real_attention_layer.ipynb">it</a></p>'),
+    )
     assert '<span class="later"><em>ten</em> (in preparation)</span>' in page
     assert '<span class="later">it (in preparation)</span>' in page
 
