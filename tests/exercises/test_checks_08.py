@@ -303,6 +303,14 @@ def test_joined_pieces_names_the_misconception(answer, words):
     refused(check_joined_pieces, answer, words)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_joined_pieces_asks_for_an_empty_piece_on_either_side(place):
+    def loses_the_other(*states):
+        return states[place] if (states[place][1] == 0).all() else joined(*states)
+
+    refused(check_joined_pieces, loses_the_other, "one piece in which nothing was seen")
+
+
 def test_joined_pieces_sees_a_division_by_nothing():
     def divides_and_multiplies(one, other):
         top, total, _ = joined(one, other)
