@@ -74,11 +74,8 @@ asked, asked.sum(dim=0)
 # Each column sums to something between 0 and 3, all together to 3: “cat” receives 0.856. “who?” gives 0.189 to “sat”, which has 0.9 of
 # “animal”. No diagonal is built in: “who?” and “The” are both first, no more. Translation often learns one.
 #
-# ### Your experiment: turn it round
-#
-# Now the words ask: the scores stay, the softmax runs the other way. Pick queries on both sides. Which look at all keys alike, and why?
-#
-# <details><summary>Answer</summary>“The” and “the”: they share no feature with any question, so all their scores are 0.</details>
+# Now we turn it round: the words ask. Queries and keys are the vectors themselves, so the score of a pair stays (with the matrices of lesson 6
+# it need not); the softmax runs the other way.
 
 # %% tags=["predict"] jupyter={"source_hidden": true}
 predict(
@@ -92,10 +89,18 @@ predict(
 # %% tags=["reveal"]
 turned = attention_weights(attention_scores(x, question_x))  # (S, L): words ask
 assert torch.equal(turned, CrossExplorer(asking="words").result.weights)
-even = (turned - 1 / 3).abs().amax(dim=-1) < 1e-6
-assert [tokens[i] for i in even.nonzero().flatten()] == ["The", "the"]
-assert ((asked - 1 / 6).abs().amax(dim=-1) > 0.2).all()  # no question does
+even = (turned - 1 / 3).abs().amax(dim=-1) < 1e-6  # for the explorer
+assert torch.equal(even, (x[:, columns] == 0).all(dim=-1)) and even[[0, 4]].all()
+assert even.sum() == 2 and ((asked - 1 / 6).abs().amax(dim=-1) > 0.2).all()
 asked[0, 1], turned[1, 0]  # “who?” and “cat”
+
+# %% [markdown]
+# ### Your experiment: turn it round
+#
+# Let the questions ask, then the words. Which queries look at all keys alike, and why?
+#
+# <details><summary>Answer</summary>“The” and “the”: they share no feature with any question, so all their scores are 0. No question does: each
+# finds its feature in some word.</details>
 
 # %%
 CrossExplorer(ask=False)
@@ -282,7 +287,7 @@ predict(
     # constants: 0.1, 7, 25, 2, 3
 )
 
-# %% tags=["reveal", "id:C3.27"]
+# %% tags=["reveal", "id:C3.27", "id:C3.29"]
 both = (winner[:, 2] == 3) & (winner[:, 3] == 3)
 votes = F.one_hot(winner, 4).sum(dim=1)  # (2000, S): queries that prefer a key
 agree = votes.amax(dim=-1) >= 2
@@ -291,7 +296,6 @@ print(f"by dice: {1 / 4 * 1 / 4:.0%}   all four differ: {math.perm(4, 4) / 4**4:
 assert both.sum() == 137 and 0.90 < agree.float().mean() < 0.935
 assert (math.perm(4, 4), 4**4) == (24, 256)
 
-# %% tags=["id:C3.29"]
 diagonal = (winner == torch.arange(4)).sum(dim=-1)  # rows whose own column wins
 largest = many.amax(dim=(-2, -1))
 assert abs(diagonal.float().mean() - 1) < 0.1  # of 4 rows; chance: 1
@@ -513,12 +517,13 @@ for i in range(5):  # in the explorer: two neighbours exchange places
 # two that it sees anyway changes nothing. In a second layer it does, by 0.17 or more: its rows and columns are mixtures, no longer
 # single words.
 #
-# ### Your experiment: no positions
+# ### Your experiment: shuffle
 #
 # Shuffle, and watch one word. Then switch the positions on, take the order as written and let two neighbours change places. Whose
-# outputs move far, whose a little?
+# outputs move most?
 #
-# <details><summary>Answer</summary>Those of the two move farthest. The others move a little: the two are only a part of what they average.</details>
+# <details><summary>Answer</summary>With these positions those of the two, whichever they are. The others move less: the two are only a part of what they
+# average.</details>
 
 # %%
 OrderExplorer(ask=False)

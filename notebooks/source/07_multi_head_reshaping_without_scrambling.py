@@ -148,9 +148,12 @@ show_figure(
 )
 
 # %% [markdown]
-# On the right, head 0 compares token 0 with itself and a piece of token 1, never with tokens 2 and 3. Follow the numbers, step by step: first
-# the right way, then the short cut, which gets 46 of 48 scores wrong. Which two are right, and why? (The last step, merge, is two
-# sections on.)
+# On the right, head 0 compares token 0 with itself and a piece of token 1, never with tokens 2 and 3.
+#
+# ### Your experiment: follow the numbers
+#
+# Go step by step as far as the scores: first the right way, then the short cut, which gets 46 of 48 scores wrong. Which two are right, and why?
+# (Leave the last step, merge, until the section on it.)
 #
 # <details><summary>Answer</summary>The first row of head 0 with itself and the last row of head 2 with itself: the only two rows that are
 # right.</details>
@@ -272,7 +275,8 @@ round_trip
 # ### Your experiment
 #
 # Four pairs, three looks: where the numbers stand; who meets whom in a head (query token · key token, coloured by the key token); the
-# rows after the merge. Which pair is wrong in the heads and right after the merge? With which number of heads is nothing wrong?
+# rows after the merge. Which pair is wrong in the heads and right after the merge? With which number of heads is nothing wrong? (The last
+# step of the explorer above merges the first pair and the last.)
 
 
 # %%
@@ -750,14 +754,17 @@ table
 # Equal FLOPs are not equal time: scaling and softmax are not counted and grow with the attention weights, and many small matrix products
 # run less well than one big one. Fused kernels do not keep the attention weights: lesson 8.
 #
-# The explorer cuts queries and keys of 12 random features into 1 to 12 heads; the words are only labels. Take 12 heads and compare the rows
-# of any one: what do they share?
+# ### Your experiment: 1 to 12 heads
+#
+# Queries and keys of 12 random features are cut into heads; the words are only labels. Take 12 heads and compare the rows within one
+# head: what do they share, and why?
 
 # %%
 ManyHeadsExplorer(ask=False)
 
 # %% [markdown] tags=["id:M4"]
-# More pictures, fewer features in each: with one feature per head, all rows rank the words in the same order or exactly backwards.
+# More pictures, fewer features in each. With one feature per head a score is one number times another: all rows rank the words in the same
+# order or, where the query has the opposite sign, exactly backwards.
 #
 # One trap is left. A dot product inside a head has `head_dim` terms, so its scores are
 # divided by $\sqrt{\text{head\_dim}}$. With $\sqrt{E}$ and 8 heads their variance falls to 0.125, an eighth: the attention weights come
@@ -769,8 +776,11 @@ query, key = (split(torch.randn(4, 100, 512), 8) for _ in range(2))
 raw = query @ key.transpose(-2, -1)  # (4, 8, 100, 100)
 right, wrong = (raw / math.sqrt(64)).var(), (raw / math.sqrt(512)).var()
 assert abs(right - 1) < 0.02 and abs(wrong - 0.125) < 0.002
-assert set(ManyHeadsExplorer(heads=12).result.orders) == {2}  # in every head
 print(f"divided by the root of 64: {right:.2f}, by the root of 512: {wrong:.3f}")
+
+order = ManyHeadsExplorer(heads=12).result.weights.argsort(dim=-1)  # (12, 6, 6)
+forwards, backwards = order == order[:, :1], order == order[:, :1].flip(-1)
+assert (forwards.all(dim=-1) | backwards.all(dim=-1)).all()  # in every head
 
 # %% [markdown]
 # ## Further: an error is no verdict
@@ -858,9 +868,6 @@ raw = [split(Q, h)[0] @ split(K, h)[0].transpose(-2, -1) for h in (1, 3, 12)]
 ranks = [torch.linalg.matrix_rank(scores[0]).item() for scores in raw]  # of head 0
 weights = (raw[2].double() / math.sqrt(1)).softmax(dim=-1)
 assert ranks == [6, 4, 1] and torch.linalg.matrix_rank(weights[0]) == 6
-order = raw[2].argsort(dim=-1)  # (12, 6, 6): one feature, one order and its reverse
-forwards = (order == order[:, :1]).all(dim=-1)
-assert (forwards | (order == order[:, :1].flip(-1)).all(dim=-1)).all()
 ranks
 
 # %% [markdown]
