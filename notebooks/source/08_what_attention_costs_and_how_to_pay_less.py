@@ -91,7 +91,7 @@ assert 7.6 < table[16_000]["GiB, heads: 8"] < 7.65
 pd.DataFrame(table).T.rename_axis("tokens").round(3)
 
 # %% [markdown] tags=["id:S3.26"]
-# Quadratic in the tokens, linear in the heads. And this is one layer; a layer that learns keeps its weights until the gradient comes back.
+# Quadratic in the tokens, linear in the heads. And this is one layer: in training every layer keeps its table until the gradient comes back.
 #
 # ## Not everything grows with the square
 #
@@ -139,7 +139,7 @@ pd.DataFrame(table).T.rename_axis("tokens")
 #
 # $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}}$$
 #
-# The rest of a block shifts the balance further: with the usual MLP, $16\, n\, d^2$ more, the square takes over at $n = 6 d$ only. And
+# The rest of a block shifts the balance further: with the usual MLP, $16\, n\, d^2$ more, the square takes over only at $n = 6 d$. And
 # *memory* grows with $n^2$ only if somebody stores the weights.
 
 # %% tags=["id:C3.102"]
@@ -404,7 +404,7 @@ output / total
 # ### Your experiment
 #
 # Without the factor the result is still an average of the values, and the weights in it sum to 1. With `factor` off, which orders of
-# the scores and which pieces give the right weights all the same? What would a test with such a row find?
+# the scores and which pieces give the right weights all the same? Would a test with such a row find the mistake?
 
 # %%
 orders = {"as in the text": row, "smallest first": row.sort().values}
@@ -449,8 +449,8 @@ live(
 )
 
 # %% [markdown]
-# Right all the same, if the first piece holds the largest score: then the top never rises, and the test finds nothing. A test must let
-# the top rise.
+# Right all the same, if the first piece holds the largest score: then the top never rises, and a test finds nothing. It must let the
+# top rise.
 #
 # ## A piece with nothing to see
 #
