@@ -308,13 +308,14 @@ def _weights(scores: Tensor, attn_mask: Tensor | None) -> Tensor:
         return scores.softmax(dim=-1)
     if attn_mask.dtype == torch.bool:
         blocked = ~attn_mask
-        scores = scores.masked_fill(blocked, -torch.inf)
+        scores = torch.where(blocked, -torch.inf, scores)
     else:
         blocked = attn_mask.isneginf()
         scores = scores + attn_mask
     # softmax of a row of -inf is 0 / 0: give such a row finite scores, and weights 0 afterwards
     empty = blocked.all(dim=-1, keepdim=True)
-    return scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0)
+    weights = torch.where(empty, 0.0, scores).softmax(dim=-1)
+    return torch.where(empty, 0.0, weights)
 
 
 def _widen(tensor: Tensor) -> Tensor:
