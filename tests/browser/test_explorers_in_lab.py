@@ -19,6 +19,7 @@ NAMES = [name for name in explorers.__all__ if name != "Explorer"]
 # The still pictures, which nobody sees here and which take long to draw, are left out.
 FIRST = """
 import json
+import attnlab
 from attnlab import explorers
 from attnlab.explorers import Explorer
 
@@ -123,6 +124,31 @@ def test_every_explorer_lives_is_moved_by_keys_and_heard_by_python(lab):
     unmoved = [name for name, old, new in zip(NAMES, before, after, strict=True) if old == new]
     assert unmoved == []
     assert lab.errors() == lab.problems == lab.outside == []
+
+
+BROKEN = """
+def broken(query, key, value, mask):
+    return query / [1]
+
+yours = made[-1]
+yours.function = broken
+"""
+
+
+def test_a_function_of_your_own_is_checked_again_when_it_is_mended(lab):
+    assert NAMES[-1] == "YourAttentionExplorer"
+    card = cards_of(lab).nth(len(NAMES) - 1)
+    error, crosses = card.get_by_role("alert"), card.locator(".checks .is-no")
+    assert lab.ask(BROKEN) == ""
+    error.wait_for()
+    assert "broken failed. TypeError" in error.inner_text()
+    assert "return query / [1]" in error.inner_text()
+    assert "See lesson 9." in crosses.inner_text()
+    assert card.locator(".picture.stale").count() == 1
+    assert lab.ask("yours.function = attnlab.scaled_dot_product_attention") == ""
+    error.wait_for(state="hidden")
+    assert crosses.count() == card.locator(".picture.stale").count() == 0
+    assert lab.problems == []
 
 
 def test_a_second_view_follows_and_leaves_nothing_behind(lab):
