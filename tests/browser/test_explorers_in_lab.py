@@ -218,8 +218,8 @@ def test_keys_paint_quickly_and_fast_drags_settle(lab, capfd):
             f"{heard:.0f} ms",
             file=sys.stderr,
         )
-    assert medians[slowest] < 800
-    assert rest < 2500
+    assert medians[slowest] < 2000
+    assert rest < 5000
 
 
 def drag_five_times(lab, card):
