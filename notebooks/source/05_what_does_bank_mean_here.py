@@ -67,7 +67,7 @@ assert products.sum().isclose(raw[3, 0])
 products, raw[3]
 
 # %% [markdown] tags=["id:S3.12"]
-# 0.9 for nature and 0.5 for shore make the 1.4 of “River”; with the other bank only money is shared, 0.12. So far the
+# 0.9 for nature and 0.5 for shore make the 1.4 of “River”; with the other bank only finance is shared, 0.12. So far the
 # demonstration is right: overlap makes scores.
 
 # %% tags=["predict", "id:C3.43"] jupyter={"source_hidden": true}
@@ -107,7 +107,7 @@ predict(
     "or less?",
     options=["less alike", "the same", "more alike"],
     reveal="More alike: 0.738. Both outputs are averages of the same four vectors, and "
-    "the weights are not very different.",
+    "no weight is near 0.",
 )
 
 # %% tags=["reveal", "id:D24", "id:C3.4", "id:C3.52"]
@@ -136,7 +136,7 @@ turned
 #
 # ## Sharper?
 #
-# A first repair: multiply queries and keys by a factor, leave the values. At 3 the outputs have the cosine 0.050, a little below the inputs.
+# A first repair: multiply queries and keys by a factor, so scores by its square; leave the values. At 3 the outputs have the cosine 0.050, a little below the inputs.
 # <!-- constants: 3 -->
 
 # %% tags=["predict", "id:D24"] jupyter={"source_hidden": true}
@@ -161,7 +161,8 @@ assert cosine.isclose(torch.tensor(0.0505), atol=1e-4)  # factor 3
 assert sharp.weights[3].argmax() == 3
 
 # %% [markdown]
-# Who listens to nobody learns nothing from the sentence. A test needs something else.
+# Who listens to nobody learns nothing. At 2 this bank still listens to “River”, 0.255, with the cosine 0.082: but the two were apart when
+# they went in. <!-- constants: 2 -->
 #
 # ## A fair test
 #
@@ -240,7 +241,7 @@ for words in (thief, farmer):
 direction  # a star above: tells
 
 # %% [markdown]
-# A lean above 0 points to the river, below 0 to money. The eight words of the direction occur in none of our sentences. The lean of an average
+# A lean above 0 points to the river, below 0 to money. The eight words of the direction occur in no sentence we measure. The lean of an average
 # is the average of the leans, with the same weights.
 #
 # Real layers multiply $x$ by $W_Q$ for the queries and by $W_K$ for the keys (lesson 6). Ours have one column. “bank” asks for `tells`,
@@ -348,7 +349,7 @@ print(f"our matrices, the same sentence: lean {undecided:.3f}")
 # %% [markdown]
 # ## A trained layer
 #
-# Nobody typed these numbers: the first of six layers of all-MiniLM-L6-v2, a small language model. Twelve heads side by
+# Nobody typed these numbers: the first of six layers of all-MiniLM-L6-v2, a small model that turns sentences into vectors. Twelve heads side by
 # side, counted from 0, each with its own $W_Q$, $W_K$ and $W_V$ (lessons 6 and 7). A token's row is made of word and position; the markers
 # `[CLS]` and `[SEP]` stand at the ends. We look at the attention alone.
 
@@ -411,7 +412,7 @@ RealHeadsExplorer(sentence=" ".join(this), head=4, word=2, ask=False)
 # only; half are **mixed**, like that of the thief and the gold. We measure what the telling word gets, in even shares (lesson 4: uniform share):
 # 1 is the plain average.
 #
-# The heads were found with “river”, “deposit”, “robbed”. Where one of these tells, this count leaves the sentence out.
+# The heads were found with three others, where “river”, “deposit” and “robbed” tell. Sentences where these tell are left out.
 
 # %%
 task = pd.read_csv(data_path("bank_sentences.csv"))
@@ -527,15 +528,15 @@ show_figure(
     fig,
     number="5.4",
     caption="What a fresh telling word gets, on average over 25 sentences. Dashed: an "
-    "even share. Only head 4 stands above all random heads that know the same words; "
+    "even share. Only head 4 stands above all 240 random heads with the same words; "
     "if “chair” asks, it gives less than 1.",
     alt="Pairs of bars for twelve heads. With bank head 4 reaches 3.3, head 10 1.8; "
     "with chair both are below 0.5. A band of random heads reaches up to 3.1.",
 )
 
 # %% [markdown]
-# Head 10 does not pass: the best of twelve random heads that know the words gets 2.0, on average. Head 4 passes, it is neither chance nor habit. It
-# has learned to pick, for “bank”, words that go with banks. That **is** selection. Is it the choice of a meaning?
+# Head 10 does not pass: the best of twelve random heads that know the words gets 2.0, on average. Head 4 passes: more than any of 240, and
+# less than half if another word asks. It has learned to pick, for “bank”, words that go with banks. That **is** selection. Of a meaning?
 #
 # ## Which bank is meant?
 #
@@ -576,9 +577,9 @@ predict(
     "We shuffle the eight words of “she sat on the bank of the river” 200 times, "
     "positions counted anew. Head 4 gave “river” 0.714. What does it give on average?",
     options=["0.1, an even share", "about half of it", "about the same"],
-    reveal="About the same, 0.72, from 0.43 to 0.87. For head 4 the sentence is nearly "
-    "a bag of words. Had every word kept its position number, nothing would have "
-    "changed at all (lesson 4).",
+    reveal="About the same, 0.72, from 0.43 to 0.87: on average the order does not "
+    "matter to head 4, yet one order gets twice what another does. Had every word "
+    "kept its position number, nothing would have changed at all (lesson 4).",
 )
 
 # %% tags=["reveal"]
@@ -601,7 +602,7 @@ for head in (4, 10, 2):
     print(f"({one.min():.2f} to {one.max():.2f})")
 
 # %% [markdown]
-# Head 2 does mind order: “river” gets nearly all when it stands right before “bank”.
+# For head 10 this is nearly a bag of words. Head 2 does mind order: “river” gets nearly all right before “bank”.
 #
 # ### Your experiment: build a counterexample
 #
@@ -762,6 +763,16 @@ gaps = (both[0] - both[1])[water[:, :, None], money[:, None]].sum(dim=(1, 2))
 low, high = gaps.quantile(torch.tensor([0.025, 0.975])).tolist()
 print(f"head 4 against its plain average: +{gaps.mean():.0f} pairs", end=" ")
 print(f"({low:.0f} to {high:.0f} with other draws of the sentences)")
+unseen = fresh[where["mixed", "river"]][:, None] & fresh[where["mixed", "money"]]
+few, few_plain = (right[unseen].sum().item() for right in both)
+print(f"fresh telling words: {few:.0f} of {unseen.sum()} pairs, plain {few_plain:.0f}")
+values, gained = leans_of(layer)[:, 4:5], []  # of head 4
+for seed in range(20):
+    ends = (rows_of(drawn(seed, "trained")) * values).sum(dim=-1)  # random weights
+    gained += [pairs_right(one, "mixed").sum() - both[1].sum() for one in ends.T]
+gained = torch.stack(gained)
+print(f"random: {gained.mean():.0f}, {(gained >= 15).sum()} of {len(gained)} gain 15")
+assert (few, few_plain, unseen.sum()) == (20, 16, 24)
 case = task.index[task.sentence == "the thief robbed the bank by the river"].item()
 whole = by_attention.sum(dim=1)
 beaten = (whole[case] > whole[where["mixed", "river"]]).sum()
@@ -769,12 +780,12 @@ assert beaten == 7
 print(f"the robbed bank leans further to the river than {beaten} of 8 river banks")
 
 # %% [markdown]
-# **Clear sentences** cannot tell mixing from selecting: the plain average gets 64.
+# **Clear sentences** cannot tell mixing from selecting: the plain average of typed or trained values gets 61 or more.
 #
-# **Mixed sentences** can. Typed matrices gain 13 pairs, from answers that we typed. Head 4 gains 15, from training; with other sentences like
-# these it may be 3 or 28. Head 10 **loses** 7. All heads together gain 2, too little to tell.
+# **Mixed sentences** can. Typed matrices gain 13 pairs, from typed answers. Head 4 gains 15, with other sentences perhaps 3 or 28; random
+# weights on its values lose 4, on average. Fresh telling words only: 20 of 24 pairs, plain 16. Head 10 **loses** 7; all heads gain 2.
 #
-# And the bank that was robbed leans further to the river than 7 of 8 river banks. “Further” tries other directions.
+# The robbed bank leans further than 7 of 8 river banks.
 
 # %% [markdown]
 # | features | whose numbers | shown here | not shown |
@@ -814,15 +825,16 @@ for name, column in zip(what, found.T, strict=True):
 assert found[:, 0].min() > 0 and found[:, 3].min() >= 1 and found[:, 3].median() < 7
 
 # %% [markdown]
-# Head 4 gains with every choice, 4 to 18 pairs. Head 10 and all heads together go either way. The robbed bank leans further to the river than
-# at least one river bank, whatever we choose; 7 was a high draw.
+# Head 4 gains with all thirty choices, 4 to 18 pairs; 15 was a high draw. Head 10 and all heads together go either way. The robbed bank leans
+# further to the river than at least one river bank, each time; 7 was a high draw too.
 
 # %% [markdown]
 # ## What to remember
 #
 # - Attention mixes: two banks with the cosine 0.057 came out with 0.738.
-# - Put a plain average beside every attention experiment. On clear sentences it gets 64 of 64 pairs too.
-# - Selecting means doing what the plain average cannot. Typed matrices can, with typed answers; head 4 of a trained layer does.
+# - Put a plain average beside every attention experiment. On clear sentences the average of all heads gets 64 of 64 pairs too.
+# - Selecting means doing what the plain average cannot. Typed matrices can, with typed answers; head 4 of a trained layer did, on our
+#   mixed sentences.
 # - Found by looking at twelve? Test on fresh sentences, against random heads that know the same words, with another word asking.
 # - In a first layer the score of two words does not depend on the others: none can say that this river is beside the point.
 
@@ -928,7 +940,7 @@ check_tested_head(tested_head_solution)
 # measures; the meaning is for you to judge.
 #
 # <details><summary>Hint</summary>Head 10 likes words of water, wherever they stand. Which word may follow such a word without taking its place? Try your sentences in the
-# slider above, or print <code>layer.read(text).weights[10]</code>.</details>
+# slider above, or with <code>reading = layer.read(text)</code> print <code>reading.weights[10, reading.tokens.index("bank")]</code>.</details>
 
 
 # %% tags=["exercise"]
@@ -962,7 +974,8 @@ check_minimal_pair(minimal_pair_solution)
 #
 # The control in one line: a query of zeros. All scores are 0, so what is allowed gets equal weight, in `F.scaled_dot_product_attention` too.
 #
-# `nn.MultiheadAttention` hands out the mean over the heads unless told otherwise. “river” gets 0.170 of “bank” there: no head does that.
+# `nn.MultiheadAttention` hands out the mean over the heads unless told otherwise. “river” gets 0.170 of “bank” there: two heads
+# give it more than 0.6, the other ten less than 0.15.
 
 # %%
 z = sat.embedded[None]
@@ -970,12 +983,14 @@ even = F.scaled_dot_product_attention(torch.zeros_like(z), z, z)
 assert torch.allclose(even[0], z.mean(dim=1).expand(10, -1), atol=1e-5)
 _, mean_of_heads = layer.attention.to_torch()(z, z, z)
 assert torch.allclose(mean_of_heads[0], sat.weights.mean(dim=0), atol=1e-4)
+assert (rows_of_bank[:, river] > 0.6).sum() == 2
+assert (rows_of_bank[:, river] < 0.15).sum() == 10
 print(f"river, mean over heads: {mean_of_heads[0, at, river]:.3f}")
 
 # %% [markdown]
 # ## Sources
 #
-# - Wang et al., [MiniLM](https://arxiv.org/abs/2002.10957), 2020: how the small model was trained.
+# - Wang et al., [MiniLM](https://arxiv.org/abs/2002.10957), 2020: how the model it comes from was trained.
 # - Hewitt and Liang, [Designing and Interpreting Probes with Control Tasks](https://arxiv.org/abs/1909.03368), 2019.
 # - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019: single heads, and attention parked on `[SEP]`.
 # - Reif et al., [Visualizing and Measuring the Geometry of BERT](https://arxiv.org/abs/1906.02715), 2019: senses of a word do come apart in whole models.
