@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from attnlab.clinic._calling import Outcome, Unusable, name_of
 from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._copying import copy_of
 from attnlab.clinic._hints import says_batch, says_heads, tokens_before_heads
 from attnlab.clinic.functions.arguments import heads_in_front
 from attnlab.clinic.functions.axis import examine_axis
@@ -56,7 +56,7 @@ def examine_attention(function: Callable, options: Options, chart: Chart) -> Non
     attnlab.clinic.diagnose : calls it.
     """
     if isinstance(function, nn.Module):
-        function = copy.deepcopy(function).eval()
+        function = copy_of(function).eval()
     if tokens_before_heads(function):
         function = heads_in_front(function)
     attention = Attention(function, options)

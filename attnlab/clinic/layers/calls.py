@@ -45,6 +45,7 @@ class Patient:
         self.dtype = torch.float32
         self.pristine = module  # a copy that was never called
         self.last = Outcome()
+        self.by_chance = False  # a call has drawn random numbers
         self.trouble, self.place = "", "cpu"
         self.shapes: list[tuple[int, ...]] = []
 
@@ -117,8 +118,10 @@ class Patient:
         arguments, extras = self._arguments(own, dict(named))
         if seed is not None:
             torch.default_generator.manual_seed(seed)
+        before = torch.default_generator.get_state()
         with torch.set_grad_enabled(grad):
             self.last = self.caller(*arguments, **extras)
+        self.by_chance |= not torch.equal(before, torch.default_generator.get_state())
         self.trouble = self.last.trouble
         if self.last.error is not None:
             return None

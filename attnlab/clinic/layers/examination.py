@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
 
 from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._copying import copy_of
 from attnlab.clinic.layers.averages import examine_average
 from attnlab.clinic.layers.calls import Patient, Reply, Sizes
 from attnlab.clinic.layers.heads import blame_softmax, examine_heads
@@ -55,7 +55,7 @@ def examine_module(module: object, options: Options, chart: Chart) -> None:
 def _copied(module: nn.Module) -> Iterator[nn.Module]:
     """Yield a copy in eval mode, or the module itself for as long as it takes."""
     try:
-        own = copy.deepcopy(module).eval()
+        own = copy_of(module).eval()
     except Exception:
         own = None
     if own is not None:
@@ -122,11 +122,11 @@ def in_float64(patient: Patient) -> Patient | None:
     module = patient.pristine
     if isinstance(module, nn.Module):
         try:
-            module = copy.deepcopy(module).double()
+            module = copy_of(module).double()
         except Exception:
             return None
     exact = patient.like(module, torch.float64)
-    exact.pristine = copy.deepcopy(module) if isinstance(module, nn.Module) else module
+    exact.pristine = copy_of(module) if isinstance(module, nn.Module) else module
     reply = exact(exact.x())
     if reply is None or reply.output.dtype != torch.float64:
         return None
@@ -167,7 +167,7 @@ def find_call(module: object, options: Options, chart: Chart) -> Patient | None:
 def _fresh(module: object) -> object:
     """Return a copy, for a module that keeps something of every call."""
     with contextlib.suppress(Exception):
-        return copy.deepcopy(module) if isinstance(module, nn.Module) else module
+        return copy_of(module) if isinstance(module, nn.Module) else module
     return module
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -65,6 +66,7 @@ def push(patient: Patient, x: Tensor, directions: Tensor) -> Tensor | None:
     return (ahead - behind) / (2 * STEP)
 
 
+@lru_cache(maxsize=512)
 def tokens_seen(length: int, heads: int, wrong: str, causal: bool) -> Tensor:
     """Return which tokens reach which outputs when heads are cut or joined by a bare view.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import re
 
 import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart
+from attnlab.clinic._copying import copy_of
 from attnlab.clinic._damage import damage
 from attnlab.clinic.layers.calls import Patient, Reply
 
@@ -62,26 +62,20 @@ def _apart(one: Reply, two: Reply | None) -> str:
     return f" by up to {(one.output - two.output).abs().max().item():.2g}"
 
 
-def _copies(module: nn.Module) -> bool:
-    try:
-        copy.deepcopy(module)
-    except Exception:
-        return False
-    return True
-
-
 def _remembers(patient: Patient, first: Reply, chart: Chart) -> None:
     """Compare a fresh copy at another length with this one, and this one with itself before."""
-    if not isinstance(patient.module, nn.Module) or not _copies(patient.pristine):
+    if not isinstance(patient.module, nn.Module):
         return
+    try:
+        fresh = _another(patient)
+    except Exception:
+        return  # it cannot be copied
     for length in (patient.sizes.length - 2, patient.sizes.length + 1):
         if length < 1:
             continue
-        fresh = patient.like(copy.deepcopy(patient.pristine), patient.dtype)
-        used = patient.like(copy.deepcopy(patient.pristine), patient.dtype)
-        other = fresh(fresh.x(1, length, seed=5))
-        for before in (used.x(), used.x(seed=9)):
-            used(before)
+        used = _another(patient)
+        other, alone = fresh(fresh.x(1, length, seed=5)), used(used.x())
+        used(used.x(seed=9))
         later = used(used.x(1, length, seed=5))
         if other is not None and (later is None or not _same(other, later)):
             what = "raises" if later is None else "gives another result"
@@ -91,16 +85,20 @@ def _remembers(patient: Patient, first: Reply, chart: Chart) -> None:
                 f"handles {what}: something is kept between calls.",
             )
             return
-    fresh = patient.like(copy.deepcopy(patient.pristine), patient.dtype)
-    used = patient.like(copy.deepcopy(patient.pristine), patient.dtype)
-    used(used.x(seed=9))
-    alone, later = fresh(fresh.x()), used(used.x())
+        fresh = _another(patient)
+    fresh(fresh.x(seed=9))
+    later = fresh(fresh.x())
     if alone is not None and (later is None or not _same(alone, later)):
         chart.found("remembers", "After a call on other tokens the result is another one.")
         return
     after = patient(patient.x(), seed=1)
     if after is None or not _same(first, after):
         chart.found("remembers", "The result on the same input depends on the calls before it.")
+
+
+def _another(patient: Patient) -> Patient:
+    """Return the same patient around a copy that was never called."""
+    return patient.like(copy_of(patient.pristine), patient.dtype)
 
 
 def last_manners(patient: Patient, exact: Patient, chart: Chart) -> None:
@@ -118,7 +116,7 @@ def _dtype(patient: Patient, exact: Patient, chart: Chart) -> None:
     if not isinstance(patient.module, nn.Module):
         return  # a function may hold float32 weights from outside
     try:
-        module = copy.deepcopy(patient.pristine).double()
+        module = copy_of(patient.pristine).double()
     except Exception:
         return
     double = patient.like(module, torch.float64)
@@ -134,7 +132,7 @@ def _device(patient: Patient, chart: Chart) -> None:
     if not isinstance(patient.module, nn.Module):
         return
     try:
-        with_shapes = copy.deepcopy(patient.pristine).to("meta")
+        with_shapes = copy_of(patient.pristine).to("meta")
     except Exception:
         return
     moved = patient.like(with_shapes, patient.dtype)

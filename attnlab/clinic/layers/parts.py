@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +45,16 @@ class Flow:
     matrices: tuple[Tensor | None, ...] = (None,)  # of the output projection, None for none
     stacked: Tensor | None = None
     raw: Tensor | None = None  # x itself
+
+    @cached_property
+    def size(self) -> Tensor:
+        """The largest number of the target, to measure distances by."""
+        return self.target.abs().max().clamp_min(1e-12)
+
+    @cached_property
+    def cut(self) -> dict[tuple, tuple[Tensor, ...] | None]:
+        """What recipe.py has cut into heads, by how: many recipes cut alike."""
+        return {}
 
 
 def part_role(name: str) -> str | None:

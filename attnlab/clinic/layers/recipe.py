@@ -25,7 +25,7 @@ class Recipe:
     """One way to compute attention from projected tokens; the defaults are right."""
 
     heads: int
-    scale: float
+    scale: float | Tensor  # or several to try at once, (F, 1, 1, 1, 1)
     causal: bool = False
     softmax: str = "keys"
     layout: str = "blocks"  # or "interleaved" features, or "stacked" in each head
@@ -35,21 +35,24 @@ class Recipe:
 
 
 def cook(flow: Flow, recipe: Recipe, allowed: Tensor | None = None) -> Tensor | None:
-    """Return the joined heads (N, L, H * d) that a recipe gives, or None if sizes do not fit."""
+    """Return the joined heads (N, L, H * d) that a recipe gives, or None if sizes do not fit.
+
+    Of a recipe with several scales, one after the other, (F, N, L, H * d).
+    """
     parts = _parts(flow, recipe)
     if parts is None:
         return None
-    query, key, value = parts
-    scores = query @ key.transpose(-2, -1) * recipe.scale
+    _, _, value, products = parts
+    scores = products * recipe.scale
     if recipe.causal:
         causal = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
         allowed = causal if allowed is None else allowed & causal
     heads = cooked_weights(scores, recipe, allowed) @ value
     if "merge" in recipe.wrong:
-        return heads.reshape(heads.shape[0], heads.shape[2], -1)
+        return heads.reshape(*heads.shape[:-3], heads.shape[-2], -1)
     if recipe.layout == "interleaved":
-        return heads.permute(0, 2, 3, 1).flatten(2)
-    return heads.transpose(1, 2).flatten(2)
+        return heads.movedim(-3, -1).flatten(-2)
+    return heads.transpose(-3, -2).flatten(-2)
 
 
 def cooked_weights(scores: Tensor, recipe: Recipe, allowed: Tensor | None) -> Tensor:
@@ -80,11 +83,11 @@ def _masked(scores: Tensor, allowed: Tensor, filling: str) -> Tensor:
 
 def _softmax(scores: Tensor, recipe: Recipe) -> Tensor:
     kind = recipe.softmax
-    axes = {"keys": -1, "queries": -2, "heads": 1, "batch": 0}
+    axes = {"keys": -1, "queries": -2, "heads": -3, "batch": -4}
     if kind in axes:
         return scores.softmax(dim=axes[kind])
     if kind == "all":
-        return scores.flatten(2).softmax(dim=-1).view_as(scores)
+        return scores.flatten(-2).softmax(dim=-1).view_as(scores)
     if kind == "sigmoid":
         return scores.sigmoid()
     if kind == "hard":
@@ -94,8 +97,17 @@ def _softmax(scores: Tensor, recipe: Recipe) -> Tensor:
     return scores
 
 
-def _parts(flow: Flow, recipe: Recipe) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return query, key and value as (N, H, L, d)."""
+def _parts(flow: Flow, recipe: Recipe) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    """Return query, key and value as (N, H, L, d), and the products of the first two."""
+    how = (recipe.heads, recipe.layout, "split" in recipe.wrong, recipe.sides)
+    if how not in flow.cut:
+        three = _three(flow, recipe)
+        products = None if three is None else three[0] @ three[1].transpose(-2, -1)
+        flow.cut[how] = None if three is None else (*three, products)
+    return flow.cut[how]
+
+
+def _three(flow: Flow, recipe: Recipe) -> tuple[Tensor, Tensor, Tensor] | None:
     heads = recipe.heads
     if recipe.layout == "stacked":
         if flow.stacked is None or flow.stacked.shape[-1] % (3 * heads):
@@ -136,22 +148,34 @@ def _cut(tokens: Tensor, count: int, recipe: Recipe) -> Tensor:
     return tokens.unflatten(-1, (count, -1)).transpose(1, 2)
 
 
-def fits(flow: Flow, joined: Tensor | None, exact: bool) -> bool:
+def fitting(flow: Flow, joined: Tensor | None, exact: bool) -> list[bool]:
     """Return whether joined heads give the target, through one of the output projections."""
-    return joined is not None and misfit(flow, joined) < (1e-7 if exact else 2e-4)
+    if joined is None:
+        return []
+    return (misfits(flow, joined) < (1e-7 if exact else 2e-4)).reshape(-1).tolist()
+
+
+def fits(flow: Flow, joined: Tensor | None, exact: bool) -> bool:
+    """Return the same for the joined heads of one recipe with one scale."""
+    return any(fitting(flow, joined, exact))
 
 
 def misfit(flow: Flow, joined: Tensor) -> float:
     """Return how far joined heads are from the target, relative to it."""
-    best = math.inf
+    return misfits(flow, joined).item()
+
+
+def misfits(flow: Flow, joined: Tensor) -> Tensor:
+    """Return the same for each scale of (F, N, L, H * d)."""
+    best = torch.full(joined.shape[:-3], math.inf, dtype=joined.dtype)
     for matrix in flow.matrices:
         made = joined if matrix is None else None
         if matrix is not None and joined.shape[-1] == matrix.shape[0]:
             made = joined @ matrix
-        if made is not None and made.shape == flow.target.shape:
-            size = flow.target.abs().max().clamp_min(1e-12)
-            best = min(best, ((made - flow.target).abs().max() / size).item())
-    return best if best == best else math.inf
+        if made is not None and made.shape[-3:] == flow.target.shape:
+            size = flow.size
+            best = torch.fmin(best, (made - flow.target).abs().amax(dim=(-3, -2, -1)) / size)
+    return best
 
 
 @lru_cache(maxsize=64)
@@ -166,14 +190,7 @@ def scales(patient: Patient, head_dim: int, width: int) -> list[tuple[str, str, 
     named = [
         ("", "1/sqrt(head_dim)", head_dim**-0.5),
         ("scale-missing", "1", 1.0),
-        *sorted(
-            [
-                ("scale-d", "1/head_dim", 1 / head_dim),
-                ("scale-model", "1/sqrt(embed_dim)", width**-0.5),
-                ("scale-model", "1/sqrt(embed_dim)", sizes.embed**-0.5),
-            ],
-            key=lambda one: (one[0] == "scale-d") == takes_roots(type(patient.module)),
-        ),
+        *_by_width(patient, head_dim, width),
         ("scale-inverse", "sqrt(head_dim)", head_dim**0.5),
         ("scale-quarter", "head_dim ** -0.25", head_dim**-0.25),
         ("scale-length", "1/sqrt(L)", sizes.length**-0.5),
@@ -190,6 +207,17 @@ def scales(patient: Patient, head_dim: int, width: int) -> list[tuple[str, str, 
     for name, words, value in named:  # equal factors cannot be told apart: the first one stays
         kept.setdefault(round(value, 12), (name, words, value))
     return list(kept.values())
+
+
+def _by_width(patient: Patient, head_dim: int, width: int) -> list[tuple[str, str, float]]:
+    """Return 1/head_dim and 1/sqrt(embed_dim); where they may be mistaken, the likelier first."""
+    embed = patient.sizes.embed
+    by_d = [("scale-d", "1/head_dim", 1 / head_dim)]
+    by_model = [("scale-model", "1/sqrt(embed_dim)", size**-0.5) for size in (width, embed)]
+    apart = width == embed and not math.isclose(head_dim**2, embed, rel_tol=0.1)
+    if not apart and takes_roots(type(patient.module)):
+        return [*by_model, *by_d]
+    return [*by_d, *by_model]
 
 
 def recipes(

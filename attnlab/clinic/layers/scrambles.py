@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import re
 
 import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart
+from attnlab.clinic._copying import copy_of
 from attnlab.clinic._report import Evidence
 from attnlab.clinic.layers.calls import Patient
 from attnlab.clinic.layers.influence import influence, influence_table, push, scrambles_like
@@ -115,7 +115,7 @@ def _at_rest(patient: Patient, *, keep_positions: bool) -> Patient:
     """Return a copy without biases, so that tokens of zeros give equal scores."""
     if not isinstance(patient.module, nn.Module):
         return patient
-    module = copy.deepcopy(patient.module)
+    module = copy_of(patient.module)
     with torch.no_grad():
         for name, parameter in [*module.named_parameters(), *module.named_buffers()]:
             last = name.split(".")[-1].lower()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._chart import Chart
+from attnlab.clinic._copying import copy_of
 from attnlab.clinic._report import Evidence
 from attnlab.clinic.layers.calls import Patient
 from attnlab.clinic.layers.influence import influence_table, push
@@ -91,7 +90,7 @@ def _other_parameters(patient: Patient) -> Patient | None:
     if not isinstance(patient.module, nn.Module):
         return None
     try:
-        module = copy.deepcopy(patient.module)
+        module = copy_of(patient.module)
     except Exception:
         return None
     with torch.no_grad():

@@ -6,10 +6,21 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+import torch
+from torch import Tensor
+
 from attnlab.clinic.layers.calls import Patient
 from attnlab.clinic.layers.influence import head_numbers
 from attnlab.clinic.layers.parts import Flow, Record, flows
-from attnlab.clinic.layers.recipe import Recipe, cook, fits, misfit, recipes, scales
+from attnlab.clinic.layers.recipe import (
+    Recipe,
+    cook,
+    fitting,
+    misfit,
+    misfits,
+    recipes,
+    scales,
+)
 
 MOST_FLOWS = 5  # a layer with many parts has many ways to play together
 
@@ -53,14 +64,20 @@ def _distance(found: Found) -> float:
 
 def _with_some_factor(flow: Flow, recipe: Recipe, patient: Patient, count: int) -> Found | None:
     width = flow.query.shape[-1]
-    for name, words, scale in scales(patient, width // recipe.heads, width)[:count]:
-        tried = replace(recipe, scale=scale)
-        try:
-            if fits(flow, cook(flow, tried), patient.exact):
-                return Found(flow, tried, name, words)
-        except RuntimeError:
-            return None
+    tried = scales(patient, width // recipe.heads, width)[:count]
+    try:
+        joined = cook(flow, replace(recipe, scale=_stacked(flow, [scale for *_, scale in tried])))
+        fit = fitting(flow, joined, patient.exact)
+    except RuntimeError:
+        return None
+    for (name, words, scale), good in zip(tried, fit, strict=False):
+        if good:
+            return Found(flow, replace(recipe, scale=scale), name, words)
     return None
+
+
+def _stacked(flow: Flow, scales: list[float]) -> Tensor:
+    return torch.tensor(scales, dtype=flow.query.dtype).view(-1, 1, 1, 1, 1)
 
 
 def fitted(record: Record, patient: Patient, causal: tuple[bool, ...]) -> Found | None:
@@ -77,18 +94,20 @@ def fitted(record: Record, patient: Patient, causal: tuple[bool, ...]) -> Found 
 
 
 def _search(flow: Flow, recipe: Recipe) -> float | None:
-    def far(power: float) -> float:
-        joined = cook(flow, replace(recipe, scale=math.exp(power)))
-        return math.inf if joined is None else misfit(flow, joined)
+    def far(*powers: float) -> list[float]:
+        scale = _stacked(flow, [math.exp(power) for power in powers])
+        joined = cook(flow, replace(recipe, scale=scale))
+        return [math.inf] if joined is None else misfits(flow, joined).tolist()
 
     grid = [power / 4 for power in range(-24, 17)]
-    tried = [far(power) for power in grid]
-    best = min(range(len(grid)), key=tried.__getitem__)
+    tried = far(*grid)
+    best = min(range(len(tried)), key=tried.__getitem__)
     if not math.isfinite(tried[best]) or tried[best] > 0.2:
         return None
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(60):
         left, right = high - golden * (high - low), low + golden * (high - low)
-        low, high = (low, right) if far(left) < far(right) else (left, high)
-    return math.exp(low) if far(low) < 1e-7 else None
+        at_left, at_right = far(left, right)
+        low, high = (low, right) if at_left < at_right else (left, high)
+    return math.exp(low) if far(low)[0] < 1e-7 else None
