@@ -71,7 +71,6 @@ RealHeadsExplorer(ask=False)
 # and outputs for 8 sentences were stored. We compare. Our numbers are rounded to float16, half the usual bits; we allow
 # 0.002.
 
-
 # %%
 stored = load_tensors("minilm_reference.safetensors")
 with safe_open(data_path("minilm_reference.safetensors"), "pt") as file:
@@ -865,8 +864,6 @@ check_own_word(my_word_solution)
 # <details><summary>An answer</summary>This is one head of twelve on one sentence, chosen after looking; on other ambiguous words it mostly looks elsewhere. Its score
 # for river would be the same in a sentence about a robbed bank with both words in these places, since a first layer sees two tokens at a time. And an arc shows where a head takes from, not what arrives
 # in the output, nor what five more layers make of it.</details>
-#
-# <!-- constants: 4 -->
 
 # %% [markdown]
 # ## In torch
