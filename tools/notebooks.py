@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-import jupytext
 import nbformat
 from nbformat import NotebookNode
 
@@ -82,6 +81,8 @@ def read_notebook(path: Path) -> NotebookNode:
 
 def read_source(path: Path) -> NotebookNode:
     """Return a lesson source as a notebook without outputs, with stable cell ids."""
+    import jupytext  # half a second, which the checks of notebooks need not spend
+
     notebook = jupytext.read(path, fmt="py:percent")
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -96,6 +97,8 @@ def read_source(path: Path) -> NotebookNode:
 
 def write_source(notebook: NotebookNode) -> str:
     """Return the percent script of a notebook: the text that people edit."""
+    import jupytext
+
     bare = nbformat.v4.new_notebook(cells=[_bare(cell) for cell in notebook.cells])
     options = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "tags,jupyter,-all"}
     bare.metadata["jupytext"] = options
