@@ -87,17 +87,19 @@ def tiled_attention(
     -----
     Forward 2 L S (E + Ev) floating point operations per head, backward 2 L S (3 E + 2 Ev), since
     it computes the weights again; tiles in which nothing may be looked at cost nothing. Memory
-    beyond inputs, output and gradients: H tile[0] tile[1] numbers for one tile, 4 MiB for 8 heads
-    in float32, whatever L and S are, and 2 numbers per query and head for the backward pass.
+    beyond inputs, output and gradients: H tile[0] tile[1] numbers for one tile (two in the
+    backward pass), 4 MiB for 8 heads in float32, whatever L and S are, and 2 numbers per query and
+    head to go backward. Half precision is copied to float32 and rounded at the end.
 
-    What makes it about as fast as the fused kernel: ``exp2``, which on a CPU takes a fraction of
-    the time of ``exp`` and is not slow at -inf; one buffer for all tiles; tiles large enough
-    for the matrix product and small enough for the cache; one sequence at a time, so that a tile
-    of all its heads stays there; masked tiles skipped.
+    What brings it near the fused kernel (``make bench`` measures how near): ``exp2``, which on a
+    CPU takes a fraction of the time of ``exp`` and is not slow at -inf; one buffer for all tiles;
+    tiles large enough for the matrix product and small enough for the cache; one sequence at a
+    time, so that a tile of all its heads stays there. Where a mask leaves whole tiles out, it can
+    be faster.
 
-    There is no dropout. A NaN in a blocked place reaches the output, as in torch, unless its
-    whole tile is skipped. A row whose scores all overflow to -inf gives 0, as in torch; the
-    plain kernel gives NaN.
+    There is no dropout and no second derivative. A NaN in a blocked place reaches the output, as
+    in torch, unless its whole tile is skipped. A row whose scores all overflow to -inf gives 0,
+    as in torch; the plain kernel gives NaN.
 
     References
     ----------
