@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the mutants nee
 
 # what the harness itself is tested with
 SAME = "from __future__ import annotations"
-ITSELF = Mutant("attention.py", "the package itself", SAME, SAME)
+ITSELF = "the package itself"
 HARMLESS = [
     Mutant("heads.py", "another comment", "# (..., L, H * head_dim)", "# merged"),
     Mutant("heads.py", "another docstring", "the heads in front of the tokens", "the heads first"),
@@ -30,21 +30,20 @@ HANGS = Mutant("heads.py", "hangs", "return x.transpose", "while True: x.transpo
 
 
 def job(mutant: Mutant, *tests: str, seconds: float = 60.0) -> Job:
-    return Job(mutant.file, mutant.source(), tests or TESTS[mutant.file], seconds)
+    return Job(mutant.file, mutant.source(), tests or TESTS[mutant.file], seconds, mutant.first)
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> dict[Mutant, Verdict]:
+def verdicts() -> dict[Mutant | str, Verdict]:
     jobs = {mutant: job(mutant) for mutant in MUTANTS}
-    jobs[ITSELF] = job(ITSELF, *{name: None for names in TESTS.values() for name in names})
     jobs |= {mutant: job(mutant, "heads") for mutant in [*HARMLESS, *(m for m, _ in NO_MUTANTS)]}
     jobs[HANGS] = job(HANGS, seconds=1.0)
-    return dict(zip(jobs, judge(list(jobs.values())), strict=True))
+    return dict(zip([*jobs, ITSELF], judge(list(jobs.values())), strict=True))
 
 
 def test_the_package_itself_passes(verdicts) -> None:
     """Without this a test that fails by itself would kill every mutant."""
-    assert verdicts[ITSELF].result == "survived", verdicts[ITSELF].by
+    assert verdicts[ITSELF] == Verdict("survived"), verdicts[ITSELF].by
 
 
 def test_every_mutant_is_killed(verdicts) -> None:
@@ -55,6 +54,13 @@ def test_every_mutant_is_killed(verdicts) -> None:
     print(score)
     if killed < len(MUTANTS):
         pytest.fail(score, pytrace=False)
+
+
+def test_a_test_that_is_named_for_a_mutant_notices_it(verdicts) -> None:
+    """One that does not costs time only, but then the line should go or name another."""
+    named = [(mutant, verdicts[mutant].by) for mutant in MUTANTS if mutant.first]
+    stale = [f"{m.file}, {m.name}: noticed by {by}" for m, by in named if by != m.first]
+    assert stale == []
 
 
 def test_the_list_is_long_enough_and_names_no_mutant_twice() -> None:

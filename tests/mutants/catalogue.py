@@ -27,6 +27,7 @@ class Mutant(NamedTuple):
     name: str
     old: str
     new: str
+    first: str = ""  # the test that notices it, run before all others
 
     def source(self) -> str:
         """Return the text of the file with the slip in it."""
@@ -45,10 +46,10 @@ def read(text: str) -> list[Mutant]:
     for part in text.split("\n== ")[1:]:
         file, *entries = part.strip().split("\n\n")
         for entry in entries:
-            name, old, new = entry.split("\n")
-            if (old[:2], new[:2]) != ("- ", "+ "):
+            name, *lines = entry.split("\n")
+            if [line[:2] for line in lines] not in (["- ", "+ "], ["- ", "+ ", "? "]):
                 raise ValueError(f"a mutant is a name, a line '- ' and a line '+ ', got {entry!r}.")
-            mutants.append(Mutant(file, name, old[2:], new[2:]))
+            mutants.append(Mutant(file, name, *(line[2:] for line in lines)))
     return mutants
 
 

@@ -37,6 +37,7 @@ class Job(NamedTuple):
     source: str
     tests: tuple[str, ...]  # names of files without test_ and .py
     seconds: float = 60.0  # for one file of tests
+    first: str = ""  # a test to run before them, because it is known to notice
 
 
 class Verdict(NamedTuple):
@@ -47,7 +48,10 @@ class Verdict(NamedTuple):
 
 
 def judge(jobs: Sequence[Job]) -> list[Verdict]:
-    """Run the jobs one after the other in a fresh process; return their verdicts in order."""
+    """Run the jobs one after the other in a fresh process; return their verdicts in order.
+
+    One more verdict follows: that of all tests that noticed something on the package itself.
+    """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     environment |= dict.fromkeys(ONE_THREAD, "1") | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
@@ -70,7 +74,8 @@ def main() -> None:
         warm_up()
     with tempfile.TemporaryDirectory() as sys.pycache_prefix:
         sys.dont_write_bytecode = False  # pytest rewrites a file of tests once, not in every fork
-        json.dump([verdict_on(job) for job in jobs], sys.stdout)
+        verdicts = [verdict_on(job) for job in jobs]
+        json.dump([*verdicts, control(jobs, verdicts)], sys.stdout)
 
 
 def warm_up() -> None:
@@ -89,6 +94,8 @@ def warm_up() -> None:
 
 def verdict_on(job: Job) -> Verdict:
     verdict = Verdict("error", "no tests are named for this file")
+    if job.first and (known := run_in_fork(job, job.first)).result == "killed":
+        return known
     for tests in job.tests:
         verdict = run_in_fork(job, f"tests/test_{tests}.py")
         if verdict.result != "survived":
@@ -96,12 +103,20 @@ def verdict_on(job: Job) -> Verdict:
     return verdict
 
 
-def run_in_fork(job: Job, tests: str) -> Verdict:
+def control(jobs: Sequence[Job], verdicts: Sequence[Verdict]) -> Verdict:
+    """Run every test that noticed a mutant on the package as it is: it must not fail by itself."""
+    noticed = {verdict.by: None for verdict in verdicts if "::" in verdict.by}
+    file = jobs[0].file
+    itself = (ROOT / "attnlab" / file).read_text(encoding="utf-8")
+    return run_in_fork(Job(file, itself, ()), *noticed)
+
+
+def run_in_fork(job: Job, *tests: str) -> Verdict:
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         try:
-            run_tests(job, tests, writer)
+            run_tests(job, writer, *tests)
         finally:
             os._exit(1)  # reached by an exception only
     os.close(writer)
@@ -113,27 +128,29 @@ def run_in_fork(job: Job, tests: str) -> Verdict:
     if text:
         return Verdict(*json.loads(text))
     if os.waitstatus_to_exitcode(status) == -signal.SIGKILL:
-        return Verdict("killed", f"{tests} needed more than {job.seconds:g} s")
-    return Verdict("error", f"{tests} ended with status {status} and no report")
+        return Verdict("killed", f"{' '.join(tests)} needed more than {job.seconds:g} s")
+    return Verdict("error", f"{' '.join(tests)} ended with status {status} and no report")
 
 
-def run_tests(job: Job, tests: str, writer: int) -> None:
-    """Run one file of tests in this process, write the verdict and end the process."""
+def run_tests(job: Job, writer: int, *tests: str) -> None:
+    """Run a file of tests, or some tests, in this process, write the verdict and end it."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     planted = Planted(job)
     sys.meta_path.insert(0, planted)
     seen = FirstFailure()
-    code = pytest.main([*FLAGS, tests], plugins=[seen])
+    code = pytest.main([*FLAGS, *tests], plugins=[seen])
     if not planted.imported:
-        verdict = Verdict("error", f"{seen.collection or tests}: attnlab/{job.file} was not run")
+        where = seen.collection or " ".join(tests)
+        verdict = Verdict("error", f"{where}: attnlab/{job.file} was not run")
     elif code == pytest.ExitCode.OK:
         verdict = Verdict("survived")
     elif code == pytest.ExitCode.TESTS_FAILED and seen.test:
         verdict = Verdict("killed", seen.test)
     else:
-        verdict = Verdict("error", f"pytest {tests} ended with {code!r}: {seen.collection}")
+        ended = f"pytest {' '.join(tests)} ended with {code!r}"
+        verdict = Verdict("error", f"{ended}: {seen.collection}")
     os.write(writer, json.dumps(verdict).encode())
     os._exit(0)
 
