@@ -30,7 +30,7 @@ def draw(fig, step, word, turned):
 
 @pytest.fixture(scope="module")
 def figure():
-    controls = {"step": [0, 1, 2, 4], "word": WORDS, "turned": False}
+    controls = {"step": [1, 2, 4], "word": WORDS, "turned": False}
     return live(draw, start={"step": 1}, figsize=(5, 2), alt="Two bars.", **controls)
 
 
@@ -107,7 +107,6 @@ def test_the_keyboard_moves_every_control_and_back(look, shown):
     assert look.said == ""
     assert look.picture.endswith(shown["pictures"][shown["frames"][-1][0]])
     slider.press("Home")
-    slider.press("ArrowRight")
     look.box.get_by_role("radio", name="alike").check()
     assert look.picture == start
 
@@ -132,10 +131,10 @@ def test_every_stop_has_a_picture_of_its_own(look):
         for turned in ("on", "off"):
             look.box.get_by_role("radio", name=turned).check()
             slider.press("Home")
-            for _ in range(4):
+            for _ in range(3):
                 reached.add(look.picture)
                 slider.press("ArrowRight")
-    assert len(reached) == 16
+    assert len(reached) == 12
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(1366, "light"), (390, "dark")])
@@ -147,15 +146,16 @@ def test_axe_finds_nothing_and_nothing_hangs_over(look, size, scheme):
     page.add_script_tag(content=AXE.read_text())
     run = "axe.run(document, {resultTypes: ['violations']})"
     assert [one["id"] for one in page.evaluate(run)["violations"]] == []
-    page.evaluate("document.querySelector('.controls label').style.color = 'var(--line)'")
-    assert [one["id"] for one in page.evaluate(run)["violations"]] == ["color-contrast"]
+    if scheme == "dark":
+        page.evaluate("document.querySelector('.controls label').style.color = 'var(--line)'")
+        assert [one["id"] for one in page.evaluate(run)["violations"]] == ["color-contrast"]
 
 
 @pytest.mark.parametrize(("kind", "scripts"), [("still", True), ("moving", False)])
 def test_without_pictures_or_scripts_it_stays_a_picture(browser, folder, kind, scripts):
     look = Page(browser, folder / kind, java_script_enabled=scripts)
     assert look.box.locator("img").get_attribute("alt") == "Two bars."
-    assert "Moves in JupyterLab: step = 0, 1, 2, 4; word" in look.box.inner_text()
+    assert "Moves in JupyterLab: step = 1, 2, 4; word" in look.box.inner_text()
     assert look.said == "𝑥 is 1, alike"
     assert look.box.locator("input").count() == 0
     look.context.close()
