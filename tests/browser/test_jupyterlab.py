@@ -1,17 +1,15 @@
 """Lessons and `live` in JupyterLab, with a real browser: what a learner does and sees."""
 
-import ast
 import os
 import statistics
 import sys
 import time
 
-import nbformat
 import pytest
 
 from tools import lab
 from tools._browser import NO_BROWSER, NotebookPage, find_browser
-from tools._lint_style import defined_names
+from tools._live_cells import needed_for_live
 from tools.notebooks import read_notebook
 
 pytestmark = pytest.mark.browser
@@ -152,33 +150,6 @@ def look(open_page, write_notebook):
     look = open_page(path)
     look.run_all()
     return look
-
-
-def needed_for_live(cells) -> list[int]:
-    """Return which cells make the live figures: theirs, and those that define what they use."""
-    wanted, needed = set(), []
-    for index, cell in reversed([*enumerate(cells)]):
-        if cell.cell_type == "code":
-            tree = ast.parse(cell.source)
-            names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-            shows = any(name.id == "live" for name in names)
-            if shows or {*defined_names(cell.source), *imported_names(tree)} & wanted:
-                needed.insert(0, index)
-                wanted |= {name.id for name in names}
-    return needed
-
-
-def imported_names(tree) -> set[str]:
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    return {alias.asname or alias.name.partition(".")[0] for i in imports for alias in i.names}
-
-
-def test_the_cells_that_a_live_figure_needs_are_found():
-    sources = ["import torch as t", "a = 1", "b = a + 1\nc = 3", "print(b)", "d = t.ones(b)"]
-    sources += ["def draw(fig, x):\n    return d", "c = 4", "live(draw, x=[1, 2])", "d = 5"]
-    cells = [nbformat.v4.new_code_cell(source) for source in sources]
-    cells.insert(1, nbformat.v4.new_markdown_cell("live(draw)"))
-    assert needed_for_live(cells) == [0, 2, 3, 5, 6, 8]
 
 
 def answers_in_sight(look: NotebookPage) -> list[bool]:
