@@ -7,6 +7,7 @@ import inspect
 import io
 import signal
 import statistics
+import sys
 import threading
 import time
 import warnings
@@ -197,8 +198,9 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
         if watching:
             raise OutOfTime
 
-    earlier = signal.signal(signal.SIGALRM, ring)
+    earlier, told = signal.signal(signal.SIGALRM, ring), sys.unraisablehook
     try:
+        sys.unraisablehook = _say_nothing  # an alarm in a finalizer is lost; the next one comes
         signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
         try:
             return function()
@@ -210,6 +212,11 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
         if rang:  # another thread of torch's may still be handing over the last one
             time.sleep(LATE)
         signal.signal(signal.SIGALRM, earlier)
+        sys.unraisablehook = told
+
+
+def _say_nothing(_unraisable: object) -> None:
+    """Stand in for ``sys.unraisablehook``."""
 
 
 def wake_torch() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import sys
 import threading
 import time
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from attnlab.clinic import diagnose
-from attnlab.clinic._calling import Caller, OutOfTime, call
+from attnlab.clinic._calling import Caller, OutOfTime, _within, call
 
 
 def test_what_a_call_returns_and_prints_is_kept():
@@ -167,3 +168,22 @@ def test_one_slow_call_is_no_finding():
         return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
 
     assert diagnose(attention).ok
+
+
+def test_an_alarm_that_rings_in_a_finalizer_is_told_nobody(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+
+    class Slow:
+        def __del__(self):
+            time.sleep(0.3)
+
+    def function():
+        Slow()  # the alarm is lost in its finalizer, and rings again
+        while True:
+            time.sleep(0.01)
+
+    with pytest.raises(OutOfTime):
+        _within(0.1, function)
+    assert told == []
+    assert sys.unraisablehook == told.append
