@@ -54,14 +54,15 @@ def draw(fig, d_k):
 live(draw, d_k=stops)
 """
 
-PIXELS = """img => {  // a number that is another one for other pixels
+PIXELS = """img => {  // a word that is another one for other pixels; null while they load
+    if (!img.complete || img.naturalWidth === 0) return null;
     const canvas = new OffscreenCanvas(img.naturalWidth, img.naturalHeight);
     const context = canvas.getContext('2d', {willReadFrequently: true});
     context.drawImage(img, 0, 0);
     const {data} = context.getImageData(0, 0, canvas.width, canvas.height);
     let hash = 2166136261;
     for (const four of new Uint32Array(data.buffer)) hash = Math.imul(hash ^ four, 16777619);
-    return hash;
+    return hash.toString(16);
 }"""
 TIME_STEPS = """img => {
     let pressed = null;
@@ -86,8 +87,9 @@ class LiveFigure:
         self.box.scroll_into_view_if_needed()
 
     @property
-    def pixels(self) -> int:
-        return self.image.evaluate(PIXELS)
+    def pixels(self) -> str:
+        image = self.image.element_handle()
+        return self.look.page.wait_for_function(PIXELS, arg=image).json_value()
 
     @property
     def opacity(self) -> float:
