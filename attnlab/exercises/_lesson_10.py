@@ -274,8 +274,8 @@ def _own_word(answer: Answer) -> Right:
         if max(others) > own - MARGIN:
             stranger = STRANGERS[others.index(max(others))]
             raise Wrong(
-                f"In head {head} “{stranger}” gives “{telling}” {max(others):.2f}, “{word}” only "
-                f"{own:.2f}: this head looks there whoever asks.",
+                f"In head {head} “{word}” gives “{telling}” {own:.2f}, “{stranger}” in its place "
+                f"{max(others):.2f}, not {MARGIN} less: the head looks there for “{stranger}” too.",
                 table("What the telling word gets:", rows, columns),
             )
     remarks = ("One head does it in both sentences.",) if examples[0][2] == examples[1][2] else ()

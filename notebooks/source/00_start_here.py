@@ -361,7 +361,7 @@ check_is_distribution(is_distribution_solution)
 # | residual connection | adds the input of a layer to its output | (L, d_model) | [10](10_one_real_attention_layer.ipynb) |
 # | score | raw score divided by $\sqrt{E}$; elsewhere also the raw score, or even the weight | (L, S) | [0](#Attention-in-three-lines) |
 # | self-attention | queries, keys and values come from one text |  | [1](01_attention_is_a_soft_look_up.ipynb) |
-# | sink | a token that gets much weight and hands over little |  | [10](10_one_real_attention_layer.ipynb) |
+# | sink | a token that gets much weight and hands over little; elsewhere: much weight alone |  | [10](10_one_real_attention_layer.ipynb) |
 # | sliding window | a mask that keeps only keys near the query | (L, S) | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | soft look-up | a share of every value, added up | (Ev,) | [1](01_attention_is_a_soft_look_up.ipynb) |
 # | softmax | $e$ to each score, divided by the sum of its row | (L, S) | [0](#Attention-in-three-lines) |

@@ -170,7 +170,10 @@ def test_a_word_of_ones_own_is_accepted():
         (("bank", ("she sat on the bank of the river", "river", 4), GOLF), "lesson's words"),
         (("club", GOLF, GOLF), "where is the other meaning"),
         (("club", (*GOLF[:2], 7), DANCED), "head 7 looks most at [CLS]"),
-        (("club", ("the golf club", "golf", 2), DANCED), "looks there whoever asks"),
+        (
+            ("club", ("the golf club", "golf", 2), DANCED),
+            "not 0.05 less: the head looks there",
+        ),
         (("club", GOLF, ("a club is a club, they danced", "danced", 10)), "must stand once"),
         (("club", GOLF, ("they danced in the club", "dance", 10)), "must stand once"),
         (("club", GOLF, ("the pirate danced in the club", "danced", 10)), "spelled otherwise"),
