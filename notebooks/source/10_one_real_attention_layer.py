@@ -288,6 +288,7 @@ def ask(word=None):
 each, hits = ask()
 strangers = ["chair", "book", "school", "idea", "table", "king"]
 asked = {word: ask(word) for word in strangers}
+each_other = torch.stack([shares for shares, _ in asked.values()])  # (6, 46, H)
 assert hits[3] == 33 and asked["chair"][1][3] == 41
 assert hits[[1, 4, 10]].tolist() == [17, 18, 19] and len(readings) == 46
 print("the ambiguous word asks:", hits.tolist())
@@ -300,7 +301,6 @@ print("head 3, six others ask: ", third)
 print(f"a token drawn at random:  {blind:.1f}")
 
 # %%
-each_other = torch.stack([shares for shares, _ in asked.values()])  # (6, 46, H)
 own, others = each.mean(dim=0), each_other.mean(dim=1)  # (H,), (6, H)
 clear = own - others.amax(dim=0)
 assert (clear > 0.2).nonzero().flatten().tolist() == [1, 4, 10]
@@ -328,8 +328,10 @@ show_figure(
 )
 
 # %% [markdown]
-# In heads 1, 4 and 10 the ambiguous word gives its telling words about 1.5 even shares, and none of the six others gives as much. Does that depend on
-# our list? A thousand times we draw 10 of its 21 words, and count how often nothing of the margin is left.
+# In heads 1, 4 and 10 the ambiguous word gives its telling words about 1.5 even shares, and none of the six others gives as much. Yet
+# their largest weight lies there in only 17, 18 and 19 of 46 sentences; a token drawn at random would in about 11.
+#
+# Does the margin depend on our list? A thousand times we draw 10 of its 21 words, and count how often nothing of it is left.
 
 # %%
 generator, margins = torch.Generator().manual_seed(0), []
@@ -346,8 +348,7 @@ for head in (1, 4, 10, 3):
 
 # %% [markdown]
 # Head 1 answers to the word that asks in every half. In heads 4 and 10 it depends on the words: they fail in 182 and 150 halves, head 3, for comparison, in
-# 534. And the largest weight of heads 1, 4 and 10 lies on a telling word in only 17, 18 and 19 of 46 sentences; a token drawn at random would in about 11.
-# "Head 4 finds the meaning" is a picture chosen after looking. So are these three heads: exercise 4 tries other sentences.
+# 534. "Head 4 finds the meaning" is a picture chosen after looking. So are these three heads: exercise 4 tries other sentences.
 
 # %% [markdown]
 # ## Much weight, little to fetch
