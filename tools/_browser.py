@@ -56,7 +56,10 @@ _RUN_SOME = """indices => {
     const {content} = window.jupyterapp.shell.currentWidget;
     content.deselectAll();
     content.activeCellIndex = indices[0];
-    for (const index of indices) content.select(content.widgets[index]);
+    for (const index of indices) {
+        content.select(content.widgets[index]);
+        content.widgets[index].model.executionCount = null;
+    }
     window.jupyterapp.commands.execute('notebook:run-cell');
 }"""
 _FORGET_RUNS = """() => {
@@ -252,8 +255,7 @@ class NotebookPage:
         self._wait_for_runs()
 
     def run_cells(self, indices: Sequence[int]) -> None:
-        """Drop the stored outputs and run some cells in order, counted from 0 over all kinds."""
-        self.page.evaluate(_FORGET_RUNS)
+        """Run some code cells in order, counted from 0 over all kinds of cells."""
         self.page.evaluate(_RUN_SOME, list(indices))
         self._wait_for_runs(list(indices))
 

@@ -28,7 +28,7 @@ def server(browser, tmp_path_factory):
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def open_page(browser, server):
     """Open a notebook of the server in one page; what was open there before is put away."""
     look = NotebookPage(browser, server)
@@ -41,7 +41,7 @@ def open_page(browser, server):
     look.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def write_notebook(server):
     """Write a notebook of cells, or sources, where the server finds it; return its path."""
 

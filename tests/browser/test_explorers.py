@@ -161,6 +161,20 @@ FIRST_STATE, LAST_STATE = len(KINDS), len(KINDS) + len(MASK_STATES)  # cards of 
 SCALING, MASKS = KINDS.index(ScalingExplorer), KINDS.index(MaskExplorer)
 
 
+SHOW = """places => {
+    const hosts = [...document.querySelectorAll('.attnlab-explorer')];
+    const chosen = places.map(place => hosts.at(place));
+    for (const host of hosts)
+        host.style.display = !chosen.length || chosen.includes(host) ? '' : 'none';
+}"""
+# Has anything changed that decides how a picture and its words look, since this was asked last?
+HAS_CHANGED = """card => {
+    const before = card.seen;
+    card.seen = card.innerHTML;
+    return card.seen !== before;
+}"""
+
+
 class FilePage:
     """A page of explorers opened from a file; what it asks for and complains of is noted."""
 
@@ -187,9 +201,17 @@ class FilePage:
     def card(self, index):
         return self.page.locator(".attnlab-explorer").nth(index).locator(".card")
 
-    def look(self, index):
-        """Return everything that decides how a picture and its words look."""
-        return self.card(index).evaluate("card => card.innerHTML")
+    def show(self, *places):
+        """Take all explorers out of sight but some, all but none if none is named.
+
+        What a browser does for a step grows with what it has in sight.
+        """
+        self.page.evaluate(SHOW, places)
+
+    def alone(self, index):
+        """Return the card of an explorer, the only one in sight."""
+        self.show(index)
+        return self.card(index)
 
 
 @pytest.fixture(scope="module")
@@ -250,17 +272,17 @@ NAMES_IN_SIGHT = """card => [...card.querySelectorAll('input, button:not(.cell)'
 @pytest.mark.parametrize("by", ["mouse", "keyboard"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_control_changes_the_picture(still, kind, by):
-    index = KINDS.index(kind)
-    card = still.card(index)
+    card = still.alone(KINDS.index(kind))
+    card.evaluate(HAS_CHANGED)
     for role, name in CONTROLS[kind]:
-        before = still.look(index)
         use(card, role, name, by)
-        assert still.look(index) != before, name
+        assert card.evaluate(HAS_CHANGED), name
+    assert not card.evaluate(HAS_CHANGED)
     assert set(card.evaluate(NAMES_IN_SIGHT)) <= {name for _, name in CONTROLS[kind]}
 
 
 def test_controls_in_sight_are_found(still):
-    names = still.card(SCALING).evaluate(NAMES_IN_SIGHT)
+    names = still.alone(SCALING).evaluate(NAMES_IN_SIGHT)
     assert sorted(names) == sorted(name for _, name in CONTROLS[ScalingExplorer])
 
 
@@ -276,7 +298,7 @@ def pixels(table):
 
 
 def test_a_changed_picture_has_other_pixels_and_reset_brings_the_first_back(still):
-    card = still.card(MASKS)
+    card = still.alone(MASKS)
     table = card.locator("table")
     card.locator("h3").click()
     start = pixels(table)
@@ -289,7 +311,7 @@ def test_a_changed_picture_has_other_pixels_and_reset_brings_the_first_back(stil
 
 
 def test_cells_are_clicked_and_walked_with_arrows(still):
-    card, page = still.card(MASKS), still.page
+    card, page = still.alone(MASKS), still.page
     cells = card.locator("button.cell")
     cells.nth(1).click()
     assert "may attend" in cells.nth(1).get_attribute("aria-label")
@@ -302,7 +324,7 @@ def test_cells_are_clicked_and_walked_with_arrows(still):
 
 
 def test_pointing_at_the_curve_previews_and_a_click_keeps(still):
-    card = still.card(SCALING)
+    card = still.alone(SCALING)
     curve, say = card.locator("svg.pickable"), card.locator(".say")
     box = curve.bounding_box()
     place = {"x": box["width"] * 0.15, "y": box["height"] / 2}
@@ -331,7 +353,7 @@ def shown_weights(card):
 
 @pytest.mark.parametrize("index", range(len(MASK_STATES)))
 def test_the_moving_picture_says_and_shows_what_python_does(still, pieces, index):
-    explorer, card = pieces[0][FIRST_STATE + index], still.card(FIRST_STATE + index)
+    explorer, card = pieces[0][FIRST_STATE + index], still.alone(FIRST_STATE + index)
     assert card.locator(".say").inner_text() == explorer.say()
     wanted = explorer._shown().weights.flatten()
     torch.testing.assert_close(shown_weights(card), wanted, atol=0.0051, rtol=0, equal_nan=True)
@@ -341,7 +363,7 @@ def test_the_moving_picture_says_and_shows_what_python_does(still, pieces, index
 def test_the_lines_of_pytorch_give_the_weights(still, pieces, index):
     explorer = pieces[0][FIRST_STATE + index]
     names = {"torch": torch, "n": len(explorer.tokens), "scores": explorer.scores}
-    exec(still.card(FIRST_STATE + index).locator("pre").inner_text(), names)
+    exec(still.alone(FIRST_STATE + index).locator("pre").inner_text(), names)
     assert torch.equal(names["mask"], explorer.result.mask)
     torch.testing.assert_close(
         names["weights"], explorer.result.weights, atol=1e-6, rtol=0, equal_nan=True
@@ -349,7 +371,7 @@ def test_the_lines_of_pytorch_give_the_weights(still, pieces, index):
 
 
 def test_without_python_the_browser_draws_and_says_so(still):
-    card = still.card(FIRST_STATE + 7)
+    card = still.alone(FIRST_STATE + 7)
     assert card.locator(".note").is_hidden()
     card.get_by_role("button", name="cat", exact=True).click()
     assert "the browser draws this" in card.locator(".note").inner_text()
@@ -358,7 +380,7 @@ def test_without_python_the_browser_draws_and_says_so(still):
 
 
 def test_a_prediction_comes_first_and_is_settled(still):
-    card = still.card(LAST_STATE + SCALING)
+    card = still.alone(LAST_STATE + SCALING)
     gate, slider = card.get_by_role("group", name="Predict first"), card.locator("input")
     assert card.locator(".picture").evaluate("e => e.inert && getComputedStyle(e).filter != 'none'")
     gate.get_by_role("button", name="flatter").press("Enter")
@@ -368,7 +390,7 @@ def test_a_prediction_comes_first_and_is_settled(still):
         slider.press("ArrowRight")
     assert "✗ You predicted flatter" in gate.inner_text()
 
-    card = still.card(LAST_STATE + MASKS)
+    card = still.alone(LAST_STATE + MASKS)
     gate = card.get_by_role("group", name="Predict first")
     gate.get_by_role("button", name="“The” (row 0)").click()
     card.get_by_role("button", name="The", exact=True).click()
@@ -385,6 +407,7 @@ def too_wide(page):
 
 @pytest.mark.parametrize("size", [1366, 1024, 390])
 def test_nothing_is_wider_than_the_page(still, size):
+    still.show()
     still.page.set_viewport_size({"width": size, "height": 900})
     assert still.page.evaluate("document.documentElement.scrollWidth") <= size
     assert too_wide(still.page) == []
@@ -399,15 +422,13 @@ AXE_LOOKS_AT = [*range(FIRST_STATE), FIRST_STATE + 3, FIRST_STATE + 7, -1]
 
 
 def axe_findings(page, rules=None, places=AXE_LOOKS_AT):
-    if not page.evaluate("'axe' in window"):
-        page.add_script_tag(content=AXE.read_text())
-    found = page.evaluate(
-        """([places, rules]) => {
-            const hosts = [...document.querySelectorAll('.attnlab-explorer')];
-            const include = places.map(place => hosts.at(place));
-            return axe.run({include}, {resultTypes: ['violations'], ...rules});
-        }""",
-        [places, rules and {"runOnly": rules}],
+    if not page.page.evaluate("'axe' in window"):
+        page.page.add_script_tag(content=AXE.read_text())
+    page.show(*places)
+    found = page.page.evaluate(
+        """rules => axe.run({include: ['.attnlab-explorer']},
+            {resultTypes: ['violations'], ...rules})""",
+        rules and {"runOnly": rules},
     )
     return [
         (one["id"], node["target"], node["failureSummary"][:200])
@@ -425,20 +446,21 @@ def test_axe_finds_nothing(still, background):
             .querySelector('.card').classList.contains('dark') === {str(dark).lower()}"""
     )
     still.page.wait_for_timeout(350)  # colours fade
-    assert axe_findings(still.page, ["color-contrast"] if dark else None) == []
+    assert axe_findings(still, ["color-contrast"] if dark else None) == []
 
 
-def test_axe_finds_what_is_wrong(still):
-    still.card(SCALING).evaluate(
+def test_axe_finds_what_is_wrong(browser, tmp_path):
+    page = FilePage(browser, tmp_path).open(ScalingExplorer(ask=False).to_html())
+    page.card(0).evaluate(
         """card => {
             card.querySelector('input').removeAttribute('aria-label');
             card.querySelector('label').replaceWith(card.querySelector('input'));
             card.querySelector('.hint').style.color = 'var(--soft)';
         }"""
     )
-    found = {name for name, *_ in axe_findings(still.page, places=[SCALING])}
-    still.page.reload()
+    found = {name for name, *_ in axe_findings(page, places=[0])}
     assert found >= {"color-contrast", "label"}
+    page.page.context.close()
 
 
 # --- the mathematics that ships, against torch ----------------------------------------------------
@@ -569,7 +591,7 @@ TIME_STEPS = """async card => {
 def test_a_step_takes_less_than_a_frame(still, capfd):
     """Print the medians; the bounds are loose, since other programs may keep the machine busy."""
     for index, name in enumerate(kind.__name__ for kind in KINDS):
-        *steps, settled = still.card(index).evaluate(TIME_STEPS)
+        *steps, settled = still.alone(index).evaluate(TIME_STEPS)
         handled, painted = (statistics.median(one) for one in steps)
         with capfd.disabled():
             print(
@@ -786,7 +808,7 @@ def test_an_error_of_the_learner_is_shown_and_goes_away(lab):
 
 
 def test_running_again_and_restarting_leaves_no_dead_copies(lab):
-    lab.look.run_all()
+    lab.look.run_cells([0])
     lab.wait(lambda: lab.cards.count() == 4, "four cards again")
     lab.page.evaluate(
         "() => { window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(); }"
