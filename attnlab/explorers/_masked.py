@@ -140,6 +140,10 @@ class MaskedSentence(Explorer):
             mask[query, key] = ~mask[query, key]
         return mask
 
+    def _reach(self) -> str:
+        """Return what a query sees through the window, which is causal."""
+        return f"itself and {self.window - 1} before" if self.window > 1 else "itself alone"
+
     def _shown(self) -> MaskResult:
         """Return the result with the weights that the learner's function last gave, if any."""
         drawn = (self.answer or {}).get("drawn")

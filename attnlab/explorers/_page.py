@@ -5,8 +5,8 @@ one function whose result is kept in ``globalThis.attnlabModules`` under a name 
 text. A widget gets all that it needs. Of the explorers that a notebook stores, the first of a
 kernel carries what they share, and each kind its own module, once: a committed notebook holds
 every script a single time. An explorer whose scripts come later in the page waits, still and
-readable, until they arrive; if its neighbour with the scripts is deleted, its picture and its
-sentence stay.
+readable, until they arrive, also by a neighbour that is run again; if that neighbour is deleted,
+its picture and its sentence stay.
 """
 
 from __future__ import annotations
@@ -30,6 +30,15 @@ START = "page"  # the module that looks for explorers in a page and starts them
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.mjs";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:const|function|class) (\w+))", re.MULTILINE)
 LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+
+MAKE = """for (let made = true; made;) {
+  made = false;
+  for (const [key, [needed, make]] of Object.entries(attnlabParts)) {
+    if (attnlabModules[key] || !needed.every((one) => attnlabModules[one])) continue;
+    attnlabModules[key] = make();
+    made = true;
+  }
+}"""  # all modules of the page whose imports are there
 
 _stored: set[str] = set()  # keys of the modules that outputs of this kernel carry already
 
@@ -87,8 +96,9 @@ def joined(name: str) -> str:
             f"or class, got {wrong.group()!r}."
         )
     body = f"{text}\nreturn {{ {', '.join(exported)} }};"
-    made = f'attnlabModules["{key_of(name)}"] ??= (() => {{\n{body}\n}})();'
-    return made.replace("</script", r"<\/script").replace("<!--", r"<\!--")
+    needed = json.dumps([key_of(one) for one in imports_of(name)])
+    part = f'attnlabParts["{key_of(name)}"] ??= [{needed}, () => {{\n{body}\n}}];'
+    return part.replace("</script", r"<\/script").replace("<!--", r"<\!--")
 
 
 def _destructuring(match: re.Match) -> str:
@@ -97,16 +107,25 @@ def _destructuring(match: re.Match) -> str:
 
 
 def library(modules: tuple[str, ...]) -> str:
-    """Return the script that defines modules, those already defined left alone."""
-    parts = ["globalThis.attnlabModules ??= {};", *(joined(name) for name in modules)]
-    return "\n".join(parts)
+    """Return the script that defines modules, those already defined left alone.
+
+    A module whose imports are missing, because the output that carries them was deleted or has not
+    come yet, waits until another script of the page brings them.
+    """
+    start = "globalThis.attnlabModules ??= {};\nglobalThis.attnlabParts ??= {};"
+    return "\n".join([start, *(joined(name) for name in modules), MAKE])
 
 
 def widget_script(name: str) -> str:
     """Return the script of a live widget: the library and what anywidget asks for."""
     start, module = (f'attnlabModules["{key_of(one)}"]' for one in ("base", name))
     render = f"render: ({{ model, el }}) => {start}.mount({module}, model, el)"
-    return f"{library(modules_of(name))}\nexport default {{ {render} }};\n"
+    return f"{library(modules_of(name))}\n{wake()}\nexport default {{ {render} }};\n"
+
+
+def wake() -> str:
+    """Return the script that starts the explorers of the page whose modules have come."""
+    return f'globalThis.attnlabModules?.["{key_of(START)}"]?.wake(attnlabModules);'
 
 
 def not_yet_stored(name: str) -> tuple[str, ...]:
@@ -131,8 +150,7 @@ def static_html(
 
     The state lies in one block of JSON, so that numbers can be compared with tolerance.
     """
-    script = f'globalThis.attnlabModules?.["{key_of(START)}"]?.wake(attnlabModules);'
-    script = f"{library(modules)}\n{script}" if modules else script
+    script = f"{library(modules)}\n{wake()}" if modules else wake()
     return (
         f'<div class="attnlab-explorer" data-explorer="{key_of(name)}">'
         f"{picture_html(png, alt=sentence, width=width)}"

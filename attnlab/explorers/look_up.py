@@ -127,8 +127,9 @@ def _verdict(weights: Tensor) -> str:
     largest = weights.max().item()
     if largest >= 0.99:
         return f"nearly the value of {ANIMALS[weights.argmax()]} alone, as in a hard look-up"
-    if largest - weights.min().item() < 0.01:
-        return "nearly the plain average of all values"
+    spread = largest - weights.min().item()
+    if spread < 0.01:
+        return f"{'nearly' if spread else 'exactly'} the plain average of all values"
     return f"an average, so never below {min(LEGS):g} and never above {max(LEGS):g}"
 
 

@@ -27,7 +27,8 @@ class MaskExplorer(MaskedSentence):
         Two to ten short words.
     mask : {"causal", "none", "window"}
         Where every query may look: at itself and what came before, at everything, or at itself
-        and the ``window - 1`` tokens before it.
+        and the ``window - 1`` tokens before it: the window is causal, where that of
+        ``sliding_window_mask`` alone reaches to both sides.
     window : int
         Width of the window.
     padding : sequence of int
@@ -88,7 +89,8 @@ class MaskExplorer(MaskedSentence):
 
     def draw(self, fig: Figure) -> None:
         """Draw the weights; blocked cells are hatched, NaN is crossed."""
-        self._draw_weights(fig.subplots(), f"mask: {self.mask}, blocked scores: {self.fill}")
+        kind = f"window, {self._reach()}\n" if self.mask == "window" else f"{self.mask}, "
+        self._draw_weights(fig.subplots(), f"mask: {kind}blocked scores: {self.fill}")
 
     def say(self) -> str:
         """Return which queries see nothing, and what becomes of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -225,7 +226,7 @@ def code_lines(query: str, mask: str) -> list[str]:
 
 def sentences(query: str, mask: str, result: RowResult) -> list[str]:
     """Return what each step does, in one sentence; bold words stand between two stars."""
-    blocked = [f"“{token}”" for token, may in zip(TOKENS, result.mask, strict=True) if not may]
+    blocked = _quoted([token for token, may in zip(TOKENS, result.mask, strict=True) if not may])
     masked = "No mask: every key may be looked at, and nothing changes."
     if mask == "causal" and not blocked:
         masked = f"The causal mask blocks **nothing** here: no key comes after “{query}”."
@@ -233,7 +234,8 @@ def sentences(query: str, mask: str, result: RowResult) -> list[str]:
         masked = f"The causal mask blocks what comes later: {_list(blocked)} → **−∞**."
     order = "every score becomes positive, and the order stays"
     best = TOKENS[result.weights.argmax()]
-    most = f"{'all' if len(blocked) == 2 else 'most'}, **{text(result.weights.max())}**"
+    most = "all" if len(blocked) == 2 else "the largest weight"
+    largest, together = text(result.weights.max()), text(result.weights.sum())
     return [
         f"“{query}” compares itself with every key: raw scores **{_list(texts(result.raw))}**.",
         f"Divided by √4 = 2 the scores lie closer together: **{_list(texts(result.scores))}**.",
@@ -241,7 +243,7 @@ def sentences(query: str, mask: str, result: RowResult) -> list[str]:
         f"e to the score: {order}; e to −∞ is **0**." if blocked else f"e to the score: {order}.",
         f"Added up they make **{text(result.total)}**: the whole that is shared out.",
         f"Steps 4 to 6 are the **softmax**: “{best}” gets {most}, "
-        f"and the weights make **{text(result.weights.sum())}** together.",
+        f"**{largest}**, and all weights make **{together}** together.",
         f"The output of “{query}” is **{_list(texts(result.output))}**: a weighted average "
         "of the three values.",
     ]
@@ -257,8 +259,8 @@ def question() -> dict[str, object]:
         "query": ASKED_QUERY,
         "key": key,
         "step": WEIGHTS_STEP,
-        "ask": f"the query “{ASKED_QUERY}” has the scores {_list(texts(result.scores))}. "
-        f"Fill the blank cell: which weight does the key “{ASKED_QUERY}” get?",
+        "ask": f"for the keys {_list(_quoted(TOKENS))} the query “{ASKED_QUERY}” has the scores "
+        f"{_list(texts(result.scores))}. Which weight does the key “{ASKED_QUERY}” get?",
         "options": [share, weight, "1.000"],
         "why": f"A weight is a share of e to the score: {text(result.positive[key])} of "
         f"{text(result.total)}, **{weight}**. {share} is the share of the score itself, {score} of "
@@ -282,6 +284,10 @@ def _plus(values: Tensor) -> str:
 
 def _list(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+
+
+def _quoted(words: Sequence[str]) -> list[str]:
+    return [f"“{word}”" for word in words]
 
 
 def _products(left: Tensor, right: Tensor, decimals: int = 3) -> str:

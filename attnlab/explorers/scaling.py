@@ -20,7 +20,7 @@ TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 STOPS = tuple(2**power for power in range(11))  # 1 ... 1024
 DRAWS = 4  # what "new draw" goes through
 SWEEP_SEED, SWEEP_QUERIES, SWEEP_KEYS = 7, 400, 16
-DEAD = 1 / 1000  # of the mean: a gradient shorter than this is called dead
+DEAD = 1 / 1000  # of the mean: a gradient shorter than this is counted
 
 
 class Sweep(NamedTuple):
@@ -119,6 +119,7 @@ class ScalingExplorer(Explorer):
             }
             look = {"xscale": "log", "yscale": "log", "at": self.d_k}
             plot_sweep(STOPS, curves, ax=ax[what], title=f"{what} gradient", **look)
+            ax[what].set_ylabel("length")
         ax["median"].get_legend().remove()
         ax["mean"].set_xlabel("d_k")
 
@@ -180,7 +181,10 @@ def sentence(d_k: int) -> str:
     if raw.dead < 0.05:
         return f"{start}{middle}."
     share = f"{raw.dead:.0%}".replace("%", " %")
-    return f"{start}{middle}: {share} of the queries get next to none, a few near ties a huge one."
+    return (
+        f"{start}{middle}: {share} of the queries get less than a thousandth of that mean, "
+        "a few near ties a huge one."
+    )
 
 
 def _short(value: float) -> str:

@@ -112,6 +112,7 @@ def test_a_module_is_joined_without_imports_and_exports(monkeypatch):
         assert "<!--" not in one
         assert "return { end, f };" in one
         assert f'const {{ end, f, }} = attnlabModules["{_page.key_of("one")}"];' in two
+        assert f'attnlabParts["{_page.key_of("two")}"] ??= [["{_page.key_of("one")}"], ' in two
         for name in ("three", "four"):
             with pytest.raises(ValueError, match=f"js/{name}.mjs must write import"):
                 _page.joined(name)

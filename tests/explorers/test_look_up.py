@@ -69,6 +69,7 @@ def is_true(text, query, temperature):
         and abs(float(said[4]) - (weights @ torch.tensor(LEGS).double()).item()) <= 5.1e-4
         and ((alone[1] if alone else None) == (winner if weights.max() >= 0.99 else None))
         and ("plain average" in text) == bool(weights.max() - weights.min() < 0.01)
+        and ("exactly the plain average" in text) == (tuple(query) == (0, 0))
     )
 
 

@@ -50,6 +50,18 @@ def test_masks_are_those_of_the_package_and_true_means_may_attend():
     assert not MaskExplorer(toggled=[(4, 4)]).result.mask[4, 4]
 
 
+@pytest.mark.parametrize(
+    ("window", "words"), [(1, "itself alone"), (2, "itself and 1 before"), (10, "and 9 before")]
+)
+def test_the_window_looks_back_alone_and_the_picture_says_how_far(window, words):
+    explorer = MaskExplorer(mask="window", window=window)
+    mask = explorer.result.mask
+    back = (torch.arange(6)[:, None] - torch.arange(6))[mask]
+    assert back.min() == 0
+    assert back.max() == min(window, 6) - 1
+    assert words in explorer.figure().axes[0].get_title(loc="left")
+
+
 def test_the_sentence_tells_what_happens_to_an_empty_row():
     assert "every row of weights adds up to 1" in MaskExplorer().say()
     says = {

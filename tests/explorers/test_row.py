@@ -97,7 +97,7 @@ def test_the_sentence_is_true_at_every_step(query, mask):
     assert found[4] == pytest.approx([allowed.exp().sum().item()], **near)
     assert found[5] == pytest.approx([weights.max().item(), 1.0], **near)
     assert found[6] == pytest.approx(output.tolist(), **near)
-    much = "all" if weights.max() == 1 else "most"
+    much = "all" if weights.max() == 1 else "the largest weight"
     assert f"“{module.TOKENS[weights.argmax()]}” gets {much}" in says[5]
     assert len(allowed) == 3 or "e to −∞ is 0" in says[3]
     assert "**" not in "".join(says)
@@ -121,6 +121,15 @@ def test_only_one_answer_of_the_prediction_is_right():
     assert f"**{asked['options'][1]}**" in asked["why"]
     left, whole = map(float, re.search(r"itself, (\S+) of (\S+);", asked["why"]).groups())
     assert f"{left / whole:.3f}" == asked["options"][0]
+
+
+def test_the_prediction_names_all_that_its_answer_needs():
+    """It is asked while the picture is veiled."""
+    asked = RowExplorer().data["asked"]
+    scores = [float(score) for score in re.findall(NUMBER, asked["ask"])]
+    assert scores == pytest.approx(attention_of(asked["query"], "none")[0].tolist(), abs=6e-4)
+    assert re.findall("“(.*?)”", asked["ask"])[:3] == list(module.TOKENS)
+    assert "blank" not in asked["ask"]
 
 
 @pytest.mark.parametrize("step", [1, 3, 5, 7])

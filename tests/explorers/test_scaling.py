@@ -1,6 +1,7 @@
 """ScalingExplorer: what torch says about d_k, and that the story of the gradients is told right."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -61,7 +62,21 @@ def test_the_sentence_never_says_that_the_gradient_vanishes():
         assert "mean" in sentence(d_k)
     assert "a few near ties a huge one" in sentence(1024)
     assert "near ties" not in sentence(4)
+    assert "longer" not in sentence(1024)
     assert ScalingExplorer(d_k=512).say() == sentence(512)
+
+
+@pytest.mark.parametrize("d_k", [256, 1024])
+def test_the_sentence_says_which_gradients_it_counts(d_k):
+    share, rest = re.search(r"(\d+) % of the queries get less than (.*),", sentence(d_k)).groups()
+    assert rest == "a thousandth of that mean"
+    assert module.DEAD == 1 / 1000
+    assert int(share) == round(100 * sweep(d_k)[0].dead)
+
+
+def test_the_still_picture_names_its_axes():
+    axes = ScalingExplorer().figure().axes
+    assert [ax.get_ylabel() for ax in axes[2:]] == ["length", "length"]
 
 
 def test_the_browser_gets_every_stop_as_torch_computed_it():

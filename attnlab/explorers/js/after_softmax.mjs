@@ -35,7 +35,9 @@ export function render(lab) {
   const rules = choice(lab, { label: "rule", options: RULES, onPick: (rule) => lab.set({ rule }) });
   const lift = slider(lab, { label: "add to <pad>", name: "added to the scores of <pad>",
     stops: lifts, text: signed, onMove: (value) => lab.set({ lift: value }) });
-  lift.input.style.width = "150px";
+  lift.input.style.width = "96px";  // six stops
+  lift.element.lastChild.style.minWidth = "2.4ch";
+  lab.bar.classList.add("dense");
   const presets = PRESETS.map((value) => {
     const preset = button(lab, signed(value), () => lab.set({ lift: value }));
     preset.setAttribute("aria-label", `add ${signed(value)}`);

@@ -1,5 +1,6 @@
 // Explorer 2: what "bank" means between other words, and whether attention selects or only mixes.
-import { button, choice, makeMovable, slider } from "./base.mjs";
+import { button, choice, slider } from "./base.mjs";
+import { makeMovable } from "./dragging.mjs";
 import { bars, html, svg } from "./drawing.mjs";
 import { dot, softmax } from "./maths.mjs";
 

@@ -8,7 +8,8 @@
 // and changes the state by lab.set({name: value}). `answer` is what the learner's function gave
 // for answer.state, or null if there is no such function here. A page without Python may know more
 // of them: answer.others, for further states.
-import { html } from "./drawing.mjs";
+import { codeLines } from "./code.mjs";
+import { html, setText } from "./drawing.mjs";
 import { STYLE } from "./style.mjs";
 
 const PATIENCE = 2500;  // ms until a silent kernel is spoken of
@@ -122,9 +123,10 @@ class Lab {
     const fresh = answer && same(answer.state, this.state);
     const used = answer?.drawn && (fresh || !this.model.alone) ? answer : null;
     const { say, bad, code } = this.drawState({ ...this.state, ...this.previewed }, used);
-    this.sayLine.replaceChildren(...rich(say));
+    if (say !== this.said) this.sayLine.replaceChildren(...rich(say));
     this.sayLine.classList.toggle("bad", Boolean(bad));
-    if (this.codeBox.textContent !== code) this.codeBox.textContent = code;
+    if (code !== this.coded) this.codeBox.replaceChildren(...codeLines(code));
+    [this.said, this.coded] = [say, code];
     this.card.classList.toggle("large", this.state.large);
     this.showAnswer(answer, fresh);
     this.gate?.look(this.state);
@@ -208,11 +210,16 @@ export function slider(lab, { label, name, stops, text = String, onMove }) {
     "aria-label": name });
   const show = (value) => {
     input.value = stops.indexOf(value);
-    output.textContent = text(value);
+    setText(output, text(value));
     input.setAttribute("aria-valuetext", text(value));
   };
   lab.on(input, "input", () => onMove(stops[Number(input.value)]));
   return { element: html("label", { class: "control slider" }, label, input, output), input, show };
+}
+
+/** The lines of PyTorch with their heading, in the last row of a picture. */
+export function sameInPyTorch(lab) {
+  return html("div", { class: "below" }, html("h4", {}, "The same in PyTorch"), lab.codeBox);
 }
 
 let groups = 0;
@@ -283,38 +290,4 @@ function makeGate(lab) {
     picked = -1;
   };
   return { look };
-}
-
-// --- dragging --------------------------------------------------------------------------------------
-
-/**
- * Let an element be dragged over a plane by mouse and finger, and moved with the arrow keys.
- *
- * `size` is how wide and high the plane is in its own units, upwards is more; `place()` says where
- * the element is, `onMove([x, y])` where it shall be, which may lie outside the plane.
- */
-export function makeMovable(lab, element, plane, { size, step, place, onMove }) {
-  const keys = { ArrowRight: [step, 0], ArrowLeft: [-step, 0], ArrowUp: [0, step],
-    ArrowDown: [0, -step] };
-  let grip = null;
-  element.style.touchAction = "none";
-  lab.on(element, "pointerdown", (event) => {
-    element.setPointerCapture(event.pointerId);
-    element.focus();
-    grip = { across: event.clientX, down: event.clientY, from: place() };
-  });
-  lab.on(element, "pointermove", (event) => {
-    if (!grip) return;
-    const box = plane.getBoundingClientRect();
-    onMove([grip.from[0] + (size[0] * (event.clientX - grip.across)) / box.width,
-      grip.from[1] - (size[1] * (event.clientY - grip.down)) / box.height]);
-  });
-  for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) {
-    lab.on(element, end, () => { grip = null; });
-  }
-  lab.on(element, "keydown", (event) => {
-    if (!keys[event.key]) return;
-    event.preventDefault();
-    onMove(place().map((value, axis) => value + keys[event.key][axis]));
-  });
 }

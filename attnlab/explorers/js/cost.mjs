@@ -1,5 +1,5 @@
 // Explorer 14: memory and FLOPs of one attention layer over the number of tokens.
-import { button, choice, slider } from "./base.mjs";
+import { button, choice, sameInPyTorch, slider } from "./base.mjs";
 import { chart, html, svg } from "./drawing.mjs";
 
 export const title = "What do twice as many tokens cost?";
@@ -73,7 +73,7 @@ export function render(lab) {
     html("div", { class: "panel" }, html("h4", {}, "FLOPs of the matrix products"),
       html("p", { class: "under" }, `d_model = ${d_model}: the lines cross\nat n = 2 d_model = `
         + `${2 * d_model}`), flops.element),
-    html("div", { style: "flex:1 1 100%;min-width:0" }, lab.codeBox));
+    sameInPyTorch(lab));
 
   return (state) => {
     const at = stops.indexOf(state.n);

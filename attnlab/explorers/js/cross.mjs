@@ -52,10 +52,11 @@ function makeSide(lab, asking, name) {
   askers.forEach((one) => { one.className = "keep"; });
   const lines = svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none",
     "aria-hidden": "true" });
-  const texts = html("div", { class: "main crossing" }, html("h4", {}, "asks: query"),
+  const texts = html("div", { class: "main crossing" }, html("div", { class: "net" },
+    html("h4", {}, "asks: query"),
     html("div", { class: "text", role: "group", "aria-label": "Who asks" }, askers), lines,
     html("div", { class: "text" }, keys.map((key) => html("span", {}, key))),
-    html("h4", {}, "is looked at: key and value"));
+    html("h4", {}, "is looked at: key and value")));
   const largest = Math.max(...output.flat());
   const size = (rows) => `(${queries.length}, ${rows})`;
   const table = matrix(lab, { caption: "Weights: rows ask, columns are looked at", rows: queries,

@@ -1,5 +1,5 @@
 // Explorer 5: what other divisors than the square root of d_k do to the weights.
-import { button, choice, slider } from "./base.mjs";
+import { button, choice, sameInPyTorch, slider } from "./base.mjs";
 import { chart, html, matrix, numbersOf } from "./drawing.mjs";
 
 export const title = "Divide by what?";
@@ -36,7 +36,8 @@ export function render(lab) {
     onPick: (divisor) => lab.set({ divisor }) });
   const length = slider(lab, { label: "d_k", name: "length of queries and keys, d_k", stops,
     onMove: (d_k) => lab.set({ d_k }) });
-  length.input.style.width = "180px";
+  length.input.classList.add("narrow");
+  lab.bar.classList.add("dense");
   const presets = PRESETS.map((d_k) => button(lab, `${d_k}`, () => lab.set({ d_k })));
   presets.forEach((preset, i) => preset.setAttribute("aria-label", `d_k = ${PRESETS[i]}`));
   lab.bar.append(kinds.element, length.element,
@@ -62,7 +63,7 @@ export function render(lab) {
     html("div", { class: "panel" }, name, under, grid.element),
     panel("variance of the scores", "400 queries\npoint to look, click to stay", variance),
     panel(`effective keys of ${keys}`, "the same queries\n16: all alike, 1: a single winner", used),
-    html("div", { style: "flex:1 1 100%;min-width:0" }, lab.codeBox));
+    sameInPyTorch(lab));
 
   return ({ divisor, d_k }) => {
     const at = stops.indexOf(d_k), { role } = LOOKS[divisor];

@@ -18,9 +18,16 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Set several attributes of an element. */
+/** Set several attributes of an element, those that change. */
 export function change(element, attributes) {
-  for (const name in attributes) element.setAttribute(name, attributes[name]);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+  }
+}
+
+/** Set the text of an element, unless it has it already: a new text is laid out and painted. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 // --- colours ---------------------------------------------------------------------------------------
@@ -78,7 +85,7 @@ export function numbersOf(values) {
 export function matrix(lab, { caption, rows, columns, frame, sums, onPick, onPoint }) {
   const cells = rows.map(() => columns.map(() => html(onPick ? "button" : "span",
     { class: "cell", type: onPick ? "button" : null, tabindex: onPick ? -1 : null })));
-  const notes = rows.map(() => html("td", { class: "sum" }));
+  const notes = rows.map(() => html("td", { class: "sum" })), said = [];
   const head = html("tr", {}, html("td", { class: "word" }),
     columns.map((word) => html("th", { scope: "col", title: word }, word)),
     sums ? html("th", { scope: "col", class: "sum" }, sums) : []);
@@ -91,18 +98,25 @@ export function matrix(lab, { caption, rows, columns, frame, sums, onPick, onPoi
   if (onPoint) makePointable(lab, element, cells, onPoint);
   const paint = (look, verdicts = []) => {
     cells.forEach((row, i) => row.forEach((cell, j) => paintCell(lab, cell, look(i, j))));
-    verdicts.forEach((verdict, i) => notes[i].replaceChildren(...verdict));
+    verdicts.forEach((verdict, i) => {
+      const text = verdict.map((part) => part.outerHTML).join();
+      if (text !== said[i]) notes[i].replaceChildren(...verdict);
+      said[i] = text;
+    });
   };
   return { element, cells, paint };
 }
 
 function paintCell(lab, cell, { weight, text = weightText(weight), kind = "", label }) {
+  const look = `${weight} ${text} ${kind} ${label} ${lab.isDark()}`;
+  if (look === cell.look) return;
+  cell.look = look;
   const { background, color } = weightColours(weight, lab.isDark());
   const coloured = kind === "" || kind === "leak";
   cell.className = `cell ${kind} ${text === "0" ? "zero" : ""}`;
   cell.style.backgroundColor = coloured ? background : "";
   cell.style.color = coloured ? color : "";
-  if (cell.textContent !== text) cell.textContent = text;
+  setText(cell, text);
   if (label) cell.setAttribute("aria-label", label);
 }
 
@@ -149,15 +163,16 @@ const DASHES = { solid: "none", dashed: "9 6", dotted: "0.5 7", dashdot: "12 6 0
  *
  * `lines` are `{name, values, role, dash, dot}`; `y` is `{low, high, ticks, log}`. `onPreview(index)`
  * is told the stop under the pointer, or nothing at the end, `onPick(index)` the one clicked.
- * One stop in `every` is named below the axis.
+ * One stop in `every` is named below the axis; `ylabel` stands above it.
  * Returns the element and `mark(index)`.
  */
-export function chart(lab, { stops, xlabel, y, lines, every = 2, onPreview, onPick }) {
+export function chart(lab, { stops, xlabel, ylabel, y, lines, every = 2, onPreview, onPick }) {
+  const top = ylabel ? TOP + 22 : TOP;
   const across = (i) => LEFT + ((WIDTH - LEFT - RIGHT) * i) / (stops.length - 1);
   const scale = y.log ? Math.log10 : (value) => value;
   const share = (value) => (scale(value) - scale(y.low)) / (scale(y.high) - scale(y.low));
-  const up = (value) => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * Math.min(1, Math.max(0, share(value)));
-  const now = svg("line", { class: "now", y1: TOP, y2: HEIGHT - BOTTOM });
+  const up = (value) => HEIGHT - BOTTOM - (HEIGHT - top - BOTTOM) * Math.min(1, Math.max(0, share(value)));
+  const now = svg("line", { class: "now", y1: top, y2: HEIGHT - BOTTOM });
   const dots = lines.map((line) => svg("path", { class: `dot ${line.role}`, d: DOTS[line.dot] }));
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", class: "pickable" },
     y.ticks.map(([value, text]) => [
@@ -166,6 +181,7 @@ export function chart(lab, { stops, xlabel, y, lines, every = 2, onPreview, onPi
     stops.map((stop, i) => (i % every ? [] : svg("text",
       { x: across(i), y: HEIGHT - BOTTOM + 21, "text-anchor": "middle" }, String(stop)))),
     svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, xlabel),
+    ylabel ? svg("text", { x: 0, y: TOP + 3 }, ylabel) : [],
     now,
     lines.map((line) => svg("polyline", { class: `line ${line.role}`,
       "stroke-dasharray": DASHES[line.dash],
@@ -186,7 +202,7 @@ export function chart(lab, { stops, xlabel, y, lines, every = 2, onPreview, onPi
     change(now, { x1: across(index), x2: across(index) });
     dots.forEach((dot, i) => change(dot,
       { transform: `translate(${across(index)},${up(lines[i].values[index])})` }));
-    picture.setAttribute("aria-label", label);
+    change(picture, { "aria-label": label });
   };
   return { element: html("div", {}, picture, legend(lines)), picture, mark };
 }
@@ -236,8 +252,8 @@ export function bars({ caption, names, columns = [], digits = 2, marked = false 
     fills[i].style.width = `${100 * weight}%`;
     dashed[i].style.width = `${100 * (outlines[i] ?? 0)}%`;
     dashed[i].hidden = outlines[i] === undefined;
-    figures[i][0].textContent = weight.toFixed(digits);
-    figures[i][1].textContent = marks[i] ? ` ${marks[i]}` : "";
+    setText(figures[i][0], weight.toFixed(digits));
+    setText(figures[i][1], marks[i] ? ` ${marks[i]}` : "");
   });
   return { element, further, show };
 }

@@ -1,5 +1,6 @@
 // Explorer 1: a soft look-up: a query between keys gets a weighted average of their values.
-import { button, makeMovable, slider } from "./base.mjs";
+import { button, sameInPyTorch, slider } from "./base.mjs";
+import { makeMovable } from "./dragging.mjs";
 import { bars, change, html, numbersOf, svg } from "./drawing.mjs";
 import { dot, softmax } from "./maths.mjs";
 
@@ -32,7 +33,7 @@ export function render(lab) {
   const plane = makePlane(lab);
   const knob = slider(lab, { label: "temperature", name: "temperature", stops,
     onMove: (temperature) => lab.set({ temperature }) });
-  knob.input.style.width = "200px";
+  knob.input.classList.add("narrow");
   const presets = PRESETS.map(([text, at]) => button(lab, text, () => lab.set({ query: at(lab.data) })));
   lab.bar.append(knob.element, html("div", { class: "control", role: "group",
     "aria-label": "places of the query" }, html("span", { class: "label" }, "query"), presets));
@@ -40,11 +41,12 @@ export function render(lab) {
     columns: [["legs", values.map(String)], ["score", values.map(() => "")]] });
   const line = balance(lab.data);
   lab.picture.append(
-    html("div", { class: "panel" }, html("h4", {}, "keys and query"), plane.element),
+    html("div", { class: "panel", style: "max-width:22em" }, html("h4", {}, "keys and query"), plane.element),
     html("div", { class: "side", style: "flex-grow:1.6" }, html("h4", {}, "weights"), table.element,
       html("h4", {}, "output"),
       html("p", { style: "margin:2px 0 8px" },
-        "A ball is as large as its weight. ▲ is where they balance."), line.element, html("h4", {}, "The same in PyTorch"), lab.codeBox));
+        "A ball is as large as its weight. ▲ is where they balance."), line.element),
+    sameInPyTorch(lab));
 
   return ({ query, temperature }) => {
     if (!stops.includes(temperature)) throw new Error(`temperature ${temperature} is no stop.`);
@@ -163,7 +165,8 @@ function verdict(names, values, weights) {
   const largest = Math.max(...weights);
   const best = names[weights.indexOf(largest)];
   if (largest >= 0.99) return `nearly the value of ${best} alone, as in a hard look-up`;
-  if (largest - Math.min(...weights) < 0.01) return "nearly the plain average of all values";
+  const spread = largest - Math.min(...weights);
+  if (spread < 0.01) return `${spread ? "nearly" : "exactly"} the plain average of all values`;
   return `an average, so never below ${Math.min(...values)} and never above ${Math.max(...values)}`;
 }
 

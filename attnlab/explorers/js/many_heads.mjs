@@ -1,5 +1,5 @@
 // Explorer 11: the same features cut into more heads, and what that costs.
-import { choice } from "./base.mjs";
+import { choice, sameInPyTorch } from "./base.mjs";
 import { html, matrix, svg, weightColours } from "./drawing.mjs";
 
 export const title = "How many heads?";
@@ -41,7 +41,7 @@ export function render(lab) {
     html("div", { class: "panel prices" }, html("h4", {}, "What it costs"),
       html("p", { class: "under" }, "six words, one layer: four matrices\nof 12 × 12, with biases"), costs,
       html("h4", {}, "Who gets which feature"), strip),
-    html("div", { style: "flex:1 1 100%;min-width:0" }, lab.codeBox));
+    sameInPyTorch(lab));
   followPointer(lab, small);
 
   let drawn = "";

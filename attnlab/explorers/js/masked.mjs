@@ -1,6 +1,6 @@
 // A sentence under a mask: its controls, the grid of its weights, and what is wrong with a row.
 import { button, chips, choice, slider } from "./base.mjs";
-import { html, matrix, weightColours } from "./drawing.mjs";
+import { html, matrix, setText, weightColours } from "./drawing.mjs";
 
 const KINDS = [["none", "none"], ["causal", "causal"], ["window", "window"]];
 
@@ -16,7 +16,9 @@ export function maskedSentence(lab, further = []) {
   const width = slider(lab, { label: "", name: "width of the window",
     stops: tokens.map((_, i) => i + 1), onMove: (window) => lab.set({ window }) });
   width.input.style.width = "130px";
-  kinds.element.append(width.element);
+  width.element.lastChild.style.minWidth = "2ch";
+  const reach = html("span", {});
+  kinds.element.append(width.element, reach);
   const reset = button(lab, "Reset", () => lab.set({ padding: [], toggled: [] }));
   reset.className = "plain";
   lab.bar.append(kinds.element, ...further, reset);
@@ -42,7 +44,8 @@ export function maskedSentence(lab, further = []) {
     lab.bar.hidden = words.element.hidden = !maskable;
     kinds.show(state.mask);
     width.show(Math.min(state.window, tokens.length));
-    width.element.hidden = state.mask !== "window";
+    width.element.hidden = reach.hidden = state.mask !== "window";
+    setText(reach, reachOf(state.window));
     words.show(state.padding);
     const verdicts = weights.map((row, i) => judge(row, allowed[i]));
     grid.paint((i, j) => look(tokens, weights[i][j], allowed[i], i, j),
@@ -109,12 +112,17 @@ export function sayOfFunction(tokens, name, verdicts) {
   return `Drawn by ${name}: ${problems.slice(0, 3).join("; ") || right}.`;
 }
 
+/** What a query sees through the window, which is causal. */
+function reachOf(window) {
+  return window === 1 ? "itself alone" : `itself and ${window - 1} before`;
+}
+
 /** The lines of PyTorch that make the mask. */
 export function codeOfMask({ mask, window, padding, toggled }) {
   const makers = {
     none: "torch.ones(n, n).bool()",
     causal: "torch.ones(n, n).tril().bool()",
-    window: `torch.ones(n, n).tril().triu(${1 - window}).bool()`,
+    window: `torch.ones(n, n).tril().triu(${1 - window}).bool()  # ${reachOf(window)}`,
   };
   const lines = [`mask = ${makers[mask]}`];
   if (padding.length) lines.push(`mask[:, [${padding.join(", ")}]] = False  # padding`);

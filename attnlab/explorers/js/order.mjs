@@ -111,7 +111,7 @@ function panel(lab, { name, tokens, features, sums }) {
   const grid = matrix(lab, { caption: name, rows: tokens, columns: features, sums });
   const names = [...grid.element.querySelectorAll("tbody th")];
   const [low, high] = lab.data.range;
-  const element = html("div", { class: "panel flat" }, html("h4", {}, name),
+  const element = html("div", { class: `panel flat ${sums ? "wider" : ""}` }, html("h4", {}, name),
     grid.element);
   const show = (words, outputs, moved) => {
     words.forEach((word, i) => { names[i].textContent = word; });

@@ -20,6 +20,7 @@ export function wake(modules) {
     const explorer = modules[host.dataset.explorer];
     if (!explorer || host.shadowRoot) continue;
     const block = host.querySelector('script[type="application/json"]');
+    if (!block) continue;  // a page that shows no scripts: the picture stays
     mount(explorer, loneModel(JSON.parse(block.textContent)), host);
   }
 }

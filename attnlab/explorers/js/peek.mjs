@@ -1,5 +1,5 @@
 // Explorer 9: two losses of a model that was trained with or without a causal mask.
-import { button, choice, slider } from "./base.mjs";
+import { button, choice, sameInPyTorch, slider } from "./base.mjs";
 import { chart, html, matrix } from "./drawing.mjs";
 
 export const title = "Does peeking at the future pay?";
@@ -31,7 +31,7 @@ export function render(lab) {
     onPick: (causal) => lab.set({ causal }) });
   const time = slider(lab, { label: "step", name: "step of the training", stops: steps,
     onMove: (step) => lab.set({ step }) });
-  time.input.style.width = "220px";
+  time.input.classList.add("narrow");
   const presets = PRESETS.map((step) => button(lab, `${step}`, () => lab.set({ step })));
   presets.forEach((preset, i) => preset.setAttribute("aria-label", `step ${PRESETS[i]}`));
   lab.bar.append(masks.element, time.element,
@@ -52,7 +52,7 @@ export function render(lab) {
     html("div", { class: "panel" }, html("h4", {}, "loss at this step"),
       html("p", { class: "under" }, "mean of four runs, and their range\n✓ the lower one"),
       board.element),
-    html("div", { style: "flex:1 1 100%;min-width:0" }, lab.codeBox));
+    sameInPyTorch(lab));
 
   return ({ causal, step }) => {
     const at = steps.indexOf(step);
@@ -77,6 +77,7 @@ function curves(lab, causal) {
   return chart(lab, {
     stops: steps.map((step) => (step % 100 ? "" : step)),
     xlabel: "training step",
+    ylabel: "loss",
     y: { low: 0, high: top, ticks: [[0, "0"], [best, "best"], [guessing, "guess"], [top, `${top}`]] },
     lines: [
       { name: "given the words so far", values: soFar, role, dash: "solid", dot: "square" },
@@ -106,13 +107,13 @@ function sightOf(lab) {
 /** Two losses of two models; in each row the lower one is marked. */
 function scoreboard() {
   const cells = GIVEN.map(() => MODELS.map(() => html("td",
-    { style: "padding:10px 2px;border:2px solid transparent;border-radius:7px" })));
+    { style: "padding:10px 0;border:2px solid transparent;border-radius:7px" })));
   const heads = [["no mask", "raw"], ["causal", "scaled"]].map(([text, role]) =>
     html("th", { scope: "col" }, html("span", { class: role }, text)));
   const element = html("table", {}, html("caption", { class: "unseen" }, "Losses at this step"),
-    html("thead", {}, html("tr", {}, html("td", { style: "width:34%" }), heads)),
+    html("thead", {}, html("tr", {}, html("td", { style: "width:31%" }), heads)),
     html("tbody", {}, GIVEN.map((given, i) => html("tr", {},
-      html("th", { scope: "row", style: "white-space:normal;text-align:left" }, `given ${given}`),
+      html("th", { scope: "row", style: "white-space:normal;text-align:left;padding:0" }, `given ${given}`),
       cells[i]))));
   const show = ({ unmasked, causal: masked }, at, causal) => cells.forEach((row, i) => {
     const both = [unmasked, masked].map(({ mean }) => mean[i][at].toFixed(2));
@@ -120,9 +121,9 @@ function scoreboard() {
       const wins = Number(both[j]) < Number(both[1 - j]);
       const range = `${low[i][at].toFixed(2)} to ${high[i][at].toFixed(2)}`;
       row[j].replaceChildren(
-        html("b", { class: wins ? "fine" : "", style: "font:700 1.35em/1.2 var(--mono)" },
+        html("b", { class: wins ? "fine" : "", style: "font:700 1.2em/1.2 var(--mono);white-space:nowrap" },
           `${wins ? "✓ " : ""}${both[j]}`),
-        html("div", { style: "font-size:0.85em;color:var(--mute)" }, range));
+        html("div", { style: "font-size:0.8em;color:var(--mute)" }, range));
       row[j].style.borderColor = (j === 1) === causal ? "var(--edge)" : "transparent";
     });
   });

@@ -294,8 +294,8 @@ const STYLE = `
 .one .bars .name { width: 6.4em; }
 @container (max-width: 900px) {
   .map { padding: 5px 2px 3px; font-size: 0.77em; }
-  .large .maps { grid-template-columns: repeat(3, 1fr); }
 }
+@container (max-width: 1010px) { .large .maps { grid-template-columns: repeat(3, 1fr); } }
 @container (max-width: 820px) {
   .real { grid-template: "heads" "one" "code" / minmax(0, 1fr); }
   .maps { grid-template-columns: repeat(6, 1fr); }

@@ -38,7 +38,7 @@ export function render(lab) {
   const hand = html("pre", { class: "hand" });
   lab.picture.append(html("style", {}, STYLE),
     html("div", { class: "main" }, strips.element),
-    html("div", { class: "side" },
+    html("div", { class: "side steps" },
       html("h4", {}, "query = key = value"), inputs.element,
       named, hand, html("h4", {}, "The same in PyTorch (True = may attend)"), lab.codeBox));
 
@@ -134,6 +134,7 @@ function inputTable(tokens, values) {
 }
 
 const STYLE = `
+.picture .main { flex: 1 1 21.6em; } .large .picture .main { flex-basis: 26em; } .picture .steps { flex: 0.2 1 29.5em; }
 .strips, .inputs { table-layout: fixed; }
 .strips { max-width: 40em; }
 .strips .word { width: 7.2em; } .inputs .word { width: 5.8em; } .inputs .mark { width: 5.4em; }
@@ -160,8 +161,11 @@ const STYLE = `
   color: var(--raw); }
 [aria-disabled=true] { opacity: 0.5; cursor: default; }
 .side .hand { margin-bottom: 0; min-height: 8em; }
-@container (max-width: 900px) {
-  .strips thead th { font-size: 0.85em; letter-spacing: -0.02em; }
+@container (max-width: 1010px) { .strips thead th { font-size: 0.85em; letter-spacing: -0.02em; } }
+@container (max-width: 980px) {
+  .strips thead th { font-size: 0.73em; }
+  .picture .steps { flex-basis: 26.2em; } .steps .hand { padding: 9px 10px; font-size: 0.75em; }
+  .strips .word { width: 5.6em; } .strips th button { padding: 6px 4px; } .strips td[colspan="3"] .cell { font-size: 0.8em; }
 }
 @container (max-width: 560px) {
   .strips .word { width: 5.5em; } .strips th button { padding: 6px 5px; font-size: 0.93em; }

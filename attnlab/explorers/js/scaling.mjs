@@ -1,24 +1,24 @@
 // Explorer 4: why the scores are divided by the square root of d_k.
-import { button, slider } from "./base.mjs";
+import { button, sameInPyTorch, slider } from "./base.mjs";
 import { chart, html, matrix, numbersOf } from "./drawing.mjs";
 
 export const title = "Why divide by √dₖ ?";
-export const hint = "Six tokens with random queries and keys. The slider only makes the vectors "
-  + "longer.";
+export const hint = "Six tokens with random queries and keys. The slider only gives them more "
+  + "features, d_k of them.";
 
 const PRESETS = [1, 64, 1024];
 
 export function prediction() {
   return {
     question: {
-      ask: "without the division, longer vectors make the attention weights …",
+      ask: "without the division, more features per query and key make the attention weights …",
       then: "Now move d_k far to the right and look.",
     },
     options: ["sharper", "flatter", "no different"],
     right: 0,
     why: "Scores are sums of d_k products, so they spread like √d_k, and the softmax turns a wide "
-      + "lead into a single winner. Most rows then pass on next to no gradient, and a few near "
-      + "ties a huge one.",
+      + "lead into a single winner. At d_k = 1024 most rows pass on less than a thousandth of the "
+      + "mean gradient, and a few near ties a huge one.",
     settled: ({ d_k }) => d_k >= 256,
   };
 }
@@ -41,6 +41,7 @@ export function render(lab) {
   const gradients = chart(lab, {
     stops,
     xlabel: "d_k",
+    ylabel: "length of the gradient",
     y: axisFor(Object.values(curves).flat()),
     lines: [
       { name: "not scaled, mean", values: curves.raw_mean, role: "raw", dash: "dashed", dot: "triangle" },
@@ -54,7 +55,7 @@ export function render(lab) {
   lab.picture.append(raw.element, scaled.element, html("div", { class: "panel" },
     html("h4", {}, "gradient of a query"),
     html("p", { class: "under" }, "400 queries with 16 keys each\npoint to look, click to stay"),
-    gradients.element), html("div", { style: "flex:1 1 100%;min-width:0" }, lab.codeBox));
+    gradients.element), sameInPyTorch(lab));
 
   return ({ d_k, seed }) => {
     const at = stops.indexOf(d_k);

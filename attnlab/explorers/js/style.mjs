@@ -10,7 +10,7 @@ export const STYLE = `
   box-sizing: border-box; max-width: 1180px; margin: 4px 0; padding: 18px 22px 20px;
   border: 1px solid var(--line); border-radius: 12px; background: var(--paper); color: var(--ink);
   font: 16px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
-  color-scheme: light;
+  color-scheme: light; contain: content;
 }
 .card.dark {
   --raw: #ff9d5c; --scaled: #79bdf5; --good: #5fd3a8; --ink: #e9eef3; --mute: #b3bfca;
@@ -24,12 +24,15 @@ h3 { margin: 0 0 2px; font-size: 1.4em; line-height: 1.25; font-weight: 680; }
 .hint { margin: 0 0 14px; color: var(--mute); font-size: 1.03em; }
 .bar { display: flex; flex-wrap: wrap; gap: 12px 26px; align-items: center; margin: 0 0 16px;
   padding: 12px 16px; border-radius: 10px; background: var(--soft); }
+.bar.dense { gap: 12px 16px; } .dense button, .dense .choice span { padding: 6px 10px; }
 .picture { display: flex; flex-wrap: wrap; gap: 18px 26px; align-items: flex-start; }
 .picture.stale > :not(.kept, .main), .picture.stale > .main > :not(.chips) { opacity: 0.25;
   filter: grayscale(1); }
 .veiled { filter: blur(9px) grayscale(1); opacity: 0.3; }
-.panel { flex: 1 1 17em; min-width: min(100%, 17em); max-width: 27em; }
-.panel h4, .side h4, .main h4 { margin: 0; font-size: 1.1em; font-weight: 680; }
+.panel { flex: 1 1 15em; min-width: min(100%, 15em); max-width: 27em; }
+.large .panel { flex-basis: 17em; min-width: min(100%, 17em); }
+.below { flex: 1 1 19em; min-width: min(100%, 19em); }
+.panel h4, .side h4, .main h4, .below h4 { margin: 0; font-size: 1.1em; font-weight: 680; }
 .panel .under { margin: 0 0 8px; min-height: 2.9em; white-space: pre-line; color: var(--mute); font-size: 0.92em; }
 .main { flex: 1 1 26em; min-width: min(100%, 18.5em); }
 .side { flex: 1 1 20em; min-width: min(100%, 18.5em); }
@@ -42,6 +45,7 @@ label, .label { font-weight: 620; }
 .slider { flex-wrap: nowrap; }
 input[type=range] { width: 300px; max-width: 100%; min-width: 90px; height: 30px; margin: 0;
   flex: 0 1 auto; accent-color: var(--scaled); cursor: pointer; }
+input[type=range].narrow { width: 180px; }
 output { min-width: 4.2ch; font: 700 1.4em/1 var(--mono); }
 button, .choice span { font: inherit; font-weight: 600; line-height: 1.3; min-height: 38px;
   padding: 6px 13px; border: 1.5px solid var(--edge); border-radius: 8px; color: var(--ink);
@@ -107,6 +111,8 @@ svg .dot { fill: currentColor; stroke: var(--paper); stroke-width: 2.2; }
 pre { margin: 6px 0 0; padding: 11px 14px; border-radius: 8px; background: var(--soft);
   color: var(--ink); font: 600 0.83em/1.55 var(--mono); white-space: pre-wrap;
   overflow-wrap: anywhere; }
+pre .row { display: block; padding-left: 2ch; text-indent: -2ch; }
+pre .whole { display: inline-block; max-width: 100%; text-indent: 0; }
 .say { margin: 16px 0 0; padding: 10px 15px; border-left: 5px solid var(--scaled);
   border-radius: 0 8px 8px 0; background: var(--soft); font-size: 1.12em; }
 .say.bad { border-color: var(--raw); background: var(--warm); color: var(--ink);
@@ -124,12 +130,22 @@ pre { margin: 6px 0 0; padding: 11px 14px; border-radius: 8px; background: var(-
 .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
   white-space: nowrap; }
 
+@container (max-width: 900px) {
+  .bar { gap: 10px 18px; }
+  input[type=range] { width: 190px; } input[type=range].narrow { width: 110px; }
+}
+@container (max-width: 960px) {
+  .card:not(.large) .panel table .cell { font-size: 0.9em; }
+  .panel .under { font-size: 0.82em; } .panel:not(.flat) th { font-size: 0.8em; }
+  .panel:not(.flat) table .word { width: 2.4em; }
+}
+@container (min-width: 818px) { .below { flex-basis: 100%; } }
 @container (max-width: 560px) {
   .card { padding: 14px 12px 16px; font-size: 15px; }
   .bar { padding: 10px 12px; }
   table { border-spacing: 2px; }
   table .word { width: 3.1em; }
-  table .sum { width: 4.4em; }
+  table .sum { width: 5em; }
   .wide { display: none; }
   .cell { font-size: 0.9em; }
   pre { padding: 9px 10px; font-size: 0.78em; }
@@ -189,19 +205,23 @@ svg .name { font-weight: 700; }
 .balance { max-width: 470px; }
 .balance .hull { stroke: color-mix(in srgb, var(--scaled) 35%, var(--paper)); stroke-width: 7; }
 
-.panel.flat { flex: 1 1 27em; max-width: none; } .flat table .sum { width: 4.4em; }
+.panel.flat { flex: 1 1 21em; max-width: none; } .flat table .sum { width: 5.1em; }
+.flat .sum { padding-left: 4px; } .flat td.sum { font-size: 0.9em; }
+.panel.flat.wider { flex: 1 1 25em; }
+.large .panel.flat { flex-basis: 24em; } .large .panel.flat.wider { flex-basis: 28em; }
 .flat .cell { aspect-ratio: auto; height: 2.5em; }
-.flat thead th { font-size: 0.8em; letter-spacing: -0.03em; }
-@container (max-width: 900px) { .panel.flat { flex-basis: 100%; } }
+.flat thead th { font-size: 0.76em; letter-spacing: -0.03em; }
+.flat table .word { width: 2.6em; }
 
-.crossing .text { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr);
+.crossing { flex: 1 1 20em; } .crossing .text { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(0, 1fr);
   justify-items: center; }
 .crossing button { padding: 6px 7px; } .crossing .text span { padding: 6px 0; font-weight: 620; }
 .crossing h4 { margin: 2px 0 6px; text-align: center; font-size: 0.95em; color: var(--mute); }
 .crossing svg { height: 190px; } .crossing .pull { stroke: var(--scaled); opacity: 0.55;
   vector-effect: non-scaling-stroke; }
 .crossed { flex: 1 1 27.5em; } .crossed th { font-size: 0.9em; }
-.crossed table .word { width: 6.8em; } .crossed table .sum { width: 3.2em; }
+.crossed table .word { width: 7.2em; } .crossed table .sum { width: 3.5em; }
+.crossed tbody th { font-size: 0.84em; padding-right: 5px; }
 .crossed .picked .cell { box-shadow: inset 0 0 0 3px var(--raw); }
 .crossed .picked th { color: var(--raw); }
 .crossing .lines h4 { margin: 18px 0 0; text-align: left; font-size: 1.1em; color: inherit; }
@@ -213,8 +233,20 @@ svg .name { font-weight: 700; }
 .checks .is-no i { padding-left: 6px; color: var(--raw); } .checks .is-no > span { padding-right: 8px; font-weight: 680; }
 .checks .is-no small { font-weight: 400; }
 @container (max-width: 560px) {
-  .flat table .sum { width: 4.2em; } .flat td.sum { padding-left: 4px; font-size: 0.9em; }
-  .crossed table .word { width: 6.2em; } .crossed table .sum { width: 2.7em; }
-  .crossed th { font-size: 0.8em; } .crossed .cell { font-size: 0.78em; }
+  .flat .cell, .flat td.sum { font-size: 0.82em; }
+  .crossed table .word { width: 6.2em; } .crossed tbody th { font-size: 0.76em; }
+}
+@container (min-width: 1000px) {
+  .panel.flat { flex-basis: 26em; } .panel.flat.wider { flex-basis: 30em; }
+}
+@container (max-width: 870px) {
+  .card:not(.large) .flat thead th { font-size: 0.72em; }
+}
+@container (max-width: 420px) {
+  .card:not(.large) .flat thead th { font-size: 0.66em; letter-spacing: -0.05em; }
+}
+@container (max-width: 831px) {
+  .crossing { display: contents; } .crossing .net { flex: 1 1 100%; }
+  .crossing .lines { flex: 1 1 100%; order: 1; } .crossing .lines h4 { margin: 0; }
 }
 `;

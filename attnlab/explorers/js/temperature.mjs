@@ -4,8 +4,8 @@ import { bars, chart, html, numbersOf } from "./drawing.mjs";
 import { softmax } from "./maths.mjs";
 
 export const title = "What does a temperature change?";
-export const hint = "One query and five keys. All scores are divided by the temperature τ, then "
-  + "the softmax makes weights of them.";
+export const hint = "One query and five keys. All scores are divided by a temperature τ, attention’s "
+  + "own is √dₖ; then the softmax makes weights of them.";
 
 export function prediction({ stops }) {
   const [lowest, highest] = [stops[0], stops.at(-1)];
@@ -51,7 +51,7 @@ export function render(lab) {
   });
   const divided = html("span", {});
   lab.picture.append(
-    html("div", { class: "side", style: "flex-grow:1.6" }, html("h4", {}, "weights of one query"),
+    html("div", { class: "side", style: "flex-grow:1.6" }, html("h4", {}, `weights of one query with dₖ = ${d_k} features`),
       row.element, reading(divided), html("h4", {}, "The same in PyTorch"), lab.codeBox),
     html("div", { class: "panel" }, html("h4", {}, `how many of ${keys.length} keys it uses`),
       html("p", { class: "under" }, "1: one key has it all, 5: all share alike\n"

@@ -1,0 +1,81 @@
+"""Stored explorers when the output that carries their scripts is missing, and when it comes."""
+
+import os
+
+import pytest
+
+from attnlab.explorers import Explorer, MaskExplorer, ScalingExplorer, _page
+from tools._browser import NO_BROWSER, find_browser
+
+pytestmark = pytest.mark.browser
+if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
+    pytest.skip(NO_BROWSER, allow_module_level=True)
+
+SHOWN = "hosts => hosts.map(host => host.shadowRoot?.querySelector('.say').textContent ?? null)"
+
+
+@pytest.fixture
+def outputs(monkeypatch):
+    """Return what a notebook stores of three explorers: the first carries what they share."""
+    monkeypatch.setattr(Explorer, "_picture", lambda self: b"")
+    monkeypatch.setattr(_page, "_stored", set())
+    monkeypatch.setenv("ATTNLAB_STATIC", "1")
+    made = [ScalingExplorer(ask=False), MaskExplorer(ask=False), MaskExplorer(padding=[0])]
+    return made, [explorer._repr_mimebundle_()["text/html"] for explorer in made]
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Open a page of pieces; return it and the errors that nobody catches there."""
+    page = browser.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+
+    def open_page(*pieces):
+        path = tmp_path / "page.html"
+        path.write_text(f"<!doctype html><meta charset='utf-8'>{''.join(pieces)}", encoding="utf-8")
+        page.goto(path.as_uri())
+        return page, errors
+
+    yield open_page
+    page.close()
+
+
+def said(page):
+    """Return the sentences of the explorers that move; None for those that stand still."""
+    return page.locator(".attnlab-explorer").evaluate_all(SHOWN)
+
+
+def test_without_the_first_output_the_others_stand_still_with_their_sentence(outputs, show):
+    made, pieces = outputs
+    page, errors = show(*pieces[1:])
+    assert errors == []
+    assert said(page) == [None, None]
+    for explorer, host in zip(made[1:], page.locator(".attnlab-explorer").all(), strict=True):
+        assert host.locator("img").get_attribute("alt") == explorer.say()
+        assert host.locator("p").first.inner_text() == explorer.say()
+        assert "run this cell" in host.inner_text()
+
+
+def test_they_move_when_the_scripts_come_in_whatever_order(outputs, show):
+    made, pieces = outputs
+    page, errors = show(*reversed(pieces))
+    assert said(page) == [explorer.say() for explorer in reversed(made)]
+    assert errors == []
+
+
+def test_they_move_when_an_explorer_is_run_as_a_widget(outputs, show):
+    made, pieces = outputs
+    page, errors = show(*pieces[1:])
+    page.add_script_tag(type="module", content=_page.widget_script("scaling"))
+    page.wait_for_function("document.querySelector('.attnlab-explorer').shadowRoot")
+    assert said(page) == [explorer.say() for explorer in made[1:]]
+    assert errors == []
+
+
+def test_a_page_that_leaves_out_scripts_keeps_its_picture(outputs, show):
+    made, pieces = outputs
+    bare = pieces[1].partition("<script")[0] + "</div>"
+    page, errors = show(bare, *pieces)
+    assert said(page) == [None, *(explorer.say() for explorer in made)]
+    assert errors == []
