@@ -209,10 +209,20 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
     finally:  # once more, should the alarm have rung between the two lines above
         watching = False
         signal.setitimer(signal.ITIMER_REAL, 0)
+        _take_back_the_last_alarm()
         if rang:  # another thread of torch's may still be handing over the last one
             time.sleep(LATE)
         signal.signal(signal.SIGALRM, earlier)
         sys.unraisablehook = told
+
+
+def _take_back_the_last_alarm() -> None:
+    """Drop an alarm that has rung and that no thread has had the time to answer yet."""
+    if hasattr(signal, "sigtimedwait"):
+        alarm = {signal.SIGALRM}
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, alarm)
+        signal.sigtimedwait(alarm, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _say_nothing(_unraisable: object) -> None:

@@ -1,6 +1,7 @@
 """A stranger's code is watched, stopped in time, and cannot swallow the learner's interrupt."""
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -187,3 +188,13 @@ def test_an_alarm_that_rings_in_a_finalizer_is_told_nobody(monkeypatch):
         _within(0.1, function)
     assert told == []
     assert sys.unraisablehook == told.append
+
+
+@pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="needs signal.sigtimedwait")
+def test_an_alarm_that_nobody_has_answered_yet_is_taken_back():
+    if not (child := os.fork()):  # where no other thread can answer it
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        _within(0.01, lambda: time.sleep(0.05))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})  # it would end the process
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
