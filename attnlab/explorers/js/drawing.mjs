@@ -25,9 +25,11 @@ export function change(element, attributes) {
   }
 }
 
-/** Set the text of an element, unless it has it already: a new text is laid out and painted. */
+/** Set the text of an element that holds nothing else, unless it has it already. */
 export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  const node = element.firstChild;
+  if (!node) element.textContent = text;
+  else if (node.nodeValue !== text) node.nodeValue = text;
 }
 
 // --- colours ---------------------------------------------------------------------------------------

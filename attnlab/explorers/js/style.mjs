@@ -234,7 +234,7 @@ svg .name { font-weight: 700; }
 .checks .is-no small { font-weight: 400; }
 @container (max-width: 560px) {
   .flat .cell, .flat td.sum { font-size: 0.82em; }
-  .crossed table .word { width: 6.2em; } .crossed tbody th { font-size: 0.76em; }
+  .crossed table .word { width: 6.2em; } .crossed tbody th { font-size: 0.72em; letter-spacing: -0.02em; }
 }
 @container (min-width: 1000px) {
   .panel.flat { flex-basis: 26em; } .panel.flat.wider { flex-basis: 30em; }

@@ -1,0 +1,130 @@
+"""Explorers in cards of several widths: names whole, panels side by side, code words unbroken."""
+
+import os
+
+import pytest
+
+from attnlab.explorers import (
+    AfterSoftmaxExplorer,
+    CrossExplorer,
+    DivisorsExplorer,
+    Explorer,
+    MaskExplorer,
+    OrderExplorer,
+    PeekExplorer,
+    RowExplorer,
+    ScalingExplorer,
+    _page,
+)
+from tools._browser import NO_BROWSER, find_browser
+
+pytestmark = pytest.mark.browser
+if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
+    pytest.skip(NO_BROWSER, allow_module_level=True)
+
+STATES = {
+    CrossExplorer: {"question": "doing what?"},
+    OrderExplorer: {"positions": True},
+    RowExplorer: {"step": 7},
+    AfterSoftmaxExplorer: {"rule": "after: 0"},
+    MaskExplorer: {"mask": "window"},
+    ScalingExplorer: {},
+    DivisorsExplorer: {},
+    PeekExplorer: {},
+}
+THREE_PANELS = (ScalingExplorer, DivisorsExplorer, PeekExplorer)
+CUT_NAMES = """card => [...card.querySelectorAll('th')]
+    .filter(name => name.scrollWidth > name.clientWidth).map(name => name.textContent)"""
+LINES = """(element, word) => {
+    const row = [...element.querySelectorAll('.row')].find(row => row.textContent.includes(word));
+    const range = document.createRange(), walker = document.createTreeWalker(row, 4);
+    for (let node; (node = walker.nextNode());) {
+        const at = node.data.indexOf(word);
+        if (at < 0) continue;
+        range.setStart(node, at);
+        range.setEnd(node, at + word.length);
+        return new Set([...range.getClientRects()].map(box => Math.round(box.top))).size;
+    }
+}"""
+
+
+@pytest.fixture(scope="module")
+def cards(browser, tmp_path_factory):
+    """The cards of a page, by explorer, and the page."""
+    with pytest.MonkeyPatch.context() as patch:  # nobody sees the still pictures
+        patch.setattr(Explorer, "_picture", lambda self: b"")
+        made = [kind(ask=False, **state) for kind, state in STATES.items()]
+        modules = dict.fromkeys(name for one in made for name in _page.modules_of(one.module))
+        pieces = "".join(explorer.to_html(library=False) for explorer in made)
+    path = tmp_path_factory.mktemp("narrow") / "page.html"
+    script = f"<script>{{{_page.library(tuple(modules))}}}</script>"
+    path.write_text(f"<!doctype html><meta charset='utf-8'>{script}{pieces}", encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1366, "height": 768})
+    page.goto(path.as_uri())
+    yield {kind: page.locator(".card").nth(i) for i, kind in enumerate(STATES)}, page
+    page.close()
+
+
+@pytest.fixture
+def at_width(cards):
+    """Make the cards of a width; return them."""
+    found, page = cards
+
+    def resize(width):
+        page.set_viewport_size({"width": width + 16, "height": 768})
+        return found
+
+    return resize
+
+
+@pytest.mark.parametrize("width", [1180, 1000, 930, 860, 600, 374])
+def test_no_name_is_cut_off(at_width, width):
+    found = {kind.__name__: card.evaluate(CUT_NAMES) for kind, card in at_width(width).items()}
+    assert {name: cut for name, cut in found.items() if cut} == {}
+
+
+def test_a_name_that_is_cut_off_is_noticed(at_width):
+    card = at_width(860)[OrderExplorer]
+    card.evaluate("card => { card.querySelector('thead th').textContent = 'a'.repeat(40); }")
+    assert card.evaluate(CUT_NAMES) == ["a" * 40]
+    card.evaluate("card => { card.querySelector('thead th').textContent = 'animal'; }")
+
+
+@pytest.mark.parametrize("kind", THREE_PANELS)
+def test_slider_and_panels_are_in_one_screen(at_width, kind):
+    card = at_width(860)[kind]
+    boxes = [panel.bounding_box() for panel in card.locator(".panel").all()]
+    assert len({box["y"] for box in boxes}) == 1
+    top = card.locator("input[type=range]").bounding_box()["y"]
+    assert max(box["y"] + box["height"] for box in boxes) - top < 600
+    assert card.get_by_role("heading", name="The same in PyTorch").is_visible()
+
+
+@pytest.mark.parametrize(
+    ("kind", "width"), [(AfterSoftmaxExplorer, 990), (DivisorsExplorer, 860), (PeekExplorer, 860)]
+)
+def test_all_controls_are_in_one_line(at_width, kind, width):
+    assert at_width(width)[kind].locator(".bar").bounding_box()["height"] < 75
+
+
+@pytest.mark.parametrize("width", [1180, 1000, 860, 600, 374])
+def test_no_word_of_the_code_is_broken(at_width, width):
+    code = at_width(width)[MaskExplorer].locator("pre")
+    assert code.evaluate(LINES, "-torch.inf") == 1
+    assert "scores = scores.masked_fill(~mask, -torch.inf)" in code.inner_text()
+
+
+def test_the_code_stands_after_picture_and_tables_where_these_are_stacked(at_width):
+    card = at_width(700)[CrossExplorer]
+    tops = [card.locator(one).bounding_box()["y"] for one in (".net", ".crossed", "pre")]
+    assert tops == sorted(tops)
+    assert len(set(tops)) == 3
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_the_window_is_told_beside_its_slider_and_in_the_code(at_width, window):
+    card = at_width(1180)[MaskExplorer]
+    card.get_by_role("slider", name="width of the window").fill(str(window - 1))
+    words = "itself alone" if window == 1 else "itself and 2 before"
+    assert words in card.locator(".bar").inner_text()
+    assert f".tril().triu({1 - window}).bool()  # {words}" in card.locator("pre").inner_text()
