@@ -71,8 +71,8 @@ def check_needed_tile(answer: object) -> Verdict:
 def check_joined_pieces(answer: object) -> Verdict:
     """Check a function that joins what two pieces of the keys have left behind.
 
-    Verified: output and total for random pieces, for tops far apart in both directions, with a
-    piece in which nothing was seen, and that the arguments stay as they are.
+    Verified: output and total for random pieces, for tops far apart in both directions and from
+    row to row, with a piece in which nothing was seen, and that the arguments stay as they are.
 
     Parameters
     ----------
@@ -216,19 +216,24 @@ def _joined_pieces(answer: Answer) -> Right:
     empty = _state(torch.full((ROWS, 1), -math.inf), torch.zeros(1, FEATURES))
     _see(answer, *near, "two pieces")
     _see(answer, *far, "tops that lie 200 apart, in both directions")
+    _see(answer, *_states(0.0, between_rows=200.0), "rows whose tops lie 200 apart")
     for pair in ((near[0], empty), (empty, near[0])):
         _see(answer, *pair, NOTHING)
     _see(answer, empty, empty, "two pieces in which nothing was seen")
     return Right("It joins near and far tops, and pieces in which nothing was seen.")
 
 
-def _states(apart: float) -> tuple[State, State]:
-    """Return the states of two pieces of 4 and 5 keys; the tops of every other row lie apart."""
+def _states(apart: float, between_rows: float = 0.0) -> tuple[State, State]:
+    """Return the states of two pieces of 4 and 5 keys.
+
+    Their tops lie apart, those of every other row the other way round; the rows lie apart too.
+    """
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(ROWS, 9, generator=generator)
     value = torch.randn(9, FEATURES, generator=generator)
     scores[::2, :4] += apart + 1  # rows 0 and 2: the first piece lies higher
     scores[1::2, 4:] += apart + 1
+    scores += between_rows * torch.arange(ROWS)[:, None]
     return _state(scores[:, :4], value[:4]), _state(scores[:, 4:], value[4:])
 
 
@@ -311,6 +316,8 @@ def _why_infinite(case: str) -> str:
 
 
 def _why_joined(state: State, one: State, other: State) -> str:
+    if (state[1] == 0).any():
+        return "a total is 0 though keys were seen. Take the larger top of every row for itself."
     top = torch.maximum(one[0], other[0])
     first, second = ((part[0] - top).exp() for part in (one, other))
     right = _join(one, other)

@@ -259,6 +259,12 @@ def to_the_second_top(one, other):
     return other[0], one[1] * factor + other[1], one[2] * factor + other[2]
 
 
+def one_top_for_all(one, other):
+    top = torch.maximum(one[0], other[0]).max().expand_as(one[0])
+    first, second = (one[0] - top).exp(), (other[0] - top).exp()
+    return top, one[1] * first + other[1] * second, one[2] * first + other[2] * second
+
+
 def in_place(one, other):
     result = joined(one, other)
     one[1].mul_(2)
@@ -289,6 +295,7 @@ def test_joined_pieces_accepts(answer):
         (shrunk((1, 1), (0, 0)), "the output is not shrunk"),
         (shrunk((0, 0), (1, 1)), "the total is not shrunk"),
         (to_the_second_top, "so that no factor is above 1"),
+        (one_top_for_all, "rows whose tops lie 200 apart: a total is 0 though keys were seen"),
         (already_divided, "divided by the total already"),
         (mean_of_outputs, "the mean of two outputs"),
         (in_place, "It changes the states"),
