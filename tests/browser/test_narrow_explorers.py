@@ -107,6 +107,12 @@ def test_all_controls_are_in_one_line(at_width, kind, width):
     assert at_width(width)[kind].locator(".bar").bounding_box()["height"] < 75
 
 
+@pytest.mark.parametrize("width", [1180, 844])  # 844: in JupyterLab at 1024
+def test_all_words_of_the_sentence_are_in_one_line(at_width, width):
+    words = at_width(width)[MaskExplorer].locator(".chips button").all()
+    assert len({word.bounding_box()["y"] for word in words}) == 1
+
+
 @pytest.mark.parametrize("width", [1180, 1000, 860, 600, 374])
 def test_no_word_of_the_code_is_broken(at_width, width):
     code = at_width(width)[MaskExplorer].locator("pre")

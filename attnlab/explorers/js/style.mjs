@@ -133,6 +133,7 @@ pre .whole { display: inline-block; max-width: 100%; text-indent: 0; }
 @container (max-width: 900px) {
   .bar { gap: 10px 18px; }
   input[type=range] { width: 190px; } input[type=range].narrow { width: 110px; }
+  .card:not(.large) .chips { gap: 6px; } .card:not(.large) .chips button { padding-inline: 9px; }
 }
 @container (max-width: 960px) {
   .card:not(.large) .panel table .cell { font-size: 0.9em; }
