@@ -322,7 +322,6 @@ def _why_joined(state: State, one: State, other: State) -> str:
     first, second = ((part[0] - top).exp() for part in (one, other))
     right = _join(one, other)
     added = one[2] + other[2]
-    means = one[2] / one[1] + other[2] / other[1]
     slips = {
         "nothing is shrunk. The piece with the smaller top was added up on another scale.": (
             top,
@@ -349,7 +348,7 @@ def _why_joined(state: State, one: State, other: State) -> str:
         "it takes the mean of two outputs. A piece counts by its share of the total.": (
             top,
             torch.ones_like(top),
-            means / 2,
+            (one[2] / one[1] + other[2] / other[1]) / 2,
         ),
     }
     for why, slip in slips.items():
