@@ -718,16 +718,6 @@ own = MaskExplorer(function=mine, ask=False)
 own
 """
 AGAIN = "masks"
-ASK_KERNEL = """code => {
-    window.answer = null;
-    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-    let text = '';
-    const future = kernel.requestExecute({code});
-    future.onIOPub = message => { text += message.content.text ?? message.content.evalue ?? ''; };
-    future.done.then(() => { window.answer = text.trim(); });
-}"""
-
-
 TRUST = """() => {
     const panel = window.jupyterapp.shell.currentWidget;
     for (const cell of panel.content.model.cells) cell.trusted = true;
@@ -744,9 +734,7 @@ class Notebook:
         self.cards.nth(3).wait_for()
 
     def ask(self, code):
-        self.page.evaluate(ASK_KERNEL, code)
-        self.page.wait_for_function("() => window.answer !== null", polling=20)
-        return self.page.evaluate("window.answer")
+        return self.look.ask(code)
 
     def wait(self, condition, what, limit=20):
         end = time.monotonic() + limit

@@ -35,13 +35,17 @@ class Base(nn.Module):
         return s.softmax(-1)
 
     def forward(self, x):
+        return self.run(x, None)
+
+    def run(self, x, mask):
+        """Do what forward does; subclasses differ in where the mask comes from."""
         return self.out_proj(
             self.merge(
                 self.attend(
                     self.split(self.q_proj(x)),
                     self.split(self.k_proj(x)),
                     self.split(self.v_proj(x)),
-                    None,
+                    mask,
                 )
             )
         )

@@ -132,16 +132,7 @@ class Flag(Base):
             if is_causal
             else None
         )
-        return self.out_proj(
-            self.merge(
-                self.attend(
-                    self.split(self.q_proj(x)),
-                    self.split(self.k_proj(x)),
-                    self.split(self.v_proj(x)),
-                    m,
-                )
-            )
-        )
+        return self.run(x, m)
 
 
 right(Flag)

@@ -9,16 +9,7 @@ from tests.clinic.learners.heads import Causal
 # ---- masks
 class Masked(Base):
     def forward(self, x, mask=None):
-        return self.out_proj(
-            self.merge(
-                self.attend(
-                    self.split(self.q_proj(x)),
-                    self.split(self.k_proj(x)),
-                    self.split(self.v_proj(x)),
-                    mask,
-                )
-            )
-        )
+        return self.run(x, mask)
 
 
 right(Masked)
