@@ -250,7 +250,7 @@ def sentences(query: str, mask: str, result: RowResult) -> list[str]:
 
 
 def question() -> dict[str, object]:
-    """Return the prediction: a blank cell, and three numbers of which one belongs there."""
+    """Return the prediction: a weight, and three numbers of which one is it."""
     result = compute(ASKED_QUERY, "none")
     key = TOKENS.index(ASKED_QUERY)
     score, weight = text(result.scores[key]), text(result.weights[key])
