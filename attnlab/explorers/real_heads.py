@@ -111,7 +111,8 @@ class RealHeadsExplorer(Explorer):
 
     def make_data(self) -> dict[str, object]:
         """Return weights and words of all choices."""
-        return {"readings": _choices(), "first": FIRST, "last": LAST, "tie": TIE}
+        named = {"first": FIRST, "last": LAST, "tie": TIE, "longest": LONGEST}
+        return {"readings": _choices(), **named}
 
     def data_to_store(self) -> dict[str, object]:
         """Return the choices, and the sentence in force if it is none of them."""

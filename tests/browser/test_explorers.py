@@ -651,6 +651,36 @@ def test_nothing_is_left_when_an_explorer_is_taken_away(still):
     assert sent == (1, 1, 2, 2, 3, 3)
 
 
+def test_a_step_draws_once_and_so_does_what_somebody_else_sets(still):
+    draws = still.page.evaluate(
+        """async ([start, key, page]) => {
+            const block = document.querySelectorAll('.attnlab-explorer script')[1];
+            const model = attnlabModules[page].loneModel(JSON.parse(block.textContent));
+            const {get, set} = model, callbacks = {}, counts = [];
+            let draws = 0;
+            model.get = name => { draws += name === 'answer'; return get(name); };
+            model.on = (name, callback) => { callbacks[name] = callback; };
+            model.set = (name, value) => { set(name, value); callbacks[`change:${name}`](); };
+            const host = document.createElement('div');
+            document.body.append(host);
+            const end = attnlabModules[start].mount(attnlabModules[key], model, host);
+            const acts = [() => host.shadowRoot.querySelector('button.cell').click(),
+                () => { model.set('mask', 'window'); model.set('window', 2); }];
+            for (const act of acts) {
+                draws = 0;
+                act();
+                await new Promise(requestAnimationFrame);
+                counts.push(draws);
+            }
+            end();
+            host.remove();
+            return counts;
+        }""",
+        [_page.key_of("base"), _page.key_of("masks"), _page.key_of("page")],
+    )
+    assert draws == [1, 1]
+
+
 def test_an_explorer_waits_for_its_scripts_and_stays_a_picture_without(browser, tmp_path):
     explorer = MaskExplorer(ask=False)
     page = FilePage(browser, tmp_path).open(explorer.to_html(library=False))

@@ -74,16 +74,18 @@ class Lab {
   set(changes) {
     this.previewed = null;
     this.state = { ...this.state, ...changes };
+    this.setting = true;
     for (const [name, value] of Object.entries(changes)) this.model.set(name, value);
+    this.setting = false;
     this.model.save_changes();
     this.draw();
   }
 
-  /** Follow what the kernel sets: any number of values at once, one picture. */
+  /** Follow what others set, the kernel or another view: any number of values, one picture. */
   listen() {
     let waiting = false;
     const follow = () => {
-      if (waiting) return;
+      if (waiting || this.setting) return;
       waiting = true;
       queueMicrotask(() => {
         waiting = false;

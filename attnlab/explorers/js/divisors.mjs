@@ -1,6 +1,6 @@
 // Explorer 5: what other divisors than the square root of d_k do to the weights.
 import { button, choice, sameInPyTorch, slider } from "./base.mjs";
-import { chart, html, matrix, numbersOf } from "./drawing.mjs";
+import { chart, html, matrix, numbersOf, setText } from "./drawing.mjs";
 
 export const title = "Divide by what?";
 export const hint = "Random queries and keys (mean 0, variance 1). The layer stays d_model = 512 "
@@ -75,9 +75,9 @@ export function render(lab) {
     grid.element.className = `box ${role}`;
     grid.paint((i, j) => ({ weight: shown[i][j] }));
     name.className = role;
-    name.textContent = `divided by ${labels[divisor]}`;
-    under.textContent = `softmax(QKᵀ / ${number})\n`
-      + `400 queries: variance ${spread}, ${good ? "✓" : "✗"} ${verdict}`;
+    setText(name, `divided by ${labels[divisor]}`);
+    setText(under, `softmax(QKᵀ / ${number})\n`
+      + `400 queries: variance ${spread}, ${good ? "✓" : "✗"} ${verdict}`);
     variance.mark(at, `Variance of the scores over d_k. ${say}`);
     used.mark(at, `Effective keys over d_k. ${say}`);
     return { say: say.replace(/^d_k = \d+/, (start) => `**${start}**`), bad: !good, code };

@@ -1,6 +1,6 @@
 // Explorer 12: without positions, attention takes a sentence for a bag of words.
 import { button, choice } from "./base.mjs";
-import { html, matrix } from "./drawing.mjs";
+import { html, matrix, setText } from "./drawing.mjs";
 import { dot, softmax } from "./maths.mjs";
 
 export const title = "Does the order of the words count?";
@@ -114,7 +114,7 @@ function panel(lab, { name, tokens, features, sums }) {
   const element = html("div", { class: `panel flat ${sums ? "wider" : ""}` }, html("h4", {}, name),
     grid.element);
   const show = (words, outputs, moved) => {
-    words.forEach((word, i) => { names[i].textContent = word; });
+    words.forEach((word, i) => setText(names[i], word));
     grid.paint((i, j) => ({ weight: (outputs[i][j] - low) / (high - low),
       text: outputs[i][j].toFixed(2).replace("-", "−") }), moved?.map(verdict));
   };

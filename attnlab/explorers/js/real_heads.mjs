@@ -1,6 +1,6 @@
 // Explorer 16: twelve heads of a trained layer read a sentence, chosen or typed.
 import { button, choice } from "./base.mjs";
-import { bars, html, svg, weightColours } from "./drawing.mjs";
+import { bars, html, setText, svg, weightColour, weightColours } from "./drawing.mjs";
 
 export const title = "Twelve real heads";
 export const hint = "The first attention layer of a trained model. Pick a sentence, a head and the "
@@ -61,10 +61,10 @@ export function render(lab) {
     box?.show(state.sentence);
     maps.paint(weights, lab.state.head, word);
     const row = weights[state.head][word];
-    arcs.paint(row, word);
     table.show(row);
-    name.textContent = `Head ${state.head}: where ${quoted(tokens, word)} looks`;
-    rowName.textContent = `Row ${word} of head ${state.head}`;
+    setText(name, `Head ${state.head}: where ${quoted(tokens, word)} looks`);
+    setText(rowName, `Row ${word} of head ${state.head}`);
+    arcs.paint(row, word);  // it measures, so it comes last
     const code = `${reading.code}\nweights[0, ${state.head}, ${word}]  # head ${state.head}, ${tokens[word]}`;
     return { say: say(lab.data, tokens, row, state.head, word), bad: false, code };
   };
@@ -140,10 +140,12 @@ function makeBox(lab) {
 // --- small maps ------------------------------------------------------------------------------------
 
 function makeMaps(lab) {
+  const { longest } = lab.data;
   const maps = Array.from({ length: 12 }, (_, head) => {
-    const canvas = html("canvas"), mark = html("i");
+    const canvas = html("canvas", { width: longest, height: longest }), mark = html("i");
     const element = html("button", { type: "button", class: "map", "data-head": head },
-      html("span", { class: "square", "aria-hidden": "true" }, mark, canvas), html("span", {}, `head ${head}`));
+      html("span", { class: "square", "aria-hidden": "true" }, mark, html("span", {}, canvas)),
+      html("span", {}, `head ${head}`));
     return { element, canvas, mark };
   });
   const element = html("div", { class: "maps", role: "group", "aria-label": "All heads" },
@@ -163,13 +165,13 @@ function makeMaps(lab) {
   return { element, paint };
 }
 
+/** Draw into the corner of a canvas and let it fill the square: another size would take longer. */
 function fillMap(canvas, weights, dark) {
-  [canvas.width, canvas.height] = [weights.length, weights.length];
-  const pen = canvas.getContext("2d");
-  weights.forEach((row, i) => row.forEach((weight, j) => {
-    pen.fillStyle = weightColours(weight, dark).background;
-    pen.fillRect(j, i, 1, 1);
-  }));
+  canvas.style.width = `${(100 * canvas.width) / weights.length}%`;
+  const pen = canvas.getContext("2d", { willReadFrequently: true });  // not by way of the GPU
+  const picture = pen.createImageData(weights.length, weights.length);
+  weights.flat().forEach((weight, i) => picture.data.set(weightColour(weight, dark), 4 * i));
+  pen.putImageData(picture, 0, 0);
 }
 
 /** Pointing at a button previews what it stands for, a click keeps it; so do focus and Enter. */
@@ -273,8 +275,8 @@ const STYLE = `
 .maps { display: grid; grid-template-columns: repeat(4, 1fr); gap: 8px; }
 .map { min-width: 0; padding: 5px 5px 3px; border-radius: 8px; font-size: 0.8em; }
 .map .square { position: relative; display: block; padding-left: 11px; }
-.map canvas { display: block; width: 100%; aspect-ratio: 1; image-rendering: pixelated;
-  border: 1px solid var(--line); }
+.map .square span { display: block; aspect-ratio: 1; overflow: hidden; border: 1px solid var(--line); }
+.map canvas { display: block; image-rendering: pixelated; }
 .map i::before { content: "▸"; }
 .map i { position: absolute; left: 0; transform: translateY(-50%); color: var(--raw);
   font: 700 12px/1 var(--mono); }

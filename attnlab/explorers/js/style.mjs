@@ -210,7 +210,7 @@ svg .name { font-weight: 700; }
 .flat .sum { padding-left: 4px; } .flat td.sum { font-size: 0.9em; }
 .panel.flat.wider { flex: 1 1 25em; }
 .large .panel.flat { flex-basis: 24em; } .large .panel.flat.wider { flex-basis: 28em; }
-.flat .cell { aspect-ratio: auto; height: 2.5em; }
+.flat .cell { display: block; aspect-ratio: auto; height: 2.5em; line-height: 2.5em; }
 .flat thead th { font-size: 0.76em; letter-spacing: -0.03em; }
 .flat table .word { width: 2.6em; }
 
