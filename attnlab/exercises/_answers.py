@@ -167,7 +167,7 @@ def judge(given: object, decide: Callable[[Answer], Right]) -> Verdict:
     name = "your answer"
     try:
         with torch.random.fork_rng(devices=[]):  # the notebook's random numbers stay as they are
-            torch.manual_seed(0)
+            torch.default_generator.manual_seed(0)
             answer = Answer(given)
             name = answer.name
             right = decide(answer)

@@ -75,7 +75,8 @@ def seen_at(cells):
 
     def test(attend, x):
         found = torch.stack([moved(attend, x, place) for place in range(len(x))], dim=-1)
-        wrong = [cell for cell in cells if found[cell] != causal_mask(len(x))[cell]]
+        allowed = causal_mask(len(x))
+        wrong = [cell for cell in cells if found[cell] != allowed[cell]]
         if any(j > i for i, j in wrong):
             return "leaks"
         return "too tight" if wrong or not found[0, 0] or not found[1, 1] else "right"
