@@ -111,8 +111,7 @@ class RealHeadsExplorer(Explorer):
 
     def make_data(self) -> dict[str, object]:
         """Return weights and words of all choices."""
-        named = {"first": FIRST, "last": LAST, "tie": TIE, "longest": LONGEST}
-        return {"readings": _choices(), **named}
+        return {"readings": _choices(), "first": FIRST, "last": LAST, "tie": TIE}
 
     def data_to_store(self) -> dict[str, object]:
         """Return the choices, and the sentence in force if it is none of them."""

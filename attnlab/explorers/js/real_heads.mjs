@@ -9,6 +9,8 @@ export const hint = "The first attention layer of a trained model. Pick a senten
 const PATIENCE = 2500;  // ms until a silent kernel is spoken of
 const HALF = 1e-9;  // added before rounding: halves go up, in Python as here
 const HEIGHT = 118;  // of the arcs, pixels
+const MAP = 144;  // a side of a small map, pixels
+const LONGEST = 24;  // tokens; the same as in real_heads.py
 
 export function prediction({ readings: [{ sentence, tokens, weights, word }] }) {
   const most = weights.map((map) => tokens[map[word].indexOf(Math.max(...map[word]))]);
@@ -140,21 +142,20 @@ function makeBox(lab) {
 // --- small maps ------------------------------------------------------------------------------------
 
 function makeMaps(lab) {
-  const { longest } = lab.data;
   const maps = Array.from({ length: 12 }, (_, head) => {
-    const canvas = html("canvas", { width: longest, height: longest }), mark = html("i");
+    const canvas = html("canvas", { width: MAP, height: MAP }), mark = html("i");
     const element = html("button", { type: "button", class: "map", "data-head": head },
-      html("span", { class: "square", "aria-hidden": "true" }, mark, html("span", {}, canvas)),
-      html("span", {}, `head ${head}`));
+      html("span", { class: "square", "aria-hidden": "true" }, mark, canvas), html("span", {}, `head ${head}`));
     return { element, canvas, mark };
   });
   const element = html("div", { class: "maps", role: "group", "aria-label": "All heads" },
     maps.map((map) => map.element));
   followPointer(lab, element, "head");
+  const small = penOf(new OffscreenCanvas(LONGEST, LONGEST));
   let drawn, dark;
   const paint = (weights, kept, word) => {
     if (drawn !== weights || dark !== lab.isDark()) {
-      maps.forEach(({ canvas }, head) => fillMap(canvas, weights[head], lab.isDark()));
+      maps.forEach(({ canvas }, head) => fillMap(small, canvas, weights[head], lab.isDark()));
     }
     [drawn, dark] = [weights, lab.isDark()];
     maps.forEach((map, head) => {
@@ -165,13 +166,18 @@ function makeMaps(lab) {
   return { element, paint };
 }
 
-/** Draw into the corner of a canvas and let it fill the square: another size would take longer. */
-function fillMap(canvas, weights, dark) {
-  canvas.style.width = `${(100 * canvas.width) / weights.length}%`;
-  const pen = canvas.getContext("2d", { willReadFrequently: true });  // not by way of the GPU
-  const picture = pen.createImageData(weights.length, weights.length);
+/** Draw a weight as a pixel of a small canvas and stretch that over one that keeps its size. */
+function fillMap(small, canvas, weights, dark) {
+  const size = weights.length, picture = new ImageData(size, size);
   weights.flat().forEach((weight, i) => picture.data.set(weightColour(weight, dark), 4 * i));
-  pen.putImageData(picture, 0, 0);
+  small.putImageData(picture, 0, 0);
+  const pen = penOf(canvas);
+  pen.imageSmoothingEnabled = false;
+  pen.drawImage(small.canvas, 0, 0, size, size, 0, 0, canvas.width, canvas.height);
+}
+
+function penOf(canvas) {
+  return canvas.getContext("2d", { willReadFrequently: true });  // not by way of the GPU
 }
 
 /** Pointing at a button previews what it stands for, a click keeps it; so do focus and Enter. */
@@ -275,8 +281,8 @@ const STYLE = `
 .maps { display: grid; grid-template-columns: repeat(4, 1fr); gap: 8px; }
 .map { min-width: 0; padding: 5px 5px 3px; border-radius: 8px; font-size: 0.8em; }
 .map .square { position: relative; display: block; padding-left: 11px; }
-.map .square span { display: block; aspect-ratio: 1; overflow: hidden; border: 1px solid var(--line); }
-.map canvas { display: block; image-rendering: pixelated; }
+.map canvas { display: block; width: 100%; aspect-ratio: 1; image-rendering: pixelated;
+  border: 1px solid var(--line); }
 .map i::before { content: "▸"; }
 .map i { position: absolute; left: 0; transform: translateY(-50%); color: var(--raw);
   font: 700 12px/1 var(--mono); }
