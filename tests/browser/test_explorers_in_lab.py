@@ -36,7 +36,7 @@ CALLBACKS = """() => {
         for (const one of widget.widgets ?? widget.layout ?? []) walk(one);
     };
     for (const panel of window.jupyterapp.shell.widgets('main'))
-        for (const cell of panel.content.widgets) if (cell.outputArea) walk(cell.outputArea);
+        for (const cell of panel.content.widgets ?? []) if (cell.outputArea) walk(cell.outputArea);
     return [...models].map(model => Object.entries(model._events)
         .filter(([name]) => name.startsWith('change:') && !name.startsWith('change:_'))
         .reduce((sum, [, callbacks]) => sum + callbacks.length, 0));
