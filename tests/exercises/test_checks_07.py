@@ -9,7 +9,6 @@ import torch.nn.functional as F
 
 from attnlab import merge_heads, scaled_dot_product_attention, split_heads
 from attnlab.exercises import (
-    _answers,
     check_by_letters,
     check_mended_heads,
     check_pair_test,
@@ -17,7 +16,7 @@ from attnlab.exercises import (
 )
 from attnlab.exercises._lesson_07 import BUGS, _attend
 from attnlab.exercises._pair_test import RIGHT_PAIRS, WRONG_PAIRS
-from tests.exercises.verdicts import accepted, refused
+from tests.exercises.verdicts import accepted, refused, steady
 
 CHECKS = (check_by_letters, check_mended_heads, check_pair_test, check_tokens_in_head)
 
@@ -429,51 +428,5 @@ GOOD = {
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("stub", [lambda *inputs: None, lambda *inputs: ..., None, ...])
-def test_a_stub_is_not_done_yet(check, stub):
-    verdict = check(stub)
-    assert (verdict.done, verdict.ok) == (False, False)
-
-
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize(
-    "answer",
-    [
-        lambda *inputs: object(),
-        lambda *inputs: torch.empty(0),
-        lambda *inputs: torch.eye(3).to_sparse(),
-        lambda *inputs: torch.ones(2, dtype=torch.complex64),
-        lambda *inputs: [inputs],
-        lambda: 1 / 0,
-        math,
-        torch.nn.Linear(2, 2),
-        "check",
-        7,
-    ],
-)
-def test_whatever_is_handed_in_it_answers_in_words(check, answer):
-    verdict = check(answer)
-    assert not verdict.ok
-    assert len(verdict.message) > 15
-    assert verdict._repr_html_().startswith("<div")
-
-
-def endless(*inputs):
-    while True:
-        pass
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_a_hang_is_stopped(check, monkeypatch):
-    monkeypatch.setattr(_answers, "TIME_LIMIT", 0.1)
-    refused(check, endless, "did not come back within 0.1 seconds")
-
-
-@pytest.mark.parametrize("check", CHECKS)
 def test_a_verdict_is_the_same_every_time_and_moves_no_random_stream(check):
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state()
-    one, two = check(GOOD[check]), check(GOOD[check])
-    assert one.ok
-    assert torch.equal(before, torch.random.get_rng_state())
-    assert repr(one) == repr(two)
+    steady(check, GOOD[check])
