@@ -21,6 +21,24 @@ def is_static() -> bool:
     return os.environ.get("ATTNLAB_STATIC", "") not in ("", "0")
 
 
+class Storable:
+    """A widget that a notebook stores as text and as HTML, for readers without a kernel.
+
+    Named before the class of the widget, which shows it live; ``to_html`` gives the HTML.
+    """
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, object]:
+        stored = {"text/plain": repr(self), "text/html": self._html_to_store()}
+        if is_static():
+            return stored
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        return {**data, **stored}
+
+    def _html_to_store(self) -> str:
+        return self.to_html()
+
+
 def show_figure(fig: Figure, *, number: str, alt: str, caption: str) -> ShownFigure:
     """Return a figure with number, caption and alternative text, ready to be shown by a notebook.
 

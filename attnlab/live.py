@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from attnlab.display import is_static, picture_html, raise_in_tests
+from attnlab.display import Storable, picture_html, raise_in_tests
 
 STYLE_FILE = Path(__file__).with_name("attnlab.mplstyle")
 DOTS_PER_INCH = 120
@@ -113,7 +113,7 @@ def instances() -> list[Live]:
     return sorted(_living, key=lambda widget: widget.serial)
 
 
-class Live(widgets.VBox):
+class Live(Storable, widgets.VBox):
     """Controls, a picture and a sentence; made by ``live``.
 
     Attributes
@@ -203,14 +203,6 @@ class Live(widgets.VBox):
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in self.value.items())
         return f"live({getattr(self.draw, '__name__', 'draw')}, {values})"
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, object]:
-        stored = {"text/plain": repr(self), "text/html": self.to_html()}
-        if is_static():
-            return stored
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        return {**data, **stored}
 
     def to_html(self) -> str:
         """Return the picture and the sentence in force, with the stops that a kernel would offer.

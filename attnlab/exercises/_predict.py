@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import ipywidgets as widgets
 
-from attnlab.display import is_static
+from attnlab.display import Storable
 
 CSS = """<style>
 .attnlab-predict { max-width: 780px; margin: 4px 0; padding: 4px 0 6px 16px; overflow: visible;
@@ -106,7 +106,7 @@ def predict(
     return Prediction(question, options, number, reveal, ask)
 
 
-class Prediction(widgets.VBox):
+class Prediction(Storable, widgets.VBox):
     """A question, buttons or a box, and an answer that is not there yet; made by ``predict``.
 
     Attributes
@@ -204,14 +204,6 @@ class Prediction(widgets.VBox):
     def __repr__(self) -> str:
         given = f"options={[*self.options]!r}" if self.options else f"number={self.number!r}"
         return f"predict({_shortened(self.question)!r}, {given})"
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, object]:
-        stored = {"text/plain": repr(self), "text/html": self.to_html()}
-        if is_static():
-            return stored
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        return {**data, **stored}
 
     def to_html(self) -> str:
         """Return the question, and the answer folded, for pages without Python.

@@ -16,7 +16,7 @@ import traitlets
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from attnlab.display import is_static
+from attnlab.display import Storable, is_static
 from attnlab.explorers import _learner, _page
 from attnlab.live import STYLE_FILE
 
@@ -64,7 +64,7 @@ def one_of(*choices: object) -> Callable[[str, object, Explorer], object]:
     return check
 
 
-class Explorer(anywidget.AnyWidget):
+class Explorer(Storable, anywidget.AnyWidget):
     """A picture to experiment with; the base of all explorers.
 
     Parameters
@@ -248,10 +248,5 @@ class Explorer(anywidget.AnyWidget):
         inside = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         return f"{type(self).__name__}({inside})"
 
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, object]:
-        plain = {"text/plain": repr(self)}
-        if is_static():
-            return {**plain, "text/html": self._html(_page.not_yet_stored(self.module))}
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        return {**data, **plain, "text/html": self.to_html()}
+    def _html_to_store(self) -> str:
+        return self._html(_page.not_yet_stored(self.module)) if is_static() else self.to_html()
