@@ -6,6 +6,8 @@ import nbformat
 import pytest
 from playwright.sync_api import sync_playwright
 
+from attnlab.explorers import Explorer
+from tests.browser.pages import FilePage
 from tools import lab
 from tools._browser import NotebookPage, launch, serve
 
@@ -55,3 +57,24 @@ def write_notebook(server):
         return name
 
     return write
+
+
+@pytest.fixture(scope="module")
+def open_cards(browser, tmp_path_factory):
+    """Open explorers in a page without a kernel; return their cards."""
+    looks = []
+
+    def open_explorers(explorers):
+        with pytest.MonkeyPatch.context() as patch:  # nobody sees the still pictures
+            patch.setattr(Explorer, "_picture", lambda self: b"")
+            pieces = "".join(explorer.to_html() for explorer in explorers)
+        path = tmp_path_factory.mktemp("page") / "page.html"
+        path.write_text(f"<!doctype html><meta charset='utf-8'>{pieces}", encoding="utf-8")
+        looks.append(FilePage(browser))
+        page = looks[-1].open(path)
+        return [page.locator(".card").nth(i) for i in range(len(explorers))]
+
+    yield open_explorers
+    for look in looks:
+        assert look.outside == []
+        look.context.close()

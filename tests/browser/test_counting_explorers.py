@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from attnlab.explorers import AfterSoftmaxExplorer, CostExplorer, Explorer, PeekExplorer
+from attnlab.explorers import AfterSoftmaxExplorer, CostExplorer, PeekExplorer
 from attnlab.explorers.cost import bytes_text
 from tools._browser import NO_BROWSER, find_browser
 
@@ -31,18 +31,10 @@ ALL = [*RULES, *COSTS, *PEEKS, *ASKING]
 
 
 @pytest.fixture(scope="module")
-def cards(browser, tmp_path_factory):
+def cards(open_cards):
     """Return a function from an explorer to its card, in one page without a kernel."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Explorer, "_picture", lambda self: b"")
-        pieces = "".join(explorer.to_html() for explorer in ALL)
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(f"<!doctype html><meta charset='utf-8'>{pieces}", encoding="utf-8")
-    context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
-    page = context.new_page()
-    page.goto(path.as_uri())
-    yield lambda explorer: page.locator(".card").nth(ALL.index(explorer))
-    context.close()
+    found = open_cards(ALL)
+    return lambda explorer: found[ALL.index(explorer)]
 
 
 @pytest.mark.parametrize("explorer", [*RULES, *COSTS, *PEEKS], ids=repr)

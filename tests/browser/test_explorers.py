@@ -33,6 +33,7 @@ from attnlab.explorers import (
     YourAttentionExplorer,
     _page,
 )
+from tests.browser.pages import FilePage
 from tools._browser import NO_BROWSER, find_browser
 
 pytestmark = pytest.mark.browser
@@ -175,27 +176,19 @@ HAS_CHANGED = """card => {
 }"""
 
 
-class FilePage:
-    """A page of explorers opened from a file; what it asks for and complains of is noted."""
+class ExplorersPage(FilePage):
+    """Explorers in a page of their own."""
 
     def __init__(self, browser, folder):
+        super().__init__(browser)
         self.folder = folder
-        context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
-        self.page = context.new_page()
-        self.problems, self.outside = [], []
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("console", lambda message: self.problems.append(message.text))
-        self.page.on("request", self._on_request)
 
-    def _on_request(self, request):
-        if not request.url.startswith(("file:", "data:", "blob:")):
-            self.outside.append(request.url)
-
-    def open(self, *pieces):
+    def show_pieces(self, *pieces):
+        """Write a page of these pieces and open it."""
         head = "<!doctype html><html lang='en'><meta charset='utf-8'><title>Explorers</title>"
         path = self.folder / "page.html"
         path.write_text(f"{head}<main>{''.join(pieces)}</main>", encoding="utf-8")
-        self.page.goto(path.as_uri())
+        self.open(path)
         return self
 
     def card(self, index):
@@ -237,7 +230,7 @@ def still(browser, pieces, tmp_path_factory):
 
     What the cards say before anything moves is kept.
     """
-    page = FilePage(browser, tmp_path_factory.mktemp("page")).open(*pieces[1])
+    page = ExplorersPage(browser, tmp_path_factory.mktemp("page")).show_pieces(*pieces[1])
     page.first_words = page.page.locator(".attnlab-explorer .say").all_inner_texts()
     yield page
     page.page.context.close()
@@ -450,7 +443,7 @@ def test_axe_finds_nothing(still, background):
 
 
 def test_axe_finds_what_is_wrong(browser, tmp_path):
-    page = FilePage(browser, tmp_path).open(ScalingExplorer(ask=False).to_html())
+    page = ExplorersPage(browser, tmp_path).show_pieces(ScalingExplorer(ask=False).to_html())
     page.card(0).evaluate(
         """card => {
             card.querySelector('input').removeAttribute('aria-label');
@@ -683,12 +676,12 @@ def test_a_step_draws_once_and_so_does_what_somebody_else_sets(still):
 
 def test_an_explorer_waits_for_its_scripts_and_stays_a_picture_without(browser, tmp_path):
     explorer = MaskExplorer(ask=False)
-    page = FilePage(browser, tmp_path).open(explorer.to_html(library=False))
+    page = ExplorersPage(browser, tmp_path).show_pieces(explorer.to_html(library=False))
     picture = page.page.locator(".attnlab-explorer img")
     assert picture.is_visible()
     assert picture.evaluate("img => img.naturalWidth") > 300
     assert page.page.get_by_text(explorer.say()).is_visible()
-    page.open(explorer.to_html(library=False), explorer.to_html())
+    page.show_pieces(explorer.to_html(library=False), explorer.to_html())
     page.card(1).wait_for()
     assert page.card(0).is_visible()
     assert page.page.locator("img:visible").count() == 0
@@ -699,7 +692,7 @@ def test_an_explorer_waits_for_its_scripts_and_stays_a_picture_without(browser, 
 def test_texts_of_the_learner_are_texts(browser, tmp_path):
     evil = ["</script>", "<!--<script>", "<b>x</b>", "${1}`\\", "</SCRIPT "]
     explorer = MaskExplorer(evil, ask=False, padding=[0])
-    page = FilePage(browser, tmp_path).open(explorer.to_html())
+    page = ExplorersPage(browser, tmp_path).show_pieces(explorer.to_html())
     assert page.card(0).locator("tbody th").all_inner_texts() == [word.strip() for word in evil]
     assert page.card(0).locator(".say").inner_text() == explorer.say()
     assert page.problems == []
@@ -709,7 +702,7 @@ def test_texts_of_the_learner_are_texts(browser, tmp_path):
 @pytest.mark.parametrize("bad", ['"d_k":3', '"d_k":null', '"d_k":"<b>"'])
 def test_a_state_that_cannot_be_shown_gets_a_sentence_and_the_picture(browser, tmp_path, bad):
     html = ScalingExplorer(ask=False).to_html().replace('"d_k":4', bad)
-    page = FilePage(browser, tmp_path).open(html)
+    page = ExplorersPage(browser, tmp_path).show_pieces(html)
     assert "cannot show its state" in page.card(0).get_by_role("alert").inner_text()
     assert page.page.locator(".attnlab-explorer img").is_visible()
     page.page.context.close()
@@ -717,7 +710,7 @@ def test_a_state_that_cannot_be_shown_gets_a_sentence_and_the_picture(browser, t
 
 def test_what_goes_wrong_in_a_page_is_noticed(browser, tmp_path):
     script = "<script>console.error('said'); new Image().src = 'http://attnlab.invalid/a'</script>"
-    page = FilePage(browser, tmp_path).open(script)
+    page = ExplorersPage(browser, tmp_path).show_pieces(script)
     page.page.wait_for_timeout(100)
     assert page.outside == ["http://attnlab.invalid/a"]
     assert "said" in page.problems

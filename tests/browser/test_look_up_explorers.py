@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from attnlab.explorers import Explorer, SoftLookupExplorer, TemperatureExplorer
+from attnlab.explorers import SoftLookupExplorer, TemperatureExplorer
 from tools._browser import NO_BROWSER, find_browser
 
 pytestmark = pytest.mark.browser
@@ -24,19 +24,10 @@ TEMPERATURES = [TemperatureExplorer(ask=False, tau=tau) for tau in (0.1, 0.63, 1
 
 
 @pytest.fixture(scope="module")
-def cards(browser, tmp_path_factory):
-    """All of them, and one of each that asks first, in a page without a kernel."""
+def cards(open_cards):
+    """All of them, and one of each that asks first."""
     explorers = [*LOOK_UPS, *TEMPERATURES, SoftLookupExplorer(), TemperatureExplorer()]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Explorer, "_picture", lambda self: b"")
-        pieces = "".join(explorer.to_html() for explorer in explorers)
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(f"<!doctype html><meta charset='utf-8'>{pieces}", encoding="utf-8")
-    context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
-    page = context.new_page()
-    page.goto(path.as_uri())
-    yield [page.locator(".card").nth(i) for i in range(len(explorers))]
-    context.close()
+    return open_cards(explorers)
 
 
 def written(card):

@@ -7,7 +7,7 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from attnlab.explorers import Explorer, RealHeadsExplorer
+from attnlab.explorers import RealHeadsExplorer
 from attnlab.explorers.real_heads import CHOICES
 from attnlab.pretrained import load_layer
 from tools._browser import NO_BROWSER, find_browser
@@ -37,17 +37,12 @@ LOOK_EVERYWHERE = """card => [...card.querySelectorAll('.map')].map(map => {
 
 
 @pytest.mark.parametrize("sentence", [CHOICES["it, animal"][0], "the cat sat on the mat"])
-def test_every_head_and_word_is_told_as_in_python(browser, tmp_path, monkeypatch, sentence):
-    monkeypatch.setattr(Explorer, "_picture", lambda self: b"")
+def test_every_head_and_word_is_told_as_in_python(open_cards, sentence):
     explorer = RealHeadsExplorer(ask=False, sentence=sentence)
-    path = tmp_path / "page.html"
-    path.write_text(f"<!doctype html><meta charset='utf-8'>{explorer.to_html()}", encoding="utf-8")
-    page = browser.new_page()
-    page.goto(path.as_uri())
-    told = page.locator(".card").evaluate(LOOK_EVERYWHERE)
-    assert page.locator("input[type=text]").count() == 0
-    assert page.get_by_text("Other sentences need a running notebook.").is_visible()
-    page.close()
+    [card] = open_cards([explorer])
+    told = card.evaluate(LOOK_EVERYWHERE)
+    assert card.locator("input[type=text]").count() == 0
+    assert card.get_by_text("Other sentences need a running notebook.").is_visible()
     names = {"load_layer": load_layer}
     exec(told[-1][0][1], names)  # the lines of PyTorch
     assert names["weights"].shape[1:] == (12, len(told[0]), len(told[0]))

@@ -9,6 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from attnlab.exercises import predict
 from attnlab.explorers import Explorer, MaskExplorer, ScalingExplorer
+from tests.browser.pages import FilePage
 from tools import site
 from tools._browser import NO_BROWSER, find_browser
 from tools.notebooks import find_notebooks
@@ -22,25 +23,16 @@ AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js")
 SIZES = [1366, 1024, 390]
 
 
-class SitePage:
-    """Pages opened from a folder; what they ask for and complain of is noted."""
+class SitePage(FilePage):
+    """Pages of a folder."""
 
     def __init__(self, browser, folder):
+        super().__init__(browser)
         self.folder = folder
-        self.context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
-        self.page = self.context.new_page()
-        self.problems, self.outside = [], []
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("console", lambda message: self.problems.append(message.text))
-        self.page.on("request", self._on_request)
 
-    def _on_request(self, request):
-        if not request.url.startswith(("file:", "data:", "blob:")):
-            self.outside.append(request.url)
-
-    def open(self, name):
-        self.page.goto((self.folder / f"{name}.html").as_uri())
-        return self.page
+    def open_named(self, name):
+        """Open the page of a lesson, or the index."""
+        return self.open(self.folder / f"{name}.html")
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +80,7 @@ HOLDS = """() => {
 
 def visit(look, name):
     """Look at one page at every width and return what it holds."""
-    page = look.open(name)
+    page = look.open_named(name)
     wide = [wider_than(page, size) for size in SIZES]
     scrolls = page.evaluate("document.documentElement.scrollWidth")
     page.set_viewport_size({"width": SIZES[0], "height": 900})
@@ -136,7 +128,7 @@ def test_links_between_pages_lead_to_a_page_and_a_place(visits):
 
 
 def test_one_walks_from_the_index_to_a_lesson_and_on(look):
-    page = look.open("index")
+    page = look.open_named("index")
     page.get_by_role("link", name="Start here").click()
     assert page.url.endswith(f"{LESSONS[0]}.html")
     page.get_by_role("navigation", name="Lessons").get_by_role("link", name="Lesson 1").click()
@@ -154,7 +146,7 @@ def test_one_walks_from_the_index_to_a_lesson_and_on(look):
 
 @pytest.fixture
 def lesson(look):
-    return look.open("01_attention_is_a_soft_look_up")
+    return look.open_named("01_attention_is_a_soft_look_up")
 
 
 def test_a_prediction_shows_its_answer_after_a_choice(lesson):
@@ -306,7 +298,7 @@ def moving(browser, tmp_path_factory):
         write(new_notebook(cells=made), notebook)
     site.write_site(folder / "site", notebooks)
     look = SitePage(browser, folder / "site")
-    look.open("00_made_up")
+    look.open_named("00_made_up")
     yield look
     look.context.close()
 
@@ -323,7 +315,7 @@ def test_every_control_of_an_explorer_changes_the_picture(moving, index, at_leas
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_every_control_of_every_explorer_of_a_lesson_changes_pixels(look, name):
-    page = look.open(name)
+    page = look.open_named(name)
     hosts = page.locator(".attnlab-explorer")
     cards = hosts.locator(".card")
     assert hosts.count() == cards.count()
@@ -362,7 +354,7 @@ def axe_findings(page):
 
 @pytest.mark.parametrize(("size", "scheme"), [(1366, "light"), (390, "dark")])
 def test_axe_finds_nothing(moving, size, scheme):
-    lesson = moving.open("01_all_kinds")
+    lesson = moving.open_named("01_all_kinds")
     lesson.set_viewport_size({"width": size, "height": 900})
     lesson.emulate_media(color_scheme=scheme)
     lesson.get_by_role("button", name="two").click()

@@ -8,6 +8,7 @@ from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from attnlab.live import live
+from tests.browser.pages import FilePage
 from tools import site
 from tools._browser import NO_BROWSER, find_browser
 from tools._site_frames import all_frames
@@ -55,23 +56,12 @@ def folder(figure, shown, tmp_path_factory):
     return folder
 
 
-class Page:
-    """The page of the made-up lesson; what it asks for and complains of is noted."""
+class LivePage(FilePage):
+    """The page of the made-up lesson."""
 
-    def __init__(self, browser, folder, **context):
-        size = {"width": 1366, "height": 900}
-        self.context = browser.new_context(viewport=size, offline=True, **context)
-        self.page = self.context.new_page()
-        self.noise = []
-        for event in ("pageerror", "console"):
-            self.page.on(event, lambda said: self.noise.append(str(said)))
-        self.page.on("request", self._on_request)
-        self.page.goto((folder / "00_made_up.html").as_uri())
-        self.box = self.page.locator(".attnlab-live-stored")
-
-    def _on_request(self, request):
-        if not request.url.startswith(("file:", "data:")):
-            self.noise.append(request.url)
+    def __init__(self, browser, folder, **options):
+        super().__init__(browser, **options)
+        self.box = self.open(folder / "00_made_up.html").locator(".attnlab-live-stored")
 
     @property
     def picture(self):
@@ -84,9 +74,9 @@ class Page:
 
 @pytest.fixture
 def look(browser, folder):
-    look = Page(browser, folder / "moving")
+    look = LivePage(browser, folder / "moving")
     yield look
-    assert look.noise == []
+    assert look.problems == look.outside == []
     look.context.close()
 
 
@@ -153,7 +143,7 @@ def test_axe_finds_nothing_and_nothing_hangs_over(look, size, scheme):
 
 @pytest.mark.parametrize(("kind", "scripts"), [("still", True), ("moving", False)])
 def test_without_pictures_or_scripts_it_stays_a_picture(browser, folder, kind, scripts):
-    look = Page(browser, folder / kind, java_script_enabled=scripts)
+    look = LivePage(browser, folder / kind, java_script_enabled=scripts)
     assert look.box.locator("img").get_attribute("alt") == "Two bars."
     assert "Moves in JupyterLab: step = 1, 2, 4; word" in look.box.inner_text()
     assert look.said == "𝑥 is 1, alike"

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from attnlab.data import load_table
-from attnlab.explorers import BankExplorer, CrossExplorer, Explorer, OrderExplorer
+from attnlab.explorers import BankExplorer, CrossExplorer, OrderExplorer
 from tools._browser import NO_BROWSER, find_browser
 
 pytestmark = pytest.mark.browser
@@ -26,32 +26,13 @@ BANKS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def open_explorers(browser, tmp_path_factory):
-    """Open explorers in a page without a kernel; return their cards."""
-    context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
-
-    def open_cards(explorers):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Explorer, "_picture", lambda self: b"")
-            pieces = "".join(explorer.to_html() for explorer in explorers)
-        path = tmp_path_factory.mktemp("page") / "page.html"
-        path.write_text(f"<!doctype html><meta charset='utf-8'>{pieces}", encoding="utf-8")
-        page = context.new_page()
-        page.goto(path.as_uri())
-        return [page.locator(".card").nth(i) for i in range(len(explorers))]
-
-    yield open_cards
-    context.close()
-
-
 # --- bank -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def banks(open_explorers):
+def banks(open_cards):
     explorers = [BankExplorer(ask=False, **state) for state in BANKS]
-    return list(zip(explorers, open_explorers(explorers), strict=True))
+    return list(zip(explorers, open_cards(explorers), strict=True))
 
 
 @pytest.mark.parametrize("index", range(len(BANKS)))
@@ -117,9 +98,9 @@ ORDERS = [
 
 
 @pytest.fixture(scope="module")
-def orders(open_explorers):
+def orders(open_cards):
     explorers = [OrderExplorer(ask=False, **state) for state in ORDERS]
-    return list(zip(explorers, open_explorers(explorers), strict=True))
+    return list(zip(explorers, open_cards(explorers), strict=True))
 
 
 @pytest.mark.parametrize("index", range(len(ORDERS)))
@@ -165,9 +146,9 @@ CROSSES = [{}, {"question": "where?"}, {"asking": "words", "word": "The"}, {"ask
 
 
 @pytest.fixture(scope="module")
-def crosses(open_explorers):
+def crosses(open_cards):
     explorers = [CrossExplorer(ask=False, **state) for state in CROSSES]
-    return list(zip(explorers, open_explorers(explorers), strict=True))
+    return list(zip(explorers, open_cards(explorers), strict=True))
 
 
 @pytest.mark.parametrize("index", range(len(CROSSES)))

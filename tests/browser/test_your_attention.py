@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-from attnlab.explorers import Explorer, YourAttentionExplorer
+from attnlab.explorers import YourAttentionExplorer
 from tools._browser import NO_BROWSER, find_browser
 
 pytestmark = pytest.mark.browser
@@ -32,16 +32,8 @@ def explorers():
 
 
 @pytest.fixture
-def cards(browser, explorers, tmp_path, monkeypatch):
-    monkeypatch.setattr(Explorer, "_picture", lambda self: b"")
-    path = tmp_path / "page.html"
-    pieces = "".join(explorer.to_html() for explorer in explorers)
-    path.write_text(f"<!doctype html><meta charset='utf-8'>{pieces}", encoding="utf-8")
-    context = browser.new_context(viewport={"width": 1366, "height": 900}, offline=True)
-    page = context.new_page()
-    page.goto(path.as_uri())
-    yield [page.locator(".card").nth(i) for i in range(2)]
-    context.close()
+def cards(open_cards, explorers):
+    return open_cards(explorers)
 
 
 def word(card, text):
