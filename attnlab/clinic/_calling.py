@@ -247,7 +247,9 @@ def _frozen(value: object) -> Tensor | None:
 def _differs(value: object, before: Tensor | None) -> bool:
     if before is None:
         return False
-    same_shape = value.shape == before.shape and value.dtype == before.dtype
-    return not same_shape or not torch.equal(
-        value.detach().nan_to_num(nan=1.25), before.nan_to_num(nan=1.25)
+    if value.shape != before.shape or value.dtype != before.dtype:
+        return True
+    value = value.detach()
+    return not torch.equal(value, before) and not torch.equal(  # a NaN equals nothing
+        value.nan_to_num(nan=1.25), before.nan_to_num(nan=1.25)
     )
