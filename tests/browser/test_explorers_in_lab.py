@@ -105,6 +105,11 @@ def step(card, back=False):
         card.get_by_role("button").first.press("Enter")
 
 
+def wait_for_change(look, card, first, name):
+    """Wait until a card shows something else: one of them asks Python what to draw."""
+    wait(look.page, lambda: shown(card) != first, f"{name} has changed")
+
+
 def told(look):
     return json.loads(look.ask(TELL))
 
@@ -118,7 +123,7 @@ def test_every_explorer_lives_is_moved_by_keys_and_heard_by_python(lab):
         first = shown(card)
         assert first[0] == before[place][0], name
         step(card)
-        assert shown(card) != first, name
+        wait_for_change(lab, card, first, name)
 
     def agree():
         return [said for said, _ in told(lab)] == [shown(card)[0] for card in cards.all()]

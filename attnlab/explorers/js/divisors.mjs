@@ -76,8 +76,8 @@ export function render(lab) {
     grid.paint((i, j) => ({ weight: shown[i][j] }));
     name.className = role;
     setText(name, `divided by ${labels[divisor]}`);
-    setText(under, `softmax(QKᵀ / ${number})\n`
-      + `400 queries: variance ${spread}, ${good ? "✓" : "✗"} ${verdict}`);
+    const found = `${good ? "✓" : "✗"} ${verdict}`.replaceAll(" ", "\u00a0");  // in one line
+    setText(under, `softmax(QKᵀ / ${number})\n400 queries: variance ${spread}, ${found}`);
     variance.mark(at, `Variance of the scores over d_k. ${say}`);
     used.mark(at, `Effective keys over d_k. ${say}`);
     return { say: say.replace(/^d_k = \d+/, (start) => `**${start}**`), bad: !good, code };
