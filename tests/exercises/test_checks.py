@@ -689,9 +689,6 @@ HOSTILE = {
     "keywords only": lambda *, a: 1,
     "a string": lambda *inputs: "yes",
     "a dict": lambda *inputs: {"a": 1},
-    "a float": lambda *inputs: 3.5,
-    "a tuple": lambda *inputs: (1, 2, 3),
-    "zeros": lambda *inputs: torch.zeros(3, 2),
     "a set": lambda *inputs: {1, 2},
     "an object": lambda *inputs: object(),
     "a function": lambda *inputs: print,
@@ -732,6 +729,14 @@ def test_whatever_is_handed_in_it_answers_in_words(check):
         assert "Traceback" not in repr(verdict)
         assert "!" not in repr(verdict)
         assert verdict._repr_html_().startswith("<div")
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+@pytest.mark.parametrize(
+    "value", ["a text", 3.5, [], {}, torch.zeros(2), torch.zeros(3, 2), math.nan, (1, 2, 3)]
+)
+def test_a_value_of_another_kind_is_an_answer_and_refused(check, value):
+    refused(check, lambda *_inputs: value)
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
