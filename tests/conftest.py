@@ -3,6 +3,7 @@
 import matplotlib
 import pytest
 import torch
+from xdist.scheduler import LoadFileScheduling
 
 matplotlib.use("Agg")
 
@@ -11,3 +12,20 @@ matplotlib.use("Agg")
 def seed() -> None:
     """Start the global random stream at the same place in every test."""
     torch.default_generator.manual_seed(0)  # torch.manual_seed notes who calls it: a millisecond
+
+
+# --- on several processors ------------------------------------------------------------------------
+
+LAB = "tests/browser/lab/"
+
+
+class OneLab(LoadFileScheduling):
+    """The tests of a file in one process, and all that need JupyterLab: it starts once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return LAB if nodeid.startswith(LAB) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log) -> OneLab | None:
+    """Return how the tests are shared out among the processes."""
+    return OneLab(config, log) if config.getvalue("dist") == "loadfile" else None

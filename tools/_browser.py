@@ -94,7 +94,16 @@ _ASK_KERNEL = """code => {
 }"""
 _IS_TRUSTED = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .filter(cell => cell.type === 'code').every(cell => cell.trusted)"""
-_OPEN = """path => { window.jupyterapp.commands.execute('docmanager:open', {path}); }"""
+_OPEN = """([path, id]) => {
+    window.jupyterapp.commands.execute('docmanager:open', {path, kernel: id ? {id} : undefined});
+}"""
+_KERNEL = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id"
+_CLOSE = "() => { window.jupyterapp.shell.currentWidget.dispose(); }"
+_FORGET_NAMES = """
+from ipywidgets import Widget
+Widget.close_all()
+get_ipython().run_line_magic("reset", "-f")
+"""
 _SHUT_DOWN = """async () => {
     const panel = window.jupyterapp.shell.currentWidget;
     await panel.sessionContext.shutdown();
@@ -218,16 +227,17 @@ class NotebookPage:
         if not request.url.startswith(local):
             self.outside.append(request.url)
 
-    def open(self, path: str, *, sidebars: bool = False) -> None:
+    def open(self, path: str, *, sidebars: bool = False, same_kernel: bool = False) -> None:
         """Open the notebook ``path`` (from the server's folder) and wait for its kernel.
 
-        A notebook that is open is put away first, without saving it.
+        A notebook that is open is put away first, without saving it. With ``same_kernel`` its
+        kernel, which has imported what takes long, forgets all names and goes on with the next.
         """
         if self.is_open:
-            self.put_away()
+            kernel = self.hand_over() if same_kernel else self.put_away()
             self.problems.clear()
             self.outside.clear()
-            self.page.evaluate(_OPEN, path)
+            self.page.evaluate(_OPEN, [path, kernel])
         else:
             self.page.goto(f"{self.server.url}/lab/tree/{path}?token={TOKEN}&reset")
         self.is_open = True
@@ -239,6 +249,13 @@ class NotebookPage:
     def put_away(self) -> None:
         """End the notebook's kernel and close its tab."""
         self.page.evaluate(_SHUT_DOWN)
+
+    def hand_over(self) -> str:
+        """Close the notebook's tab and return the name of its kernel, which lives on."""
+        assert self.ask(_FORGET_NAMES) == ""
+        kernel = self.page.evaluate(_KERNEL)
+        self.page.evaluate(_CLOSE)
+        return kernel
 
     def close(self) -> None:
         """Put the notebook away and close the page; a second call does nothing."""

@@ -1,15 +1,10 @@
-"""A browser, and a JupyterLab that serves copies of the lessons as `make lab` does."""
+"""A browser, and a tab in which tests open pages from files."""
 
-import shutil
-
-import nbformat
 import pytest
 from playwright.sync_api import sync_playwright
 
-from attnlab.explorers import Explorer
-from tests.browser.pages import FilePage
-from tools import lab
-from tools._browser import NotebookPage, launch, serve
+from tests.browser.pages import FilePage, pieces_of
+from tools._browser import launch
 
 
 @pytest.fixture(scope="session")
@@ -20,61 +15,27 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def server(browser, tmp_path_factory):
-    """JupyterLab on trusted copies of the lessons."""
-    root, home = tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("home")
-    lab.trust(lab.copy_new(lab.find_lessons(lab.LESSONS), root / lab.COPIES.name), home)
-    if (lab.ROOT / "figures").is_dir():
-        shutil.copytree(lab.ROOT / "figures", root / "figures")
-    with serve(root, home) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def open_page(browser, server):
-    """Open a notebook of the server in one page; what was open there before is put away."""
-    look = NotebookPage(browser, server)
-
-    def open_notebook(path):
-        look.open(path)
-        return look
-
-    yield open_notebook
-    look.close()
-
-
-@pytest.fixture(scope="session")
-def write_notebook(server):
-    """Write a notebook of cells, or sources, where the server finds it; return its path."""
-
-    def write(name, *cells):
-        new = nbformat.v4.new_code_cell
-        notebook = nbformat.v4.new_notebook(
-            cells=[new(cell.strip()) if isinstance(cell, str) else cell for cell in cells],
-            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
-        )
-        nbformat.write(notebook, server.root / name)
-        return name
-
-    return write
+def only_tab(browser):
+    """The tab in which the tests open their pages from files."""
+    look = FilePage(browser)
+    yield look
+    look.context.close()
 
 
 @pytest.fixture(scope="module")
-def open_cards(browser, tmp_path_factory):
+def tab(only_tab):
+    """The tab for pages from files, as new; a file of tests has one page at a time in it."""
+    only_tab.start_anew()
+    yield only_tab
+    assert only_tab.outside == []
+
+
+@pytest.fixture(scope="module")
+def open_cards(tab, tmp_path_factory):
     """Open explorers in a page without a kernel; return their cards."""
-    looks = []
 
     def open_explorers(explorers):
-        with pytest.MonkeyPatch.context() as patch:  # nobody sees the still pictures
-            patch.setattr(Explorer, "_picture", lambda self: b"")
-            pieces = "".join(explorer.to_html() for explorer in explorers)
-        path = tmp_path_factory.mktemp("page") / "page.html"
-        path.write_text(f"<!doctype html><meta charset='utf-8'>{pieces}", encoding="utf-8")
-        looks.append(FilePage(browser))
-        page = looks[-1].open(path)
+        page = tab.show(tmp_path_factory.mktemp("page"), *pieces_of(explorers))
         return [page.locator(".card").nth(i) for i in range(len(explorers))]
 
-    yield open_explorers
-    for look in looks:
-        assert look.outside == []
-        look.context.close()
+    return open_explorers

@@ -1,12 +1,22 @@
-"""A page opened from a file, in a browser that is offline."""
+"""Pages of the tests: opened from a file in a browser that is offline, and waited for."""
 
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page
+
+from attnlab.explorers import Explorer, _page
+
+HEAD = "<!doctype html><html lang='en'><meta charset='utf-8'><title>Explorers</title>"
 
 
 class FilePage:
-    """A page of a browser that is offline; what it complains of and asks for is noted."""
+    """A tab of a browser that is offline; what its pages complain of and ask for is noted.
+
+    A new tab costs ten times what another page in a tab does.
+    """
 
     def __init__(self, browser: Browser, **options: object) -> None:
         size = {"width": 1366, "height": 900}
@@ -25,3 +35,38 @@ class FilePage:
         """Open a file and return the page."""
         self.page.goto(path.as_uri())
         return self.page
+
+    def show(self, folder: Path, *pieces: str) -> Page:
+        """Write a page of these pieces into a folder and open it."""
+        path = folder / "page.html"
+        path.write_text(f"{HEAD}<main>{''.join(pieces)}</main>", encoding="utf-8")
+        return self.open(path)
+
+    def start_anew(self) -> None:
+        """Forget what was noted; light, on a screen, at the first size."""
+        self.page.emulate_media(media="screen", color_scheme="light")
+        self.page.set_viewport_size({"width": 1366, "height": 900})
+        self.page.goto("about:blank")
+        self.problems.clear()
+        self.outside.clear()
+
+
+def pieces_of(explorers: Sequence[Explorer]) -> list[str]:
+    """Return the scripts of explorers, once, and what a page holds of each.
+
+    Their still pictures, which nobody sees in these tests and which take long to draw, are left
+    out.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Explorer, "_picture", lambda self: b"")
+        pages = [explorer.to_html(library=False) for explorer in explorers]
+    names = [name for explorer in explorers for name in _page.modules_of(explorer.module)]
+    return [f"<script>{{{_page.library(tuple(dict.fromkeys(names)))}}}</script>", *pages]
+
+
+def wait_until(page: Page, condition: Callable[[], bool], what: str, limit: float = 30) -> None:
+    """Ask until something is so; fail with its name if it is not within so many seconds."""
+    end = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {limit} seconds"
+        page.wait_for_timeout(40)

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from attnlab import explorers
-from attnlab.explorers import Explorer, HeadsExplorer, MaskExplorer, _page
+from attnlab.explorers import HeadsExplorer, MaskExplorer, _page
+from tests.browser.pages import pieces_of
 from tools._browser import NO_BROWSER, find_browser
 
 pytestmark = pytest.mark.browser
@@ -41,21 +42,10 @@ MARKS = ("✓", "✗", "○", "–", "=", "≠")
 
 
 @pytest.fixture(scope="module")
-def page(browser, tmp_path_factory):
+def page(tab, tmp_path_factory):
     """A page of every explorer."""
-    with pytest.MonkeyPatch.context() as patch:  # nobody sees the still pictures
-        patch.setattr(Explorer, "_picture", lambda self: b"")
-        made = [kind(ask=False) for kind in KINDS] + STATES
-        modules = dict.fromkeys(name for one in made for name in _page.modules_of(one.module))
-        pieces = "".join(explorer.to_html(library=False) for explorer in made)
-    head = "<!doctype html><meta charset='utf-8'><body style='background:#ffffff'>"
-    path = tmp_path_factory.mktemp("looks") / "page.html"
-    script = f"<script>{{{_page.library(tuple(modules))}}}</script>"
-    path.write_text(f"{head}{script}{pieces}", encoding="utf-8")
-    page = browser.new_page(viewport={"width": 1366, "height": 900})
-    page.goto(path.as_uri())
-    yield page
-    page.close()
+    made = [kind(ask=False) for kind in KINDS] + STATES
+    return tab.show(tmp_path_factory.mktemp("looks"), *pieces_of(made))
 
 
 def in_cards(page, script):

@@ -1,14 +1,11 @@
 """Explorers in a real browser: in a page from a file without kernel, and in JupyterLab."""
 
-import base64
 import importlib.resources
 import os
 import random
 import statistics
 import sys
-import time
 
-import nbformat
 import pytest
 import torch
 
@@ -19,7 +16,6 @@ from attnlab.explorers import (
     CostExplorer,
     CrossExplorer,
     DivisorsExplorer,
-    Explorer,
     HeadsExplorer,
     ManyHeadsExplorer,
     MaskExplorer,
@@ -33,16 +29,13 @@ from attnlab.explorers import (
     YourAttentionExplorer,
     _page,
 )
-from tests.browser.pages import FilePage
+from tests.browser.pages import FilePage, pieces_of
 from tools._browser import NO_BROWSER, find_browser
 
 pytestmark = pytest.mark.browser
 if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
     pytest.skip(NO_BROWSER, allow_module_level=True)
 
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
-)
 AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js")
 
 
@@ -176,25 +169,24 @@ HAS_CHANGED = """card => {
 }"""
 
 
-class ExplorersPage(FilePage):
-    """Explorers in a page of their own."""
+class Still(FilePage):
+    """A page without a kernel: every explorer, masks in many states, every one with a prediction.
+
+    What the cards say before anything moves is kept.
+    """
 
     def __init__(self, browser, folder):
         super().__init__(browser)
-        self.folder = folder
-
-    def show_pieces(self, *pieces):
-        """Write a page of these pieces and open it."""
-        head = "<!doctype html><html lang='en'><meta charset='utf-8'><title>Explorers</title>"
-        path = self.folder / "page.html"
-        path.write_text(f"{head}<main>{''.join(pieces)}</main>", encoding="utf-8")
-        self.open(path)
-        return self
+        self.explorers = [kind(ask=False) for kind in CONTROLS]
+        self.explorers += [MaskExplorer(ask=False, **state) for state in MASK_STATES]
+        self.explorers += [kind() for kind in CONTROLS]
+        self.show(folder, *pieces_of(self.explorers))
+        self.first_words = self.page.locator(".attnlab-explorer .say").all_inner_texts()
 
     def card(self, index):
-        return self.page.locator(".attnlab-explorer").nth(index).locator(".card")
+        return card_of(self.page, index)
 
-    def show(self, *places):
+    def only(self, *places):
         """Take all explorers out of sight but some, all but none if none is named.
 
         What a browser does for a step grows with what it has in sight.
@@ -203,37 +195,20 @@ class ExplorersPage(FilePage):
 
     def alone(self, index):
         """Return the card of an explorer, the only one in sight."""
-        self.show(index)
+        self.only(index)
         return self.card(index)
 
 
-@pytest.fixture(scope="module")
-def pieces():
-    """The scripts of both explorers once, and one explorer for every state.
-
-    Their still pictures, which nobody sees here and which take long to draw, are left out.
-    """
-    explorers = [kind(ask=False) for kind in CONTROLS]
-    explorers += [MaskExplorer(ask=False, **state) for state in MASK_STATES]
-    explorers += [kind() for kind in CONTROLS]
-    needed = [name for kind in CONTROLS for name in _page.modules_of(kind.module)]
-    modules = tuple(dict.fromkeys(needed))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Explorer, "_picture", lambda self: PIXEL)
-        pages = [explorer.to_html(library=False) for explorer in explorers]
-    return explorers, [f"<script>{{{_page.library(modules)}}}</script>", *pages]
+def card_of(page, index):
+    """Return the card of an explorer of a page."""
+    return page.locator(".attnlab-explorer").nth(index).locator(".card")
 
 
 @pytest.fixture(scope="module")
-def still(browser, pieces, tmp_path_factory):
-    """A page without a kernel: every explorer, masks in many states, every one with a prediction.
-
-    What the cards say before anything moves is kept.
-    """
-    page = ExplorersPage(browser, tmp_path_factory.mktemp("page")).show_pieces(*pieces[1])
-    page.first_words = page.page.locator(".attnlab-explorer .say").all_inner_texts()
-    yield page
-    page.page.context.close()
+def still(browser, tmp_path_factory):
+    look = Still(browser, tmp_path_factory.mktemp("page"))
+    yield look
+    look.context.close()
 
 
 # --- in a page without a kernel -------------------------------------------------------------------
@@ -280,9 +255,9 @@ def test_controls_in_sight_are_found(still):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_moving_picture_begins_with_the_sentence_of_the_still_one(still, pieces, kind):
+def test_the_moving_picture_begins_with_the_sentence_of_the_still_one(still, kind):
     index = KINDS.index(kind)
-    assert still.first_words[index] == pieces[0][index].say()
+    assert still.first_words[index] == still.explorers[index].say()
 
 
 def pixels(table):
@@ -345,16 +320,16 @@ def shown_weights(card):
 
 
 @pytest.mark.parametrize("index", range(len(MASK_STATES)))
-def test_the_moving_picture_says_and_shows_what_python_does(still, pieces, index):
-    explorer, card = pieces[0][FIRST_STATE + index], still.alone(FIRST_STATE + index)
+def test_the_moving_picture_says_and_shows_what_python_does(still, index):
+    explorer, card = still.explorers[FIRST_STATE + index], still.alone(FIRST_STATE + index)
     assert card.locator(".say").inner_text() == explorer.say()
     wanted = explorer._shown().weights.flatten()
     torch.testing.assert_close(shown_weights(card), wanted, atol=0.0051, rtol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("index", range(6))
-def test_the_lines_of_pytorch_give_the_weights(still, pieces, index):
-    explorer = pieces[0][FIRST_STATE + index]
+def test_the_lines_of_pytorch_give_the_weights(still, index):
+    explorer = still.explorers[FIRST_STATE + index]
     names = {"torch": torch, "n": len(explorer.tokens), "scores": explorer.scores}
     exec(still.alone(FIRST_STATE + index).locator("pre").inner_text(), names)
     assert torch.equal(names["mask"], explorer.result.mask)
@@ -400,7 +375,7 @@ def too_wide(page):
 
 @pytest.mark.parametrize("size", [1366, 1024, 390])
 def test_nothing_is_wider_than_the_page(still, size):
-    still.show()
+    still.only()
     still.page.set_viewport_size({"width": size, "height": 900})
     assert still.page.evaluate("document.documentElement.scrollWidth") <= size
     assert too_wide(still.page) == []
@@ -415,10 +390,10 @@ AXE_LOOKS_AT = [*range(FIRST_STATE), FIRST_STATE + 3, FIRST_STATE + 7, -1]
 
 
 def axe_findings(page, rules=None, places=AXE_LOOKS_AT):
-    if not page.page.evaluate("'axe' in window"):
-        page.page.add_script_tag(content=AXE.read_text())
-    page.show(*places)
-    found = page.page.evaluate(
+    if not page.evaluate("'axe' in window"):
+        page.add_script_tag(content=AXE.read_text())
+    page.evaluate(SHOW, places)
+    found = page.evaluate(
         """rules => axe.run({include: ['.attnlab-explorer']},
             {resultTypes: ['violations'], ...rules})""",
         rules and {"runOnly": rules},
@@ -439,12 +414,12 @@ def test_axe_finds_nothing(still, background):
             .querySelector('.card').classList.contains('dark') === {str(dark).lower()}"""
     )
     still.page.wait_for_timeout(350)  # colours fade
-    assert axe_findings(still, ["color-contrast"] if dark else None) == []
+    assert axe_findings(still.page, ["color-contrast"] if dark else None) == []
 
 
-def test_axe_finds_what_is_wrong(browser, tmp_path):
-    page = ExplorersPage(browser, tmp_path).show_pieces(ScalingExplorer(ask=False).to_html())
-    page.card(0).evaluate(
+def test_axe_finds_what_is_wrong(tab, tmp_path):
+    page = tab.show(tmp_path, *pieces_of([ScalingExplorer(ask=False)]))
+    card_of(page, 0).evaluate(
         """card => {
             card.querySelector('input').removeAttribute('aria-label');
             card.querySelector('label').replaceWith(card.querySelector('input'));
@@ -453,7 +428,6 @@ def test_axe_finds_what_is_wrong(browser, tmp_path):
     )
     found = {name for name, *_ in axe_findings(page, places=[0])}
     assert found >= {"color-contrast", "label"}
-    page.page.context.close()
 
 
 # --- the mathematics that ships, against torch ----------------------------------------------------
@@ -674,196 +648,53 @@ def test_a_step_draws_once_and_so_does_what_somebody_else_sets(still):
     assert draws == [1, 1]
 
 
-def test_an_explorer_waits_for_its_scripts_and_stays_a_picture_without(browser, tmp_path):
+def test_an_explorer_waits_for_its_scripts_and_stays_a_picture_without(tab, tmp_path):
+    tab.start_anew()
     explorer = MaskExplorer(ask=False)
-    page = ExplorersPage(browser, tmp_path).show_pieces(explorer.to_html(library=False))
-    picture = page.page.locator(".attnlab-explorer img")
+    page = tab.show(tmp_path, explorer.to_html(library=False))
+    picture = page.locator(".attnlab-explorer img")
     assert picture.is_visible()
     assert picture.evaluate("img => img.naturalWidth") > 300
-    assert page.page.get_by_text(explorer.say()).is_visible()
-    page.show_pieces(explorer.to_html(library=False), explorer.to_html())
-    page.card(1).wait_for()
-    assert page.card(0).is_visible()
-    assert page.page.locator("img:visible").count() == 0
-    assert page.problems == page.outside == []
-    page.page.context.close()
+    assert page.get_by_text(explorer.say()).is_visible()
+    tab.show(tmp_path, explorer.to_html(library=False), explorer.to_html())
+    card_of(page, 1).wait_for()
+    assert card_of(page, 0).is_visible()
+    assert page.locator("img:visible").count() == 0
+    assert tab.problems == []
 
 
-def test_texts_of_the_learner_are_texts(browser, tmp_path):
+def test_texts_of_the_learner_are_texts(tab, tmp_path):
+    tab.start_anew()
     evil = ["</script>", "<!--<script>", "<b>x</b>", "${1}`\\", "</SCRIPT "]
     explorer = MaskExplorer(evil, ask=False, padding=[0])
-    page = ExplorersPage(browser, tmp_path).show_pieces(explorer.to_html())
-    assert page.card(0).locator("tbody th").all_inner_texts() == [word.strip() for word in evil]
-    assert page.card(0).locator(".say").inner_text() == explorer.say()
-    assert page.problems == []
-    page.page.context.close()
+    card = card_of(tab.show(tmp_path, *pieces_of([explorer])), 0)
+    assert card.locator("tbody th").all_inner_texts() == [word.strip() for word in evil]
+    assert card.locator(".say").inner_text() == explorer.say()
+    assert tab.problems == []
+
+
+@pytest.fixture(scope="module")
+def html():
+    return ScalingExplorer(ask=False).to_html()
 
 
 @pytest.mark.parametrize("bad", ['"d_k":3', '"d_k":null', '"d_k":"<b>"'])
-def test_a_state_that_cannot_be_shown_gets_a_sentence_and_the_picture(browser, tmp_path, bad):
-    html = ScalingExplorer(ask=False).to_html().replace('"d_k":4', bad)
-    page = ExplorersPage(browser, tmp_path).show_pieces(html)
-    assert "cannot show its state" in page.card(0).get_by_role("alert").inner_text()
-    assert page.page.locator(".attnlab-explorer img").is_visible()
-    page.page.context.close()
+def test_a_state_that_cannot_be_shown_gets_a_sentence_and_the_picture(tab, tmp_path, bad, html):
+    page = tab.show(tmp_path, html.replace('"d_k":4', bad))
+    assert "cannot show its state" in card_of(page, 0).get_by_role("alert").inner_text()
+    assert page.locator(".attnlab-explorer img").is_visible()
 
 
 def test_what_goes_wrong_in_a_page_is_noticed(browser, tmp_path):
     script = "<script>console.error('said'); new Image().src = 'http://attnlab.invalid/a'</script>"
-    page = ExplorersPage(browser, tmp_path).show_pieces(script)
-    page.page.wait_for_timeout(100)
-    assert page.outside == ["http://attnlab.invalid/a"]
-    assert "said" in page.problems
-    page.page.context.close()
+    look = FilePage(browser)
+    look.show(tmp_path, script)
+    look.page.wait_for_timeout(100)
+    assert look.outside == ["http://attnlab.invalid/a"]
+    assert "said" in look.problems
+    look.context.close()
 
 
 def test_the_page_was_quiet_and_alone(still):
     assert still.problems == []
     assert still.outside == []
-
-
-# --- in JupyterLab --------------------------------------------------------------------------------
-
-FIRST = """
-from attnlab.explorers import MaskExplorer, ScalingExplorer
-
-scaling = ScalingExplorer(ask=False)
-scaling
-"""
-SECOND = "masks = MaskExplorer(ask=False)\nmasks"
-MINE = """
-def mine(scores, mask):
-    if not mask.any(dim=-1).all():
-        raise ValueError("a row sees nothing")
-    return scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
-
-own = MaskExplorer(function=mine, ask=False)
-own
-"""
-AGAIN = "masks"
-TRUST = """() => {
-    const panel = window.jupyterapp.shell.currentWidget;
-    for (const cell of panel.content.model.cells) cell.trusted = true;
-}"""
-
-
-class Notebook:
-    """A notebook of explorers that has run."""
-
-    def __init__(self, look):
-        self.look, self.page = look, look.page
-        self.cards = self.page.locator(".jp-OutputArea .card")
-        look.run_all()
-        self.cards.nth(3).wait_for()
-
-    def ask(self, code):
-        return self.look.ask(code)
-
-    def wait(self, condition, what, limit=20):
-        end = time.monotonic() + limit
-        while not condition():
-            assert time.monotonic() < end, what
-            self.page.wait_for_timeout(20)
-
-    def until(self, code, wanted):
-        self.wait(lambda: self.ask(code) == wanted, f"{code} is {wanted}")
-
-
-@pytest.fixture(scope="module")
-def lab(open_page, write_notebook):
-    return Notebook(open_page(write_notebook("explorers.ipynb", FIRST, SECOND, MINE, AGAIN)))
-
-
-def test_keys_work_inside_jupyterlab_and_python_hears_them(lab):
-    cells = lab.page.locator(".jp-Notebook .jp-Cell").count()
-    slider = lab.cards.nth(0).locator("input")
-    slider.press("ArrowRight")
-    slider.press("x")  # in command mode this cuts the cell
-    assert lab.cards.nth(0).locator("output").inner_text() == "8"
-    assert lab.page.locator(".jp-Notebook .jp-Cell").count() == cells
-    lab.until("print(scaling.d_k, round(scaling.result.raw_sweep.variance))", "8 8")
-    lab.cards.nth(1).locator("button.cell").nth(1).press("Enter")
-    lab.until("print(masks.toggled, masks.result.mask[0, 1].item())", "((0, 1),) True")
-
-
-def test_what_python_sets_is_seen_in_every_view(lab):
-    assert lab.ask("masks.set_trait('fill', 'attnlab'); masks.padding = [0, 1]") == ""
-    for card in (lab.cards.nth(1), lab.cards.nth(3)):
-        lab.wait(lambda card=card: "weights are set to 0" in card.inner_text(), "the picture")
-        assert card.locator(".chips [aria-pressed=true]").count() == 2
-    lab.cards.nth(3).get_by_role("button", name="Reset").click()
-    lab.wait(lambda: "adds up to 1" in lab.cards.nth(1).inner_text(), "the other view follows")
-    assert "must be one of" in lab.ask("masks.fill = 'zero'")
-
-
-def test_an_error_of_the_learner_is_shown_and_goes_away(lab):
-    card = lab.cards.nth(2)
-    error, word = card.get_by_role("alert"), card.get_by_role("button", name="The", exact=True)
-    assert "Drawn by mine: every row is right" in card.inner_text()
-    word.click()
-    error.wait_for()
-    assert "mine failed. ValueError: a row sees nothing" in error.inner_text()
-    assert 'raise ValueError("a row sees nothing")' in error.inner_text()
-    assert card.locator(".picture.stale").count() == 1
-    word.click()
-    error.wait_for(state="hidden")
-    assert card.locator(".picture.stale").count() == 0
-    lab.ask("own.function = lambda scores, mask: scores[0]")
-    error.wait_for()
-    assert "must return weights (6, 6), got (6,)" in error.inner_text()
-    lab.ask("own.function = lambda scores, mask: scores * float('nan')")
-    error.wait_for(state="hidden")
-    assert card.locator("button.cell.nan").count() == 36
-    lab.ask("own.function = mine")
-    lab.wait(lambda: "every row is right" in card.inner_text(), "the mended function draws")
-
-
-def test_running_again_and_restarting_leaves_no_dead_copies(lab):
-    lab.look.run_cells([0])
-    lab.wait(lambda: lab.cards.count() == 4, "four cards again")
-    lab.page.evaluate(
-        "() => { window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(); }"
-    )
-    lab.page.wait_for_timeout(500)
-    lab.wait(lambda: lab.ask("print(1)") == "1", "the kernel is back")
-    own = lab.cards.nth(2)  # its Python is gone: it says so and does not pretend
-    own.get_by_role("button", name="cat", exact=True).click()
-    own.get_by_text("Python has not answered yet").wait_for()
-    assert own.locator(".picture.stale").count() == 1
-    scaling = lab.cards.nth(0)
-    scaling.locator("input").press("ArrowRight")
-    assert scaling.locator("output").inner_text() == "8"
-    lab.look.run_all()
-    lab.wait(lambda: lab.cards.count() == 4, "four cards after a restart")
-    lab.cards.nth(0).locator("input").press("ArrowRight")
-    lab.until("print(scaling.d_k)", "8")
-    assert lab.look.errors() == []
-    assert lab.look.problems == []
-    assert lab.look.outside == []
-
-
-def test_a_stored_notebook_shows_a_picture_and_moves_once_it_is_trusted(
-    open_page, server, monkeypatch
-):
-    monkeypatch.setenv("ATTNLAB_STATIC", "1")
-    monkeypatch.setattr(_page, "_stored", set())
-    made = [MaskExplorer(ask=False, padding=[0]), MaskExplorer(ask=False)]
-    cells = [nbformat.v4.new_code_cell("explorer") for _ in made]
-    for cell, explorer in zip(cells, made, strict=True):
-        bundle = explorer._repr_mimebundle_()
-        cell.outputs = [nbformat.v4.new_output("display_data", bundle)]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
-    nbformat.write(notebook, server.root / "stored.ipynb")
-    look = open_page("stored.ipynb")
-    outputs = look.page.locator(".jp-OutputArea-output")
-    for place, explorer in enumerate(made):
-        assert outputs.nth(place).locator("img").is_visible()
-        assert explorer.say() in outputs.nth(place).inner_text()
-    assert look.page.locator(".card").count() == 0
-    look.page.evaluate(TRUST)
-    for place in (0, 1):
-        card = outputs.nth(place).locator(".card")
-        card.locator("button.cell").nth(1).click()
-        assert "may attend" in card.locator("button.cell").nth(1).get_attribute("aria-label")
-    assert look.problems == look.outside == []

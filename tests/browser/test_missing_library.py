@@ -25,20 +25,11 @@ def outputs(monkeypatch):
 
 
 @pytest.fixture
-def show(browser, tmp_path):
-    """Open a page of pieces; return it and the errors that nobody catches there."""
-    page = browser.new_page()
-    errors = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-
-    def open_page(*pieces):
-        path = tmp_path / "page.html"
-        path.write_text(f"<!doctype html><meta charset='utf-8'>{''.join(pieces)}", encoding="utf-8")
-        page.goto(path.as_uri())
-        return page, errors
-
-    yield open_page
-    page.close()
+def show(tab, tmp_path):
+    """Open a page of pieces; return it. Nothing goes wrong there."""
+    tab.start_anew()
+    yield lambda *pieces: tab.show(tmp_path, *pieces)
+    assert tab.problems == []
 
 
 def said(page):
@@ -48,8 +39,7 @@ def said(page):
 
 def test_without_the_first_output_the_others_stand_still_with_their_sentence(outputs, show):
     made, pieces = outputs
-    page, errors = show(*pieces[1:])
-    assert errors == []
+    page = show(*pieces[1:])
     assert said(page) == [None, None]
     for explorer, host in zip(made[1:], page.locator(".attnlab-explorer").all(), strict=True):
         assert host.locator("img").get_attribute("alt") == explorer.say()
@@ -59,23 +49,20 @@ def test_without_the_first_output_the_others_stand_still_with_their_sentence(out
 
 def test_they_move_when_the_scripts_come_in_whatever_order(outputs, show):
     made, pieces = outputs
-    page, errors = show(*reversed(pieces))
+    page = show(*reversed(pieces))
     assert said(page) == [explorer.say() for explorer in reversed(made)]
-    assert errors == []
 
 
 def test_they_move_when_an_explorer_is_run_as_a_widget(outputs, show):
     made, pieces = outputs
-    page, errors = show(*pieces[1:])
+    page = show(*pieces[1:])
     page.add_script_tag(type="module", content=_page.widget_script("scaling"))
     page.wait_for_function("document.querySelector('.attnlab-explorer').shadowRoot")
     assert said(page) == [explorer.say() for explorer in made[1:]]
-    assert errors == []
 
 
 def test_a_page_that_leaves_out_scripts_keeps_its_picture(outputs, show):
     made, pieces = outputs
     bare = pieces[1].partition("<script")[0] + "</div>"
-    page, errors = show(bare, *pieces)
+    page = show(bare, *pieces)
     assert said(page) == [None, *(explorer.say() for explorer in made)]
-    assert errors == []

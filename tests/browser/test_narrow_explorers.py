@@ -8,13 +8,11 @@ from attnlab.explorers import (
     AfterSoftmaxExplorer,
     CrossExplorer,
     DivisorsExplorer,
-    Explorer,
     MaskExplorer,
     OrderExplorer,
     PeekExplorer,
     RowExplorer,
     ScalingExplorer,
-    _page,
 )
 from tools._browser import NO_BROWSER, find_browser
 
@@ -49,30 +47,19 @@ LINES = """(element, word) => {
 
 
 @pytest.fixture(scope="module")
-def cards(browser, tmp_path_factory):
-    """The cards of a page, by explorer, and the page."""
-    with pytest.MonkeyPatch.context() as patch:  # nobody sees the still pictures
-        patch.setattr(Explorer, "_picture", lambda self: b"")
-        made = [kind(ask=False, **state) for kind, state in STATES.items()]
-        modules = dict.fromkeys(name for one in made for name in _page.modules_of(one.module))
-        pieces = "".join(explorer.to_html(library=False) for explorer in made)
-    path = tmp_path_factory.mktemp("narrow") / "page.html"
-    script = f"<script>{{{_page.library(tuple(modules))}}}</script>"
-    path.write_text(f"<!doctype html><meta charset='utf-8'>{script}{pieces}", encoding="utf-8")
-    page = browser.new_page(viewport={"width": 1366, "height": 768})
-    page.goto(path.as_uri())
-    yield {kind: page.locator(".card").nth(i) for i, kind in enumerate(STATES)}, page
-    page.close()
+def cards(open_cards):
+    """The cards of a page, by explorer."""
+    made = [kind(ask=False, **state) for kind, state in STATES.items()]
+    return dict(zip(STATES, open_cards(made), strict=True))
 
 
 @pytest.fixture
-def at_width(cards):
+def at_width(tab, cards):
     """Make the cards of a width; return them."""
-    found, page = cards
 
     def resize(width):
-        page.set_viewport_size({"width": width + 16, "height": 768})
-        return found
+        tab.page.set_viewport_size({"width": width + 16, "height": 768})
+        return cards
 
     return resize
 

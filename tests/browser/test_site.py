@@ -23,18 +23,6 @@ AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js")
 SIZES = [1366, 1024, 390]
 
 
-class SitePage(FilePage):
-    """Pages of a folder."""
-
-    def __init__(self, browser, folder):
-        super().__init__(browser)
-        self.folder = folder
-
-    def open_named(self, name):
-        """Open the page of a lesson, or the index."""
-        return self.open(self.folder / f"{name}.html")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
@@ -43,10 +31,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def look(browser, folder):
-    look = SitePage(browser, folder)
-    yield look
-    look.context.close()
+def open_named(tab, folder):
+    """Open the page of a lesson, or the index."""
+    return lambda name: tab.open(folder / f"{name}.html")
 
 
 def wider_than(page, size):
@@ -78,9 +65,8 @@ HOLDS = """() => {
 }"""
 
 
-def visit(look, name):
-    """Look at one page at every width and return what it holds."""
-    page = look.open_named(name)
+def visit(page):
+    """Look at a page at every width and return what it holds."""
     wide = [wider_than(page, size) for size in SIZES]
     scrolls = page.evaluate("document.documentElement.scrollWidth")
     page.set_viewport_size({"width": SIZES[0], "height": 900})
@@ -88,8 +74,8 @@ def visit(look, name):
 
 
 @pytest.fixture(scope="module")
-def visits(look):
-    return {name: visit(look, name) for name in ("index", *LESSONS)}
+def visits(open_named):
+    return {name: visit(open_named(name)) for name in ("index", *LESSONS)}
 
 
 # --- every page -----------------------------------------------------------------------------------
@@ -105,9 +91,9 @@ def test_a_page_fits_and_all_of_it_is_drawn(visits, name):
     assert seen["formulas"] >= 3
 
 
-def test_pages_are_quiet_and_ask_nothing_of_the_network(look, visits):
+def test_pages_are_quiet_and_ask_nothing_of_the_network(tab, visits):
     assert len(visits) == len(LESSONS) + 1
-    assert look.problems == look.outside == []
+    assert tab.problems == tab.outside == []
 
 
 def dead_links(visits):
@@ -127,8 +113,8 @@ def test_links_between_pages_lead_to_a_page_and_a_place(visits):
     assert dead_links(spoiled) == [("index", "file:///x.html")]
 
 
-def test_one_walks_from_the_index_to_a_lesson_and_on(look):
-    page = look.open_named("index")
+def test_one_walks_from_the_index_to_a_lesson_and_on(open_named):
+    page = open_named("index")
     page.get_by_role("link", name="Start here").click()
     assert page.url.endswith(f"{LESSONS[0]}.html")
     page.get_by_role("navigation", name="Lessons").get_by_role("link", name="Lesson 1").click()
@@ -145,8 +131,8 @@ def test_one_walks_from_the_index_to_a_lesson_and_on(look):
 
 
 @pytest.fixture
-def lesson(look):
-    return look.open_named("01_attention_is_a_soft_look_up")
+def lesson(open_named):
+    return open_named("01_attention_is_a_soft_look_up")
 
 
 def test_a_prediction_shows_its_answer_after_a_choice(lesson):
@@ -261,6 +247,22 @@ DEAD_CONTROLS = """(card, once) => {
 }"""
 
 
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_control_of_every_explorer_of_a_lesson_changes_pixels(tab, open_named, name):
+    page = open_named(name)
+    hosts = page.locator(".attnlab-explorer")
+    cards = hosts.locator(".card")
+    assert hosts.count() == cards.count()
+    for card in cards.all():
+        picture = card.locator(".picture")
+        before = picture.screenshot(animations="disabled")
+        used, dead = card.evaluate(DEAD_CONTROLS)
+        assert used >= 3
+        assert dead == []
+        assert picture.screenshot(animations="disabled") != before
+    assert tab.problems == tab.outside == []
+
+
 def all_kinds_of_cells():
     """A lesson with one of each: what axe is to see without looking at hundreds of the same."""
     text = "# 1 · Kinds\n\nWords `code` $x$ and [a link](00_made_up.ipynb).\n\n## Table\n\n"
@@ -283,8 +285,8 @@ def all_kinds_of_cells():
 
 
 @pytest.fixture(scope="module")
-def moving(browser, tmp_path_factory):
-    """A made-up lesson with both explorers, exported."""
+def made_up(tmp_path_factory):
+    """The folder of two made-up lessons, exported: one of two explorers, one of all kinds."""
     folder = tmp_path_factory.mktemp("moving")
     cells = [new_markdown_cell("# 0 · Made up\n\nWords.")]
     with pytest.MonkeyPatch.context() as patch:  # nobody sees the still pictures
@@ -297,15 +299,18 @@ def moving(browser, tmp_path_factory):
     for notebook, made in zip(notebooks, (cells, all_kinds_of_cells()), strict=True):
         write(new_notebook(cells=made), notebook)
     site.write_site(folder / "site", notebooks)
-    look = SitePage(browser, folder / "site")
-    look.open_named("00_made_up")
-    yield look
-    look.context.close()
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def moving(tab, made_up):
+    tab.start_anew()
+    return tab.open(made_up / "00_made_up.html")
 
 
 @pytest.mark.parametrize(("index", "at_least"), [(0, 45), (1, 5)])
 def test_every_control_of_an_explorer_changes_the_picture(moving, index, at_least):
-    card = moving.page.locator(".attnlab-explorer").nth(index).locator(".card")
+    card = moving.locator(".attnlab-explorer").nth(index).locator(".card")
     used, dead = card.evaluate(DEAD_CONTROLS)
     assert used >= at_least
     assert dead == []
@@ -313,37 +318,20 @@ def test_every_control_of_an_explorer_changes_the_picture(moving, index, at_leas
     assert len(card.evaluate(DEAD_CONTROLS)[1]) == 1
 
 
-@pytest.mark.parametrize("name", LESSONS)
-def test_every_control_of_every_explorer_of_a_lesson_changes_pixels(look, name):
-    page = look.open_named(name)
-    hosts = page.locator(".attnlab-explorer")
-    cards = hosts.locator(".card")
-    assert hosts.count() == cards.count()
-    for card in cards.all():
-        looks = [card.locator(".picture").screenshot(animations="disabled")]
-        for once in (True, False):
-            used, dead = card.evaluate(DEAD_CONTROLS, once)
-            looks.append(card.locator(".picture").screenshot(animations="disabled"))
-        assert used >= 3
-        assert dead == []
-        assert len({*looks}) > 1
-    assert look.problems == look.outside == []
-
-
 def test_explorers_follow_the_theme(moving):
-    card = moving.page.locator(".card").first
+    card = moving.locator(".card").first
     for scheme, dark in (("dark", True), ("light", False)):
-        moving.page.emulate_media(color_scheme=scheme)
-        moving.page.wait_for_function(
+        moving.emulate_media(color_scheme=scheme)
+        moving.wait_for_function(
             f"""() => document.querySelector('.attnlab-explorer').shadowRoot
                 .querySelector('.card').classList.contains('dark') === {str(dark).lower()}"""
         )
         assert card.is_visible()
 
 
-def test_explorers_are_quiet_and_fit(moving):
-    assert [wider_than(moving.page, size) for size in SIZES] == [[], [], []]
-    assert moving.problems == moving.outside == []
+def test_explorers_are_quiet_and_fit(tab, moving):
+    assert [wider_than(moving, size) for size in SIZES] == [[], [], []]
+    assert tab.problems == tab.outside == []
 
 
 def axe_findings(page):
@@ -353,8 +341,8 @@ def axe_findings(page):
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(1366, "light"), (390, "dark")])
-def test_axe_finds_nothing(moving, size, scheme):
-    lesson = moving.open_named("01_all_kinds")
+def test_axe_finds_nothing(tab, made_up, size, scheme):
+    lesson = tab.open(made_up / "01_all_kinds.html")
     lesson.set_viewport_size({"width": size, "height": 900})
     lesson.emulate_media(color_scheme=scheme)
     lesson.get_by_role("button", name="two").click()
@@ -376,8 +364,8 @@ def test_what_is_wrong_with_a_page_is_noticed(browser, folder, tmp_path):
         "<math><mi>\\\\nosuch</mi></math><script>new Image().src = 'http://a.invalid/b'</script>"
     )
     (tmp_path / "bad.html").write_text(text.replace("<main>", f"<main>{bad}"))
-    look = SitePage(browser, tmp_path)
-    seen = visit(look, "bad")
+    look = FilePage(browser)
+    seen = visit(look.open(tmp_path / "bad.html"))
     assert [len(found) for found in seen["wide"]] == [1, 1, 1]
     assert seen["scrolls"] >= 2000
     assert seen["titles"] == 2

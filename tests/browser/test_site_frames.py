@@ -56,12 +56,12 @@ def folder(figure, shown, tmp_path_factory):
     return folder
 
 
-class LivePage(FilePage):
+class LivePage:
     """The page of the made-up lesson."""
 
-    def __init__(self, browser, folder, **options):
-        super().__init__(browser, **options)
-        self.box = self.open(folder / "00_made_up.html").locator(".attnlab-live-stored")
+    def __init__(self, tab, folder):
+        self.page = tab.open(folder / "00_made_up.html")
+        self.box = self.page.locator(".attnlab-live-stored")
 
     @property
     def picture(self):
@@ -73,11 +73,10 @@ class LivePage(FilePage):
 
 
 @pytest.fixture
-def look(browser, folder):
-    look = LivePage(browser, folder / "moving")
-    yield look
-    assert look.problems == look.outside == []
-    look.context.close()
+def look(tab, folder):
+    tab.start_anew()
+    yield LivePage(tab, folder / "moving")
+    assert tab.problems == tab.outside == []
 
 
 def test_the_keyboard_moves_every_control_and_back(look, shown):
@@ -143,9 +142,10 @@ def test_axe_finds_nothing_and_nothing_hangs_over(look, size, scheme):
 
 @pytest.mark.parametrize(("kind", "scripts"), [("still", True), ("moving", False)])
 def test_without_pictures_or_scripts_it_stays_a_picture(browser, folder, kind, scripts):
-    look = LivePage(browser, folder / kind, java_script_enabled=scripts)
+    tab = FilePage(browser, java_script_enabled=scripts)
+    look = LivePage(tab, folder / kind)
     assert look.box.locator("img").get_attribute("alt") == "Two bars."
     assert "Moves in JupyterLab: step = 1, 2, 4; word" in look.box.inner_text()
     assert look.said == "𝑥 is 1, alike"
     assert look.box.locator("input").count() == 0
-    look.context.close()
+    tab.context.close()

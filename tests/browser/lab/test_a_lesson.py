@@ -1,12 +1,10 @@
 """Lessons and `live` in JupyterLab, with a real browser: what a learner does and sees."""
 
 import os
-import statistics
-import sys
-import time
 
 import pytest
 
+from tests.browser.pages import wait_until
 from tools import lab
 from tools._browser import NO_BROWSER, NotebookPage, find_browser
 
@@ -62,15 +60,6 @@ PIXELS = """img => {  // a word that is another one for other pixels; null while
     for (const four of new Uint32Array(data.buffer)) hash = Math.imul(hash ^ four, 16777619);
     return hash.toString(16);
 }"""
-TIME_STEPS = """img => {
-    let pressed = null;
-    window.steps = [];
-    document.addEventListener('keydown', () => { pressed = performance.now(); }, true);
-    img.addEventListener('load', () => {
-        if (pressed !== null) window.steps.push(performance.now() - pressed);
-        pressed = null;
-    });
-}"""
 
 
 class LiveFigure:
@@ -97,11 +86,8 @@ class LiveFigure:
     def stop(self) -> str:
         return self.box.locator(".widget-readout").first.inner_text()
 
-    def wait_for(self, condition, what: str, limit: float = 30) -> None:
-        end = time.monotonic() + limit
-        while not condition():
-            assert time.monotonic() < end, f"{what}: not within {limit} seconds"
-            self.look.page.wait_for_timeout(40)
+    def wait_for(self, condition, what: str) -> None:
+        wait_until(self.look.page, condition, what)
 
     def press(self, key: str) -> None:
         """Press a key on the slider and wait until the picture is another one."""
@@ -132,15 +118,6 @@ class LiveFigure:
         before = self.pixels
         act()
         self.wait_for(lambda: self.pixels != before, f"a new picture after {what}")
-
-    def step_times(self, keys: list[str]) -> list[float]:
-        """Return the milliseconds from each key to the new picture in the page."""
-        self.image.evaluate(TIME_STEPS)
-        for count, key in enumerate(keys, start=1):
-            self.handle.press(key)
-            ready = f"() => window.steps.length === {count}"
-            self.look.page.wait_for_function(ready, timeout=30_000, polling=10)
-        return self.look.page.evaluate("() => window.steps")
 
 
 @pytest.fixture(scope="module")
@@ -236,23 +213,6 @@ def test_the_trial_ran_without_errors_and_alone(look):
     assert look.errors() == []
     assert look.problems == []
     assert look.outside == []
-
-
-def test_steps_of_a_slider_are_quick(look, capfd):
-    """Print the medians; the bound is loose, since other programs may keep the machine busy."""
-    keys = ["ArrowRight"] * 4 + ["ArrowLeft"] * 4
-    back_to_the_start = [LiveFigure(look, index) for index in (0, 1)]
-    for figure in back_to_the_start:
-        while figure.stop != "1":
-            figure.press("ArrowLeft")
-    one, two = (statistics.median(figure.step_times(keys)) for figure in back_to_the_start)
-    with capfd.disabled():
-        print(
-            f"\nlive slider step, key to new picture: one 8 x 8 heatmap {one:.0f} ms, "
-            f"two panels {two:.0f} ms (medians of {len(keys)})",
-            file=sys.stderr,
-        )
-    assert one < 2000
 
 
 def test_what_goes_wrong_in_a_page_is_noticed(open_page, write_notebook):

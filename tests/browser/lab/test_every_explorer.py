@@ -9,6 +9,7 @@ import time
 import pytest
 
 from attnlab import explorers
+from tests.browser.pages import wait_until
 from tools._browser import NO_BROWSER, NotebookPage, find_browser
 
 pytestmark = pytest.mark.browser
@@ -21,9 +22,10 @@ FIRST = """
 import json
 import attnlab
 from attnlab import explorers
+from tests.browser.pages import wait_until
 from attnlab.explorers import Explorer
 
-Explorer._picture = lambda self: b""
+drawn, Explorer._picture = Explorer._picture, lambda self: b""
 made = [getattr(explorers, name)(ask=False) for name in explorers.__all__ if name != "Explorer"]
 """
 TELL = "print(json.dumps([[one.say(), one.state()] for one in made]))"
@@ -64,13 +66,6 @@ ALONE = """place => document.querySelectorAll('.jp-CodeCell').forEach((cell, i) 
 LOOK_AWAY = "() => { window.watching.abort(); window.eye.disconnect(); }"
 
 
-def wait(page, condition, what, limit=30):
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end, what
-        page.wait_for_timeout(20)
-
-
 @pytest.fixture(scope="module")
 def lab(open_page, write_notebook):
     """A notebook with one cell for each explorer, run."""
@@ -78,7 +73,8 @@ def lab(open_page, write_notebook):
     look = open_page(write_notebook("all_explorers.ipynb", FIRST, *cells))
     look.run_all()
     cards_of(look).nth(len(NAMES) - 1).wait_for()
-    return look
+    yield look
+    assert look.ask("Explorer._picture = drawn") == ""
 
 
 def cards_of(look):
@@ -107,7 +103,7 @@ def step(card, back=False):
 
 def wait_for_change(look, card, first, name):
     """Wait until a card shows something else: one of them asks Python what to draw."""
-    wait(look.page, lambda: shown(card) != first, f"{name} has changed")
+    wait_until(look.page, lambda: shown(card) != first, f"{name} has changed")
 
 
 def told(look):
@@ -128,7 +124,7 @@ def test_every_explorer_lives_is_moved_by_keys_and_heard_by_python(lab):
     def agree():
         return [said for said, _ in told(lab)] == [shown(card)[0] for card in cards.all()]
 
-    wait(lab.page, agree, "what Python says is what the cards say")
+    wait_until(lab.page, agree, "what Python says is what the cards say")
     after = told(lab)
     unmoved = [name for name, old, new in zip(NAMES, before, after, strict=True) if old == new]
     assert unmoved == []
@@ -166,13 +162,13 @@ def test_a_second_view_follows_and_leaves_nothing_behind(lab):
     before = page.evaluate(CALLBACKS)
     assert len(before) == count
     page.evaluate(CLONE)
-    wait(page, lambda: cards_of(lab).count() == 2 * count, "the second view")
+    wait_until(page, lambda: cards_of(lab).count() == 2 * count, "the second view")
     assert page.evaluate(CALLBACKS) == [2 * number for number in before]
     step(cards_of(lab).nth(0))
     pair = [cards_of(lab).nth(0), cards_of(lab).nth(count)]
-    wait(page, lambda: shown(pair[0])[0] == shown(pair[1])[0], "both say the same")
+    wait_until(page, lambda: shown(pair[0])[0] == shown(pair[1])[0], "both say the same")
     page.evaluate(CLOSE_CLONE)
-    wait(page, lambda: page.evaluate(CALLBACKS) == before, "its callbacks are gone")
+    wait_until(page, lambda: page.evaluate(CALLBACKS) == before, "its callbacks are gone")
     assert cards_of(lab).count() == count
     assert lab.problems == lab.outside == []
 
@@ -185,20 +181,22 @@ def test_a_second_tab_is_no_dead_copy_and_leaves_nothing_behind(lab, browser, se
     page.evaluate(SAVE)
     page.wait_for_function(IS_SAVED)
     other.open("all_explorers.ipynb")
-    wait(other.page, lambda: cards_of(other).count() == count, "every explorer is there")
+    wait_until(other.page, lambda: cards_of(other).count() == count, "every explorer is there")
     step(cards_of(other).nth(0))
     pair = [cards_of(lab).nth(0), cards_of(other).nth(0)]
-    wait(page, lambda: shown(pair[0])[0] == shown(pair[1])[0], "the first tab follows")
+    wait_until(page, lambda: shown(pair[0])[0] == shown(pair[1])[0], "the first tab follows")
     step(cards_of(lab).nth(1))
     pair = [cards_of(lab).nth(1), cards_of(other).nth(1)]
-    wait(page, lambda: shown(pair[0])[0] == shown(pair[1])[0], "the second tab follows")
+    wait_until(page, lambda: shown(pair[0])[0] == shown(pair[1])[0], "the second tab follows")
     assert told(lab)[1][0] == shown(pair[1])[0]
     assert other.problems == other.outside == []
     other.page.close()
     assert page.evaluate(CALLBACKS) == before
     assert lab.ask(open_comms) == comms
     step(cards_of(lab).nth(0))
-    wait(page, lambda: told(lab)[0][0] == shown(cards_of(lab).nth(0))[0], "the first tab lives")
+    wait_until(
+        page, lambda: told(lab)[0][0] == shown(cards_of(lab).nth(0))[0], "the first tab lives"
+    )
     assert lab.problems == []
 
 
@@ -247,7 +245,7 @@ def drag_five_times(lab, card):
     page.mouse.up()
     start = time.perf_counter()
     place = NAMES.index("ScalingExplorer")
-    wait(page, lambda: told(lab)[place][0] == shown(card)[0], "Python has the last state")
+    wait_until(page, lambda: told(lab)[place][0] == shown(card)[0], "Python has the last state")
     heard = 1000 * (time.perf_counter() - start)
     page.wait_for_timeout(300)
     page.evaluate(LOOK_AWAY)
