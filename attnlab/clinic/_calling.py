@@ -11,11 +11,13 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.overrides import _get_current_function_mode_stack as modes_of_torch
+from torch.overrides import _pop_mode, _push_mode  # torch has no public way to put modes back
 
 SLOW = 0.25  # seconds for a small call, if more than half of them take longer
 LATE = 0.01  # seconds in which an alarm that has rung is heard
@@ -149,9 +151,8 @@ def call(
     """
     written = io.StringIO()
     outcome = Outcome()
-    grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
     start = time.perf_counter()
-    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+    with warnings.catch_warnings(), _torch_as_it_is(), contextlib.ExitStack() as stack:
         warnings.simplefilter("ignore")
         stack.enter_context(contextlib.redirect_stdout(written))
         stack.enter_context(contextlib.redirect_stderr(written))
@@ -161,14 +162,29 @@ def call(
             raise
         except BaseException as error:  # SystemExit too: a stranger's exit() is a finding
             outcome.error = error
-        finally:  # a stranger may leave torch's switches in another position
-            torch.set_grad_enabled(grad)
-            torch.set_default_dtype(dtype)
     if inspect.iscoroutine(outcome.value):
         outcome.value.close()
     outcome.seconds = time.perf_counter() - start
     outcome.printed = written.getvalue()
     return outcome
+
+
+@contextlib.contextmanager
+def _torch_as_it_is() -> Iterator[None]:
+    """Put torch's switches back: a stranger, or the alarm that stops one, may leave others."""
+    grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    device, modes = torch.get_default_device(), modes_of_torch()
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(grad)
+        torch.set_default_dtype(dtype)
+        if modes_of_torch() != modes:  # a default device is a mode, too
+            torch.set_default_device(None if device.type == "cpu" else device)
+            for _ in modes_of_torch():
+                _pop_mode()
+            for mode in modes:
+                _push_mode(mode)
 
 
 def parameters(function: Callable) -> list[inspect.Parameter] | None:

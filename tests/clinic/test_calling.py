@@ -9,6 +9,8 @@ import time
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.overrides import _get_current_function_mode_stack as modes_of_torch
 
 from attnlab.clinic import diagnose
 from attnlab.clinic._calling import Caller, OutOfTime, _within, call
@@ -198,3 +200,42 @@ def test_an_alarm_that_nobody_has_answered_yet_is_taken_back():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})  # it would end the process
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class Watching(TorchFunctionMode):
+    """Counts the calls of torch."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_modes_that_a_stranger_leaves_or_takes_away_are_put_back():
+    def leaves_one():
+        Watching().__enter__()
+
+    def takes_one():
+        Watching().__exit__(None, None, None)
+
+    with Watching() as mine:
+        for stranger in (leaves_one, takes_one, lambda: torch.set_default_device("meta")):
+            call(stranger)
+            assert modes_of_torch() == [mine]
+        before = mine.count
+        assert torch.ones(1).device.type == "cpu"
+        assert mine.count > before
+    assert modes_of_torch() == []
+
+
+def test_a_default_device_of_the_learner_stays():
+    torch.set_default_device("meta")
+    try:
+        call(lambda: torch.set_default_device("cpu"))
+        assert torch.ones(1).device.type == "meta"
+    finally:
+        torch.set_default_device(None)
+    assert modes_of_torch() == []

@@ -12,6 +12,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.overrides import BaseTorchFunctionMode
+from torch.overrides import _get_current_function_mode_stack as modes_of_torch
 
 from attnlab.clinic import Report, diagnose
 from attnlab.clinic._causes import CAUSES
@@ -120,6 +122,8 @@ BEHAVIOURS = {
     "resizes its input": lambda a: first(a).resize_(1, 1),
     "switches gradients off": lambda a: (torch.set_grad_enabled(False) and None) or first(a),
     "changes the default dtype": lambda a: torch.set_default_dtype(torch.float64) or first(a),
+    "changes the default device": lambda a: torch.set_default_device("meta") or first(a),
+    "watches torch for good": lambda a: BaseTorchFunctionMode().__enter__() and first(a),
     "sleeps a little": lambda a: time.sleep(0.02) or first(a),
     "averages everything": lambda a: first(a).mean(-2, keepdim=True).expand_as(first(a)),
     "is torch's": lambda a: F.scaled_dot_product_attention(*a[:3]),
@@ -192,11 +196,11 @@ def test_the_clinic_answers_in_words(thing):
     try:
         report = diagnose(thing, time_limit=0.2)
     finally:
-        changed = torch.get_default_dtype() != torch.float32, not torch.is_grad_enabled()
+        switches = torch.get_default_dtype(), torch.is_grad_enabled(), modes_of_torch()
         torch.set_default_dtype(torch.float32)
         torch.set_grad_enabled(True)
     assert isinstance(report, Report)
-    assert changed == (False, False)
+    assert switches == (torch.float32, True, [])
     assert torch.equal(torch.get_rng_state(), state)
     assert len(repr(report)) < 20_000
     assert "<script" not in report._repr_html_()

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.functional import softmax as weigh
+from torch.overrides import _get_current_function_mode_stack
 
 from attnlab import (
     attention_scores,
@@ -769,11 +770,12 @@ def endless(*inputs):
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
-def test_a_hang_is_stopped(check, monkeypatch):
+def test_a_hang_is_stopped_and_leaves_nothing_behind(check, monkeypatch):
     monkeypatch.setattr(_answers, "TIME_LIMIT", 0.1)
     started = time.perf_counter()
     refused(check, endless, "did not come back within 0.1 seconds")
     assert time.perf_counter() - started < 5
+    assert _get_current_function_mode_stack() == []
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
