@@ -49,6 +49,54 @@ def wider_than(page, size):
     )
 
 
+# Use every control in sight and return how many, and the names of those that change nothing: not
+# at once, and not after others, chosen anyhow, have been used. Controls are found by their place,
+# since some are drawn anew.
+DEAD_CONTROLS = """card => {
+    const look = () => card.querySelector('.picture').outerHTML
+        + card.querySelector('.say').textContent;
+    const controls = () => [...card.querySelectorAll('input, button')]
+        .filter(control => control.checkVisibility());
+    const use = place => {
+        const control = controls()[place];
+        if (control?.type === 'range') {
+            control.value = control.value === control.min ? control.max : control.min;
+            control.dispatchEvent(new Event('input'));
+        } else if (control?.closest('.plane')) {  // to be moved
+            control.focus();
+            control.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowUp', bubbles: true}));
+        } else control?.click();
+    };
+    const changes = place => {
+        const before = look();
+        use(place);
+        return look() !== before;
+    };
+    let seed = 1, place = 0;
+    const any = () => (seed = seed * 16807 % 2147483647) % controls().length;
+    const changesLater = place => Array.from({length: 100}).some(() => {
+        use(any());
+        use(any());
+        return changes(place);
+    });
+    const dead = [];
+    for (; place < controls().length; place += 1) {
+        const {ariaLabel, labels, textContent} = controls()[place];
+        if (!changes(place) && !changesLater(place))
+            dead.push(ariaLabel ?? labels?.[0]?.textContent ?? textContent);
+    }
+    return [place, dead];
+}"""
+
+
+def play(card):
+    """Use every control of an explorer: how many, which are dead, and whether pixels change."""
+    picture = card.locator(".picture")
+    before = picture.screenshot(animations="disabled")
+    used, dead = card.evaluate(DEAD_CONTROLS)
+    return used, dead, picture.screenshot(animations="disabled") != before
+
+
 # What a page holds: formulas that are not drawn, pictures that are not, places, links.
 HOLDS = """() => {
     document.querySelectorAll('details').forEach(fold => { fold.open = true; });
@@ -66,11 +114,14 @@ HOLDS = """() => {
 
 
 def visit(page):
-    """Look at a page at every width and return what it holds."""
+    """Look at a page at every width, play with it, and return what it holds."""
     wide = [wider_than(page, size) for size in SIZES]
     scrolls = page.evaluate("document.documentElement.scrollWidth")
     page.set_viewport_size({"width": SIZES[0], "height": 900})
-    return {**page.evaluate(HOLDS), "wide": wide, "scrolls": scrolls, "address": page.url}
+    hosts = page.locator(".attnlab-explorer")
+    played = [play(card) for card in hosts.locator(".card").all()]
+    held = {**page.evaluate(HOLDS), "explorers": hosts.count(), "played": played}
+    return {**held, "wide": wide, "scrolls": scrolls, "address": page.url}
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +140,16 @@ def test_a_page_fits_and_all_of_it_is_drawn(visits, name):
     assert seen["scrolls"] <= SIZES[-1]
     assert seen["broken"] == seen["undrawn"] == 0
     assert seen["formulas"] >= 3
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_control_of_every_explorer_of_a_lesson_changes_pixels(visits, name):
+    played = visits[name]["played"]
+    assert len(played) == visits[name]["explorers"]
+    for used, dead, has_changed in played:
+        assert used >= 3
+        assert dead == []
+        assert has_changed
 
 
 def test_pages_are_quiet_and_ask_nothing_of_the_network(tab, visits):
@@ -205,62 +266,6 @@ def test_paper_is_white_and_nothing_hangs_over(lesson):
 
 
 # --- explorers ------------------------------------------------------------------------------------
-
-# Use every control in sight and return how many, and the names of those that change nothing: not
-# at once, and not after others, chosen anyhow, have been used. Controls are found by their place,
-# since some are drawn anew. With ``once`` the first change is enough.
-DEAD_CONTROLS = """(card, once) => {
-    const look = () => card.querySelector('.picture').outerHTML
-        + card.querySelector('.say').textContent;
-    const controls = () => [...card.querySelectorAll('input, button')]
-        .filter(control => control.checkVisibility());
-    const use = place => {
-        const control = controls()[place];
-        if (control?.type === 'range') {
-            control.value = control.value === control.min ? control.max : control.min;
-            control.dispatchEvent(new Event('input'));
-        } else if (control?.closest('.plane')) {  // to be moved
-            control.focus();
-            control.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowUp', bubbles: true}));
-        } else control?.click();
-    };
-    const changes = place => {
-        const before = look();
-        use(place);
-        return look() !== before;
-    };
-    let seed = 1, place = 0;
-    const any = () => (seed = seed * 16807 % 2147483647) % controls().length;
-    const changesLater = place => Array.from({length: 100}).some(() => {
-        use(any());
-        use(any());
-        return changes(place);
-    });
-    const dead = [];
-    for (; place < controls().length; place += 1) {
-        const {ariaLabel, labels, textContent} = controls()[place];
-        if (!changes(place) && !changesLater(place))
-            dead.push(ariaLabel ?? labels?.[0]?.textContent ?? textContent);
-        else if (once) break;
-    }
-    return [place, dead];
-}"""
-
-
-@pytest.mark.parametrize("name", LESSONS)
-def test_every_control_of_every_explorer_of_a_lesson_changes_pixels(tab, open_named, name):
-    page = open_named(name)
-    hosts = page.locator(".attnlab-explorer")
-    cards = hosts.locator(".card")
-    assert hosts.count() == cards.count()
-    for card in cards.all():
-        picture = card.locator(".picture")
-        before = picture.screenshot(animations="disabled")
-        used, dead = card.evaluate(DEAD_CONTROLS)
-        assert used >= 3
-        assert dead == []
-        assert picture.screenshot(animations="disabled") != before
-    assert tab.problems == tab.outside == []
 
 
 def all_kinds_of_cells():

@@ -3,7 +3,6 @@
 import re
 from html.parser import HTMLParser
 
-import pytest
 import torch
 
 from attnlab.clinic._page import luminance, report_html, shade
@@ -104,12 +103,12 @@ def test_the_same_report_gives_the_same_page():
     assert report_html(REPORT) == report_html(REPORT) == REPORT._repr_html_()
 
 
-@pytest.mark.parametrize("value", [i / 100 for i in range(101)])
-def test_numbers_can_be_read_on_every_shade(value):
-    page = report_html(Report("m", "k", (Finding("hard", "s.", _one(value)),)))
-    background, ink = re.search(r"background:(#\w{6});color:(#\w{6})", page).groups()
-    light, dark = sorted(map(_luminance, (background, ink)), reverse=True)
-    assert (light + 0.05) / (dark + 0.05) >= 4.5
+def test_numbers_can_be_read_on_every_shade():
+    for percent in range(101):
+        page = report_html(Report("m", "k", (Finding("hard", "s.", _one(percent / 100)),)))
+        background, ink = re.search(r"background:(#\w{6});color:(#\w{6})", page).groups()
+        light, dark = sorted(map(_luminance, (background, ink)), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, percent
 
 
 def test_shades_end_at_white_and_dark_blue():
