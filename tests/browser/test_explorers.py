@@ -659,6 +659,33 @@ def test_a_step_draws_once_and_so_does_what_somebody_else_sets(still):
     assert draws == [1, 1]
 
 
+def test_a_step_that_fails_elsewhere_leaves_the_explorer_following(tab, tmp_path):
+    """Somebody else's listener raises at a step; what is set later is drawn all the same."""
+    page = tab.show(tmp_path, *pieces_of([MaskExplorer(ask=False)]))
+    shown = page.evaluate(
+        """async ([start, key, page]) => {
+            const block = document.querySelector('.attnlab-explorer script');
+            const model = attnlabModules[page].loneModel(JSON.parse(block.textContent));
+            const {set} = model, callbacks = {};
+            model.on = (name, callback) => { callbacks[name] = callback; };
+            model.set = () => { throw new Error('not mine'); };
+            const host = document.createElement('div');
+            document.body.append(host);
+            attnlabModules[start].mount(attnlabModules[key], model, host);
+            const cell = () => host.shadowRoot.querySelectorAll('button.cell')[1].ariaLabel;
+            host.shadowRoot.querySelector('button.cell').click();
+            const before = cell();
+            set('mask', 'none');
+            callbacks['change:mask']();
+            await new Promise(requestAnimationFrame);
+            return [before, cell()];
+        }""",
+        [_page.key_of("base"), _page.key_of("masks"), _page.key_of("page")],
+    )
+    assert ["blocked" in label for label in shown] == [True, False]
+    assert tab.problems == ["not mine"]
+
+
 def test_an_explorer_waits_for_its_scripts_and_stays_a_picture_without(tab, tmp_path):
     tab.start_anew()
     explorer = MaskExplorer(ask=False)

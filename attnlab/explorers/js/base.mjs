@@ -75,8 +75,11 @@ class Lab {
     this.previewed = null;
     this.state = { ...this.state, ...changes };
     this.setting = true;
-    for (const [name, value] of Object.entries(changes)) this.model.set(name, value);
-    this.setting = false;
+    try {
+      for (const [name, value] of Object.entries(changes)) this.model.set(name, value);
+    } finally {
+      this.setting = false;
+    }
     this.model.save_changes();
     this.draw();
   }

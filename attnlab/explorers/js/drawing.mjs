@@ -41,21 +41,19 @@ const RAMPS = {
     [222, 240, 255]],
 };
 
-/** Red, green, blue and opacity, each up to 255, for a weight between 0 and 1. */
-export function weightColour(weight, dark = false) {
+/** Red, green and blue, each up to 255, for a weight between 0 and 1. */
+export function shadeOf(weight, dark = false) {
   const ramp = RAMPS[dark ? "dark" : "light"];
   const place = Math.min(1, Math.max(0, weight || 0)) * (ramp.length - 1);
   const below = Math.min(ramp.length - 2, Math.floor(place));
-  const mixed = ramp[below].map(
+  return ramp[below].map(
     (part, i) => Math.round(part + (place - below) * (ramp[below + 1][i] - part)));
-  return [...mixed, 255];
 }
 
 /** Background and ink for a weight between 0 and 1; the ink is read at 4.5 : 1 or better. */
 export function weightColours(weight, dark = false) {
-  const [red, green, blue] = weightColour(weight, dark);
-  return { background: `rgb(${red},${green},${blue})`,
-    color: luminance([red, green, blue]) > 0.179 ? "#000" : "#fff" };
+  const mixed = shadeOf(weight, dark);
+  return { background: `rgb(${mixed})`, color: luminance(mixed) > 0.179 ? "#000" : "#fff" };
 }
 
 /** The relative luminance of a colour, by which contrast is measured. */

@@ -1,6 +1,6 @@
 // Explorer 16: twelve heads of a trained layer read a sentence, chosen or typed.
 import { button, choice } from "./base.mjs";
-import { bars, html, setText, svg, weightColour, weightColours } from "./drawing.mjs";
+import { bars, html, setText, shadeOf, svg, weightColours } from "./drawing.mjs";
 
 export const title = "Twelve real heads";
 export const hint = "The first attention layer of a trained model. Pick a sentence, a head and the "
@@ -169,7 +169,9 @@ function makeMaps(lab) {
 /** Draw a weight as a pixel of a small canvas and stretch that over one that keeps its size. */
 function fillMap(small, canvas, weights, dark) {
   const size = weights.length, picture = new ImageData(size, size);
-  weights.flat().forEach((weight, i) => picture.data.set(weightColour(weight, dark), 4 * i));
+  weights.flat().forEach((weight, i) => {
+    picture.data.set([...shadeOf(weight, dark), 255], 4 * i);  // 255: nothing shines through
+  });
   small.putImageData(picture, 0, 0);
   const pen = penOf(canvas);
   pen.imageSmoothingEnabled = false;
