@@ -16,9 +16,11 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+from jupyter_client import KernelClient, KernelManager
 from nbformat import NotebookNode
+from nbval import kernel as nbval_kernel
 from nbval import plugin as nbval_plugin
-from nbval.kernel import RunningKernel
+from nbval.kernel import RunningKernel, start_new_kernel
 
 from tools.compare_outputs import compare_outputs
 from tools.notebooks import join_streams, read_notebook
@@ -74,6 +76,14 @@ def execute_with_history(
     return kernel.kc.execute(source, store_history=True, allow_stdin=allow_stdin)
 
 
+def start_patiently(**wanted: object) -> tuple[KernelManager, KernelClient]:
+    """Start a kernel, once more if it dies: another process may have taken its ports."""
+    try:
+        return start_new_kernel(**wanted)
+    except RuntimeError:
+        return start_new_kernel(**wanted)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Take the place of nbval's comparison, for the kernels of this process."""
     if not config.option.nbval:
@@ -82,6 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
         (Cell, "runtest"),
         (Cell, "compare_outputs"),
         (RunningKernel, "execute_cell_input"),
+        (nbval_kernel, "start_new_kernel"),
         (nbval_plugin, "coalesce_streams"),
     ):
         if not hasattr(owner, name):
@@ -89,6 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Cell.runtest = run_strictly
     Cell.compare_outputs = compare_strictly
     RunningKernel.execute_cell_input = execute_with_history
+    nbval_kernel.start_new_kernel = start_patiently
     nbval_plugin.coalesce_streams = join_streams  # nbval's own forgets the order of outputs
     os.environ["ATTNLAB_STATIC"] = "1"
     os.environ.pop("MPLBACKEND", None)

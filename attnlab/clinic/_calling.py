@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.overrides import _get_current_function_mode_stack as modes_of_torch
 from torch.overrides import _pop_mode, _push_mode  # torch has no public way to put modes back
+from torch.utils import _device
 
 SLOW = 0.25  # seconds for a small call, if more than half of them take longer
 LATE = 0.01  # seconds in which an alarm that has rung is heard
@@ -172,19 +173,21 @@ def call(
 @contextlib.contextmanager
 def _torch_as_it_is() -> Iterator[None]:
     """Put torch's switches back: a stranger, or the alarm that stops one, may leave others."""
-    grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
-    device, modes = torch.get_default_device(), modes_of_torch()
+    grad, dtype, modes = torch.is_grad_enabled(), torch.get_default_dtype(), modes_of_torch()
+    # a default device is a mode, too, which torch remembers at two more places
+    chosen, current = torch._GLOBAL_DEVICE_CONTEXT, _device.CURRENT_DEVICE
+    held = getattr(chosen, "device_context", None)
     try:
         yield
     finally:
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)
-        if modes_of_torch() != modes:  # a default device is a mode, too
-            torch.set_default_device(None if device.type == "cpu" else device)
-            for _ in modes_of_torch():
+        if (left := modes_of_torch()) != modes:
+            for _ in left:
                 _pop_mode()
             for mode in modes:
                 _push_mode(mode)
+            chosen.device_context, _device.CURRENT_DEVICE = held, current
 
 
 def parameters(function: Callable) -> list[inspect.Parameter] | None:

@@ -179,8 +179,8 @@ show_figure(
     number="10.1",
     caption="Each column is a head, each row a kind of place; not a map of one "
     "sentence. Head 2 looks at the token before; before a first word that is "
-    "[CLS]. Head 8 favours other copies of the word, where there are any: nearly "
-    "always of “the”. Heads 6, 7, 9 and 11 give the marker [CLS] more than 0.35.",
+    "[CLS]. Head 8 favours other copies of the word, where there are any: 45 of 47 "
+    "rows are of “the”. Heads 6, 7, 9 and 11 give the marker [CLS] more than 0.35.",
     alt="Six rows by twelve heads. Head 2 is dark at token before, near 1. The row CLS "
     "is 0.15 to 0.44 in all heads but head 3, 0.04.",
 )
@@ -351,8 +351,8 @@ show_figure(
     number="10.2",
     caption="What a telling word gets, mean over 46 sentences; 1 (dashed) is an even "
     "share. Bars, and numbers: the ambiguous word asks. Diamonds: one of six others "
-    "asks. In heads 1, 4 and 10 the bar is clearly above them all, in head 8 below an "
-    "even share; head 3 looks there as much for chair and table.",
+    "asks. In heads 1, 4 and 10 the bar is clearly above them all, in head 8 too but "
+    "below an even share; head 3 looks there as much for chair and table.",
     alt="Twelve bars. Heads 1, 4 and 10 reach 1.6, 1.5 and 1.5, above all their "
     "diamonds. Head 3 reaches 2.1, and its diamonds 1.2 to 2.1.",
 )
@@ -461,8 +461,8 @@ show_figure(
 # A token that gets much weight and hands over little is called a [**sink**](00_start_here.ipynb#Words-and-letters). One reading, not proved here: a
 # row must sum to 1, so a head that finds nothing has to look somewhere, at little cost.
 #
-# $u$ is partly a convention: it holds the bias of the values. As a row sums to 1, that part could be counted in
-# $b$. Then `[CLS]` hands over more (0.15 in head 6), still less than half of its weight.
+# $u$ is partly a convention: it holds the bias of the values. Rows sum to 1, so that could be counted in
+# $b$. Then `[CLS]` hands over more (0.15 in head 6), in heads 6 to 11 still under half its weight.
 
 # %% [markdown]
 # ## Does "it" find its animal?
@@ -633,7 +633,7 @@ print(f"all that a head adds: head 7 {adds[7]:.2f}, head 4 {adds[4]:.2f}")
 # Head 7 moves 0.84 of its attention, and the output moves by 0.15 of its length. Head 4 moves the 0.29 that it had elsewhere to "river", and the output moves
 # more. In head 9 a change little larger than that of head 7 costs six times as much.
 #
-# Head 7 moves the output by as much as all that it adds here, which is little: 0.14 of the length. Head 4 adds 0.49.
+# Counting its bias, all that head 7 adds here is 0.14 of the length, as much as it moves; head 4 adds 0.49.
 
 
 # %%
@@ -784,7 +784,7 @@ print((row > 0).sum().item(), "weights above 0, and then", (found > 0).sum().ite
 
 # %% [markdown]
 # 62 tokens, all looked at; or 33, and the others not at all. The output of the head is the same, up to rounding. Which of the two would explain it?
-# Softmax gives no exact 0; but halfway between the two no weight is 0, and the output is still the same. These rows are ours, though: whether a query
+# Softmax gives no exact 0; but halfway between the two no weight is 0, and the output is still the same. The two other rows are ours, though: whether a query
 # of 32 numbers can give them is another question.
 
 # %% [markdown]

@@ -43,12 +43,12 @@ class FilePage:
         return self.open(path)
 
     def start_anew(self) -> None:
-        """Forget what was noted; light, on a screen, at the first size."""
+        """Forget the complaints; light, on a screen, at the first size. Nothing was asked for."""
         self.page.emulate_media(media="screen", color_scheme="light")
         self.page.set_viewport_size({"width": 1366, "height": 900})
         self.page.goto("about:blank")
+        assert self.outside == []
         self.problems.clear()
-        self.outside.clear()
 
 
 def pieces_of(explorers: Sequence[Explorer]) -> list[str]:

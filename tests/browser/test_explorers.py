@@ -215,7 +215,7 @@ def still(browser, tmp_path_factory):
 
 
 def use(card, role, name, by):
-    """Use one control with the mouse, wherever it stands and whatever lies over it, or by keys."""
+    """Use one control by a click where it stands, which hits what lies over it, or by keys."""
     control = card.get_by_role(role, name=name, exact=True)
     if by == "mouse" and role == "slider":
         box = control.bounding_box()
@@ -661,6 +661,7 @@ def test_a_step_draws_once_and_so_does_what_somebody_else_sets(still):
 
 def test_a_step_that_fails_elsewhere_leaves_the_explorer_following(tab, tmp_path):
     """Somebody else's listener raises at a step; what is set later is drawn all the same."""
+    assert tab.problems == []  # of the pages for axe
     page = tab.show(tmp_path, *pieces_of([MaskExplorer(ask=False)]))
     shown = page.evaluate(
         """async ([start, key, page]) => {

@@ -152,11 +152,6 @@ def test_every_control_of_every_explorer_of_a_lesson_changes_pixels(visits, name
         assert has_changed
 
 
-def test_pages_are_quiet_and_ask_nothing_of_the_network(tab, visits):
-    assert len(visits) == len(LESSONS) + 1
-    assert tab.problems == tab.outside == []
-
-
 def dead_links(visits):
     """Return the links to a page or to a place in it that are not there."""
     places = {seen["address"]: ["", *seen["places"]] for seen in visits.values()}
@@ -263,6 +258,11 @@ def test_paper_is_white_and_nothing_hangs_over(lesson):
     assert lesson.locator(".top, aside").filter(visible=True).count() == 0
     lesson.emulate_media(media="screen", color_scheme="light")
     lesson.set_viewport_size({"width": 1366, "height": 900})
+
+
+def test_pages_were_quiet_and_asked_nothing_of_the_network(tab, visits):
+    assert len(visits) == len(LESSONS) + 1
+    assert tab.problems == tab.outside == []
 
 
 # --- explorers ------------------------------------------------------------------------------------

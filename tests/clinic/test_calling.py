@@ -231,11 +231,29 @@ def test_modes_that_a_stranger_leaves_or_takes_away_are_put_back():
     assert modes_of_torch() == []
 
 
-def test_a_default_device_of_the_learner_stays():
+def takes_another_device():
     torch.set_default_device("meta")
+
+
+def enters_another_device():
+    torch.device("meta").__enter__()
+
+
+def does_both():
+    takes_another_device()
+    enters_another_device()
+
+
+@pytest.mark.parametrize("device", [None, "cpu", "meta"])
+@pytest.mark.parametrize(
+    "stranger", [takes_another_device, enters_another_device, does_both, lambda: None]
+)
+def test_the_default_device_stays_that_of_the_learner(device, stranger):
+    torch.set_default_device(device)
     try:
-        call(lambda: torch.set_default_device("cpu"))
-        assert torch.ones(1).device.type == "meta"
+        assert call(stranger).error is None
+        assert torch.ones(1).device.type == torch.get_default_device().type == (device or "cpu")
     finally:
         torch.set_default_device(None)
     assert modes_of_torch() == []
+    assert torch.get_default_device().type == "cpu"

@@ -18,6 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tests.notebooks import corruptions
 from tests.notebooks.corruptions import CELL_CORRUPTIONS, CELLS, NOTEBOOK_CORRUPTIONS, SETUP, TAGS
+from tools import strict_nbval
 from tools.build_notebooks import build
 from tools.lint_notebooks import lint
 from tools.notebooks import ROOT, describe_difference, read_source, write_source
@@ -180,6 +181,25 @@ def test_the_plugin_needs_nbval(small) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "needs --nbval" in done.stderr
+
+
+@pytest.mark.parametrize("deaths", [0, 1, 2])
+def test_a_kernel_that_dies_at_its_start_is_started_once_more(monkeypatch, deaths) -> None:
+    started = []
+
+    def start(**wanted):
+        started.append(wanted)
+        if len(started) <= deaths:
+            raise RuntimeError("Kernel died before replying to kernel_info")
+        return "manager", "client"
+
+    monkeypatch.setattr(strict_nbval, "start_new_kernel", start)
+    if deaths < 2:
+        assert strict_nbval.start_patiently(cwd="here") == ("manager", "client")
+    else:
+        with pytest.raises(RuntimeError, match="Kernel died"):
+            strict_nbval.start_patiently(cwd="here")
+    assert started == [{"cwd": "here"}] * min(deaths + 1, 2)
 
 
 def test_a_cell_that_is_not_tested_is_noticed(folder, small) -> None:

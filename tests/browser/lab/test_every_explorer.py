@@ -22,7 +22,6 @@ FIRST = """
 import json
 import attnlab
 from attnlab import explorers
-from tests.browser.pages import wait_until
 from attnlab.explorers import Explorer
 
 drawn, Explorer._picture = Explorer._picture, lambda self: b""
