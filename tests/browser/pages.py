@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from attnlab.explorers import Explorer, _page
 
+SIZE = {"width": 1366, "height": 900}
 HEAD = "<!doctype html><html lang='en'><meta charset='utf-8'><title>Explorers</title>"
 
 
@@ -19,8 +20,7 @@ class FilePage:
     """
 
     def __init__(self, browser: Browser, **options: object) -> None:
-        size = {"width": 1366, "height": 900}
-        self.context = browser.new_context(viewport=size, offline=True, **options)
+        self.context = browser.new_context(viewport=SIZE, offline=True, **options)
         self.page = self.context.new_page()
         self.problems, self.outside = [], []
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -45,7 +45,7 @@ class FilePage:
     def start_anew(self) -> None:
         """Forget the complaints; light, on a screen, at the first size. Nothing was asked for."""
         self.page.emulate_media(media="screen", color_scheme="light")
-        self.page.set_viewport_size({"width": 1366, "height": 900})
+        self.page.set_viewport_size(SIZE)
         self.page.goto("about:blank")
         assert self.outside == []
         self.problems.clear()

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.overrides import _get_current_function_mode_stack as modes_of_torch
+from torch.utils import _device
 
 from attnlab.clinic import diagnose
 from attnlab.clinic._calling import Caller, OutOfTime, _within, call
@@ -244,6 +245,11 @@ def does_both():
     enters_another_device()
 
 
+def remembered_device():
+    """Return what torch remembers of the default device, beside the mode."""
+    return torch._GLOBAL_DEVICE_CONTEXT.device_context, _device.CURRENT_DEVICE
+
+
 @pytest.mark.parametrize("device", [None, "cpu", "meta"])
 @pytest.mark.parametrize(
     "stranger", [takes_another_device, enters_another_device, does_both, lambda: None]
@@ -251,7 +257,9 @@ def does_both():
 def test_the_default_device_stays_that_of_the_learner(device, stranger):
     torch.set_default_device(device)
     try:
+        before = remembered_device()
         assert call(stranger).error is None
+        assert remembered_device() == before
         assert torch.ones(1).device.type == torch.get_default_device().type == (device or "cpu")
     finally:
         torch.set_default_device(None)
