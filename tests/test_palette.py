@@ -1,0 +1,58 @@
+"""Colours: contrast as WCAG 2.2 computes it, a ramp that only grows darker, one value per role."""
+
+import pytest
+
+from attnlab import palette
+
+
+def contrast(one, other):
+    high, low = sorted(map(palette.luminance, (one, other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def rgb(colour):
+    return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+
+
+@pytest.mark.parametrize(
+    ("colour", "luminance"),  # the examples of WCAG 2.2 and its formula by hand
+    [((255, 0, 0), 0.2126), ((0, 255, 0), 0.7152), ((0, 0, 255), 0.0722), ((10, 10, 10), 0.003035)],
+)
+def test_luminance_follows_the_definition(colour, luminance):
+    assert palette.luminance(colour) == pytest.approx(luminance, rel=1e-3)
+
+
+def test_the_ramp_starts_at_white_and_only_grows_darker():
+    shades = [palette.shade(i / 100) for i in range(101)]
+    luminances = [palette.luminance(shade) for shade in shades]
+    assert shades[0] == (255, 255, 255)
+    assert shades[-1] == palette.RAMP[-1]
+    assert luminances == sorted(luminances, reverse=True)
+    assert len(set(shades)) == 101
+    assert palette.shade(3 / 8) == palette.RAMP[3]
+
+
+def test_weights_outside_the_ramp_get_its_ends():
+    assert palette.shade(-0.5) == palette.shade(0.0)
+    assert palette.shade(1.5) == palette.shade(1.0)
+
+
+def test_ink_is_readable_on_every_shade_and_on_grey():
+    colours = [palette.shade(i / 200) for i in range(201)] + [(i, i, i) for i in range(256)]
+    assert min(contrast(colour, rgb(palette.ink_on(colour))) for colour in colours) >= 4.5
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("page", ["paper", "soft", "cool", "warm"])
+@pytest.mark.parametrize("text", ["scaled", "raw", "good", "other", "ink", "mute"])
+def test_text_is_readable_on_every_background(text, page, theme):
+    text, page = (getattr(palette.ROLES[name], theme) for name in (text, page))
+    assert contrast(rgb(text), rgb(page)) >= 4.5
+
+
+def test_every_role_has_its_own_property_in_both_themes():
+    for dark in (False, True):
+        names = [line.partition(":")[0] for line in palette.css(dark=dark).split("; ")]
+        assert names == [f"--{name}" for name in palette.ROLES]
+    assert "--raw: #ff9d5c" in palette.css(dark=True)
+    assert palette.to_hex(palette.RAMP[0]) == palette.ROLES["paper"].light
