@@ -1,63 +1,43 @@
-"""What the clinic hands back: evidence, findings, and the report that holds them."""
+"""What ``diagnose`` returns: a report of findings, as text and as HTML without a script."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from html import escape
 
-from torch import Tensor
-
+from attnlab import palette
 from attnlab.clinic._causes import CAUSES, LESSONS
+from attnlab.clinic._evidence import Evidence
 
-
-@dataclass(frozen=True)
-class Evidence:
-    """The smallest table that shows a bug.
-
-    Attributes
-    ----------
-    caption : str
-        What the numbers are.
-    values : Tensor, shape (R, C)
-        The numbers.
-    rows, columns : tuple of str
-        Their labels.
-    shaded : bool
-        Whether to colour the cells by their value: for weights, from 0 to 1.
-    """
-
-    caption: str
-    values: Tensor
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    shaded: bool = False
-
-    def __post_init__(self) -> None:
-        if tuple(self.values.shape) != (len(self.rows), len(self.columns)):
-            raise ValueError(
-                f"values must have one row and column per label, got "
-                f"{tuple(self.values.shape)} for {len(self.rows)} rows and "
-                f"{len(self.columns)} columns."
-            )
-
-    def cells(self) -> list[list[str]]:
-        """Return the numbers as text, short enough to read.
-
-        Returns
-        -------
-        list of list of str
-            One list per row.
-        """
-        return [[_number(value) for value in row] for row in self.values.tolist()]
-
-    def __str__(self) -> str:
-        lines = [["", *self.columns]]
-        lines += [[name, *row] for name, row in zip(self.rows, self.cells(), strict=True)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        text = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in lines
-        ]
-        return "\n".join([self.caption, *text])
+CSS = (
+    "<style>\n.attnlab-report { "
+    + palette.css()
+    + """ }
+.attnlab-report { box-sizing: border-box; max-width: 860px; margin: 8px 0;
+  padding: 10px clamp(8px, 2vw, 16px); border: 1px solid var(--edge);
+  border-left: 6px solid var(--raw); background: var(--jp-layout-color0, var(--paper));
+  color: var(--jp-content-font-color0, var(--ink));
+  font-size: 16px; line-height: 1.45; overflow-wrap: anywhere; }
+.attnlab-report.attnlab-ok { border-left-color: var(--scaled); }
+.attnlab-report p { margin: 6px 0; }
+.attnlab-report .attnlab-title { font-weight: 700; font-size: 17px; }
+.attnlab-report .attnlab-kind { font-weight: 400; }
+.attnlab-report .attnlab-sentence { font-size: clamp(18px, 4vw, 20px); line-height: 1.4;
+  margin: 8px 0 12px; }
+.attnlab-report .attnlab-finding { margin-top: 14px; padding-top: 8px;
+  border-top: 1px solid var(--edge); }
+.attnlab-report code { font: 15px/1.5 var(--jp-code-font-family, monospace); padding: 2px 6px;
+  background: var(--jp-layout-color2, var(--soft));
+  color: var(--jp-content-font-color0, var(--ink));
+  white-space: normal; -webkit-box-decoration-break: clone; box-decoration-break: clone; }
+.attnlab-report p a:link, .attnlab-report p a:visited { text-decoration: underline;
+  color: var(--jp-content-link-color, var(--scaled)); }
+.attnlab-report summary { cursor: pointer; padding: 4px 0; font-weight: 600; }
+.attnlab-report ul { margin: 2px 0 6px; padding-left: 24px; }
+@media print { .attnlab-report td { print-color-adjust: exact; } }
+</style>"""
+)
 
 
 @dataclass(frozen=True)
@@ -94,6 +74,11 @@ class Finding:
     def lesson(self) -> str:
         """File name of the lesson that explains it, without its ending."""
         return LESSONS[CAUSES[self.name].lesson]
+
+    @property
+    def lesson_title(self) -> str:
+        """How a text names that lesson, such as ``"lesson 3"``."""
+        return f"lesson {int(self.lesson[:2])}"
 
     def with_consequences(self, findings: tuple[Finding, ...]) -> Finding:
         """Return this finding with others folded under it.
@@ -164,32 +149,44 @@ class Report:
         return "1 finding" if len(self.findings) == 1 else f"{len(self.findings)} findings"
 
     def _repr_html_(self) -> str:
-        from attnlab.clinic._page import report_html
+        first, *others = self.findings or (None,)
+        parts = [self._headline(), f'<p class="attnlab-sentence">{escape(self.summary)}</p>']
+        if first is not None:
+            parts.append(_details(first))
+        for number, finding in enumerate(others, 2):
+            parts.append(
+                f'<div class="attnlab-finding"><p><b>{number}. {escape(finding.name)}:</b> '
+                f"{escape(str(finding))}</p>{_details(finding)}</div>"
+            )
+        parts.append(_folded("Good to know", self.notes, opened=False))
+        parts.append(_folded("Checked, and it holds", self.properties, opened=self.ok))
+        state = " attnlab-ok" if self.ok else ""
+        label, body = escape(f"Report on {self.target}"), "\n".join(filter(None, parts))
+        return (
+            f'{CSS}\n<section class="attnlab-report{state}" aria-label="{label}">\n'
+            f"{body}\n</section>"
+        )
 
-        return report_html(self)
-
-
-def lesson_title(lesson: str) -> str:
-    """Return how a text names a lesson.
-
-    Parameters
-    ----------
-    lesson : str
-        File name without its ending, such as ``"09_clinic"``.
-
-    Returns
-    -------
-    str
-        Such as ``"lesson 3"``.
-    """
-    return f"lesson {int(lesson[:2])}"
+    def _headline(self) -> str:
+        """Return the name of the target and of the first finding, and how many more there are."""
+        if self.ok:  # the sentence below says so in words
+            mark, state = "&#10003;", ""
+        else:
+            mark, state = "&#10007;", f": {escape(self.findings[0].name)}"
+            more = len(self.findings) - 1
+            state += f" and {more} other finding{'s' if more > 1 else ''}" if more else ""
+        return (
+            f'<p class="attnlab-title"><span aria-hidden="true">{mark}</span> '
+            f"{escape(self.target)}{state} "
+            f'<span class="attnlab-kind">({escape(self.kind)})</span></p>'
+        )
 
 
 def _tell(number: int, finding: Finding) -> list[str]:
     lines = ["", f"{number}. {finding}  [{finding.name}]"]
     if finding.evidence is not None:
         lines += [f"   {line}".rstrip() for line in str(finding.evidence).splitlines()]
-    lines += [f"   Fix: {finding.fix}", f"   See {lesson_title(finding.lesson)}."]
+    lines += [f"   Fix: {finding.fix}", f"   See {finding.lesson_title}."]
     lines += [f"   Follows from it: {other}" for other in finding.consequences]
     return lines
 
@@ -198,11 +195,22 @@ def _listed(title: str, sentences: tuple[str, ...]) -> list[str]:
     return ["", f"{title}:", *(f"- {sentence}" for sentence in sentences)] if sentences else []
 
 
-def _number(value: float) -> str:
-    if value != value or abs(value) == float("inf"):
-        return "NaN" if value != value else str(value)
-    if value == round(value) and abs(value) < 1e6:
-        return str(round(value))
-    if abs(value) >= 1e4 or abs(value) < 1e-3:
-        return f"{value:.1e}"
-    return f"{value:.3f}"
+def _details(finding: Finding) -> str:
+    """Return what follows the sentence of a finding: evidence, fix, lesson, consequences."""
+    evidence = finding.evidence._repr_html_() if finding.evidence is not None else ""
+    link = escape(f"{finding.lesson}.ipynb")
+    consequences = tuple(f"{one.name}: {one}" for one in finding.consequences)
+    return (
+        f"{evidence}<p>Fix: <code>{escape(finding.fix)}</code></p>"
+        f'<p>It is explained in <a href="{link}">{finding.lesson_title}</a>.</p>'
+        f"{_folded('Follows from it', consequences, opened=False)}"
+    )
+
+
+def _folded(title: str, sentences: Iterable[str], *, opened: bool) -> str:
+    items = [f"<li>{escape(sentence)}</li>" for sentence in sentences]
+    if not items:
+        return ""
+    state = " open" if opened else ""
+    summary = f"<summary>{escape(title)} ({len(items)})</summary>"
+    return f"<details{state}>{summary}<ul>{''.join(items)}</ul></details>"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from html import escape
 
 from attnlab.clinic import Evidence, Report
-from attnlab.clinic._page import luminance, shade
 
 # Told apart by words and by the kind of line, not by colour alone.
 LOOKS = {
@@ -21,8 +19,6 @@ BOX = (
     "background:var(--jp-layout-color0, #ffffff);color:var(--jp-content-font-color0, #1c1c1c)"
 )
 TEXT = "margin:4px 0;max-width:48em"
-CAPTION = "caption-side:top;text-align:left;padding:2px 0 6px;font-size:15px;color:inherit"
-CELL = "padding:5px 9px;border:1px solid #767676;text-align:right;white-space:nowrap"
 
 
 @dataclass(frozen=True)
@@ -76,34 +72,5 @@ class Verdict:
         parts += [f"<b>Good to know.</b> {escape(one, quote=False)}" for one in self.remarks]
         told = [f'<p style="{TEXT}">{part}</p>' for part in parts]
         if self.evidence is not None:
-            told.insert(2, _table(self.evidence))
+            told.insert(2, self.evidence._repr_html_())
         return f'<div style="{BOX.format(line=LOOKS[self.headline])}">{"".join(told)}</div>'
-
-
-def _table(evidence: Evidence) -> str:
-    """Return evidence as a table that carries its own look: it stands in stored notebooks."""
-    head = "".join(
-        f'<th scope="col" style="{CELL}">{escape(name)}</th>' for name in evidence.columns
-    )
-    rows = [f'<tr><td style="{CELL}"></td>{head}</tr>']
-    numbers, texts = evidence.values.tolist(), evidence.cells()
-    for name, values, words in zip(evidence.rows, numbers, texts, strict=True):
-        cells = [f'<th scope="row" style="{CELL};text-align:left">{escape(name)}</th>']
-        for column, value, text in zip(evidence.columns, values, words, strict=True):
-            paint = _paint(value) if evidence.shaded and column != "sum" else ""
-            cells.append(f'<td style="{CELL}{paint}">{escape(text)}</td>')
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    caption = f'<caption style="{CAPTION}">{escape(evidence.caption)}</caption>'
-    return (
-        '<div style="overflow-x:auto;margin:8px 0"><table style="border-collapse:collapse;'
-        f'margin:0;font-size:15px;color:inherit">{caption}{"".join(rows)}</table></div>'
-    )
-
-
-def _paint(weight: float) -> str:
-    """Return the colours of a cell: darker blue for a larger weight, as in heatmaps."""
-    if not math.isfinite(weight):
-        return ";font-weight:700"
-    colour = shade(weight)
-    ink = "#000000" if luminance(colour) > 0.179 else "#ffffff"
-    return ";background:#{:02x}{:02x}{:02x};color:".format(*colour) + ink

@@ -5,8 +5,7 @@ from html.parser import HTMLParser
 
 import torch
 
-from attnlab.clinic._page import luminance, report_html, shade
-from attnlab.clinic._report import Evidence, Finding, Report
+from attnlab.clinic import Evidence, Finding, Report
 
 WEIGHTS = Evidence(
     "Weights of <head> 0:",
@@ -52,7 +51,7 @@ class Reader(HTMLParser):
 
 
 def test_the_page_says_everything_that_the_report_holds():
-    text = "".join(Reader(report_html(REPORT)).text)
+    text = "".join(Reader(REPORT._repr_html_()).text)
     assert "<b>mine</b>: softmax-axis and 1 other finding" in text
     assert "The softmax runs over the queries & not the keys." in text
     assert FINDING.fix in text
@@ -62,64 +61,44 @@ def test_the_page_says_everything_that_the_report_holds():
 
 
 def test_nothing_of_a_stranger_is_markup():
-    page = report_html(REPORT)
+    page = REPORT._repr_html_()
     assert "<b>mine" not in page
     assert "<head>" not in page
     assert not Reader(page).all("script")
 
 
 def test_the_lesson_is_a_relative_link():
-    links = Reader(report_html(REPORT)).all("a")
+    links = Reader(REPORT._repr_html_()).all("a")
     assert links[0]["href"] == "01_attention_is_a_soft_look_up.ipynb"
 
 
 def test_the_table_has_headers_and_a_caption():
-    page = Reader(report_html(REPORT))
+    page = Reader(REPORT._repr_html_())
     assert [cell["scope"] for cell in page.all("th")] == ["col"] * 3 + ["row"] * 2
     assert "Weights of <head> 0:" in page.text
 
 
 def test_cells_are_shaded_but_for_sums_and_nan():
-    styles = [cell.get("style") for cell in Reader(report_html(REPORT)).all("td")]
-    light, dark = "background:#f7fbff;color:#000000", "background:#08306b;color:#ffffff"
-    assert styles == [None, light, dark, None, "background:#c6dbef;color:#000000", None, None]
+    cells = Reader(REPORT._repr_html_()).all("td")
+    paints = [re.findall(r"(?:background|;color):(#\w{6})", cell["style"]) for cell in cells]
+    light, dark = ["#ffffff", "#000000"], ["#08306b", "#ffffff"]
+    assert paints == [[], light, dark, [], ["#c6dbef", "#000000"], [], []]
+    assert ["outline" in cell["style"] for cell in cells] == [False] * 5 + [True] * 2
 
 
 def test_a_good_report_shows_its_properties():
     good = Report("mine", "softmax", properties=("one", "two"))
-    page = Reader(report_html(good))
+    page = Reader(good._repr_html_())
     assert [fold.get("open", "no") for fold in page.all("details")] == [None]
     assert "2 properties checked" in "".join(page.text)
-    folds = Reader(report_html(REPORT)).all("details")
+    folds = Reader(REPORT._repr_html_()).all("details")
     assert all("open" not in fold for fold in folds)
 
 
 def test_the_state_is_said_by_a_sign_and_words():
-    assert "&#10007;" in report_html(REPORT)
-    assert "&#10003;" in report_html(Report("mine", "softmax"))
+    assert "&#10007;" in REPORT._repr_html_()
+    assert "&#10003;" in Report("mine", "softmax")._repr_html_()
 
 
 def test_the_same_report_gives_the_same_page():
-    assert report_html(REPORT) == report_html(REPORT) == REPORT._repr_html_()
-
-
-def test_numbers_can_be_read_on_every_shade():
-    for percent in range(101):
-        page = report_html(Report("m", "k", (Finding("hard", "s.", _one(percent / 100)),)))
-        background, ink = re.search(r"background:(#\w{6});color:(#\w{6})", page).groups()
-        light, dark = sorted(map(_luminance, (background, ink)), reverse=True)
-        assert (light + 0.05) / (dark + 0.05) >= 4.5, percent
-
-
-def test_shades_end_at_white_and_dark_blue():
-    assert shade(-1) == shade(0) == (247, 251, 255)
-    assert shade(2) == shade(1) == (8, 48, 107)
-    assert shade(0.125) == (222, 235, 247)
-
-
-def _one(value: float) -> Evidence:
-    return Evidence("c", torch.tensor([[value]]), ("r",), ("c",), shaded=True)
-
-
-def _luminance(paint: str) -> float:
-    return luminance(tuple(int(paint[i : i + 2], 16) for i in (1, 3, 5)))
+    assert REPORT._repr_html_() == REPORT._repr_html_()
