@@ -1,9 +1,16 @@
-"""Argument checks. Each raises one sentence that names the argument, both shapes and the fix."""
+"""Argument checks. Each raises one sentence that names the argument, what it got and the fix."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from numbers import Real
+
 import torch
 from torch import Tensor
+
+FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+FLOAT_MAX = sys.float_info.max
 
 
 def shape(tensor: Tensor) -> str:
@@ -11,129 +18,122 @@ def shape(tensor: Tensor) -> str:
     return str(tuple(tensor.shape))
 
 
-def check_tensor(name: str, value: object) -> None:
-    """Raise TypeError unless ``value`` is a tensor."""
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"{name} must be a torch.Tensor, got {type(value).__name__}; "
-            f"use torch.as_tensor({name})."
-        )
+# --- values ---------------------------------------------------------------------------------------
 
 
-def check_floating(name: str, tensor: Tensor) -> None:
-    """Raise TypeError unless ``tensor`` is a real floating point tensor."""
-    check_tensor(name, tensor)
-    if not tensor.is_floating_point():
-        raise TypeError(
-            f"{name} must be a floating point tensor, got {tensor.dtype}; use {name}.float()."
-        )
-
-
-def check_ndim(name: str, tensor: Tensor, letters: str, *, at_least: int) -> None:
-    """Raise ValueError unless ``tensor`` has at least the dimensions named by ``letters``."""
-    check_tensor(name, tensor)
-    if tensor.ndim < at_least:
-        raise ValueError(
-            f"{name} must have at least {at_least} dimensions {letters}, got {shape(tensor)}."
-        )
-
-
-def check_exact_ndim(name: str, tensor: Tensor, letters: str, *, ndim: int, fix: str) -> None:
-    """Raise ValueError unless ``tensor`` has exactly ``ndim`` dimensions; ``fix`` ends the text."""
-    check_tensor(name, tensor)
-    if tensor.ndim != ndim:
-        raise ValueError(f"{name} must have shape {letters}, got {shape(tensor)}; {fix}")
-
-
-def check_size(name: str, value: object, *, at_least: int) -> None:
-    """Raise TypeError or ValueError unless ``value`` is an integer of at least ``at_least``."""
+def check_size(name: str, value: object, *, at_least: int, at_most: int = 2**31) -> None:
+    """Raise TypeError or ValueError unless ``value`` is an integer in the given range."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__} {value!r}.")
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__} {short(value)}.")
     if value < at_least:
         raise ValueError(f"{name} must be at least {at_least}, got {value}.")
+    if value > at_most:
+        raise ValueError(f"{name} must be at most {at_most}, got {value}.")
+
+
+def check_number(name: str, value: object) -> None:
+    """Raise TypeError or ValueError unless ``value`` is a finite real number."""
+    _check_real(name, value)
+    if not -FLOAT_MAX <= value <= FLOAT_MAX:
+        raise ValueError(f"{name} must be finite, got {short(value)}.")
+
+
+def check_probability(name: str, value: object) -> None:
+    """Raise TypeError or ValueError unless ``value`` is a number between 0 and 1."""
+    _check_real(name, value)
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must be a probability between 0 and 1, got {short(value)}.")
+
+
+def _check_real(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__} {short(value)}.")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise TypeError unless ``value`` is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__} {short(value)}.")
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise TypeError or ValueError unless ``value`` is a string with something in it."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {type(value).__name__} {short(value)}.")
+    if not value.strip():
+        raise ValueError(f"{name} must not be empty, got {value!r}.")
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless ``value`` is one of ``choices``."""
+    if not isinstance(value, str) or value not in choices:
+        allowed = " or ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be {allowed}, got {short(value)}.")
+
+
+def check_device(device: object) -> None:
+    """Raise ValueError unless ``device`` is None or names a device that is available."""
+    if device is None:
+        return
+    try:
+        torch.empty(0, device=device)
+    except (TypeError, RuntimeError, AssertionError):
+        raise ValueError(
+            f"device must be one that torch has here, such as 'cpu', got {short(device)}."
+        ) from None
 
 
 def check_tile(tile: object) -> None:
     """Raise TypeError or ValueError unless ``tile`` is a pair of positive integers."""
     if not isinstance(tile, tuple | list) or len(tile) != 2:
-        raise ValueError(f"tile must be a pair (queries, keys), got {tile!r}.")
+        raise ValueError(f"tile must be a pair (queries, keys), got {short(tile)}.")
     check_size("tile[0]", tile[0], at_least=1)
     check_size("tile[1]", tile[1], at_least=1)
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless ``value`` is one of ``choices``."""
-    if value not in choices:
-        allowed = " or ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be {allowed}, got {value!r}.")
+def is_list(value: object) -> bool:
+    """Return whether ``value`` is a sequence of items, which a string is not."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def check_probability(name: str, value: float) -> None:
-    """Raise ValueError unless ``value`` lies in 0..1."""
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must be a probability between 0 and 1, got {value}.")
+def short(value: object) -> str:
+    """Return what a message shows of a value: at most thirty characters on one line."""
+    if isinstance(value, Tensor):
+        return f"of shape {shape(value)}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 30 else f"{text[:20]}...{text[-5:]}"
 
 
-def check_query_key(query: Tensor, key: Tensor) -> None:
-    """Raise unless ``query`` (..., L, E) and ``key`` (..., S, E) can be multiplied."""
-    for name, tensor, letters in (("query", query, "(L, E)"), ("key", key, "(S, E)")):
-        check_floating(name, tensor)
-        check_ndim(name, tensor, letters, at_least=2)
-    _check_same_dtype("query", query, "key", key)
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(
-            f"query and key must share their last dimension E, got query {shape(query)} "
-            f"and key {shape(key)}: {query.shape[-1]} != {key.shape[-1]}."
-        )
-    if query.shape[-1] == 0:
-        raise ValueError(f"query and key must have at least one feature E, got {shape(query)}.")
-    _check_leading("query", query, "key", key)
+# --- tensors --------------------------------------------------------------------------------------
 
 
-def check_value(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Raise unless ``value`` (..., S, Ev) belongs to the keys of a checked query and key."""
-    check_floating("value", value)
-    check_ndim("value", value, "(S, Ev)", at_least=2)
-    _check_same_dtype("query", query, "value", value)
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(
-            "key and value must have the same length S (dimension -2), "
-            f"got key {shape(key)} and value {shape(value)}: "
-            f"{key.shape[-2]} != {value.shape[-2]}."
-        )
-    _check_leading("query", query, "value", value)
-    _check_leading("key", key, "value", value)
-
-
-def check_mask(attn_mask: Tensor, weights_shape: torch.Size, dtype: torch.dtype) -> None:
-    """Raise unless ``attn_mask`` is bool or ``dtype`` and broadcasts to ``weights_shape``."""
-    check_tensor("attn_mask", attn_mask)
-    if dtype == torch.bool:
-        check_bool("attn_mask", attn_mask)
-    if attn_mask.dtype not in (torch.bool, dtype):
-        hint = (
-            " For a Hugging Face attention_mask of 0s and 1s, use attn_mask.bool()."
-            if not attn_mask.is_floating_point()
-            else f" Use attn_mask.to({dtype})."
-        )
+def check_tensor(name: str, value: object) -> None:
+    """Raise TypeError unless ``value`` is a dense tensor."""
+    if not isinstance(value, Tensor):
         raise TypeError(
-            f"attn_mask must be bool (True = may attend) or {dtype} (added to the scores), "
-            f"got {attn_mask.dtype}.{hint}"
+            f"{name} must be a torch.Tensor, got {type(value).__name__}; "
+            f"use torch.as_tensor({name})."
         )
-    wanted = tuple(weights_shape)
-    if not 2 <= attn_mask.ndim <= len(wanted):
-        raise ValueError(
-            f"attn_mask must have 2 to {len(wanted)} dimensions to fit the weights' shape "
-            f"(..., L, S) = {wanted}, got {shape(attn_mask)}; it must end in (L, S) or (1, S)."
-        )
-    if not _broadcasts_to(attn_mask.shape, weights_shape):
-        raise ValueError(
-            "attn_mask must broadcast to the weights' shape "
-            f"(..., L, S) = {wanted}, got {shape(attn_mask)}."
+    if value.layout is not torch.strided:
+        raise TypeError(f"{name} must be a dense tensor, got {value.layout}; use to_dense().")
+
+
+def check_floating(name: str, tensor: object) -> None:
+    """Raise TypeError unless ``tensor`` is a real floating-point tensor."""
+    check_tensor(name, tensor)
+    if tensor.dtype not in FLOATING:
+        raise TypeError(
+            f"{name} must be a floating-point tensor, got {tensor.dtype}; use {name}.float()."
         )
 
 
-def check_bool(name: str, mask: Tensor) -> None:
+def check_holds_numbers(name: str, tensor: Tensor) -> None:
+    """Raise ValueError if ``tensor`` is on the meta device, where a tensor has no numbers."""
+    if tensor.is_meta:
+        raise ValueError(f"{name} must hold numbers, but a tensor on the meta device holds none.")
+
+
+def check_bool(name: str, mask: object) -> None:
     """Raise TypeError unless ``mask`` is boolean."""
     check_tensor(name, mask)
     if mask.dtype != torch.bool:
@@ -144,17 +144,127 @@ def check_bool(name: str, mask: Tensor) -> None:
         )
 
 
-def _broadcasts_to(small: torch.Size, large: torch.Size) -> bool:
-    sizes = zip(reversed(small), reversed(large), strict=False)
-    return len(small) <= len(large) and all(size in (1, wanted) for size, wanted in sizes)
+def check_ndim(name: str, tensor: object, letters: str, *, at_least: int) -> None:
+    """Raise ValueError unless ``tensor`` has at least the dimensions named by ``letters``."""
+    check_tensor(name, tensor)
+    if tensor.ndim < at_least:
+        raise ValueError(
+            f"{name} must have at least {at_least} dimensions {letters}, got {shape(tensor)}."
+        )
 
 
-def _check_same_dtype(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
+def check_exact_ndim(name: str, tensor: object, letters: str, *, ndim: int, fix: str) -> None:
+    """Raise ValueError unless ``tensor`` has exactly ``ndim`` dimensions; ``fix`` ends the text."""
+    check_tensor(name, tensor)
+    if tensor.ndim != ndim:
+        raise ValueError(f"{name} must have shape {letters}, got {shape(tensor)}; {fix}")
+
+
+def check_weights(weights: object) -> None:
+    """Raise unless ``weights`` (..., L, S) can be attention weights: none of them is negative."""
+    check_floating("weights", weights)
+    check_ndim("weights", weights, "(L, S)", at_least=2)
+    check_holds_numbers("weights", weights)
+    if weights.numel() and (weights < 0).any():
+        raise ValueError(
+            "weights must not be negative, got a smallest entry of "
+            f"{weights[weights < 0].min().item():.4g}; "
+            "pass the weights after the softmax, not the scores."
+        )
+
+
+# --- the arguments of attention -------------------------------------------------------------------
+
+
+def check_query_key(query: object, key: object) -> None:
+    """Raise unless ``query`` (..., L, E) and ``key`` (..., S, E) can be multiplied."""
+    for name, tensor, letters in (("query", query, "(L, E)"), ("key", key, "(S, E)")):
+        check_floating(name, tensor)
+        check_ndim(name, tensor, letters, at_least=2)
+    check_same_dtype("query", query, "key", key)
+    check_same_device("query", query, "key", key)
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"query and key must share their last dimension E, got query {shape(query)} "
+            f"and key {shape(key)}: {query.shape[-1]} != {key.shape[-1]}."
+        )
+    if query.shape[-1] == 0:
+        raise ValueError(f"query and key must have at least one feature E, got {shape(query)}.")
+    _check_leading("query", query, "key", key)
+
+
+def check_value(query: Tensor, key: Tensor, value: object) -> None:
+    """Raise unless ``value`` (..., S, Ev) belongs to the keys of a checked query and key."""
+    check_floating("value", value)
+    check_ndim("value", value, "(S, Ev)", at_least=2)
+    check_same_dtype("query", query, "value", value)
+    check_same_device("query", query, "value", value)
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(
+            "key and value must have the same length S (dimension -2), "
+            f"got key {shape(key)} and value {shape(value)}: "
+            f"{key.shape[-2]} != {value.shape[-2]}."
+        )
+    _check_leading("query", query, "value", value)
+    _check_leading("key", key, "value", value)
+
+
+def check_scale(scale: object) -> None:
+    """Raise TypeError or ValueError unless ``scale`` is None or a finite number."""
+    if scale is not None:
+        check_number("scale", scale)
+
+
+def check_mask(attn_mask: object, weights_shape: torch.Size, dtype: torch.dtype) -> None:
+    """Raise unless ``attn_mask`` is bool or ``dtype`` and broadcasts to ``weights_shape``."""
+    check_tensor("attn_mask", attn_mask)
+    if dtype == torch.bool:
+        check_bool("attn_mask", attn_mask)
+    if attn_mask.dtype not in (torch.bool, dtype):
+        hint = (
+            "for a Hugging Face attention_mask of 0s and 1s, use attn_mask.bool()."
+            if not attn_mask.is_floating_point()
+            else f"use attn_mask.to({dtype})."
+        )
+        raise TypeError(
+            f"attn_mask must be bool (True = may attend) or {dtype} (added to the scores), "
+            f"got {attn_mask.dtype}; {hint}"
+        )
+    wanted = tuple(weights_shape)
+    if not 2 <= attn_mask.ndim <= len(wanted):
+        count = "2" if len(wanted) == 2 else f"2 to {len(wanted)}"
+        raise ValueError(
+            f"attn_mask must have {count} dimensions to fit the weights' shape "
+            f"(..., L, S) = {wanted}, got {shape(attn_mask)}; it must end in (L, S) or (1, S)."
+        )
+    if not _broadcasts_to(attn_mask.shape, weights_shape):
+        raise ValueError(
+            "attn_mask must broadcast to the weights' shape "
+            f"(..., L, S) = {wanted}, got {shape(attn_mask)}."
+        )
+
+
+def check_same_dtype(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
+    """Raise TypeError unless two tensors have the same dtype."""
     if tensor.dtype != other.dtype:
         raise TypeError(
             f"{name} and {other_name} must have the same dtype, "
             f"got {tensor.dtype} and {other.dtype}."
         )
+
+
+def check_same_device(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
+    """Raise ValueError unless two tensors are on the same device."""
+    if tensor.device != other.device:
+        raise ValueError(
+            f"{name} and {other_name} must be on the same device, "
+            f"got {tensor.device} and {other.device}; use {other_name}.to({name}.device)."
+        )
+
+
+def _broadcasts_to(small: torch.Size, large: torch.Size) -> bool:
+    sizes = zip(reversed(small), reversed(large), strict=False)
+    return len(small) <= len(large) and all(size in (1, wanted) for size, wanted in sizes)
 
 
 def _check_leading(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:

@@ -1,8 +1,8 @@
 """Scaled dot-product attention in three steps: scores, weights, output.
 
 Letters are torch's: N batch, H heads, L queries, S keys, E features of query and key, Ev features
-of value. Any number of leading dimensions may stand in front of (L, E). In a boolean mask True
-means "may attend". A row with no allowed key gives weights 0 and output 0.
+of value. Any number of leading dimensions may come before (L, E). In a boolean mask True means
+"may attend". A row with no allowed key gives weights 0 and output 0.
 
 float16 and bfloat16 inputs are computed in float32 and rounded once, at the end.
 """
@@ -17,11 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab._checks import (
+    check_flag,
     check_floating,
     check_mask,
     check_ndim,
     check_probability,
     check_query_key,
+    check_same_device,
+    check_scale,
     check_value,
 )
 from attnlab.masks import causal_mask
@@ -64,18 +67,20 @@ def attention_scores(query: Tensor, key: Tensor, *, scale: float | None = None) 
     Returns
     -------
     Tensor, shape (..., L, S)
-        Dimensionless; of any sign. Scores are no weights: their rows do not sum to 1.
+        Dimensionless and of any sign. Scores are not weights: their rows do not sum to 1.
 
     Raises
     ------
     TypeError
-        If an argument is no floating point tensor or the dtypes differ.
+        If an argument is not a floating-point tensor, the dtypes differ, or ``scale`` is not a
+        number.
     ValueError
-        If the feature dimensions E differ or the leading dimensions do not broadcast.
+        If the feature dimensions E or the devices differ, or the leading dimensions do not
+        broadcast.
 
     See Also
     --------
-    torch.nn.functional.scaled_dot_product_attention : computes them and keeps them to itself.
+    torch.nn.functional.scaled_dot_product_attention : computes them without returning them.
 
     Notes
     -----
@@ -94,6 +99,7 @@ def attention_scores(query: Tensor, key: Tensor, *, scale: float | None = None) 
             [1., 1., 1.]])
     """
     check_query_key(query, key)
+    check_scale(scale)
     return _scores(_widen(query), _widen(key), scale).to(query.dtype)
 
 
@@ -118,9 +124,10 @@ def attention_weights(scores: Tensor, *, attn_mask: Tensor | None = None) -> Ten
     Raises
     ------
     TypeError
-        If ``scores`` is no floating point tensor, or ``attn_mask`` is neither bool nor its dtype.
+        If ``scores`` is not a floating-point tensor, or ``attn_mask`` is neither bool nor of its
+        dtype.
     ValueError
-        If ``attn_mask`` does not broadcast to the shape of ``scores``.
+        If ``attn_mask`` does not broadcast to the shape of ``scores`` or is on another device.
 
     See Also
     --------
@@ -129,8 +136,8 @@ def attention_weights(scores: Tensor, *, attn_mask: Tensor | None = None) -> Ten
 
     Notes
     -----
-    Rows without an allowed key are found from the mask, before the softmax. A NaN in an allowed
-    place therefore stays visible in the result.
+    Rows without an allowed key are found from the mask, before the softmax. A NaN at an allowed
+    position therefore stays visible in the result.
 
     Costs about 5 L S floating point operations, one in five an exponential, and L S numbers of
     memory per head: 4 L S bytes in float32.
@@ -150,6 +157,7 @@ def attention_weights(scores: Tensor, *, attn_mask: Tensor | None = None) -> Ten
     check_ndim("scores", scores, "(L, S)", at_least=2)
     if attn_mask is not None:
         check_mask(attn_mask, scores.shape, scores.dtype)
+        check_same_device("scores", scores, "attn_mask", attn_mask)
     return _weights(_widen(scores), attn_mask).to(scores.dtype)
 
 
@@ -174,14 +182,14 @@ def scaled_dot_product_attention(
     key : Tensor, shape (..., S, E)
         What each position is found by.
     value : Tensor, shape (..., S, Ev)
-        What each position hands over.
+        What each position contributes to the average.
     attn_mask : Tensor, broadcastable to (..., L, S), optional
         bool: True where query i may attend to key j.
         float (same dtype as ``query``): added to the scores; use ``-inf`` to block.
         At least two dimensions and no more than the query.
     dropout_p : float
-        Probability with which a weight is set to 0 (the others grow by ``1 / (1 - dropout_p)``).
-        Applied whenever it is not 0: pass 0 in evaluation.
+        Probability with which a weight is set to 0; the others are multiplied by
+        ``1 / (1 - dropout_p)``. Applied whenever it is not 0, so pass 0 in evaluation.
     is_causal : bool
         Block every key that comes after the query, aligned at the upper left corner.
     scale : float, optional
@@ -195,15 +203,16 @@ def scaled_dot_product_attention(
     Raises
     ------
     TypeError
-        If an argument is no floating point tensor, dtypes differ, or the mask has another dtype.
+        If an argument is not a floating-point tensor, dtypes differ, the mask has another dtype,
+        or an option has the wrong type.
     ValueError
-        If shapes do not fit, ``dropout_p`` is no probability, or ``attn_mask`` and ``is_causal``
-        are both given.
+        If shapes or devices do not fit, ``dropout_p`` is not a probability, or ``attn_mask`` and
+        ``is_causal`` are both given.
 
     See Also
     --------
-    torch.nn.functional.scaled_dot_product_attention : the fused twin; the same call works there.
-    tiled_attention : the same result without a matrix of L x S.
+    torch.nn.functional.scaled_dot_product_attention : the fused twin; takes the same call.
+    tiled_attention : the same result without an L x S matrix.
     trace_attention : also returns the weights and the scores.
 
     Notes
@@ -268,7 +277,7 @@ def trace_attention(
 
     See Also
     --------
-    torch.nn.MultiheadAttention : returns weights with ``need_weights=True``, mean over heads.
+    torch.nn.MultiheadAttention : with ``need_weights=True`` returns the mean over the heads.
 
     Notes
     -----
@@ -284,12 +293,15 @@ def trace_attention(
     """
     check_query_key(query, key)
     check_value(query, key, value)
+    check_scale(scale)
     check_probability("dropout_p", dropout_p)
+    check_flag("is_causal", is_causal)
     if is_causal:
         attn_mask = _causal_instead_of(attn_mask, query, key)
     scores = _scores(_widen(query), _widen(key), scale)  # (..., L, S)
     if attn_mask is not None:
         check_mask(attn_mask, scores.shape, query.dtype)
+        check_same_device("query", query, "attn_mask", attn_mask)
     weights = _weights(scores, attn_mask)  # (..., L, S)
     kept = F.dropout(weights, dropout_p) if dropout_p else weights
     output = kept @ _widen(value)  # (..., L, Ev)
@@ -298,8 +310,11 @@ def trace_attention(
     return AttentionTrace(output, weights, scores)
 
 
+# The steps without their checks, which take as long as attention among ten tokens.
+
+
 def _scores(query: Tensor, key: Tensor, scale: float | None) -> Tensor:
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
     return query @ key.transpose(-2, -1) * scale  # (..., L, S)
 
 
@@ -326,7 +341,7 @@ def _widen(tensor: Tensor) -> Tensor:
 def _causal_instead_of(attn_mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor:
     if attn_mask is not None:
         raise ValueError(
-            "pass either attn_mask or is_causal=True, not both; "
+            "attn_mask and is_causal=True must not be given together; "
             "combine them with combine_masks(attn_mask, causal_mask(L, S))."
         )
     return causal_mask(query.shape[-2], key.shape[-2], device=query.device)

@@ -7,11 +7,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab._checks import check_exact_ndim, check_floating, check_ndim, check_tensor, shape
+from attnlab._checks import (
+    check_exact_ndim,
+    check_floating,
+    check_ndim,
+    check_weights,
+    shape,
+)
 
 
 def score_variance(scores: Tensor) -> Tensor:
-    """Return the variance of each row of scores: what the softmax of that row gets to see.
+    """Return the variance of each row of scores, which decides how sharp its softmax is.
 
     Parameters
     ----------
@@ -26,7 +32,7 @@ def score_variance(scores: Tensor) -> Tensor:
     Raises
     ------
     TypeError, ValueError
-        If ``scores`` is no floating point tensor (..., L, S) with S of at least 2.
+        If ``scores`` is not a floating-point tensor (..., L, S) with S of at least 2.
 
     See Also
     --------
@@ -62,7 +68,7 @@ def attention_entropy(weights: Tensor) -> Tensor:
     Raises
     ------
     TypeError, ValueError
-        If ``weights`` is no floating point tensor (..., L, S), or holds a negative number.
+        If ``weights`` is not a floating-point tensor (..., L, S), or holds a negative number.
 
     See Also
     --------
@@ -73,12 +79,12 @@ def attention_entropy(weights: Tensor) -> Tensor:
     >>> attention_entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
     tensor([0.6931, 0.0000])
     """
-    _check_weights(weights)
+    check_weights(weights)
     return torch.special.entr(weights).sum(dim=-1)
 
 
 def effective_keys(weights: Tensor) -> Tensor:
-    """Return how many keys each query really uses: exp(entropy).
+    """Return how many keys each query effectively uses: exp(entropy).
 
     Parameters
     ----------
@@ -135,7 +141,7 @@ def max_weight(weights: Tensor) -> Tensor:
     >>> max_weight(torch.tensor([[0.25, 0.75]]))
     tensor([0.7500])
     """
-    _check_weights(weights)
+    check_weights(weights)
     return weights.amax(dim=-1)
 
 
@@ -143,7 +149,7 @@ def softmax_jacobian(weights: Tensor) -> Tensor:
     """Return the derivative of the softmax at the given weights.
 
     ``J[i, j] = d weight_i / d score_j = weight_i * (1 if i == j else 0) - weight_i * weight_j``.
-    Only the diagonal is p (1 - p); every row and every column sums to 0.
+    Only the diagonal is p (1 - p). Every row and every column sums to 0.
 
     Parameters
     ----------
@@ -158,7 +164,7 @@ def softmax_jacobian(weights: Tensor) -> Tensor:
     Raises
     ------
     TypeError, ValueError
-        If ``weights`` is no floating point tensor with at least one dimension.
+        If ``weights`` is not a floating-point tensor with at least one dimension.
 
     See Also
     --------
@@ -176,14 +182,14 @@ def softmax_jacobian(weights: Tensor) -> Tensor:
 
 
 def gradient_norms(loss: Tensor, tensor: Tensor) -> Tensor:
-    """Return the length of the gradient of ``loss`` for each row of ``tensor``.
+    """Return the norm of the gradient of ``loss`` for each row of ``tensor``.
 
     Parameters
     ----------
     loss : Tensor, a single number
-        Must depend on ``tensor``. Its graph is kept, so several tensors can be asked in turn.
+        Must depend on ``tensor``. Its graph is kept, so it can be asked about several tensors.
     tensor : Tensor, shape (..., L, E)
-        Must require gradients.
+        Any tensor that ``loss`` was computed from and that requires gradients.
 
     Returns
     -------
@@ -193,10 +199,10 @@ def gradient_norms(loss: Tensor, tensor: Tensor) -> Tensor:
     Raises
     ------
     TypeError
-        If an argument is no tensor.
+        If an argument is not a floating-point tensor.
     ValueError
-        If ``loss`` is not a single number, ``tensor`` does not require gradients, or ``loss``
-        does not depend on it.
+        If ``loss`` is not a single number, ``tensor`` has no dimension or does not require
+        gradients, or ``loss`` does not depend on it.
 
     See Also
     --------
@@ -208,8 +214,9 @@ def gradient_norms(loss: Tensor, tensor: Tensor) -> Tensor:
     >>> gradient_norms((x[0] ** 2).sum(), x)
     tensor([3.4641, 0.0000])
     """
-    check_tensor("loss", loss)
-    check_tensor("tensor", tensor)
+    check_floating("loss", loss)
+    check_floating("tensor", tensor)
+    check_ndim("tensor", tensor, "(..., E)", at_least=1)
     if loss.numel() != 1:
         raise ValueError(f"loss must be a single number, got {shape(loss)}; use loss.sum().")
     if not tensor.requires_grad:
@@ -223,18 +230,18 @@ def gradient_norms(loss: Tensor, tensor: Tensor) -> Tensor:
 
 
 def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Return how much every output token moves when an input token is moved a little.
+    """Return how much every output token changes when an input token is changed a little.
 
-    Entry (i, j) is the norm of d output_i / d x_j. A zero says that output i does not depend on
-    token j at this input: a causal function has zeros above the diagonal, a function that treats
-    every token alone has a diagonal and nothing else.
+    Entry (i, j) is the norm of d output_i / d x_j. A zero means that output i does not depend on
+    token j at this input: a causal function has zeros above the diagonal, and a function that
+    treats every token separately has zeros everywhere but on the diagonal.
 
     Parameters
     ----------
     function : callable
-        Maps (L, E) to (L, Ev) and can be differentiated.
+        Maps (L, E) to (L, Ev) and is differentiable.
     x : Tensor, shape (L, E)
-        Where the derivative is taken. Left unchanged.
+        The point at which the derivative is taken. It stays unchanged.
 
     Returns
     -------
@@ -244,7 +251,8 @@ def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     Raises
     ------
     TypeError, ValueError
-        If ``x`` is no floating point tensor (L, E), or the output has another number of tokens.
+        If ``function`` cannot be called, ``x`` is not a floating-point tensor (L, E), or the output
+        is not a tensor with as many tokens.
 
     See Also
     --------
@@ -257,22 +265,18 @@ def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
             [1., 1., 0.],
             [1., 1., 1.]])
     """
+    if not callable(function):
+        raise TypeError(f"function must be callable, got {type(function).__name__}.")
     check_floating("x", x)
     check_exact_ndim("x", x, "(L, E)", ndim=2, fix="pass one sequence without a batch dimension.")
-    jacobian = torch.autograd.functional.jacobian(function, x.detach().clone())
-    if jacobian.ndim != 4 or jacobian.shape[0] != x.shape[0]:
-        output = tuple(jacobian.shape[:-2])
-        raise ValueError(
-            f"function must map (L, E) to (L, Ev), got {shape(x)} -> {output}."
-        )  # jacobian is (L, Ev, L, E)
+
+    def checked(x: Tensor) -> Tensor:
+        output = function(x)
+        if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != len(x):
+            got = shape(output) if isinstance(output, Tensor) else type(output).__name__
+            raise ValueError(f"function must map (L, E) to (L, Ev), got {shape(x)} -> {got}.")
+        check_floating("the output of function", output)
+        return output
+
+    jacobian = torch.autograd.functional.jacobian(checked, x.detach().clone())  # (L, Ev, L, E)
     return jacobian.norm(dim=(1, 3))
-
-
-def _check_weights(weights: Tensor) -> None:
-    check_floating("weights", weights)
-    check_ndim("weights", weights, "(L, S)", at_least=2)
-    if weights.numel() and (weights < 0).any():
-        raise ValueError(
-            f"weights must not be negative, got a smallest entry of {weights.min().item():.4g}; "
-            "pass the weights after the softmax, not the scores."
-        )

@@ -1,18 +1,23 @@
-"""Figures with a number, a caption and a text for those who cannot see them."""
+"""Figures with a number, a caption and a description, and what all widgets of attnlab share."""
 
 from __future__ import annotations
 
 import base64
 import io
 import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
+
+from attnlab._checks import check_size, check_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DOTS_PER_INCH = 144
 CSS_PIXELS_PER_INCH = 120  # width on the page, so that 6 inches fill a column of a lesson
+DOTS_PER_INCH = 144  # of a stored picture; a moving one has a dot for every CSS pixel
 CAPTION_WIDTH = 640  # CSS pixels: a line of text that is easy to read
 
 
@@ -24,7 +29,8 @@ def is_static() -> bool:
 class Storable:
     """A widget that a notebook stores as text and as HTML, for readers without a kernel.
 
-    Named before the class of the widget, which shows it live; ``to_html`` gives the HTML.
+    Inherit from it before the widget's own class, which shows the widget while a kernel runs;
+    ``to_html`` returns what is stored.
     """
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, object]:
@@ -39,50 +45,28 @@ class Storable:
         return self.to_html()
 
 
-def show_figure(fig: Figure, *, number: str, alt: str, caption: str) -> ShownFigure:
-    """Return a figure with number, caption and alternative text, ready to be shown by a notebook.
-
-    The figure is drawn now and, if pyplot holds it, closed: it appears once.
+def own_line(error: Exception, function: Callable) -> str:
+    """Return the line of a function's own file that led to an error, to be added to a message.
 
     Parameters
     ----------
-    fig : matplotlib.figure.Figure or matplotlib.axes.Axes
-        What to show; of Axes, the figure they belong to.
-    number : str
-        Lesson and position, such as ``"3.2"``.
-    alt : str
-        What a reader who cannot see the picture needs; one or two sentences.
-    caption : str
-        How to read it and what to see; one to three sentences.
+    error : Exception
+        Raised while ``function`` ran, possibly inside a library.
+    function : callable
+        Written by the user.
 
     Returns
     -------
-    ShownFigure
-        Its HTML view is a ``<figure>`` with ``<img>`` and ``<figcaption>``.
-
-    Raises
-    ------
-    TypeError
-        If ``fig`` is neither a figure nor Axes.
-    ValueError
-        If ``alt`` or ``caption`` is empty.
-
-    See Also
-    --------
-    matplotlib.figure.Figure.savefig : writes the picture to a file.
+    str
+        A new line with number and source; empty if no line of that file took part.
     """
-    fig = getattr(fig, "figure", fig)
-    if not hasattr(fig, "savefig"):
-        raise TypeError(f"fig must be a matplotlib Figure or Axes, got {type(fig).__name__}.")
-    for name, text in (("alt", alt), ("caption", caption)):
-        if not (isinstance(text, str) and text.strip()):
-            raise ValueError(f"{name} must say something about figure {number}, got {text!r}.")
-    png = _to_png(fig)
-    width = round(fig.get_figwidth() * CSS_PIXELS_PER_INCH)
-    _close(fig)
-    return ShownFigure(png, width, number, alt, caption)
+    code = getattr(function, "__code__", None)  # a partial or a callable object has none
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if code and frame.filename == code.co_filename]
+    return f"\nline {own[-1].lineno}: {own[-1].line}" if own else ""
 
 
+@dataclass(frozen=True, repr=False)
 class ShownFigure:
     """A drawn figure: made by ``show_figure``, shown by being the last value of a cell.
 
@@ -90,16 +74,17 @@ class ShownFigure:
     ----------
     png : bytes
         The picture.
+    width : int
+        Width on the page, in CSS pixels.
     number, alt, caption : str
-        As given.
+        As given to ``show_figure``.
     """
 
-    def __init__(self, png: bytes, width: int, number: str, alt: str, caption: str) -> None:
-        self.png = png
-        self.width = width
-        self.number = number
-        self.alt = alt
-        self.caption = caption
+    png: bytes
+    width: int
+    number: str
+    alt: str
+    caption: str
 
     def __repr__(self) -> str:
         return f"Figure {self.number}. {self.caption}"
@@ -111,6 +96,54 @@ class ShownFigure:
             f'<figcaption style="max-width:{max(self.width, CAPTION_WIDTH)}px">'
             f"<b>Figure {escape(self.number)}.</b> {escape(self.caption)}</figcaption></figure>"
         )
+
+
+def show_figure(fig: Figure, *, number: str, alt: str, caption: str) -> ShownFigure:
+    """Return a figure with number, caption and alternative text, ready to be shown by a notebook.
+
+    The figure is drawn now and, if pyplot holds it, closed, so that it appears only once.
+
+    Parameters
+    ----------
+    fig : matplotlib.figure.Figure or matplotlib.axes.Axes
+        The figure to show, or the Axes in it.
+    number : str
+        Lesson and position, such as ``"3.2"``.
+    alt : str
+        What a reader who cannot see the picture needs to know; one or two sentences.
+    caption : str
+        How to read the picture and what to see in it; one to three sentences.
+
+    Returns
+    -------
+    ShownFigure
+        Its HTML view is a ``<figure>`` with ``<img>`` and ``<figcaption>``.
+
+    Raises
+    ------
+    TypeError
+        If ``fig`` is neither a figure nor Axes, or a text is not a string.
+    ValueError
+        If ``number``, ``alt`` or ``caption`` is empty.
+
+    See Also
+    --------
+    matplotlib.figure.Figure.savefig : writes the picture to a file.
+    """
+    fig = getattr(fig, "figure", fig)
+    if not hasattr(fig, "savefig"):
+        raise TypeError(f"fig must be a matplotlib Figure or Axes, got {type(fig).__name__}.")
+    for name, text in (("number", number), ("alt", alt), ("caption", caption)):
+        check_text(name, text)
+    buffer = io.BytesIO()
+    # the default metadata names the version of matplotlib
+    fig.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    width = round(fig.get_figwidth() * CSS_PIXELS_PER_INCH)
+    if fig.canvas.manager is not None:  # only figures that pyplot made have one
+        import matplotlib.pyplot as plt
+
+        plt.close(fig)
+    return ShownFigure(buffer.getvalue(), width, number, alt, caption)
 
 
 def picture_html(png: bytes, *, alt: str, width: int) -> str:
@@ -130,42 +163,21 @@ def picture_html(png: bytes, *, alt: str, width: int) -> str:
     str
         HTML.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``png`` is not bytes, ``alt`` is not a string or ``width`` is not a positive integer.
+
     See Also
     --------
     show_figure : adds number and caption.
     """
+    if not isinstance(png, bytes):
+        raise TypeError(f"png must be bytes, got {type(png).__name__}.")
+    check_text("alt", alt)
+    check_size("width", width, at_least=1)
     data = base64.b64encode(png).decode()
     return (
         f'<img alt="{escape(alt)}" style="width:{width}px;max-width:100%;height:auto" '
         f'src="data:image/png;base64,{data}">'
     )
-
-
-def _to_png(fig: Figure) -> bytes:
-    buffer = io.BytesIO()
-    # the default metadata names the version of matplotlib
-    fig.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    return buffer.getvalue()
-
-
-def _close(fig: Figure) -> None:
-    if fig.canvas.manager is not None:  # only figures that pyplot made have one
-        import matplotlib.pyplot as plt
-
-        plt.close(fig)
-
-
-def raise_in_tests(error: Exception) -> None:
-    """Raise an error that a widget has shown to its user, if a test is running.
-
-    Parameters
-    ----------
-    error : Exception
-        What went wrong while a control was moved.
-
-    See Also
-    --------
-    attnlab.live.live : shows errors inside the widget.
-    """
-    if os.environ.get("PYTEST_CURRENT_TEST"):
-        raise error

@@ -11,8 +11,8 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """Return ``x`` with its features cut into heads, the heads in front of the tokens.
 
     Head h of token t holds the features ``h * head_dim`` to ``(h + 1) * head_dim - 1`` of token t.
-    Cutting comes first and the transpose after it: a ``view`` that goes to the final shape at
-    once has the right shape and mixes the tokens.
+    The features are cut first and the axes transposed afterwards: a ``view`` that goes to the
+    final shape at once gives the correct shape and mixes the tokens.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
 
     See Also
     --------
-    merge_heads : the way back.
-    torch.nn.MultiheadAttention : does this inside.
+    merge_heads : the inverse.
+    torch.nn.MultiheadAttention : does this internally.
 
     Examples
     --------
@@ -46,6 +46,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """
     check_ndim("x", x, "(L, embed_dim)", at_least=2)
     check_size("num_heads", num_heads, at_least=1)
+    check_size("the number of features of x (dimension -1)", x.shape[-1], at_least=1)
     if x.shape[-1] % num_heads:
         raise ValueError(
             f"num_heads must divide embed_dim (dimension -1 of x), got x {shape(x)} and "
@@ -75,8 +76,8 @@ def merge_heads(x: Tensor) -> Tensor:
 
     See Also
     --------
-    split_heads : the way there.
-    torch.nn.MultiheadAttention : does this inside, before its output projection.
+    split_heads : the inverse.
+    torch.nn.MultiheadAttention : does this internally, before its output projection.
 
     Examples
     --------

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import html
 import io
-import traceback
-import weakref
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 
 import ipywidgets as widgets
@@ -26,32 +25,37 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from attnlab.display import Storable, picture_html, raise_in_tests
+from attnlab._checks import check_number
+from attnlab.display import CSS_PIXELS_PER_INCH, Storable, own_line, picture_html
+from attnlab.palette import BLUE, INK, SOFT, css
+
+LARGEST = 50  # inches: a picture of that size still fits into memory
 
 STYLE_FILE = Path(__file__).with_name("attnlab.mplstyle")
-DOTS_PER_INCH = 120
-CSS_PIXELS_PER_INCH = 115
 
-CSS = """<style>
+CSS = (
+    "<style>.attnlab-live { "
+    + css()
+    + """ }
 .attnlab-live .widget-label { font-size: 16px; font-weight: 600; width: auto; min-width: 60px; }
 .attnlab-live .widget-readout { font: 700 17px monospace; min-width: 70px; }
 .attnlab-live .widget-hbox { gap: 2px 18px; }
-.attnlab-live .noUi-connect { background: #0b61a4; }
-.attnlab-live .noUi-handle { border: 2px solid #0b61a4; }
-.attnlab-live .widget-toggle-button.mod-active { background: #0b61a4; color: white; }
+.attnlab-live .noUi-connect { background: var(--scaled); }
+.attnlab-live .noUi-handle { border: 2px solid var(--scaled); }
+.attnlab-live .widget-toggle-button.mod-active { background: var(--scaled); color: var(--on); }
 .attnlab-live img { max-width: 100%; }
 .attnlab-stale { opacity: 0.15; }
-.attnlab-error pre { white-space: pre-wrap; font-size: 14px; color: #1c1c1c; margin: 0;
-  border-left: 5px solid #b84a00; background: #fff4ec; padding: 8px 12px; }
+.attnlab-error pre { white-space: pre-wrap; font-size: 14px; color: var(--ink); margin: 0;
+  border-left: 5px solid var(--raw); background: var(--warm); padding: 8px 12px; }
 </style>"""
+)
 
-SENTENCE = (
+SENTENCE = (  # carries its own look, since it is stored without the style sheet
     '<p role="status" style="font-size:16px;line-height:1.4;margin:4px 0;padding:6px 12px;'
-    'border-left:5px solid #0b61a4;background:#f3f6f9;color:#1c1c1c">{}</p>'
+    f'border-left:5px solid {BLUE};background:{SOFT};color:{INK}">{{}}</p>'
 )
 
 Draw = Callable[..., str | None]
-_living: weakref.WeakSet[Live] = weakref.WeakSet()
 
 
 def live(
@@ -72,45 +76,32 @@ def live(
     figsize : tuple of float
         Width and height in inches.
     start : mapping from str to value, optional
-        Where the controls stand at first; the first stop if not given.
+        Initial values of the controls; the first stop of each that is not named.
     alt : str
         What the picture shows, for those who cannot see it; the sentence is read out as well.
     **controls : sequence or bool
-        One per argument of ``draw``. A sequence of numbers is a slider with these stops, a
+        One per argument of ``draw``. A sequence of numbers becomes a slider with these stops, a
         sequence of words a row of buttons, a bool an on/off switch.
 
     Returns
     -------
     Live
-        ``.value`` holds the values in force, ``.controls`` the ipywidgets by name.
+        ``.value`` holds the current values, ``.controls`` the ipywidgets by name.
 
     Raises
     ------
     TypeError
-        If a control is neither a sequence nor a bool.
+        If ``draw`` cannot be called, or a control is neither a bool nor a sequence of numbers or
+        words.
     ValueError
-        If there are no controls, one has fewer than two stops, or ``start`` does not fit.
+        If there are no controls, one has fewer than two different stops, or ``start`` or
+        ``figsize`` does not fit.
 
     See Also
     --------
     ipywidgets.interact : the general tool; its pictures cannot be checked by nbval.
     """
-    return Live(draw, figsize, dict(start or {}), alt, controls)
-
-
-def instances() -> list[Live]:
-    """Return the live widgets that exist in this process, oldest first.
-
-    Returns
-    -------
-    list of Live
-        Those that are still in use.
-
-    See Also
-    --------
-    live : makes them.
-    """
-    return sorted(_living, key=lambda widget: widget.serial)
+    return Live(draw, figsize, start, alt, controls)
 
 
 class Live(Storable, widgets.VBox):
@@ -123,27 +114,25 @@ class Live(Storable, widgets.VBox):
     image : ipywidgets.Image
         The picture as PNG.
     last_error : Exception or None
-        What ``draw`` raised at the values in force.
+        What ``draw`` raised at the current values.
     """
-
-    _made = 0
 
     def __init__(
         self,
         draw: Draw,
         figsize: tuple[float, float],
-        start: dict[str, object],
+        start: Mapping[str, object] | None,
         alt: str,
         controls: Mapping[str, Sequence[object] | bool],
     ) -> None:
+        start = {} if start is None else start
+        _check_drawing(draw, figsize, alt)
         _check_controls(controls, start)
-        Live._made += 1
-        self.serial = Live._made
         self.draw = draw
         self.alt = alt
         self.last_error: Exception | None = None
         self._places: dict[tuple, list[Bbox]] = {}
-        self.figure = Figure(figsize=figsize, dpi=DOTS_PER_INCH, layout="constrained")
+        self.figure = Figure(figsize=figsize, dpi=CSS_PIXELS_PER_INCH, layout="constrained")
         FigureCanvasAgg(self.figure)
         self.width = round(figsize[0] * CSS_PIXELS_PER_INCH)
         self.controls = {
@@ -159,11 +148,10 @@ class Live(Storable, widgets.VBox):
         self._redraw()  # an error in draw shows at once, as the error of the cell
         for control in self.controls.values():
             control.observe(self._on_move, "value")
-        _living.add(self)
 
     @property
     def value(self) -> dict[str, object]:
-        """The values in force, by name."""
+        """The current values, by name."""
         return {name: control.value for name, control in self.controls.items()}
 
     def _redraw(self) -> None:
@@ -177,7 +165,7 @@ class Live(Storable, widgets.VBox):
         self.sentence.value = SENTENCE.format(text) if text else ""
 
     def _place_and_paint(self) -> None:
-        """Draw the figure; look for the places of its axes only if their labels are new."""
+        """Draw the figure; its layout is computed only for labels not seen before."""
         labels = _labels(self.figure)
         if labels in self._places:
             self.figure.set_layout_engine("none")
@@ -190,11 +178,11 @@ class Live(Storable, widgets.VBox):
     def _on_move(self, _change: object) -> None:
         try:
             self._redraw()
-        except Exception as error:  # shown to whoever moved the control: nobody else would see it
+        except Exception as error:  # it appears in the widget, where the control was moved
             self.last_error = error
             self.image.add_class("attnlab-stale")
-            self.error.value = f'<pre role="alert">{html.escape(_tell(error, self.draw))}</pre>'
-            raise_in_tests(error)
+            text = f"{type(error).__name__}: {error}{own_line(error, self.draw)}"
+            self.error.value = f'<pre role="alert">{html.escape(text)}</pre>'
         else:
             self.last_error = None
             self.image.remove_class("attnlab-stale")
@@ -205,7 +193,7 @@ class Live(Storable, widgets.VBox):
         return f"live({getattr(self.draw, '__name__', 'draw')}, {values})"
 
     def to_html(self) -> str:
-        """Return the picture and the sentence in force, with the stops that a kernel would offer.
+        """Return the current picture and sentence, with the stops that a kernel would offer.
 
         Returns
         -------
@@ -223,53 +211,77 @@ class Live(Storable, widgets.VBox):
         )
 
 
+def _check_drawing(draw: object, figsize: object, alt: object) -> None:
+    if not callable(draw):
+        raise TypeError(f"draw must be a function, got {type(draw).__name__}.")
+    if not isinstance(figsize, Sequence) or isinstance(figsize, str) or len(figsize) != 2:
+        raise TypeError(f"figsize must be a pair (width, height) in inches, got {figsize!r}.")
+    for name, inches in zip(("width", "height"), figsize, strict=True):
+        check_number(f"figsize {name}", inches)
+        if not 0 < inches <= LARGEST:
+            raise ValueError(
+                f"figsize must be more than 0 and at most {LARGEST} inches, got {inches}."
+            )
+    if not isinstance(alt, str):
+        raise TypeError(f"alt must be a string, got {type(alt).__name__}.")
+
+
 def _check_controls(
     controls: Mapping[str, Sequence[object] | bool], start: Mapping[str, object]
 ) -> None:
     if not controls:
         raise ValueError("live needs at least one control, e.g. d_k=[1, 4, 16].")
     for name, stops in controls.items():
-        if isinstance(stops, bool):
-            continue
-        if isinstance(stops, str) or not isinstance(stops, Sequence):
-            raise TypeError(
-                f"{name} must be a list of stops or a bool, got {type(stops).__name__}; "
-                f"e.g. {name}=[1, 4, 16]."
-            )
-        if len(stops) < 2:
-            raise ValueError(f"{name} must have at least 2 stops, got {len(stops)}.")
+        if not isinstance(stops, bool):
+            _check_stops(name, stops)
+    if not isinstance(start, Mapping):
+        raise TypeError(f"start must be a dict of initial values, got {type(start).__name__}.")
     for name, value in start.items():
         if name not in controls:
-            raise ValueError(f"start names {name!r}, which is no control; there is {[*controls]}.")
+            raise ValueError(
+                f"start must name controls, got {name!r}; the controls are {[*controls]}."
+            )
         allowed = (True, False) if isinstance(controls[name], bool) else controls[name]
-        if value not in allowed:
+        if not isinstance(value, str | Real) or value not in allowed:
             raise ValueError(f"start of {name} must be one of its stops {allowed}, got {value!r}.")
+
+
+def _check_stops(name: str, stops: object) -> None:
+    if isinstance(stops, str) or not isinstance(stops, Sequence):
+        raise TypeError(
+            f"{name} must be a list of stops or a bool, got {type(stops).__name__}; "
+            f"e.g. {name}=[1, 4, 16]."
+        )
+    for stop in stops:
+        if not isinstance(stop, str | Real):
+            raise TypeError(f"{name} must hold numbers or words, got {type(stop).__name__}.")
+    if len(stops) < 2:
+        raise ValueError(f"{name} must have at least 2 stops, got {len(stops)}.")
+    if len(set(stops)) < len(stops) or any(stop != stop for stop in stops):
+        raise ValueError(f"{name} must have stops that differ from each other, got {stops}.")
 
 
 def _control(
     name: str, stops: Sequence[object] | bool, value: object
 ) -> widgets.SelectionSlider | widgets.ToggleButtons:
+    """Return a slider for numbers, buttons for words, and two buttons for a switch."""
     if isinstance(stops, bool):
-        value = stops if value is None else value
-        return _buttons(name, [("on", True), ("off", False)], value)
-    value = stops[0] if value is None else value
-    if all(isinstance(stop, str) for stop in stops):
-        return _buttons(name, list(stops), value)
+        options, first = [("on", True), ("off", False)], stops
+    else:
+        options, first = [(str(stop), stop) for stop in stops], stops[0]
+    common = {
+        "options": options,
+        "value": first if value is None else value,
+        "description": name,
+    }
+    if all(isinstance(stop, str | bool) for _, stop in options):
+        return widgets.ToggleButtons(
+            **common, style={"button_width": "auto", "description_width": "initial"}
+        )
     return widgets.SelectionSlider(
-        options=list(stops),
-        value=value,
-        description=name,
+        **common,
         layout=widgets.Layout(width="420px", max_width="100%"),
         style={"description_width": "initial"},
-    )
-
-
-def _buttons(name: str, options: list, value: object) -> widgets.ToggleButtons:
-    return widgets.ToggleButtons(
-        options=options,
-        value=value,
-        description=name,
-        style={"button_width": "auto", "description_width": "initial"},
     )
 
 
@@ -293,18 +305,6 @@ def _png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def _tell(error: Exception, draw: Draw) -> str:
-    """Return the error and the line of the learner's own code where it came from."""
-    text = f"{type(error).__name__}: {error}"
-    code = getattr(draw, "__code__", None)  # a partial or a callable object has none
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if code and frame.filename == code.co_filename]
-    return f"{text}\nline {own[-1].lineno}: {own[-1].line}" if own else text
-
-
 def _stops_html(control: widgets.SelectionSlider | widgets.ToggleButtons) -> str:
-    labels = [str(label) for label in control._options_labels]
-    return ", ".join(
-        f"<b>{html.escape(label)}</b>" if label == control.label else html.escape(label)
-        for label in labels
-    )
+    labels = [(html.escape(label), value == control.value) for label, value in control.options]
+    return ", ".join(f"<b>{label}</b>" if chosen else label for label, chosen in labels)

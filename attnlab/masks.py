@@ -1,6 +1,6 @@
 """Boolean masks: build them, convert them, combine them. True always means "may attend".
 
-Other conventions exist, and mixing them up raises no error. This is what True or 1 means elsewhere:
+Other conventions exist, and mixing them up raises no error. This is what True or 1 means there:
 
 =====================================================  ================  ==========================
 where                                                  True / 1 means    to ours
@@ -21,12 +21,17 @@ import torch
 from torch import Tensor
 
 from attnlab._checks import (
+    FLOATING,
     check_bool,
     check_choice,
+    check_device,
     check_exact_ndim,
+    check_holds_numbers,
+    check_same_device,
     check_size,
     check_tensor,
     shape,
+    short,
 )
 
 ALIGNMENTS = ("upper_left", "lower_right")
@@ -39,7 +44,7 @@ def causal_mask(
     align: str = "upper_left",
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """Return the mask under which no query looks at a later key.
+    """Return the mask under which no query attends to a later key.
 
     Parameters
     ----------
@@ -50,9 +55,9 @@ def causal_mask(
     align : {"upper_left", "lower_right"}
         Which corner the diagonal starts from when ``L != S``. ``"upper_left"`` pairs query 0 with
         key 0, as torch's ``is_causal=True`` does. ``"lower_right"`` pairs the last query with the
-        last key: what decoding with a cache of earlier keys needs.
+        last key, as decoding with a cache of earlier keys needs it.
     device : torch.device or str, optional
-        Where the mask lives; torch's default device if not given.
+        Device of the mask; torch's default device if not given.
 
     Returns
     -------
@@ -62,7 +67,7 @@ def causal_mask(
     Raises
     ------
     TypeError, ValueError
-        If a size is not a nonnegative integer or ``align`` is unknown.
+        If a size is not a nonnegative integer, or ``align`` or ``device`` is unknown.
 
     See Also
     --------
@@ -70,7 +75,7 @@ def causal_mask(
 
     Notes
     -----
-    With ``"lower_right"`` and ``L > S`` the first ``L - S`` queries may look at nothing.
+    With ``"lower_right"`` and ``L > S`` the first ``L - S`` queries have no allowed key.
 
     Examples
     --------
@@ -79,7 +84,7 @@ def causal_mask(
             [1, 1, 1, 1]], dtype=torch.int32)
     """
     distance = _distance(L, S, align, device)
-    return distance <= 0
+    return distance <= 0  # (L, S)
 
 
 def sliding_window_mask(
@@ -90,19 +95,15 @@ def sliding_window_mask(
     align: str = "upper_left",
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """Return the mask under which a query looks only at keys nearer than ``window`` positions.
+    """Return the mask under which a query attends only to keys nearer than ``window`` positions.
 
     Parameters
     ----------
-    L, S : int
-        Number of queries and of keys; ``S`` is ``L`` if not given.
+    L, S, align, device
+        As in ``causal_mask``.
     window : int
         A key is allowed while its distance to the query, before or after, is below ``window``.
-        Combined with a causal mask this leaves the query itself and the ``window - 1`` before it.
-    align : {"upper_left", "lower_right"}
-        Which key stands opposite a query when ``L != S``, as in ``causal_mask``.
-    device : torch.device or str, optional
-        Where the mask lives.
+        Combined with a causal mask this leaves the query's own key and the ``window - 1`` before.
 
     Returns
     -------
@@ -112,10 +113,11 @@ def sliding_window_mask(
     Raises
     ------
     TypeError, ValueError
-        If a size or ``window`` is not an integer in range, or ``align`` is unknown.
+        If a size or ``window`` is not an integer in range, or ``align`` or ``device`` is unknown.
 
     See Also
     --------
+    causal_mask : blocks the later keys.
     torch.nn.attention.flex_attention.create_block_mask : windows written as a function of i and j.
 
     References
@@ -153,7 +155,7 @@ def sequence_mask(lengths: Tensor | Sequence[int], max_len: int | None = None) -
     Raises
     ------
     TypeError
-        If ``lengths`` are not integers.
+        If ``lengths`` or ``max_len`` are not integers.
     ValueError
         If a length is negative or larger than ``max_len``.
 
@@ -167,9 +169,7 @@ def sequence_mask(lengths: Tensor | Sequence[int], max_len: int | None = None) -
     tensor([[1, 1, 1],
             [1, 0, 0]], dtype=torch.int32)
     """
-    lengths = torch.as_tensor(lengths)
-    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise TypeError(f"lengths must be integers, got {lengths.dtype}.")
+    lengths = _integers("lengths", lengths)
     if lengths.numel() and int(lengths.min()) < 0:
         raise ValueError(f"lengths must not be negative, got {int(lengths.min())}.")
     longest = int(lengths.max()) if lengths.numel() else 0
@@ -186,7 +186,7 @@ def combine_masks(*masks: Tensor) -> Tensor:
     Parameters
     ----------
     *masks : Tensor of bool
-        Two or more masks whose shapes broadcast together.
+        One or more masks whose shapes broadcast together, all on one device.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def combine_masks(*masks: Tensor) -> Tensor:
     TypeError
         If a mask is not boolean.
     ValueError
-        If no mask is given or the shapes do not broadcast.
+        If no mask is given, or shapes or devices do not fit together.
 
     See Also
     --------
@@ -214,6 +214,7 @@ def combine_masks(*masks: Tensor) -> Tensor:
         raise ValueError("combine_masks needs at least one mask, got none.")
     for position, mask in enumerate(masks):
         check_bool(f"mask {position}", mask)
+        check_same_device("mask 0", masks[0], f"mask {position}", mask)
     try:
         torch.broadcast_shapes(*(mask.shape for mask in masks))
     except RuntimeError:
@@ -243,11 +244,11 @@ def from_key_padding_mask(key_padding_mask: Tensor) -> Tensor:
     TypeError
         If the mask is not boolean.
     ValueError
-        If the mask has not two dimensions.
+        If the mask does not have two dimensions.
 
     See Also
     --------
-    to_key_padding_mask : the way back.
+    to_key_padding_mask : the inverse.
     torch.nn.MultiheadAttention : takes ``key_padding_mask``.
 
     Examples
@@ -256,12 +257,12 @@ def from_key_padding_mask(key_padding_mask: Tensor) -> Tensor:
     tensor([[[[ True,  True, False]]]])
     """
     check_tensor("key_padding_mask", key_padding_mask)
-    if key_padding_mask.dtype != torch.bool:
+    if key_padding_mask.dtype != torch.bool:  # True means padding here: check_bool says otherwise
         raise TypeError(
             f"key_padding_mask must be bool (True = padding), got {key_padding_mask.dtype}."
         )
     check_exact_ndim(
-        "key_padding_mask", key_padding_mask, "(N, S)", ndim=2, fix="one row per sequence."
+        "key_padding_mask", key_padding_mask, "(N, S)", ndim=2, fix="give one row per sequence."
     )
     return ~key_padding_mask[:, None, None, :]
 
@@ -288,7 +289,8 @@ def to_key_padding_mask(attn_mask: Tensor) -> Tensor:
 
     See Also
     --------
-    from_key_padding_mask : the way back.
+    from_key_padding_mask : the inverse.
+    torch.nn.MultiheadAttention : takes ``key_padding_mask``.
 
     Examples
     --------
@@ -299,7 +301,7 @@ def to_key_padding_mask(attn_mask: Tensor) -> Tensor:
     if attn_mask.ndim != 4 or attn_mask.shape[1:3] != (1, 1):
         raise ValueError(
             "attn_mask must have shape (N, 1, 1, S) to be a key padding mask, "
-            f"got {shape(attn_mask)}; a mask that differs between queries or heads has none."
+            f"got {shape(attn_mask)}; no such mask exists if queries or heads differ."
         )
     return ~attn_mask[:, 0, 0, :]
 
@@ -335,8 +337,8 @@ def to_additive_mask(attn_mask: Tensor, dtype: torch.dtype = torch.float32) -> T
             [0., 0.]])
     """
     check_bool("attn_mask", attn_mask)
-    if not dtype.is_floating_point:
-        raise TypeError(f"dtype must be a floating point dtype, got {dtype}.")
+    if dtype not in FLOATING:
+        raise TypeError(f"dtype must be a floating-point torch.dtype, got {short(dtype)}.")
     zeros = torch.zeros(attn_mask.shape, dtype=dtype, device=attn_mask.device)
     return zeros.masked_fill(~attn_mask, -torch.inf)
 
@@ -356,24 +358,29 @@ def from_hf_attention_mask(attention_mask: Tensor) -> Tensor:
 
     Raises
     ------
+    TypeError
+        If the mask is not a tensor.
     ValueError
-        If the mask has not two dimensions or holds other values than 0 and 1.
+        If the mask does not have two dimensions or holds values other than 0 and 1.
 
     See Also
     --------
-    from_key_padding_mask : torch's opposite convention.
+    from_key_padding_mask : torch's convention, the opposite one.
 
     Examples
     --------
     >>> from_hf_attention_mask(torch.tensor([[1, 1, 0]]))
     tensor([[[[ True,  True, False]]]])
     """
-    check_exact_ndim("attention_mask", attention_mask, "(N, S)", ndim=2, fix="one row per text.")
+    check_exact_ndim(
+        "attention_mask", attention_mask, "(N, S)", ndim=2, fix="give one row per text."
+    )
+    check_holds_numbers("attention_mask", attention_mask)
     other = attention_mask[(attention_mask != 0) & (attention_mask != 1)]
     if other.numel():
         raise ValueError(
             f"attention_mask must hold 0s and 1s only, got {other.flatten()[0].item()}; "
-            "a mask that is added to the scores is no attention_mask."
+            "a mask that is added to the scores follows another convention."
         )
     return attention_mask.bool()[:, None, None, :]
 
@@ -384,6 +391,19 @@ def _distance(L: int, S: int | None, align: str, device: torch.device | str | No
     check_size("L", L, at_least=0)
     check_size("S", S, at_least=0)
     check_choice("align", align, ALIGNMENTS)
+    check_device(device)
     first = S - L if align == "lower_right" else 0
     opposite = torch.arange(L, device=device) + first
     return torch.arange(S, device=device) - opposite[:, None]
+
+
+def _integers(name: str, values: Tensor | Sequence[int]) -> Tensor:
+    """Return integers as a tensor, whatever sequence they come in."""
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise TypeError(f"{name} must be integers, got {short(values)}.") from None
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise TypeError(f"{name} must be integers, got {tensor.dtype}.")
+    check_holds_numbers(name, tensor)
+    return tensor

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnlab._checks import (
     check_exact_ndim,
+    check_flag,
     check_probability,
     check_size,
     check_tensor,
@@ -33,7 +34,92 @@ class AttentionOutput(NamedTuple):
     weights: Tensor
 
 
-class SelfAttention(nn.Module):
+class _AttentionLayer(nn.Module):
+    """What the layers share: three projections, and attention in ``num_heads`` heads."""
+
+    def __init__(
+        self, embed_dim: int, inner_dim: int, num_heads: int, *, bias: bool, dropout: float
+    ) -> None:
+        check_flag("bias", bias)
+        check_probability("dropout", dropout)
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.q_proj = nn.Linear(embed_dim, inner_dim, bias=bias)
+        self.k_proj = nn.Linear(embed_dim, inner_dim, bias=bias)
+        self.v_proj = nn.Linear(embed_dim, inner_dim, bias=bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> AttentionOutput:
+        """Return the attended tokens and the weights of every head.
+
+        Parameters
+        ----------
+        query : Tensor, shape (N, L, embed_dim)
+            Tokens that attend.
+        key : Tensor, shape (N, S, embed_dim), optional
+            Tokens that are attended to; the query's if not given.
+        value : Tensor, shape (N, S, embed_dim), optional
+            Tokens whose content is averaged; the key's if not given.
+        attn_mask : Tensor, shape (L, S) or broadcastable (N, H, L, S), optional
+            bool: True where query i may attend to key j. float: added to the scores.
+        is_causal : bool
+            Block every key that comes after the query.
+
+        Returns
+        -------
+        AttentionOutput
+            ``output`` (N, L, out_dim) and ``weights`` (N, H, L, S), before dropout.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If shapes, dtypes, devices or the mask do not fit.
+        """
+        key = query if key is None else key
+        value = key if value is None else value
+        self._check(query, key, value, attn_mask)
+        output, weights, _ = trace_attention(
+            split_heads(self.q_proj(query), self.num_heads),  # (N, H, L, head_dim)
+            split_heads(self.k_proj(key), self.num_heads),  # (N, H, S, head_dim)
+            split_heads(self.v_proj(value), self.num_heads),  # (N, H, S, head_dim)
+            attn_mask=attn_mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=is_causal,
+        )
+        return AttentionOutput(self._join(output), weights)
+
+    def _join(self, heads: Tensor) -> Tensor:
+        """Return (N, L, out_dim) for the outputs of the heads (N, H, L, head_dim)."""
+        return merge_heads(heads)
+
+    def _check(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None) -> None:
+        for name, tokens in (("query", query), ("key", key), ("value", value)):
+            _check_tokens(name, tokens, self.embed_dim)
+            _check_kind(name, tokens, self.q_proj.weight)
+        if not len(query) == len(key) == len(value):
+            raise ValueError(
+                "query, key and value must have the same batch size N, "
+                f"got {shape(query)}, {shape(key)} and {shape(value)}."
+            )
+        if key.shape[1] != value.shape[1]:
+            raise ValueError(
+                "key and value must have the same length S (dimension 1), "
+                f"got {shape(key)} and {shape(value)}."
+            )
+        if attn_mask is not None:
+            _check_layer_mask(attn_mask)
+
+
+class SelfAttention(_AttentionLayer):
     """One attention head with its own query, key and value projections.
 
     Parameters
@@ -43,14 +129,14 @@ class SelfAttention(nn.Module):
     out_dim : int
         Features of query, key, value and output.
     bias : bool
-        Whether the projections add a bias.
+        Whether the projections add a bias; by default not, as in the formulas of the paper.
     dropout : float
         Probability with which a weight is dropped in training mode.
 
     Raises
     ------
     TypeError, ValueError
-        If a size is not a positive integer or ``dropout`` is no probability.
+        If a size is not a positive integer or ``dropout`` is not a probability.
 
     See Also
     --------
@@ -80,29 +166,11 @@ class SelfAttention(nn.Module):
     ) -> None:
         check_size("embed_dim", embed_dim, at_least=1)
         check_size("out_dim", out_dim, at_least=1)
-        check_probability("dropout", dropout)
-        super().__init__()
-        self.embed_dim = embed_dim
-        self.dropout = dropout
-        self.q_proj = nn.Linear(embed_dim, out_dim, bias=bias)
-        self.k_proj = nn.Linear(embed_dim, out_dim, bias=bias)
-        self.v_proj = nn.Linear(embed_dim, out_dim, bias=bias)
-
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor | None = None,
-        value: Tensor | None = None,
-        *,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> AttentionOutput:
-        """Return output (N, L, out_dim) and weights (N, 1, L, S); see MultiHeadAttention."""
-        return _attend(self, 1, query, key, value, attn_mask, is_causal)
+        super().__init__(embed_dim, out_dim, num_heads=1, bias=bias, dropout=dropout)
 
 
-class MultiHeadAttention(nn.Module):
-    """Attention in several heads that look side by side, joined by an output projection.
+class MultiHeadAttention(_AttentionLayer):
+    """Attention in several heads that work side by side, joined by an output projection.
 
     Project, split into heads, attend in every head, merge the heads, project.
 
@@ -113,7 +181,7 @@ class MultiHeadAttention(nn.Module):
     num_heads : int
         Number of heads H; must divide ``embed_dim``.
     bias : bool
-        Whether the four projections add a bias.
+        Whether the four projections add a bias; by default they do, as in torch.
     dropout : float
         Probability with which a weight is dropped in training mode.
 
@@ -121,7 +189,7 @@ class MultiHeadAttention(nn.Module):
     ------
     TypeError, ValueError
         If a size is not a positive integer, ``num_heads`` does not divide ``embed_dim``, or
-        ``dropout`` is no probability.
+        ``dropout`` is not a probability.
 
     See Also
     --------
@@ -131,7 +199,7 @@ class MultiHeadAttention(nn.Module):
     Notes
     -----
     4 embed_dim^2 weights (and 4 embed_dim biases), whatever the number of heads.
-    The projections start as ``nn.Linear`` starts them.
+    The projections are initialised as ``nn.Linear`` does it.
 
     The projections cost 4 N (L + S) embed_dim^2 floating point operations, the attention
     4 N L S embed_dim, whatever the number of heads: for L = S the projections are the larger part
@@ -155,57 +223,16 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         check_size("embed_dim", embed_dim, at_least=1)
         check_size("num_heads", num_heads, at_least=1)
-        check_probability("dropout", dropout)
         if embed_dim % num_heads:
             raise ValueError(
                 f"num_heads must divide embed_dim, got embed_dim {embed_dim} and "
                 f"num_heads {num_heads}: the remainder is {embed_dim % num_heads}."
             )
-        super().__init__()
-        self.embed_dim = embed_dim
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.q_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
-        self.k_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
-        self.v_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
+        super().__init__(embed_dim, embed_dim, num_heads, bias=bias, dropout=dropout)
         self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor | None = None,
-        value: Tensor | None = None,
-        *,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> AttentionOutput:
-        """Return the attended tokens and the weights of every head.
-
-        Parameters
-        ----------
-        query : Tensor, shape (N, L, embed_dim)
-            Tokens that ask.
-        key : Tensor, shape (N, S, embed_dim), optional
-            Tokens that are looked at; the query's if not given.
-        value : Tensor, shape (N, S, embed_dim), optional
-            Tokens whose content is averaged; the key's if not given.
-        attn_mask : Tensor, shape (L, S) or broadcastable (N, H, L, S), optional
-            bool: True where query i may attend to key j. float: added to the scores.
-        is_causal : bool
-            Block every key that comes after the query.
-
-        Returns
-        -------
-        AttentionOutput
-            ``output`` (N, L, embed_dim) and ``weights`` (N, H, L, S), before dropout.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If shapes, dtypes or the mask do not fit.
-        """
-        joined, weights = _attend(self, self.num_heads, query, key, value, attn_mask, is_causal)
-        return AttentionOutput(self.out_proj(joined), weights)
+    def _join(self, heads: Tensor) -> Tensor:
+        return self.out_proj(merge_heads(heads))
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> MultiHeadAttention:
@@ -215,7 +242,7 @@ class MultiHeadAttention(nn.Module):
         ----------
         module : torch.nn.MultiheadAttention
             Without ``kdim``, ``vdim``, ``add_bias_kv`` or ``add_zero_attn``. Its ``in_proj_weight``
-            holds the query, key and value weights stacked in this order.
+            holds the query, key and value weights, stacked in this order.
 
         Returns
         -------
@@ -228,6 +255,10 @@ class MultiHeadAttention(nn.Module):
             If ``module`` is not a ``torch.nn.MultiheadAttention``.
         ValueError
             If it uses one of the options above.
+
+        See Also
+        --------
+        to_torch : the inverse.
         """
         if not isinstance(module, nn.MultiheadAttention):
             raise TypeError(
@@ -253,6 +284,10 @@ class MultiHeadAttention(nn.Module):
         -------
         torch.nn.MultiheadAttention
             Same numbers, device, dtype and mode.
+
+        See Also
+        --------
+        from_torch : the inverse.
         """
         bias = self.q_proj.bias is not None
         module = nn.MultiheadAttention(
@@ -265,36 +300,11 @@ class MultiHeadAttention(nn.Module):
         return module
 
 
-def _attend(
-    layer: SelfAttention | MultiHeadAttention,
-    num_heads: int,
-    query: Tensor,
-    key: Tensor | None,
-    value: Tensor | None,
-    attn_mask: Tensor | None,
-    is_causal: bool,
-) -> AttentionOutput:
-    """Project, split, attend and merge: everything of a layer but an output projection."""
-    key = query if key is None else key
-    value = key if value is None else value
-    for name, tokens in (("query", query), ("key", key), ("value", value)):
-        _check_tokens(name, tokens, layer.embed_dim)
-    _check_layer_mask(attn_mask)
-    output, weights, _ = trace_attention(
-        split_heads(layer.q_proj(query), num_heads),  # (N, H, L, head_dim)
-        split_heads(layer.k_proj(key), num_heads),  # (N, H, S, head_dim)
-        split_heads(layer.v_proj(value), num_heads),  # (N, H, S, head_dim)
-        attn_mask=attn_mask,
-        dropout_p=layer.dropout if layer.training else 0.0,
-        is_causal=is_causal,
-    )
-    return AttentionOutput(merge_heads(output), weights)
-
-
 def _check_tokens(name: str, tokens: Tensor, embed_dim: int) -> None:
-    check_exact_ndim(
-        name, tokens, "(N, L, embed_dim)", ndim=3, fix=f"for one sequence use {name}[None]."
-    )
+    check_tensor(name, tokens)
+    one = tokens.ndim == 2
+    fix = f"for one sequence use {name}[None]." if one else "put every sequence into dimension 0."
+    check_exact_ndim(name, tokens, "(N, L, embed_dim)", ndim=3, fix=fix)
     if tokens.shape[-1] != embed_dim:
         raise ValueError(
             f"{name} must have embed_dim {embed_dim} features (dimension -1), "
@@ -302,15 +312,27 @@ def _check_tokens(name: str, tokens: Tensor, embed_dim: int) -> None:
         )
 
 
-def _check_layer_mask(attn_mask: Tensor | None) -> None:
-    if attn_mask is None:
-        return
+def _check_kind(name: str, tokens: Tensor, parameter: Tensor) -> None:
+    """Raise unless tokens have the dtype and the device of the layer's parameters."""
+    if tokens.dtype != parameter.dtype and not torch.is_autocast_enabled(tokens.device.type):
+        raise TypeError(
+            f"{name} must have the dtype of the layer, got {tokens.dtype} and "
+            f"{parameter.dtype}; use {name}.to({parameter.dtype})."
+        )
+    if tokens.device != parameter.device:
+        raise ValueError(
+            f"{name} must be on the device of the layer, got {tokens.device} and "
+            f"{parameter.device}; use {name}.to({str(parameter.device)!r})."
+        )
+
+
+def _check_layer_mask(attn_mask: Tensor) -> None:
     check_tensor("attn_mask", attn_mask)
     if attn_mask.ndim == 3:
         raise ValueError(
             "attn_mask must have shape (L, S) or (N, H, L, S) with N or H possibly 1, "
-            f"got {shape(attn_mask)}: whether its first dimension counts sequences or heads "
-            "cannot be seen; use attn_mask[:, None] for sequences, attn_mask[None] for heads."
+            f"got {shape(attn_mask)}, whose first dimension may count sequences or heads; "
+            "use attn_mask[:, None] for sequences, attn_mask[None] for heads."
         )
 
 

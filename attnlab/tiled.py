@@ -1,12 +1,12 @@
 """Exact attention that never holds the L x S matrix: tile by tile, with an online softmax.
 
-A block of queries looks at one block of keys after the other. Between them three things are
-remembered per query: the largest score so far (top), the sum of the exponentials (total) and the
-sum of the values weighted by them (output, before it is divided). When a later tile raises top, the
-other two shrink by the same factor, so at the end they are what one look at all keys would give.
+A block of queries attends to one block of keys after the other. Between blocks, three numbers are
+kept per query: the largest score so far (top), the sum of the exponentials (total) and the sum of
+the values weighted by them (output, before it is divided). When a later tile raises top, the other
+two shrink by the same factor, so at the end they are what all keys at once would have given.
 
 Scores are kept in base 2, where ``exp(x) = exp2(x * log2(e))``. Letters as in ``attention.py``;
-H are the heads of one sequence. A band ``(low, high)`` allows key j to query i where
+H counts the heads of one sequence. A band ``(low, high)`` allows key j to query i where
 ``low <= j - i <= high``: causal masks and windows of any alignment are bands.
 """
 
@@ -15,12 +15,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from attnlab import _checks
+from attnlab._checks import (
+    check_choice,
+    check_flag,
+    check_mask,
+    check_query_key,
+    check_same_device,
+    check_scale,
+    check_size,
+    check_tile,
+    check_value,
+)
 from attnlab.masks import ALIGNMENTS
 
 LOG2_E = math.log2(math.e)
@@ -44,26 +55,20 @@ def tiled_attention(
 
     Parameters
     ----------
-    query : Tensor, shape (..., L, E)
-        What each position asks for.
-    key : Tensor, shape (..., S, E)
-        What each position is found by.
-    value : Tensor, shape (..., S, Ev)
-        What each position hands over.
+    query, key, value, scale
+        As in ``scaled_dot_product_attention``.
     attn_mask : Tensor of bool, broadcastable to (..., L, S), optional
         True where query i may attend to key j; at least two dimensions. It is read tile by tile
-        and never expanded: give a padding mask as (N, 1, 1, S).
+        and never expanded, so give a padding mask as (N, 1, 1, S).
     is_causal : bool
         Block every key that comes after the query, as ``causal_mask`` does.
     align : {"upper_left", "lower_right"}
-        Which key stands opposite a query when ``L != S``, for ``is_causal`` and ``window``.
+        Which key a query is paired with when ``L != S``, for ``is_causal`` and ``window``.
     window : int, optional
         Allow only keys nearer than this, before or after, as ``sliding_window_mask`` does.
         ``attn_mask``, ``is_causal`` and ``window`` may be combined: all of them must allow a key.
-    scale : float, optional
-        Factor on the dot products; ``1 / sqrt(E)`` if not given.
     tile : tuple of int
-        Queries and keys of a tile. Changes time and memory, and the result by rounding only.
+        Queries and keys of a tile. Affects time and memory, and the result only by rounding.
 
     Returns
     -------
@@ -73,10 +78,10 @@ def tiled_attention(
     Raises
     ------
     TypeError
-        If an argument is no floating point tensor, dtypes differ, ``attn_mask`` is not boolean, or
-        a size is no integer.
+        If an argument is not a floating-point tensor, dtypes differ, ``attn_mask`` is not boolean,
+        or an option has the wrong type.
     ValueError
-        If shapes do not fit, ``align`` is unknown, or a size is not positive.
+        If shapes or devices do not fit, ``align`` is unknown, or a size is not positive.
 
     See Also
     --------
@@ -86,19 +91,19 @@ def tiled_attention(
     Notes
     -----
     Forward 2 L S (E + Ev) floating point operations per head, backward 2 L S (3 E + 2 Ev), since
-    it computes the weights again; tiles in which nothing may be looked at cost nothing. Memory
+    it computes the weights again; tiles in which every key is blocked cost nothing. Memory
     beyond inputs, output and gradients: H tile[0] tile[1] numbers for one tile (two in the
     backward pass), 4 MiB for 8 heads in float32, whatever L and S are, and 2 numbers per query and
-    head to go backward. Half precision is copied to float32 and rounded at the end.
+    head for the backward pass. Half precision is copied to float32 and rounded at the end.
 
-    What brings it near the fused kernel (``make bench`` measures how near): ``exp2``, which on a
-    CPU takes a fraction of the time of ``exp`` and is not slow at -inf; one buffer for all tiles;
-    tiles large enough for the matrix product and small enough for the cache; one sequence at a
-    time, so that a tile of all its heads stays there. Where a mask leaves whole tiles out, it can
-    be faster.
+    Four things bring it near the fused kernel (``make bench`` measures how near): ``exp2``, which
+    on a CPU takes a fraction of the time of ``exp`` and is not slow at -inf; one buffer for all
+    tiles; tiles large enough for the matrix product and small enough for the cache; and one
+    sequence at a time, so that a tile of all its heads stays there. If a mask excludes whole
+    tiles, it can be faster.
 
-    There is no dropout and no second derivative. A NaN in a blocked place reaches the output, as
-    in torch, unless its whole tile is skipped. A row whose scores all overflow to -inf gives 0,
+    There is no dropout and no second derivative. A NaN at a blocked position reaches the output,
+    as in torch, unless its whole tile is skipped. A row whose scores all overflow to -inf gives 0,
     as in torch; the plain kernel gives NaN.
 
     References
@@ -115,57 +120,90 @@ def tiled_attention(
             [2., 3.],
             [4., 5.]])
     """
-    _checks.check_query_key(query, key)
-    _checks.check_value(query, key, value)
-    _checks.check_tile(tile)
+    check_query_key(query, key)
+    check_value(query, key, value)
+    check_scale(scale)
+    check_tile(tile)
     L, S = query.shape[-2], key.shape[-2]
     band = _band(L, S, is_causal, align, window)
     lead = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in (query, key, value)))
     *groups, H = lead or (1,)  # without leading dimensions: one head
     if attn_mask is None:
         attn_mask = query.new_ones(1, 1, dtype=torch.bool)
-    weights = (*torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]), L, S)
-    _checks.check_mask(attn_mask, torch.Size(weights), torch.bool)
+    scores_shape = (*torch.broadcast_shapes(query.shape[:-2], key.shape[:-2]), L, S)
+    check_mask(attn_mask, torch.Size(scores_shape), torch.bool)
+    check_same_device("query", query, "attn_mask", attn_mask)
     attn_mask = attn_mask.expand(*groups, -1 if attn_mask.ndim > 2 else 1, L, S)  # a view: no copy
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    tile = min(tile[0], max(L, 1)), min(tile[1], max(S, 1))
+    options = _Options(
+        scale=1 / math.sqrt(query.shape[-1]) if scale is None else float(scale),
+        band=band,
+        tile=(min(tile[0], max(L, 1)), min(tile[1], max(S, 1))),
+    )
     dtype = torch.promote_types(query.dtype, torch.float32)  # half precision is computed in float32
     tensors = [tensor.to(dtype).expand(*groups, H, -1, -1) for tensor in (query, key, value)]
-    output = _Tiled.apply(*tensors, attn_mask, scale, band, tile)  # (..., H, L, Ev)
+    output = _Tiled.apply(*tensors, attn_mask, options)  # (..., H, L, Ev)
     return output.reshape(*lead, L, value.shape[-1]).to(query.dtype)
+
+
+class _Options(NamedTuple):
+    scale: float
+    band: tuple[int, int]
+    tile: tuple[int, int]
+
+
+class _Inputs(NamedTuple):
+    """What is attended to, or the gradients of it: (..., H, L or S, features)."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+
+
+class _Result(NamedTuple):
+    """The output (..., H, L, Ev), and the top score and the total of every row (..., H, L, 1)."""
+
+    output: Tensor
+    top: Tensor
+    total: Tensor
 
 
 class _Tiled(torch.autograd.Function):
     """One sequence after the other, so that the tile of all its heads stays in the cache."""
 
     @staticmethod
-    def forward(ctx, query, key, value, mask, *options):
+    def forward(ctx, query, key, value, mask, options):
+        inputs = _Inputs(query, key, value)
         output = query.new_empty(*query.shape[:-1], value.shape[-1])  # (..., H, L, Ev)
-        top, total = query.new_empty(2, *query.shape[:-1], 1)
-        for sequence in _sequences(query, key, value, mask, output, top, total):
-            _forward(*sequence, *options)
-        ctx.save_for_backward(query, key, value, mask, output, top, total)
+        result = _Result(output, *query.new_empty(2, *query.shape[:-1], 1))
+        for at in _sequences(query):
+            _forward(_part(inputs, at), mask[at], _part(result, at), options)
+        ctx.save_for_backward(*inputs, mask, *result)
         ctx.options = options
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx, pull):
-        tensors = ctx.saved_tensors
-        gradients = [pull.new_zeros(tensor.shape) for tensor in tensors[:3]]
-        for sequence in _sequences(*tensors, pull, *gradients):
-            _backward(*sequence, *ctx.options)
-        return *gradients, *[None] * 4
+        query, key, value, mask, *result = ctx.saved_tensors
+        inputs, result = _Inputs(query, key, value), _Result(*result)
+        gradients = _Inputs(*(pull.new_zeros(tensor.shape) for tensor in inputs))
+        for at in _sequences(query):
+            _backward(
+                *(_part(inputs, at), mask[at], _part(result, at)),
+                *(pull[at], _part(gradients, at), ctx.options),
+            )
+        return *gradients, None, None
 
 
-def _forward(query, key, value, mask, output, tops, totals, scale, band, tile) -> None:
-    """Fill output (H, L, Ev), and tops and totals (H, L, 1), of one sequence."""
-    buffer = query.new_empty(len(query) * math.prod(tile))
-    for rows in _blocks(0, query.shape[1], tile[0]):
-        queries = query[:, rows] * (scale * LOG2_E)
+def _forward(inputs: _Inputs, mask: Tensor, result: _Result, options: _Options) -> None:
+    """Fill the result of one sequence."""
+    query, key, value = inputs
+    buffer = query.new_empty(len(query) * math.prod(options.tile))
+    for rows in _blocks(0, query.shape[1], options.tile[0]):
+        queries = query[:, rows] * (options.scale * LOG2_E)
         top = torch.full_like(queries[..., :1], torch.finfo(queries.dtype).min)
-        total, summed = torch.zeros_like(top), torch.zeros_like(output[:, rows])
-        for cols, allowed in _visible(key, mask, rows, band, tile[1]):
+        total, summed = torch.zeros_like(top), torch.zeros_like(result.output[:, rows])
+        for cols, allowed in _visible(key, mask, rows, options):
             scores = _scores(queries, key[:, cols], allowed, buffer)
             new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
             shrink = torch.exp2(top - new_top)  # what was summed before was too large
@@ -173,39 +211,48 @@ def _forward(query, key, value, mask, output, tops, totals, scale, band, tile) -
             total = total * shrink + exponentials.sum(dim=-1, keepdim=True)
             summed = summed.mul_(shrink).baddbmm_(exponentials, value[:, cols])
             top = new_top
-        total.masked_fill_(total == 0, 1)  # nothing to look at: 0 / 1, not 0 / 0
-        torch.div(summed, total, out=output[:, rows])
-        tops[:, rows], totals[:, rows] = top, total
+        total.masked_fill_(total == 0, 1)  # no allowed key: 0 / 1, not 0 / 0
+        torch.div(summed, total, out=result.output[:, rows])
+        result.top[:, rows], result.total[:, rows] = top, total
 
 
 def _backward(
-    query, key, value, mask, output, tops, totals, pull, d_query, d_key, d_value, scale, band, tile
+    inputs: _Inputs,
+    mask: Tensor,
+    result: _Result,
+    pull: Tensor,
+    gradients: _Inputs,
+    options: _Options,
 ) -> None:
     """Add up the gradients; the weights, exponentials / total, are made again tile by tile."""
-    buffer, second = query.new_empty(2, len(query) * math.prod(tile))
-    for rows in _blocks(0, query.shape[1], tile[0]):
-        queries = query[:, rows] * (scale * LOG2_E)
-        pulls = pull[:, rows] / totals[:, rows]  # instead of dividing every tile of weights
-        shift = (pulls * output[:, rows]).sum(dim=-1, keepdim=True)
-        for cols, allowed in _visible(key, mask, rows, band, tile[1]):
+    query, key, value = inputs
+    buffer, second = query.new_empty(2, len(query) * math.prod(options.tile))
+    for rows in _blocks(0, query.shape[1], options.tile[0]):
+        queries = query[:, rows] * (options.scale * LOG2_E)
+        pulls = pull[:, rows] / result.total[:, rows]  # instead of dividing every tile of weights
+        shift = (pulls * result.output[:, rows]).sum(dim=-1, keepdim=True)
+        for cols, allowed in _visible(key, mask, rows, options):
             scores = _scores(queries, key[:, cols], allowed, buffer)
-            exponentials = scores.sub_(tops[:, rows]).exp2_()
-            d_value[:, cols].baddbmm_(exponentials.mT, pulls)
+            exponentials = scores.sub_(result.top[:, rows]).exp2_()
+            gradients.value[:, cols].baddbmm_(exponentials.mT, pulls)
             d_scores = _scores(pulls, value[:, cols], None, second).sub_(shift).mul_(exponentials)
-            d_query[:, rows].baddbmm_(d_scores, key[:, cols], alpha=scale)
-            d_key[:, cols].baddbmm_(d_scores.mT, query[:, rows], alpha=scale)
+            gradients.query[:, rows].baddbmm_(d_scores, key[:, cols], alpha=options.scale)
+            gradients.key[:, cols].baddbmm_(d_scores.mT, query[:, rows], alpha=options.scale)
 
 
-def _visible(key, mask, rows, band, width) -> Iterator[tuple[slice, Tensor | None]]:
+def _visible(
+    key: Tensor, mask: Tensor, rows: slice, options: _Options
+) -> Iterator[tuple[slice, Tensor | None]]:
     """Yield (cols, allowed) of the tiles in which something is allowed; None if everything is."""
+    band = options.band
     first, last = max(0, rows.start + band[0]), min(key.shape[1], rows.stop + band[1])
-    for cols in _blocks(first, last, width):
+    for cols in _blocks(first, last, options.tile[1]):
         allowed = mask[:, rows, cols]  # (H or 1, rows, cols)
         least, most = allowed.view(torch.uint8).aminmax()  # a tenth of the time of all() and any()
         low, high = (bound + rows.start - cols.start for bound in band)  # counted in the tile
-        shape = allowed.shape[1:]
-        if low > 1 - shape[0] or high < shape[1] - 1:  # the band cuts a corner off
-            corner = key.new_ones(shape, dtype=torch.bool).tril_(high).triu_(low)
+        height, width = allowed.shape[1:]
+        if low > 1 - height or high < width - 1:  # the band cuts a corner off
+            corner = key.new_ones(height, width, dtype=torch.bool).tril_(high).triu_(low)
             allowed, least = allowed & corner, 0
         if most:
             yield cols, None if least else allowed
@@ -213,19 +260,20 @@ def _visible(key, mask, rows, band, width) -> Iterator[tuple[slice, Tensor | Non
 
 def _scores(queries: Tensor, keys: Tensor, allowed: Tensor | None, buffer: Tensor) -> Tensor:
     """Return queries @ keys^T, written into the buffer, and -inf where nothing is allowed."""
-    shape = (*queries.shape[:2], keys.shape[1])  # (H, rows, cols)
-    scores = torch.bmm(queries, keys.mT, out=buffer[: math.prod(shape)].view(shape))
+    size = (*queries.shape[:2], keys.shape[1])  # (H, rows, cols)
+    scores = torch.bmm(queries, keys.mT, out=buffer[: math.prod(size)].view(size))
     if allowed is not None:  # a tenth of the time of masked_fill
         scores.clamp_(max=torch.where(allowed, torch.inf, -torch.inf))
     return scores
 
 
 def _band(L: int, S: int, is_causal: bool, align: str, window: int | None) -> tuple[int, int]:
-    """Return (low, high): query i may look at key j only where low <= j - i <= high."""
-    _checks.check_choice("align", align, ALIGNMENTS)
+    """Return (low, high): query i may attend to key j only where low <= j - i <= high."""
+    check_flag("is_causal", is_causal)
+    check_choice("align", align, ALIGNMENTS)
     window = L + S + 1 if window is None else window  # farther than any key
-    _checks.check_size("window", window, at_least=1)
-    opposite = S - L if align == "lower_right" else 0  # query i stands opposite key i + opposite
+    check_size("window", window, at_least=1)
+    opposite = S - L if align == "lower_right" else 0  # query i is paired with key i + opposite
     return opposite - window + 1, opposite if is_causal else opposite + window - 1
 
 
@@ -233,7 +281,11 @@ def _blocks(first: int, last: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, last)) for start in range(first, last, size))
 
 
-def _sequences(*tensors: Tensor) -> Iterator[list[Tensor]]:
-    """Yield the three-dimensional parts (H, ...) of the tensors, one sequence at a time."""
-    for index in itertools.product(*map(range, tensors[0].shape[:-3])):
-        yield [tensor[index] for tensor in tensors]
+def _sequences(query: Tensor) -> Iterator[tuple[int, ...]]:
+    """Return the index of every sequence: everything before (H, L, E)."""
+    return itertools.product(*map(range, query.shape[:-3]))
+
+
+def _part(tensors: _Inputs | _Result, at: tuple[int, ...]) -> _Inputs | _Result:
+    """Return the tensors of one sequence."""
+    return type(tensors)(*(tensor[at] for tensor in tensors))

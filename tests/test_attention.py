@@ -632,13 +632,13 @@ BAD_CALLS = {
         {"attn_mask": torch.ones(N, 1, 1, S, dtype=torch.int64)},
         TypeError,
         "attn_mask must be bool (True = may attend) or torch.float32 (added to the scores), "
-        "got torch.int64. For a Hugging Face attention_mask of 0s and 1s, use attn_mask.bool().",
+        "got torch.int64; for a Hugging Face attention_mask of 0s and 1s, use attn_mask.bool().",
     ),
     "mask of another float dtype": (
         {"attn_mask": torch.zeros(L, S, dtype=torch.float16)},
         TypeError,
-        "or torch.float32 (added to the scores), got torch.float16. "
-        "Use attn_mask.to(torch.float32).",
+        "or torch.float32 (added to the scores), got torch.float16; "
+        "use attn_mask.to(torch.float32).",
     ),
     "mask as a list": (
         {"attn_mask": [[True]]},
@@ -648,7 +648,7 @@ BAD_CALLS = {
     "both masks": (
         {"attn_mask": torch.ones(L, S, dtype=torch.bool), "is_causal": True},
         ValueError,
-        "pass either attn_mask or is_causal=True, not both; "
+        "attn_mask and is_causal=True must not be given together; "
         "combine them with combine_masks(attn_mask, causal_mask(L, S)).",
     ),
     "one dimension": (
@@ -702,12 +702,12 @@ BAD_CALLS = {
     "int query": (
         {"query": torch.ones(N, H, L, E, dtype=torch.int32)},
         TypeError,
-        "query must be a floating point tensor, got torch.int32; use query.float().",
+        "query must be a floating-point tensor, got torch.int32; use query.float().",
     ),
     "int value": (
         {"value": torch.ones(N, H, S, EV, dtype=torch.int32)},
         TypeError,
-        "value must be a floating point tensor, got torch.int32; use value.float().",
+        "value must be a floating-point tensor, got torch.int32; use value.float().",
     ),
     "query as a list": (
         {"query": [[1.0]]},

@@ -262,7 +262,7 @@ BAD_CALLS = {
     "int weights": (
         lambda: attention_entropy(torch.ones(L, S, dtype=torch.int64)),
         TypeError,
-        "weights must be a floating point tensor, got torch.int64; use weights.float().",
+        "weights must be a floating-point tensor, got torch.int64; use weights.float().",
     ),
     "weights of one dimension": (
         lambda: effective_keys(torch.ones(S)),
@@ -277,7 +277,7 @@ BAD_CALLS = {
     "int scores": (
         lambda: score_variance(torch.ones(L, S, dtype=torch.int64)),
         TypeError,
-        "scores must be a floating point tensor, got torch.int64; use scores.float().",
+        "scores must be a floating-point tensor, got torch.int64; use scores.float().",
     ),
     "scores of one dimension": (
         lambda: score_variance(torch.ones(S)),
@@ -332,7 +332,7 @@ BAD_CALLS = {
     "influence on integers": (
         lambda: influence_map(attend_causally, torch.ones(L, E, dtype=torch.int64)),
         TypeError,
-        "x must be a floating point tensor, got torch.int64; use x.float().",
+        "x must be a floating-point tensor, got torch.int64; use x.float().",
     ),
     "function that drops a token": (
         lambda: influence_map(lambda x: x[1:], torch.ones(L, E)),

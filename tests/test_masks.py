@@ -314,7 +314,7 @@ BAD_CALLS = {
     "additive of int dtype": (
         lambda: to_additive_mask(SQUARE, torch.int64),
         TypeError,
-        "dtype must be a floating point dtype, got torch.int64.",
+        "dtype must be a floating-point torch.dtype, got torch.int64.",
     ),
     "Hugging Face, one dimension": (
         lambda: from_hf_attention_mask(torch.ones(7)),

@@ -395,14 +395,14 @@ BAD_CALLS = {
     "mask of three dimensions": (
         lambda: MultiHeadAttention(EMBED, H)(X, attn_mask=torch.ones(N, L, L).bool()),
         ValueError,
-        "attn_mask must have shape (L, S) or (N, H, L, S) with N or H possibly 1, got (2, 5, 5): "
-        "whether its first dimension counts sequences or heads cannot be seen; "
+        "attn_mask must have shape (L, S) or (N, H, L, S) with N or H possibly 1, got (2, 5, 5), "
+        "whose first dimension may count sequences or heads; "
         "use attn_mask[:, None] for sequences, attn_mask[None] for heads.",
     ),
     "mask of three dimensions, one head": (
         lambda: SelfAttention(EMBED, D)(X, attn_mask=torch.ones(N, L, L).bool()),
         ValueError,
-        "got (2, 5, 5): whether its first dimension counts sequences or heads cannot be seen;",
+        "got (2, 5, 5), whose first dimension may count sequences or heads;",
     ),
     "mask as a list": (
         lambda: MultiHeadAttention(EMBED, H)(X, attn_mask=[[True]]),
@@ -412,7 +412,7 @@ BAD_CALLS = {
     "both masks": (
         lambda: MultiHeadAttention(EMBED, H)(X, attn_mask=causal_mask(L), is_causal=True),
         ValueError,
-        "pass either attn_mask or is_causal=True, not both;",
+        "attn_mask and is_causal=True must not be given together;",
     ),
     "from another layer": (
         lambda: MultiHeadAttention.from_torch(nn.Linear(3, 3)),

@@ -538,7 +538,7 @@ BAD_CALLS = {
     "int query": (
         {"query": torch.ones(N, H, L, E, dtype=torch.int32)},
         TypeError,
-        "query must be a floating point tensor, got torch.int32; use query.float().",
+        "query must be a floating-point tensor, got torch.int32; use query.float().",
     ),
     "float mask": (
         {"attn_mask": torch.zeros(L, S)},
