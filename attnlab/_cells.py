@@ -10,19 +10,25 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection, QuadMesh
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import Colormap
 from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 from torch import Tensor
 
-from attnlab._checks import check_mask
+from attnlab._checks import is_list, short
+from attnlab.palette import EDGE, ORANGE, ROLES, ink_on
 
-BLOCKED_COLOUR = "#e4e6ea"
+BLOCKED_COLOUR = ROLES["hatched"].light
 BLOCKED_HATCH = "////"
-ALLOWED_COLOUR = "#2f7ebc"
 MATRIX_SIZE = (4.6, 3.6)  # inches, with room for a colour scale or a legend
 ANNOTATE_UP_TO = 144  # cells; more numbers than that cannot be read
+
+
+def check_axes(ax: object) -> None:
+    """Raise TypeError unless ``ax`` is None or matplotlib's Axes."""
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(f"ax must be matplotlib Axes, got {type(ax).__name__} {short(ax)}.")
 
 
 def new_axes(figsize: tuple[float, float] | None = None) -> Axes:
@@ -31,32 +37,30 @@ def new_axes(figsize: tuple[float, float] | None = None) -> Axes:
     return ax
 
 
-def to_numbers(values: Sequence[float] | Tensor) -> np.ndarray:
-    """Return a float array of any tensor or sequence."""
-    return torch.as_tensor(values).detach().cpu().double().numpy()
+def to_numbers(tensor: Tensor) -> np.ndarray:
+    """Return a float array of any tensor."""
+    return tensor.detach().cpu().double().numpy()
 
 
 def draw_matrix(
     matrix: Tensor,
-    ax: Axes | None,
-    colours: str | None,
+    ax: Axes,
+    *,
+    colours: Colormap | str,
     limits: tuple[float, float],
-    attn_mask: Tensor | None,
-    annotate: bool | None,
+    attn_mask: Tensor | None = None,
+    annotate: bool | None = None,
 ) -> QuadMesh:
-    """Draw the cells, the blocked and the NaN ones among them, and the numbers."""
-    if attn_mask is not None:
-        check_mask(attn_mask, matrix.shape, torch.bool)
-        attn_mask = attn_mask.expand(matrix.shape)
-    ax = new_axes(MATRIX_SIZE) if ax is None else ax
+    """Draw the cells of a checked matrix, blocked and NaN ones among them, and the numbers."""
     values = to_numbers(matrix)
-    blocked = np.zeros(values.shape, bool) if attn_mask is None else ~attn_mask.cpu().numpy()
-    annotate = values.size <= ANNOTATE_UP_TO if annotate is None else annotate
+    blocked = np.zeros(values.shape, bool)
+    if attn_mask is not None:
+        blocked |= ~attn_mask.expand(matrix.shape).cpu().numpy()
     mesh = ax.pcolormesh(
         values,
         vmin=limits[0],
         vmax=limits[1],
-        cmap=colours or ListedColormap([BLOCKED_COLOUR, ALLOWED_COLOUR]),
+        cmap=colours,
         edgecolor="white",
         linewidth=1 if values.size <= ANNOTATE_UP_TO else 0,
     )
@@ -64,7 +68,7 @@ def draw_matrix(
     ax.spines[:].set_visible(False)
     _hatch(ax, blocked)
     _cross(ax, np.isnan(values) & ~blocked)
-    if annotate:
+    if values.size <= ANNOTATE_UP_TO if annotate is None else annotate:
         _write_numbers(ax, mesh, values, blocked)
     return mesh
 
@@ -83,6 +87,7 @@ def _hatch(ax: Axes, blocked: np.ndarray) -> None:
                 facecolor=BLOCKED_COLOUR,
                 edgecolor="white",
                 hatch=BLOCKED_HATCH,
+                hatchcolor=EDGE,
                 label="blocked",
             )
         )
@@ -94,7 +99,7 @@ def _cross(ax: Axes, nan: np.ndarray) -> None:
         strokes += [[(x + 0.2, y + 0.2), (x + 0.8, y + 0.8)]]
         strokes += [[(x + 0.2, y + 0.8), (x + 0.8, y + 0.2)]]
     if strokes:
-        ax.add_collection(LineCollection(strokes, colors="#a01c1c", linewidths=2, label="NaN"))
+        ax.add_collection(LineCollection(strokes, colors=ORANGE, linewidths=2, label="NaN"))
 
 
 def _write_numbers(ax: Axes, mesh: QuadMesh, values: np.ndarray, blocked: np.ndarray) -> None:
@@ -148,53 +153,34 @@ def _digits(number: float, decimals: int) -> str:
 
 
 def readable_on(colour: Sequence[float]) -> str:
-    """Return black or white, whichever is easier to read on an RGB colour.
+    """Return black or white, whichever is easier to read on a colour of matplotlib (0 to 1)."""
+    return ink_on([255 * part for part in colour[:3]])
 
-    Parameters
-    ----------
-    colour : sequence of float
-        Red, green and blue from 0 to 1 (more entries are ignored).
 
-    Returns
-    -------
-    str
-        ``"black"`` where the relative luminance is above 0.179, so that the contrast is at least
-        4.5 to 1 on every colour.
-
-    See Also
-    --------
-    plot_attention : writes its numbers this way.
-
-    References
-    ----------
-    Web Content Accessibility Guidelines 2.2, "relative luminance".
-    https://www.w3.org/TR/WCAG22/#dfn-relative-luminance
-
-    Examples
-    --------
-    >>> readable_on((1.0, 1.0, 0.0)), readable_on((0.0, 0.0, 0.5))
-    ('black', 'white')
-    """
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]
-    )
-    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
+def check_labels(
+    queries: Sequence[str] | None, keys: Sequence[str] | None, size: torch.Size
+) -> None:
+    """Raise TypeError or ValueError unless there is a label for every row and every column."""
+    for name, labels, lines, count in (
+        ("queries", queries, "row (L", size[-2]),
+        ("keys", keys, "column (S", size[-1]),
+    ):
+        if labels is not None and not is_list(labels):
+            raise TypeError(f"{name} must be a list of labels, got {short(labels)}.")
+        if labels is not None and len(labels) != count:
+            raise ValueError(f"{name} must name every {lines} = {count}), got {len(labels)}.")
 
 
 def label_cells(
     ax: Axes, queries: Sequence[str] | None, keys: Sequence[str] | None, size: torch.Size
 ) -> None:
-    """Name rows and columns: by the given labels, or by their positions."""
+    """Name rows and columns by the given labels, or by their positions."""
     longest = max((len(str(key)) for key in keys), default=0) if keys is not None else 0
     slant = 45 if longest * size[1] > 26 else 0  # long words side by side would overlap
-    for letter, labels, count, axis, name, rotation in (
-        ("L", queries, size[0], ax.yaxis, "query", 0),
-        ("S", keys, size[1], ax.xaxis, "key", slant),
+    for labels, count, axis, name, rotation in (
+        (queries, size[0], ax.yaxis, "query", 0),
+        (keys, size[1], ax.xaxis, "key", slant),
     ):
-        if labels is not None and len(labels) != count:
-            raise ValueError(
-                f"labels must name every {name} ({letter} = {count}), got {len(labels)}."
-            )
         step = 1 if labels is not None else max(1, count // 8)
         places = np.arange(0, count, step)
         names = [str(place if labels is None else labels[place]) for place in places]

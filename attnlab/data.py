@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlab._checks import check_text, short
+
 PACKAGE = Path(__file__).parent
 FOLDERS = (PACKAGE / "_data", PACKAGE.parent / "data")  # installed from a wheel; in a checkout
 
@@ -46,23 +48,28 @@ def data_path(name: str) -> Path:
 
     Raises
     ------
+    TypeError
+        If ``name`` is not a string.
     FileNotFoundError
-        If there is no such file; the text names those that exist.
+        If there is no such file; the message names those that exist.
 
     See Also
     --------
-    load_table : reads a table.
+    load_table : reads a table of numbers.
 
     Examples
     --------
     >>> data_path("he_is_awesome.csv").name
     'he_is_awesome.csv'
     """
+    check_text("name", name)
     for folder in FOLDERS:
         if (folder / name).is_file():
             return folder / name
     known = sorted({path.name for folder in FOLDERS for path in folder.glob("*.csv")})
-    raise FileNotFoundError(f"there is no data file {name!r}; known tables: {', '.join(known)}.")
+    raise FileNotFoundError(
+        f"there is no data file with the name {short(name)}; known files: {', '.join(known)}."
+    )
 
 
 def load_table(name: str) -> Table:
@@ -83,7 +90,8 @@ def load_table(name: str) -> Table:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If a row has another number of columns than the header or holds no number.
+        If a row has another number of columns than the header, or holds something other than
+        numbers.
 
     See Also
     --------
@@ -97,13 +105,21 @@ def load_table(name: str) -> Table:
     path = data_path(name)
     with path.open(newline="", encoding="utf-8") as file:
         (_, *features), *rows = csv.reader(file)
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(features) + 1:
+    values = []
+    for number, (_, *cells) in enumerate(rows, start=2):
+        if len(cells) != len(features):
             raise ValueError(
-                f"{name}, line {number}: expected {len(features) + 1} columns, got {len(row)}."
+                f"{name}, line {number}: expected {len(features) + 1} columns, "
+                f"got {len(cells) + 1}."
             )
-    values = torch.tensor([[float(cell) for cell in row[1:]] for row in rows])
-    return Table([row[0] for row in rows], features, values)
+        try:
+            values.append([float(cell) for cell in cells])
+        except ValueError:
+            raise ValueError(
+                f"{name}, line {number}: expected numbers, got {short(cells)}; "
+                "read a file of texts with csv.reader."
+            ) from None
+    return Table([row[0] for row in rows], features, torch.tensor(values))
 
 
 def load_tensors(name: str) -> dict[str, Tensor]:
@@ -123,17 +139,22 @@ def load_tensors(name: str) -> dict[str, Tensor]:
     ------
     FileNotFoundError
         If there is no such file.
+    ValueError
+        If it is not a safetensors file.
 
     See Also
     --------
     load_table : reads a table of numbers as text.
-    attnlab.pretrained.load_layer : puts the tensors of the trained layer in their places.
+    attnlab.pretrained.load_layer : builds the trained layer from these tensors.
 
     Examples
     --------
     >>> load_tensors("minilm_layer.safetensors")["positions.weight"].shape
     torch.Size([128, 384])
     """
-    from safetensors.torch import load_file  # here: most of attnlab does not need it
+    path = data_path(name)
+    if path.suffix != ".safetensors":
+        raise ValueError(f"name must be a safetensors file, got {name!r}.")
+    from safetensors.torch import load_file  # here, since most of attnlab does not need it
 
-    return load_file(data_path(name))
+    return load_file(path)

@@ -1,4 +1,4 @@
-"""Drawings of how attention works and where it stands: boxes and arrows."""
+"""Diagrams of attention and of its place in a Transformer, made of boxes and arrows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-INK = "#1c1c1c"
-DATA = "#f3f6f9"  # tensors that go in and out
-STEP = "#d7e6f4"  # what the lessons take apart
-OTHER = "#ececec"  # the rest of the Transformer
+from attnlab._cells import check_axes
+from attnlab.palette import INK, LINE, RAMP, SOFT, to_hex
+
+DATA = SOFT  # tensors at the input and the output
+STEP = to_hex(RAMP[1])  # the steps that the lessons explain
+OTHER = LINE  # the rest of the Transformer
 
 
 class Box(NamedTuple):
@@ -37,11 +39,11 @@ def draw_attention_steps(*, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        Time runs from left to right.
+        Data flow from left to right.
 
     See Also
     --------
-    attnlab.scaled_dot_product_attention : what is drawn.
+    attnlab.scaled_dot_product_attention : the function that is drawn.
     """
     boxes = [
         Box(0.0, 2.0, "query\n(L, E)", DATA),
@@ -60,7 +62,7 @@ def draw_attention_steps(*, ax: Axes | None = None) -> Axes:
 
 
 def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
-    """Draw where attention stands in a Transformer: one block, with its two detours.
+    """Draw the place of attention in a Transformer: one block with its two residual connections.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        Data run from left to right; attention is coloured.
+        Data flow from left to right; attention is coloured.
 
     See Also
     --------
@@ -91,7 +93,7 @@ def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
         boxes, [(left, left + 1) for left in range(8)], ax, figsize=(7.5, 1.8), height=(0.05, 2.2)
     )
     for start, end in ((3.25, 7.3), (7.75, 11.2)):
-        _detour(ax, start, end)
+        _residual(ax, start, end)
     ax.add_patch(Rectangle((3.05, 0.45), 8.65, 1.65, fill=False, edgecolor=INK, linestyle=":"))
     ax.text(7.4, 0.16, "one block; a model stacks many", ha="center", fontsize=9.5, color=INK)
     ax.text(5.28, 1.82, "the vector itself goes round", ha="center", fontsize=9, color=INK)
@@ -106,6 +108,7 @@ def _draw(
     height: tuple[float, float],
 ) -> Axes:
     """Draw boxes, and arrows from box to box."""
+    check_axes(ax)
     if ax is None:
         ax = plt.figure(figsize=figsize).add_axes((0, 0, 1, 1))
     for box in boxes:
@@ -137,7 +140,7 @@ def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> No
     ax.annotate("", xy=end, xytext=start, arrowprops=style)
 
 
-def _detour(ax: Axes, start: float, end: float) -> None:
-    """Draw the line that leads around a box and comes back at a plus."""
+def _residual(ax: Axes, start: float, end: float) -> None:
+    """Draw the line that leads around a box and returns at a plus."""
     ax.plot([start, start, end], [1.0, 1.75, 1.75], color=INK, linewidth=1.2)
     _arrow(ax, (end, 1.75), (end, 1.31))

@@ -172,7 +172,7 @@ def picture_html(png: bytes, *, alt: str, width: int) -> str:
     --------
     show_figure : adds number and caption.
     """
-    if not isinstance(png, bytes):
+    if not isinstance(png, bytes | memoryview):
         raise TypeError(f"png must be bytes, got {type(png).__name__}.")
     check_text("alt", alt)
     check_size("width", width, at_least=1)

@@ -1,42 +1,62 @@
 """Draw attention: tensors in, Axes or Figure out. Queries down, keys across, row 0 on top.
 
 Weights always use the colour scale 0..1, so two pictures can be compared. A blocked cell is grey
-and hatched, a NaN is crossed: neither is mistaken for a weight of 0.
+and hatched and a NaN is crossed, so that neither is mistaken for a weight of 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
+from matplotlib.colors import Colormap, LinearSegmentedColormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
 
 from attnlab._cells import (
-    ALLOWED_COLOUR,
     BLOCKED_COLOUR,
     BLOCKED_HATCH,
     MATRIX_SIZE,
+    check_axes,
+    check_labels,
     draw_matrix,
     label_cells,
     new_axes,
     to_numbers,
 )
-from attnlab._checks import check_exact_ndim, check_mask, check_size, check_tensor, shape
+from attnlab._checks import (
+    check_exact_ndim,
+    check_flag,
+    check_floating,
+    check_holds_numbers,
+    check_mask,
+    check_number,
+    check_size,
+    check_tensor,
+    is_list,
+    shape,
+    short,
+)
+from attnlab.palette import BLUE, EDGE, GREEN, MUTED, ORANGE, PURPLE, RAMP, to_hex
 
-WEIGHT_COLOURS = "Blues"  # white is 0: a printed page and a projector agree on that
+Labels = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries and of the keys
+
+WEIGHT_COLOURS = LinearSegmentedColormap.from_list("attention weights", [*map(to_hex, RAMP)])
 SCORE_COLOURS = "PuOr_r"  # diverging and safe for colour-blind readers; 0 is white
+MASK_COLOURS = ListedColormap([BLOCKED_COLOUR, BLUE])  # blocked, may attend
+LARGEST_WEIGHT = 2.0  # what dropout of one half makes of a weight of 1
 
 # one look per line, told apart by colour, dash and marker
 LINE_STYLES = (
-    {"color": "#c8500a", "linestyle": "--", "marker": "s"},
-    {"color": "#0b61a4", "linestyle": "-", "marker": "o"},
-    {"color": "#3d7a35", "linestyle": "-.", "marker": "^"},
-    {"color": "#7b3f98", "linestyle": ":", "marker": "D"},
+    {"color": ORANGE, "linestyle": "--", "marker": "s"},
+    {"color": BLUE, "linestyle": "-", "marker": "o"},
+    {"color": GREEN, "linestyle": "-.", "marker": "^"},
+    {"color": PURPLE, "linestyle": ":", "marker": "D"},
 )
 
 
@@ -58,7 +78,8 @@ def plot_attention(
     Parameters
     ----------
     weights : Tensor, shape (L, S)
-        Attention weights; any device and floating point dtype.
+        Attention weights; any device and floating-point dtype. Rows need not sum to 1, so a part
+        of a matrix or weights after dropout can be drawn as well.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
     attn_mask : Tensor of bool, broadcastable to (L, S), optional
@@ -68,11 +89,12 @@ def plot_attention(
     title : str, optional
         Title over the picture.
     annotate : bool, optional
-        Whether to write the numbers into the cells; by default if there are at most 144.
+        Whether to write the numbers into the cells; by default if there are at most 144 cells.
     colorbar : bool
         Whether to draw the colour scale beside the picture.
     vmin, vmax : float
-        Ends of the colour scale.
+        Ends of the colour scale. Numbers outside 0 to 2 are refused unless the scale reaches
+        them: they are no longer attention weights.
 
     Returns
     -------
@@ -82,16 +104,28 @@ def plot_attention(
     Raises
     ------
     TypeError, ValueError
-        If the shapes or the number of labels do not fit.
+        If shapes, the number of labels or an option do not fit, or ``weights`` cannot be weights.
 
     See Also
     --------
+    plot_scores : for numbers before the softmax.
     plot_heads : several heads beside each other.
     seaborn.heatmap : the general tool; its ``mask`` hides where True, the opposite of ours.
     """
-    _check_matrix("weights", weights, "plot_heads")
-    mesh = draw_matrix(weights, ax, WEIGHT_COLOURS, (vmin, vmax), attn_mask, annotate)
-    return _finish(mesh, weights, queries, keys, title, "attention weight" if colorbar else "")
+    _check_matrix("weights", weights)
+    _check_scale(weights, vmin, vmax)
+    check_flag("colorbar", colorbar)
+    return _plot(
+        weights,
+        ax,
+        colours=WEIGHT_COLOURS,
+        limits=(vmin, vmax),
+        attn_mask=attn_mask,
+        labels=(queries, keys),
+        title=title,
+        annotate=annotate,
+        colorbar="attention weight" if colorbar else None,
+    )
 
 
 def plot_scores(
@@ -124,19 +158,31 @@ def plot_scores(
     Raises
     ------
     TypeError, ValueError
-        If the shapes or the number of labels do not fit.
+        If the shape, the number of labels or an option do not fit.
 
     See Also
     --------
     plot_attention : for weights.
     seaborn.heatmap : the general tool.
     """
-    _check_matrix("scores", scores, "plot_heads")
+    _check_matrix("scores", scores)
+    check_flag("colorbar", colorbar)
     if limit is None:
         finite = scores.detach()[scores.detach().isfinite()].abs()
         limit = float(finite.max()) if finite.numel() and finite.max() > 0 else 1.0
-    mesh = draw_matrix(scores, ax, SCORE_COLOURS, (-limit, limit), None, annotate)
-    return _finish(mesh, scores, queries, keys, title, "score" if colorbar else "")
+    check_number("limit", limit)
+    if limit <= 0:
+        raise ValueError(f"limit must be positive, got {limit}.")
+    return _plot(
+        scores,
+        ax,
+        colours=SCORE_COLOURS,
+        limits=(-limit, limit),
+        labels=(queries, keys),
+        title=title,
+        annotate=annotate,
+        colorbar="score" if colorbar else None,
+    )
 
 
 def plot_mask(
@@ -167,23 +213,30 @@ def plot_mask(
     Raises
     ------
     TypeError, ValueError
-        If the mask is not boolean (L, S) or the number of labels does not fit.
+        If the mask is not boolean (L, S), or the number of labels does not fit.
 
     See Also
     --------
     plot_attention : the weights under a mask.
+    matplotlib.axes.Axes.imshow : the general tool.
     """
-    _check_matrix("attn_mask", attn_mask, "attn_mask[0]")
-    if attn_mask.dtype != torch.bool:
-        raise TypeError(f"attn_mask must be bool (True = may attend), got {attn_mask.dtype}.")
-    allowed = torch.where(attn_mask, 1.0, 0.0)
-    ax = new_axes((MATRIX_SIZE[0] + 1.2, MATRIX_SIZE[1])) if ax is None else ax
-    mesh = draw_matrix(allowed, ax, None, (0, 1), attn_mask, annotate=False)
-    ax = _finish(mesh, attn_mask, queries, keys, title)
+    _check_matrix("attn_mask", attn_mask)
+    check_flag("legend", legend)
+    ax = _plot(
+        attn_mask,
+        ax,
+        colours=MASK_COLOURS,
+        limits=(0, 1),
+        attn_mask=attn_mask,
+        labels=(queries, keys),
+        title=title,
+        annotate=False,
+        figsize=(MATRIX_SIZE[0] + 1.2, MATRIX_SIZE[1]),
+    )
     if legend:
         kinds = [
-            Patch(facecolor=ALLOWED_COLOUR, label="may attend"),
-            Patch(facecolor=BLOCKED_COLOUR, hatch=BLOCKED_HATCH, label="blocked"),
+            Patch(facecolor=BLUE, label="may attend"),
+            Patch(facecolor=BLOCKED_COLOUR, hatch=BLOCKED_HATCH, hatchcolor=EDGE, label="blocked"),
         ]
         ax.legend(handles=kinds, loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0)
     return ax
@@ -219,30 +272,32 @@ def plot_heads(
     Returns
     -------
     matplotlib.figure.Figure
-        With one colour scale that is true for every picture.
+        With one colour scale that holds for every picture.
 
     Raises
     ------
     TypeError, ValueError
-        If the shapes or the number of titles or labels do not fit.
+        If shapes or the number of titles or labels do not fit, or ``weights`` cannot be weights.
 
     See Also
     --------
     plot_attention : one matrix.
+    matplotlib.pyplot.subplots : the grid itself.
     """
     check_exact_ndim(
         "weights", weights, "(H, L, S)", ndim=3, fix="for one matrix use plot_attention."
     )
     heads = weights.shape[0]
     check_size("ncols", ncols, at_least=1)
-    check_size("the number of heads", heads, at_least=1)
-    titles = [f"head {head}" for head in range(heads)] if titles is None else list(titles)
-    if len(titles) != heads:
-        raise ValueError(f"titles must name every head, got {len(titles)} for {heads} heads.")
-    masks = [None] * heads
-    if attn_mask is not None:
-        check_mask(attn_mask, weights.shape, torch.bool)
-        masks = attn_mask.expand(weights.shape)
+    check_size("the number of heads (dimension 0 of weights)", heads, at_least=1)
+    _check_matrix("weights", weights[0])
+    _check_scale(weights, 0.0, 1.0)
+    _check_look(weights.shape, attn_mask, (queries, keys), annotate)
+    titles = [f"head {head}" for head in range(heads)] if titles is None else titles
+    if not is_list(titles) or len(titles) != heads:
+        got = len(titles) if is_list(titles) else short(titles)
+        raise ValueError(f"titles must name every head, got {got} for {heads} heads.")
+    masks = [None] * heads if attn_mask is None else attn_mask.expand(weights.shape)
     ncols = min(ncols, heads)
     nrows = -(-heads // ncols)
     size = (min(7.5, 2.7 * ncols + 1.0), 2.6 * nrows + 0.4)
@@ -277,7 +332,7 @@ def plot_sweep(
     x : sequence of float or Tensor, shape (n,)
         The variable.
     curves : mapping from str to sequence of float or Tensor, shape (n,)
-        At most four curves; the names stand in the legend.
+        At most four curves; their names form the legend.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
     xlabel, ylabel, title : str, optional
@@ -294,46 +349,70 @@ def plot_sweep(
 
     Raises
     ------
-    ValueError
-        If there are no curves or more than four, or one has not as many points as ``x``.
+    TypeError, ValueError
+        If there are no curves or more than four, one of them does not have as many points as
+        ``x``, or an option does not fit.
 
     See Also
     --------
     matplotlib.axes.Axes.plot : draws a single line.
     """
+    check_axes(ax)
+    if not isinstance(curves, Mapping):
+        raise TypeError(f"curves must be a dict of named curves, got {type(curves).__name__}.")
     if not 1 <= len(curves) <= len(LINE_STYLES):
         raise ValueError(f"curves must be 1 to {len(LINE_STYLES)}, got {len(curves)}.")
-    ax = new_axes() if ax is None else ax
-    x = to_numbers(x)
-    for (name, curve), look in zip(curves.items(), LINE_STYLES, strict=False):
-        y = to_numbers(curve)
+    x = _points("x", x)
+    lines = {name: _points(f"curve {name!r} of curves", curve) for name, curve in curves.items()}
+    for name, y in lines.items():
         if y.shape != x.shape:
             raise ValueError(
                 f"curve {name!r} must have as many points as x, got {y.shape} and {x.shape}."
             )
+    texts = {"xlabel": xlabel, "ylabel": ylabel, "title": title}
+    for name, text in texts.items():
+        _check_text_or_none(name, text)
+    for name, scale in (("xscale", xscale), ("yscale", yscale)):
+        if scale not in mpl.scale.get_scale_names():
+            raise ValueError(f"{name} must be a scale of matplotlib, got {short(scale)}.")
+    if at is not None:
+        check_number("at", at)
+    ax = new_axes() if ax is None else ax
+    for (name, y), look in zip(lines.items(), LINE_STYLES, strict=False):
         ax.plot(x, y, label=name, **look)
     if at is not None:
-        ax.axvline(at, color="#555555", linewidth=1, linestyle=(0, (2, 2)), zorder=0)
-    ax.set(xlabel=xlabel, ylabel=ylabel, xscale=xscale, yscale=yscale, title=title or "")
+        ax.axvline(at, color=MUTED, linewidth=1, linestyle=(0, (2, 2)), zorder=0)
+    ax.set(xscale=xscale, yscale=yscale, **{name: text or "" for name, text in texts.items()})
     ax.minorticks_off()  # on a log axis they take longer than all else, and sliders wait for it
     if len(curves) > 1:
         ax.legend()
     return ax
 
 
-def _finish(
-    mesh: QuadMesh,
+def _plot(
     matrix: Tensor,
-    queries: Sequence[str] | None,
-    keys: Sequence[str] | None,
+    ax: Axes | None,
+    *,
+    colours: Colormap | str,
+    limits: tuple[float, float],
+    labels: Labels,
     title: str | None,
-    colorbar: str = "",
+    annotate: bool | None,
+    attn_mask: Tensor | None = None,
+    colorbar: str | None = None,
+    figsize: tuple[float, float] = MATRIX_SIZE,
 ) -> Axes:
-    """Add labels, title and, if it has a name, the colour scale to drawn cells."""
-    ax = mesh.axes
-    label_cells(ax, queries, keys, matrix.shape)
+    """Draw a checked matrix with its labels, title and colour scale."""
+    check_axes(ax)
+    _check_look(matrix.shape, attn_mask, labels, annotate)
+    _check_text_or_none("title", title)
+    ax = new_axes(figsize) if ax is None else ax
+    mesh = draw_matrix(
+        matrix, ax, colours=colours, limits=limits, attn_mask=attn_mask, annotate=annotate
+    )
+    label_cells(ax, *labels, matrix.shape)
     ax.set_title(title or "")
-    if colorbar:
+    if colorbar is not None:
         ax.figure.colorbar(mesh, ax=ax, label=colorbar)
     return ax
 
@@ -349,9 +428,68 @@ def _label_outer(panels: Sequence[Axes], ncols: int) -> None:
             ax.set_ylabel("")
 
 
-def _check_matrix(name: str, matrix: Tensor, instead: str) -> None:
+def _check_matrix(name: str, matrix: Tensor) -> None:
+    """Raise unless a tensor is one matrix of the kind that its name says."""
     check_tensor(name, matrix)
     if matrix.ndim != 2:
-        index = ", ".join("0" for _ in range(matrix.ndim - 2))
-        one = f"select one head, e.g. {name}[{index}], or use {instead}." if index else ""
-        raise ValueError(f"{name} must have shape (L, S), got {shape(matrix)}; {one}".rstrip("; "))
+        first = f"{name}[{', '.join('0' * (matrix.ndim - 2))}]"
+        fix = f"select one, e.g. {first}."
+        if matrix.ndim < 2:
+            fix = f"for a single row use {name}[None]."
+        elif name == "weights":
+            heads = "plot_heads" if matrix.ndim == 3 else "plot_heads(weights[0])"
+            fix = f"select one head, e.g. {first}, or use {heads}."
+        raise ValueError(f"{name} must have shape (L, S), got {shape(matrix)}; {fix}")
+    if not matrix.numel():
+        raise ValueError(f"{name} must have at least one query and one key, got {shape(matrix)}.")
+    if name == "attn_mask":
+        if matrix.dtype != torch.bool:
+            raise TypeError(f"attn_mask must be bool (True = may attend), got {matrix.dtype}.")
+    elif name == "weights" or matrix.dtype == torch.bool or matrix.is_complex():
+        check_floating(name, matrix)
+    check_holds_numbers(name, matrix)
+
+
+def _check_scale(weights: Tensor, vmin: float, vmax: float) -> None:
+    """Raise unless vmin < vmax, and the weights look like weights or lie on that scale."""
+    check_number("vmin", vmin)
+    check_number("vmax", vmax)
+    if not vmin < vmax:
+        raise ValueError(f"vmin must be smaller than vmax, got {vmin} and {vmax}.")
+    outside = weights[(weights < min(vmin, 0.0)) | (weights > max(vmax, LARGEST_WEIGHT))]
+    if outside.numel():
+        raise ValueError(
+            f"weights must lie between 0 and 1 (2 after dropout), got {outside[0].item():.4g}; "
+            "pass the weights after the softmax, draw scores with plot_scores, or choose a scale "
+            "with vmin and vmax."
+        )
+
+
+def _check_look(
+    size: torch.Size, attn_mask: Tensor | None, labels: Labels, annotate: bool | None
+) -> None:
+    """Raise unless the mask and the labels fit the matrix."""
+    if attn_mask is not None:
+        check_mask(attn_mask, size, torch.bool)
+        check_holds_numbers("attn_mask", attn_mask)
+    check_labels(*labels, size)
+    if annotate is not None:
+        check_flag("annotate", annotate)
+
+
+def _check_text_or_none(name: str, text: object) -> None:
+    if not isinstance(text, str | None):
+        raise TypeError(f"{name} must be a string, got {type(text).__name__} {short(text)}.")
+
+
+def _points(name: str, values: object) -> np.ndarray:
+    """Return one-dimensional numbers as a float array."""
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{name} must be numbers, got {short(values)}.") from None
+    if tensor.is_complex() or tensor.dtype == torch.bool:
+        raise TypeError(f"{name} must be real numbers, got {tensor.dtype}.")
+    check_exact_ndim(name, tensor, "(n,)", ndim=1, fix="give one number per point.")
+    check_holds_numbers(name, tensor)
+    return to_numbers(tensor)

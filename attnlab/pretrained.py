@@ -14,7 +14,7 @@ import torch
 from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor, nn
 
-from attnlab._checks import check_size
+from attnlab._checks import check_size, is_list, short
 from attnlab.data import data_path, load_tensors
 from attnlab.modules import AttentionOutput, MultiHeadAttention
 
@@ -27,18 +27,18 @@ NAMED = 3  # words that an error names
 
 
 class Reading(NamedTuple):
-    """What the layer makes of one sentence.
+    """What the layer computes for one sentence.
 
     Attributes
     ----------
     tokens : list of str
         Word pieces, L of them, from ``[CLS]`` to ``[SEP]``.
     embedded : Tensor, shape (L, 384)
-        What goes into the attention.
+        Input of the attention.
     output : Tensor, shape (L, 384)
-        What comes out of it, before the residual connection of the original model.
+        Its output, before the residual connection of the original model.
     weights : Tensor, shape (12, L, L)
-        Heads are counted from 0; row i says where token i looks.
+        Heads are counted from 0; row i holds the weights with which token i attends.
     """
 
     tokens: list[str]
@@ -55,7 +55,7 @@ class PretrainedLayer(nn.Module):
     vocabulary : tuple of str
         The 3,000 word pieces that it knows; ``##`` marks one that continues a word.
     words, positions, types : torch.nn.Embedding
-        What a token's vector is summed from.
+        A token's vector is the sum of one row of each.
     norm : torch.nn.LayerNorm
         Applied to the sum.
     attention : MultiHeadAttention
@@ -73,6 +73,10 @@ class PretrainedLayer(nn.Module):
     """
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
+        if not is_list(vocabulary) or not all(isinstance(piece, str) for piece in vocabulary):
+            raise TypeError(f"vocabulary must be a list of word pieces, got {short(vocabulary)}.")
+        if not {*MARKERS} <= {*vocabulary}:
+            raise ValueError(f"vocabulary must hold {', '.join(MARKERS)}, got {short(vocabulary)}.")
         super().__init__()
         self.vocabulary = tuple(vocabulary)
         self.words = nn.Embedding(len(self.vocabulary), EMBED_DIM)
@@ -92,7 +96,7 @@ class PretrainedLayer(nn.Module):
         Parameters
         ----------
         text : str
-            English, at most 126 pieces long. Markers such as ``[MASK]`` may stand in it.
+            English, at most 126 pieces long. Markers such as ``[MASK]`` may occur in it.
 
         Returns
         -------
@@ -104,19 +108,19 @@ class PretrainedLayer(nn.Module):
         TypeError
             If ``text`` is not a string.
         ValueError
-            If it is empty or too long, or if a word has characters that no piece holds, such as
+            If it is empty or too long, or if a word has characters that are in no piece, such as
             an emoji, another script or a control character.
 
         See Also
         --------
-        respelled : words that the original model, with its larger vocabulary, spells otherwise.
+        respelled : words that the original model splits into other pieces.
         """
         return [FIRST, *self._encode(text).tokens, LAST]
 
     def respelled(self, text: str) -> dict[str, list[str]]:
-        """Return the words that are spelled otherwise here than in the original model.
+        """Return the words that the original model, with more pieces, splits in another way.
 
-        For these words the layer computes something that the original never does.
+        For these words the layer does not compute what the original model computes.
 
         Parameters
         ----------
@@ -126,7 +130,7 @@ class PretrainedLayer(nn.Module):
         Returns
         -------
         dict of str to list of str
-            Word, in lower case: the pieces that the original spells it with. Often the word itself.
+            From the word, in lower case, to its pieces in the original, often the word itself.
 
         Raises
         ------
@@ -136,6 +140,7 @@ class PretrainedLayer(nn.Module):
         See Also
         --------
         tokens : the pieces that are used here.
+        tokenizers.Tokenizer.encode : splits a text in the same way.
         """
         ours = _pieces_by_word(self._encode(text))
         theirs = _pieces_by_word(_original_tokenizer().encode(text, add_special_tokens=False))
@@ -146,14 +151,14 @@ class PretrainedLayer(nn.Module):
         }
 
     def embed(self, tokens: Sequence[str], *, positions: Sequence[int] | None = None) -> Tensor:
-        """Return the vectors that go into the attention: word + position + type, normalised.
+        """Return the input of the attention: word + position + type, normalised.
 
         Parameters
         ----------
         tokens : sequence of str, L of them
             Pieces of the vocabulary, in any order, with or without ``[CLS]`` and ``[SEP]``.
         positions : sequence of int, L of them, optional
-            Where each token stands, 0 to 127; counted from 0 if not given.
+            Position of each token, 0 to 127; counted from 0 if not given.
 
         Returns
         -------
@@ -163,13 +168,17 @@ class PretrainedLayer(nn.Module):
         Raises
         ------
         TypeError
-            If ``tokens`` is one string, or something in it is none, or a position is no integer.
+            If ``tokens`` is not a list of strings, or a position is not an integer.
         ValueError
             If a token is not in the vocabulary, there are none or more than 128, or the positions
             do not fit.
+
+        See Also
+        --------
+        torch.nn.Embedding : looks up the rows that are added.
         """
         rows = self._rows(tokens)
-        places = _places(positions, len(rows))
+        places = _positions(positions, len(rows))
         device = self.words.weight.device
         word = self.words(torch.tensor([rows], device=device))  # (1, L, 384)
         place = self.positions(torch.tensor([places], device=device))  # (1, L, 384)
@@ -196,6 +205,10 @@ class PretrainedLayer(nn.Module):
         ------
         TypeError, ValueError
             As ``tokens`` does.
+
+        See Also
+        --------
+        torch.nn.TransformerEncoderLayer : computes all that the original layer does.
 
         Examples
         --------
@@ -227,7 +240,7 @@ class PretrainedLayer(nn.Module):
         return encoding
 
     def _rows(self, tokens: Sequence[str]) -> list[int]:
-        if isinstance(tokens, str) or not isinstance(tokens, Sequence):
+        if not is_list(tokens):
             raise TypeError(
                 f"tokens must be a list of word pieces, got {type(tokens).__name__}; "
                 "use layer.tokens(text)."
@@ -236,11 +249,13 @@ class PretrainedLayer(nn.Module):
             raise ValueError(f"tokens must hold 1 to {MAX_TOKENS} word pieces, got {len(tokens)}.")
         for token in tokens:
             if not isinstance(token, str):
-                raise TypeError(f"tokens must hold strings, got {type(token).__name__} {token!r}.")
+                raise TypeError(
+                    f"tokens must hold strings, got {type(token).__name__} {short(token)}."
+                )
             if token not in self._number:
                 raise ValueError(
-                    f"tokens must be pieces of the vocabulary, got {_short(token)}; "
-                    "layer.tokens(text) spells any word with such pieces."
+                    f"tokens must be pieces of the vocabulary, got {short(token)}; "
+                    "layer.tokens(text) splits any word into such pieces."
                 )
         return [self._number[token] for token in tokens]
 
@@ -251,8 +266,8 @@ def load_layer() -> PretrainedLayer:
     Returns
     -------
     PretrainedLayer
-        In evaluation mode, float32, on the CPU, without gradients of its parameters. Every call
-        makes a new one: to change it changes no other.
+        In evaluation mode, float32, on the CPU, its parameters without gradients. Every call
+        makes a new one, so changing it does not affect any other.
 
     See Also
     --------
@@ -283,7 +298,7 @@ def load_layer() -> PretrainedLayer:
 
 @cache
 def _stored() -> dict[str, Tensor]:
-    """Return the tensors of the file, float16. They are copied before anybody sees them."""
+    """Return the tensors of the file, float16; shared, so they must not leave this module."""
     return load_tensors("minilm_layer.safetensors")
 
 
@@ -307,22 +322,22 @@ def _tokenizer(pieces: Sequence[str]) -> Tokenizer:
 
 @cache
 def _original_tokenizer() -> Tokenizer:
-    """Return the tokenizer over all pieces of Latin letters. Nobody outside gets hold of it."""
+    """Return the tokenizer over all pieces that consist of Latin letters."""
     return _tokenizer((*_lines("minilm_vocab.txt"), *_lines("minilm_left_out.txt")))
 
 
 def _checked_words(text: object) -> list[str]:
     if not isinstance(text, str):
-        raise TypeError(f"text must be a string, got {type(text).__name__} {_short(text)}.")
+        raise TypeError(f"text must be a string, got {type(text).__name__} {short(text)}.")
     words = text.split()
     if not words:
-        raise ValueError(f"text must hold at least one word, got {_short(text)}.")
+        raise ValueError(f"text must hold at least one word, got {short(text)}.")
     if len(words) > MAX_TOKENS - 2:
         raise ValueError(f"text must have at most {MAX_TOKENS - 2} words, got {len(words)}.")
     for word in words:
         if len(word) > LONGEST_WORD:
             raise ValueError(
-                f"text must have words of at most {LONGEST_WORD} characters, got {_short(word)} "
+                f"text must have words of at most {LONGEST_WORD} characters, got {short(word)} "
                 f"of {len(word)}."
             )
         if re.search("[\ud800-\udfff]", word):
@@ -331,19 +346,19 @@ def _checked_words(text: object) -> list[str]:
 
 
 def _unknown_words(encoding: Encoding, text: str) -> list[str]:
-    """Return the words without pieces, and those of which nothing is left but a marker."""
+    """Return the words that have no pieces, or only ``[UNK]``."""
     pairs = zip(encoding.tokens, encoding.offsets, strict=True)
     spans = {span for token, span in pairs if token != UNKNOWN}
     unknown = []
     for match in re.finditer(r"\S+", text):
         pieces = [span for span in encoding.offsets if match.start() <= span[0] < match.end()]
         if not pieces or any(span not in spans for span in pieces):
-            unknown.append(_short(match.group()))
+            unknown.append(short(match.group()))
     return unknown
 
 
 def _pieces_by_word(encoding: Encoding) -> dict[int, list[str]]:
-    """Return the pieces of every word; the key says where the word begins in the text."""
+    """Return the pieces of every word by the place where the word begins in the text."""
     words: dict[int, list[str]] = {}
     start = 0
     for token, (begin, _end) in zip(encoding.tokens, encoding.offsets, strict=True):
@@ -353,21 +368,15 @@ def _pieces_by_word(encoding: Encoding) -> dict[int, list[str]]:
     return words
 
 
-def _places(positions: Sequence[int] | None, length: int) -> list[int]:
+def _positions(positions: Sequence[int] | None, length: int) -> list[int]:
     if positions is None:
         return list(range(length))
-    if isinstance(positions, str) or not isinstance(positions, Sequence):
-        raise TypeError(f"positions must be a list of integers, got {_short(positions)}.")
-    places = list(positions)
-    if len(places) != length:
-        raise ValueError(f"positions must be one for each of {length} tokens, got {len(places)}.")
-    for place in places:
-        check_size("positions", place, at_least=0)
-        if place >= MAX_TOKENS:
-            raise ValueError(f"positions must be at most {MAX_TOKENS - 1}, got {place}.")
-    return places
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 30 else f"{text[:20]}...{text[-5:]}"
+    if not is_list(positions):
+        raise TypeError(f"positions must be a list of integers, got {short(positions)}.")
+    if len(positions) != length:
+        raise ValueError(
+            f"positions must be one for each of {length} tokens, got {len(positions)}."
+        )
+    for position in positions:
+        check_size("positions", position, at_least=0, at_most=MAX_TOKENS - 1)
+    return list(positions)

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import re
 from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
@@ -10,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from attnlab.display import is_static, picture_html, raise_in_tests, show_figure
+from attnlab.display import is_static, picture_html, show_figure
 
 TEXTS = {"number": "3.2", "alt": "A line that rises.", "caption": "Read it from the left."}
 
@@ -131,7 +130,7 @@ def test_a_bare_picture_takes_its_alt_text_and_width():
 @pytest.mark.parametrize("name", ["alt", "caption"])
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_alt_and_caption_must_say_something(name, text):
-    with pytest.raises(ValueError, match=rf"{name} must say something about figure 3\.2, got '"):
+    with pytest.raises(ValueError, match=rf"{name} must not be empty, got '"):
         show_figure(a_figure(), **TEXTS | {name: text})
 
 
@@ -154,11 +153,3 @@ def test_the_switch_for_stored_outputs(monkeypatch, setting, expected):
     if setting is not None:
         monkeypatch.setenv("ATTNLAB_STATIC", setting)
     assert is_static() is expected
-
-
-def test_an_error_shown_to_a_user_is_raised_in_tests_only(monkeypatch):
-    error = ValueError("broken")
-    with pytest.raises(ValueError, match=re.escape("broken")):
-        raise_in_tests(error)
-    monkeypatch.delenv("PYTEST_CURRENT_TEST")
-    raise_in_tests(error)

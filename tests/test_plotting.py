@@ -300,7 +300,7 @@ def test_black_or_white_is_readable_on_every_colour():
     greys = [(level, level, level) for level in np.linspace(0, 1, 256)]
     mixed = [tuple(colour) for colour in np.random.default_rng(0).random((500, 3))]
     assert min(contrast(readable_on(colour), colour) for colour in greys + mixed) >= 4.5
-    assert {readable_on(colour) for colour in greys} == {"black", "white"}
+    assert {readable_on(colour) for colour in greys} == {"#000000", "#ffffff"}
 
 
 def largest_share(ax: plt.Axes) -> float:
@@ -497,12 +497,12 @@ BAD_CALLS = {
         lambda: plot_attention(torch.rand(2, 3, 5, 7)),
         ValueError,
         "weights must have shape (L, S), got (2, 3, 5, 7); "
-        "select one head, e.g. weights[0, 0], or use plot_heads.",
+        "select one head, e.g. weights[0, 0], or use plot_heads(weights[0]).",
     ),
     "scores of three dimensions": (
         lambda: plot_scores(torch.rand(3, 5, 7)),
         ValueError,
-        "scores must have shape (L, S), got (3, 5, 7); select one head, e.g. scores[0],",
+        "scores must have shape (L, S), got (3, 5, 7); select one, e.g. scores[0].",
     ),
     "one dimension": (
         lambda: plot_attention(torch.rand(7)),
@@ -517,12 +517,12 @@ BAD_CALLS = {
     "queries": (
         lambda: plot_attention(WEIGHTS, queries=["a"] * 4),
         ValueError,
-        "labels must name every query (L = 5), got 4.",
+        "queries must name every row (L = 5), got 4.",
     ),
     "keys": (
         lambda: plot_scores(WEIGHTS, keys=["a"] * 5),
         ValueError,
-        "labels must name every key (S = 7), got 5.",
+        "keys must name every column (S = 7), got 5.",
     ),
     "mask shape": (
         lambda: plot_attention(WEIGHTS, attn_mask=torch.ones(7, 5, dtype=torch.bool)),

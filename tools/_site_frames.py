@@ -27,6 +27,7 @@ from tools._site_html import SiteError
 from tools.build_notebooks import execute, explain
 from tools.compare_outputs import compare_outputs
 from tools.notebooks import ROOT, read_notebook
+from tools.sweep_controls import live_figures
 
 if TYPE_CHECKING:
     from attnlab.live import Live
@@ -128,10 +129,8 @@ def _collecting(target: Path) -> str:
 
 
 def collect(target: str) -> None:
-    """Write all frames of the live figures of this process to a file, in the order of making."""
-    from attnlab.live import instances
-
-    figures = [all_frames(figure) for figure in instances()]
+    """Write all frames of the live figures of this kernel to a file, in the order shown."""
+    figures = [all_frames(figure) for figure in live_figures()]
     Path(target).write_text(json.dumps(figures), encoding="utf-8")
 
 
@@ -178,7 +177,7 @@ def all_frames(figure: Live) -> dict[str, object]:
 
 def _kept_stops(figure: Live) -> list[list[tuple[str, object]]]:
     """Return the stops of every control, every other one of the longest left out if too many."""
-    kept = [list(control._options_full) for control in figure.controls.values()]
+    kept = [list(control.options) for control in figure.controls.values()]
     homes = [control.label for control in figure.controls.values()]
     while math.prod(map(len, kept)) > MOST_FRAMES:
         place = max(range(len(kept)), key=lambda i: len(kept[i]))

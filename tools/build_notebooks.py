@@ -107,7 +107,6 @@ def explain(error: CellExecutionError, notebook: str) -> str:
 
 def main() -> None:
     """Build what the command line names."""
-    os.environ.pop("PYTEST_CURRENT_TEST", None)
     for source in select(find_sources(), sys.argv[1:]):
         start = time.perf_counter()
         try:

@@ -16,8 +16,19 @@ ROOT = Path(__file__).resolve().parent.parent
 SWEEP = f"""import sys
 if "attnlab.live" in sys.modules:
     sys.path.insert(0, {str(ROOT)!r})
-    from tools.sweep_controls import sweep_figures
-    sweep_figures(sys.modules["attnlab.live"].instances())"""
+    from tools.sweep_controls import live_figures, sweep_figures
+    sweep_figures(live_figures())"""
+
+
+def live_figures() -> list[Live]:
+    """Return the live figures of this kernel: those shown, in their order, then those named."""
+    from IPython import get_ipython
+
+    from attnlab.live import Live
+
+    names = get_ipython().user_ns
+    values = [*names["Out"].values(), *names.values()]
+    return list(dict.fromkeys(value for value in values if isinstance(value, Live)))
 
 
 def sweep_figures(figures: Iterable[Live]) -> int:
@@ -34,7 +45,7 @@ def sweep_figures(figures: Iterable[Live]) -> int:
         start = figure.image.value
         for name, control in figure.controls.items():
             home, seen = control.value, set()
-            for _, stop in control._options_full:
+            for _, stop in control.options:
                 control.value = stop
                 steps += 1
                 assert figure.last_error is None, f"{figure!r}: {figure.last_error!r}"

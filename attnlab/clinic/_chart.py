@@ -40,6 +40,10 @@ class Chart:
         if sentence not in self.notes:
             self.notes.append(sentence)
 
+    def failed(self, error: Exception, sentence: str) -> None:
+        """Note that a probe itself failed, so that something was left unchecked."""
+        self.note(f"{sentence}: {type(error).__name__}.")
+
     def held(self, sentence: str) -> None:
         """Write down a property that was checked and holds."""
         if sentence not in self.properties:

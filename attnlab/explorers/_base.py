@@ -195,7 +195,6 @@ class Explorer(Storable, anywidget.AnyWidget):
         except Exception as error:  # shown inside the explorer: nobody else would see it
             self.last_error = error
             self.answer = {**before, **self._known, **_learner.failure(error, self._function)}
-            _learner.raise_unless_unwritten(error)
         else:
             self.last_error = None
             name = _learner.name_of(self._function)

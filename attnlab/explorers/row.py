@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-import matplotlib as mpl
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -306,7 +305,7 @@ def _draw_row(ax: Axes, place: int, row: dict[str, object], weights: list | None
         ax.text(0, place + 0.5, f"{step}  {STEPS[step - 1]}", weight="bold", va="center")
     width = len(TOKENS) / len(cells)
     for column, word in enumerate(cells):
-        colour = mpl.colormaps[WEIGHT_COLOURS](weights[column]) if weights else "white"
+        colour = WEIGHT_COLOURS(weights[column]) if weights else "white"
         look = {"facecolor": colour, "edgecolor": CELL_EDGE}
         if word == "−∞":
             look |= {"facecolor": BLOCKED_COLOUR, "hatch": BLOCKED_HATCH}

@@ -20,7 +20,6 @@ from attnlab.clinic.layers.plans import plans
 from attnlab.clinic.layers.probes import examine_batch, examine_positions
 from attnlab.clinic.layers.sides import examine_sides
 from attnlab.clinic.layers.sizes import guess_sizes, is_lazy
-from attnlab.display import raise_in_tests
 
 STOPS = ("random", "remembers", "batch-first", "batch-mixing", "hangs")
 
@@ -47,8 +46,7 @@ def examine_module(module: object, options: Options, chart: Chart) -> None:
             if patient is not None:
                 _examine(patient, options, chart)
         except Exception as error:  # nothing that a stranger returns may end the examination
-            raise_in_tests(error)
-            chart.note(f"It could not be examined to the end: {type(error).__name__}.")
+            chart.failed(error, "It could not be examined to the end")
 
 
 @contextlib.contextmanager
@@ -85,9 +83,9 @@ def _examine(patient: Patient, options: Options, chart: Chart) -> None:
         try:
             return probe(*arguments, chart)
         except Exception as error:  # what it returned fits no probe
-            raise_in_tests(error)
-            kind = type(error).__name__
-            chart.note(f"Not everything could be checked: {kind} in {words(probe)}.")
+            chart.failed(
+                error, f"Not everything could be checked, the probe of {words(probe)} failed"
+            )
             return None
 
     safely(first_manners, patient)
