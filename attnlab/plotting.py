@@ -456,7 +456,8 @@ def _check_scale(weights: Tensor, vmin: float, vmax: float) -> None:
     check_number("vmax", vmax)
     if not vmin < vmax:
         raise ValueError(f"vmin must be smaller than vmax, got {vmin} and {vmax}.")
-    outside = weights[(weights < min(vmin, 0.0)) | (weights > max(vmax, LARGEST_WEIGHT))]
+    finite = weights[weights.isfinite()]  # the others are drawn as they are, to be seen
+    outside = finite[(finite < min(vmin, 0.0)) | (finite > max(vmax, LARGEST_WEIGHT))]
     if outside.numel():
         raise ValueError(
             f"weights must lie between 0 and 1 (2 after dropout), got {outside[0].item():.4g}; "

@@ -10,10 +10,11 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from attnlab._cells import draw_matrix, label_cells
 from attnlab.explorers._base import Explorer, State, one_of
 from attnlab.explorers._page import short
 from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
-from attnlab.plotting import plot_attention
+from attnlab.plotting import WEIGHT_COLOURS
 
 TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 MOST_TOKENS, LONGEST_TOKEN = 10, 12
@@ -155,11 +156,15 @@ class MaskedSentence(Explorer):
     def _draw_weights(self, ax: Axes, title: str) -> None:
         """Draw the weights; blocked cells are hatched, NaN is crossed."""
         result = self._shown()
-        labels = {"queries": list(self.tokens), "keys": list(self.tokens)}
+        labels = list(self.tokens)
         blocked = result.mask | (result.weights != 0)  # hatched unless there is something to see
         if self.answer:
             title = f"drawn by {self.answer['name']}"
-        plot_attention(result.weights, ax=ax, attn_mask=blocked, title=title, **labels)
+        draw_matrix(  # plot_attention refuses what cannot be weights; here it is to be seen
+            result.weights, ax, colours=WEIGHT_COLOURS, limits=(0, 1), attn_mask=blocked
+        )
+        label_cells(ax, labels, labels, result.weights.shape)
+        ax.set_title(title)
 
     def _say_of_function(self) -> str:
         """Return which rows of the learner's weights cannot be right, or its error."""

@@ -157,12 +157,11 @@ def test_weights_that_cannot_be_right_are_named(function, sentence):
         (lambda scores, mask: scores / mask.nope, "'Tensor' object has no attribute 'nope'"),
     ],
 )
-def test_an_error_is_shown_raised_in_tests_and_goes_away(function, sentence):
+def test_an_error_is_shown_and_goes_away(function, sentence):
     explorer = MaskExplorer(function=mine)
     weights = explorer.answer["drawn"]
-    with pytest.raises(Exception, match=sentence) as caught:
-        explorer.function = function
-    assert caught.value is explorer.last_error
+    explorer.function = function
+    assert isinstance(explorer.last_error, Exception)
     assert re.search(sentence, explorer.answer["error"])
     assert explorer.answer["drawn"] is weights  # the old picture, to be marked as stale
     assert re.search(sentence, explorer.say())
@@ -176,9 +175,8 @@ def test_the_line_of_the_error_is_shown():
         scores = scores + 1
         return scores / [1]
 
-    with pytest.raises(TypeError) as caught:
-        MaskExplorer(function=broken)
-    assert "return scores / [1]" in tell(caught.value, broken)
+    error = MaskExplorer(function=broken).last_error
+    assert "return scores / [1]" in tell(error, broken)
 
 
 def test_a_function_that_is_not_written_yet_is_no_error_of_the_test():

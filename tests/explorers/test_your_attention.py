@@ -245,8 +245,8 @@ def no_empty_rows(query, key, value, mask):
 def test_an_error_is_shown_with_its_line_and_goes_away():
     explorer = YourAttentionExplorer(no_empty_rows)
     drawn = explorer.answer["drawn"]
-    with pytest.raises(ValueError, match="a row sees nothing"):
-        explorer.padding = [0]
+    explorer.padding = [0]
+    assert isinstance(explorer.last_error, ValueError)
     assert 'raise ValueError("a row sees nothing")' in explorer.answer["error"]
     assert explorer.answer["drawn"] is drawn  # to be marked as stale
     assert explorer.answer["checks"]
@@ -266,8 +266,7 @@ def test_an_error_is_shown_with_its_line_and_goes_away():
 )
 def test_what_cannot_be_drawn_says_why_and_has_a_cross(function, sentence):
     explorer = YourAttentionExplorer(right_with_nan)
-    with pytest.raises(Exception, match=sentence):
-        explorer.function = function
+    explorer.function = function
     assert re.search(sentence, explorer.answer["error"])
     assert [check.mark for check in explorer.checks].count("no") == 1
     assert explorer.say().endswith(explorer.answer["error"])
@@ -287,8 +286,8 @@ def test_a_function_that_never_ends_is_not_called_again(monkeypatch):
     report = Report("f", "attention function", (finding,))
     monkeypatch.setattr(your_attention, "diagnose", lambda function, kind: report)
     calls = []
-    with pytest.raises(TimeoutError, match="no answer within 1 s"):
-        YourAttentionExplorer(lambda query, key, value: calls.append(1))
+    explorer = YourAttentionExplorer(lambda query, key, value: calls.append(1))
+    assert isinstance(explorer.last_error, TimeoutError)
     assert calls == []
 
 
