@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+LARGEST_WEIGHT = 2.0  # dropout of one half makes it of a weight of 1
 FLOAT_MAX = sys.float_info.max
 
 
@@ -26,9 +27,9 @@ def check_size(name: str, value: object, *, at_least: int, at_most: int = 2**31)
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__} {short(value)}.")
     if value < at_least:
-        raise ValueError(f"{name} must be at least {at_least}, got {value}.")
+        raise ValueError(f"{name} must be at least {at_least}, got {short(value)}.")
     if value > at_most:
-        raise ValueError(f"{name} must be at most {at_most}, got {value}.")
+        raise ValueError(f"{name} must be at most {at_most}, got {short(value)}.")
 
 
 def check_number(name: str, value: object) -> None:
@@ -77,7 +78,7 @@ def check_device(device: object) -> None:
         return
     try:
         torch.empty(0, device=device)
-    except (TypeError, RuntimeError, AssertionError):
+    except (TypeError, ValueError, RuntimeError, AssertionError):
         raise ValueError(
             f"device must be one that torch has here, such as 'cpu', got {short(device)}."
         ) from None
@@ -160,16 +161,23 @@ def check_exact_ndim(name: str, tensor: object, letters: str, *, ndim: int, fix:
         raise ValueError(f"{name} must have shape {letters}, got {shape(tensor)}; {fix}")
 
 
-def check_weights(weights: object) -> None:
-    """Raise unless ``weights`` (..., L, S) can be attention weights: none of them is negative."""
+def check_weights(weights: object, letters: str = "(L, S)", *, at_least: int = 2) -> None:
+    """Raise unless ``weights`` can be attention weights of at least one key."""
     check_floating("weights", weights)
-    check_ndim("weights", weights, "(L, S)", at_least=2)
+    check_ndim("weights", weights, letters, at_least=at_least)
     check_holds_numbers("weights", weights)
-    if weights.numel() and (weights < 0).any():
+    if not weights.shape[-1]:
+        raise ValueError(f"weights must have at least one key S, got {shape(weights)}.")
+    check_weight_range(weights, 0.0, LARGEST_WEIGHT)
+
+
+def check_weight_range(weights: Tensor, low: float, high: float) -> None:
+    """Raise ValueError if a weight lies outside ``low`` to ``high``; a NaN does not."""
+    outside = weights[(weights < low) | (weights > high)]
+    if outside.numel():
         raise ValueError(
-            "weights must not be negative, got a smallest entry of "
-            f"{weights[weights < 0].min().item():.4g}; "
-            "pass the weights after the softmax, not the scores."
+            "weights must lie between 0 and 1 (2 after dropout), "
+            f"got {outside[0].item():.4g}; pass the weights after the softmax, not the scores."
         )
 
 

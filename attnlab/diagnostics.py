@@ -47,6 +47,8 @@ def score_variance(scores: Tensor) -> Tensor:
     check_ndim("scores", scores, "(L, S)", at_least=2)
     if scores.shape[-1] < 2:
         raise ValueError(f"scores must have at least 2 keys (dimension -1), got {shape(scores)}.")
+    if not scores.numel():
+        raise ValueError(f"scores must have at least one row, got {shape(scores)}.")
     return scores.var(dim=-1)
 
 
@@ -68,7 +70,7 @@ def attention_entropy(weights: Tensor) -> Tensor:
     Raises
     ------
     TypeError, ValueError
-        If ``weights`` is not a floating-point tensor (..., L, S), or holds a negative number.
+        If ``weights`` is not a floating-point tensor (..., L, S), or a number lies outside 0 to 2.
 
     See Also
     --------
@@ -164,7 +166,7 @@ def softmax_jacobian(weights: Tensor) -> Tensor:
     Raises
     ------
     TypeError, ValueError
-        If ``weights`` is not a floating-point tensor with at least one dimension.
+        If ``weights`` is not a floating-point tensor (..., S), or a number lies outside 0 to 2.
 
     See Also
     --------
@@ -176,8 +178,7 @@ def softmax_jacobian(weights: Tensor) -> Tensor:
     tensor([[ 0.2500, -0.2500],
             [-0.2500,  0.2500]])
     """
-    check_floating("weights", weights)
-    check_ndim("weights", weights, "(S,)", at_least=1)
+    check_weights(weights, "(S,)", at_least=1)
     return torch.diag_embed(weights) - weights[..., :, None] * weights[..., None, :]
 
 
@@ -269,6 +270,8 @@ def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         raise TypeError(f"function must be callable, got {type(function).__name__}.")
     check_floating("x", x)
     check_exact_ndim("x", x, "(L, E)", ndim=2, fix="pass one sequence without a batch dimension.")
+    if not x.numel():
+        raise ValueError(f"x must have at least one token and one feature, got {shape(x)}.")
 
     def checked(x: Tensor) -> Tensor:
         output = function(x)

@@ -59,7 +59,18 @@ def own_line(error: Exception, function: Callable) -> str:
     -------
     str
         A new line with number and source; empty if no line of that file took part.
+
+    Raises
+    ------
+    TypeError
+        If ``error`` is not an exception.
+
+    See Also
+    --------
+    traceback.extract_tb : all lines.
     """
+    if not isinstance(error, Exception):
+        raise TypeError(f"error must be an exception, got {type(error).__name__}.")
     code = getattr(function, "__code__", None)  # a partial or a callable object has none
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if code and frame.filename == code.co_filename]

@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from attnlab._checks import check_number
+from attnlab._checks import check_number, is_list, short
 from attnlab.display import CSS_PIXELS_PER_INCH, Storable, own_line, picture_html
 from attnlab.palette import BLUE, INK, SOFT, css
 
@@ -214,8 +214,8 @@ class Live(Storable, widgets.VBox):
 def _check_drawing(draw: object, figsize: object, alt: object) -> None:
     if not callable(draw):
         raise TypeError(f"draw must be a function, got {type(draw).__name__}.")
-    if not isinstance(figsize, Sequence) or isinstance(figsize, str) or len(figsize) != 2:
-        raise TypeError(f"figsize must be a pair (width, height) in inches, got {figsize!r}.")
+    if not is_list(figsize) or len(figsize) != 2:
+        raise TypeError(f"figsize must be a pair (width, height) in inches, got {short(figsize)}.")
     for name, inches in zip(("width", "height"), figsize, strict=True):
         check_number(f"figsize {name}", inches)
         if not 0 < inches <= LARGEST:
@@ -243,11 +243,13 @@ def _check_controls(
             )
         allowed = (True, False) if isinstance(controls[name], bool) else controls[name]
         if not isinstance(value, str | Real) or value not in allowed:
-            raise ValueError(f"start of {name} must be one of its stops {allowed}, got {value!r}.")
+            raise ValueError(
+                f"start of {name} must be one of its stops {allowed}, got {short(value)}."
+            )
 
 
 def _check_stops(name: str, stops: object) -> None:
-    if isinstance(stops, str) or not isinstance(stops, Sequence):
+    if not is_list(stops):
         raise TypeError(
             f"{name} must be a list of stops or a bool, got {type(stops).__name__}; "
             f"e.g. {name}=[1, 4, 16]."
@@ -258,7 +260,7 @@ def _check_stops(name: str, stops: object) -> None:
     if len(stops) < 2:
         raise ValueError(f"{name} must have at least 2 stops, got {len(stops)}.")
     if len(set(stops)) < len(stops) or any(stop != stop for stop in stops):
-        raise ValueError(f"{name} must have stops that differ from each other, got {stops}.")
+        raise ValueError(f"{name} must have stops that differ from each other, got {short(stops)}.")
 
 
 def _control(

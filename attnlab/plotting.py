@@ -30,6 +30,7 @@ from attnlab._cells import (
     to_numbers,
 )
 from attnlab._checks import (
+    LARGEST_WEIGHT,
     check_exact_ndim,
     check_flag,
     check_floating,
@@ -38,6 +39,7 @@ from attnlab._checks import (
     check_number,
     check_size,
     check_tensor,
+    check_weight_range,
     is_list,
     shape,
     short,
@@ -49,7 +51,7 @@ Labels = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries and
 WEIGHT_COLOURS = LinearSegmentedColormap.from_list("attention weights", [*map(to_hex, RAMP)])
 SCORE_COLOURS = "PuOr_r"  # diverging and safe for colour-blind readers; 0 is white
 MASK_COLOURS = ListedColormap([BLOCKED_COLOUR, BLUE])  # blocked, may attend
-LARGEST_WEIGHT = 2.0  # what dropout of one half makes of a weight of 1
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 # one look per line, told apart by colour, dash and marker
 LINE_STYLES = (
@@ -297,6 +299,8 @@ def plot_heads(
     if not is_list(titles) or len(titles) != heads:
         got = len(titles) if is_list(titles) else short(titles)
         raise ValueError(f"titles must name every head, got {got} for {heads} heads.")
+    for title in titles:
+        _check_text_or_none("titles", title)
     masks = [None] * heads if attn_mask is None else attn_mask.expand(weights.shape)
     ncols = min(ncols, heads)
     nrows = -(-heads // ncols)
@@ -445,7 +449,7 @@ def _check_matrix(name: str, matrix: Tensor) -> None:
     if name == "attn_mask":
         if matrix.dtype != torch.bool:
             raise TypeError(f"attn_mask must be bool (True = may attend), got {matrix.dtype}.")
-    elif name == "weights" or matrix.dtype == torch.bool or matrix.is_complex():
+    elif name == "weights" or matrix.dtype not in INTEGERS:
         check_floating(name, matrix)
     check_holds_numbers(name, matrix)
 
@@ -457,13 +461,7 @@ def _check_scale(weights: Tensor, vmin: float, vmax: float) -> None:
     if not vmin < vmax:
         raise ValueError(f"vmin must be smaller than vmax, got {vmin} and {vmax}.")
     finite = weights[weights.isfinite()]  # the others are drawn as they are, to be seen
-    outside = finite[(finite < min(vmin, 0.0)) | (finite > max(vmax, LARGEST_WEIGHT))]
-    if outside.numel():
-        raise ValueError(
-            f"weights must lie between 0 and 1 (2 after dropout), got {outside[0].item():.4g}; "
-            "pass the weights after the softmax, draw scores with plot_scores, or choose a scale "
-            "with vmin and vmax."
-        )
+    check_weight_range(finite, min(vmin, 0.0), max(vmax, LARGEST_WEIGHT))
 
 
 def _check_look(

@@ -86,7 +86,7 @@ def test_a_nan_stays_visible_in_its_row_and_only_there(measure):
 def test_scores_in_place_of_weights_are_an_error(measure):
     scores = torch.tensor([[0.5, -0.75], [1.0, 2.0]])
     sentence = (
-        "weights must not be negative, got a smallest entry of -0.75; "
+        "weights must lie between 0 and 1 (2 after dropout), got -0.75; "
         "pass the weights after the softmax, not the scores."
     )
     with pytest.raises(ValueError, match=re.escape(sentence)):

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "attnlab"
 DRAWING = {"matplotlib", "numpy"}
 ROOMS: dict[str, tuple[int, set[str]]] = {
     "_checks": (0, set()),
-    "palette": (0, set()),
+    "palette": (1, set()),
     "masks": (1, set()),
     "heads": (1, set()),
     "diagnostics": (1, set()),

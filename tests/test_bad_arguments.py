@@ -1,0 +1,588 @@
+"""Every public function x bad arguments: one sentence or a correct result, never anything else.
+
+Each argument of a good call is replaced by every value of one list, and the call must either raise
+a sentence of the package that names the argument, or give what the reference gives. The public
+names are found, so a new one without a good call fails here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import traceback
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import attnlab
+from attnlab import data, diagrams, display, live, palette, plotting, pretrained
+
+PACKAGE = str(Path(attnlab.__file__).parent)
+MODULES = (attnlab, data, diagrams, display, live, palette, plotting, pretrained)
+L, S, E, EV, H = 3, 5, 4, 7, 2
+NAN, INF = math.nan, math.inf
+
+
+def numbers(*shape, dtype=torch.float32):
+    return torch.linspace(0.1, 1, math.prod(shape)).view(shape).to(dtype)
+
+
+def allowed(*shape):
+    mask = torch.ones(shape, dtype=torch.bool)
+    mask[..., -1] = False
+    return mask
+
+
+# --- bad values -----------------------------------------------------------------------------------
+
+PLAIN = {
+    "None": None,
+    "True": True,
+    "zero": 0,
+    "minus one": -1,
+    "seven": 7,
+    "huge": 10**400,
+    "half": 0.5,
+    "minus two": -2.0,
+    "NaN": NAN,
+    "infinity": INF,
+    "complex number": 1j,
+    "empty string": "",
+    "string": "0.1",
+    "name": "lower_right",
+    "line break": "a\nb",
+    "bytes": b"abc",
+    "empty list": [],
+    "list": [[0.5, 0.5]],
+    "strings": ["a", "b"],
+    "mixed": [1, "a", None],
+    "ragged": [[1, 2], [3]],
+    "dict": {"a": [1.0]},
+    "function": lambda *values, **names: None,
+    "object": object(),
+    "dtype": torch.int64,
+    "float dtype": torch.float64,
+    "device": torch.device("meta"),
+}
+
+
+def variants(good):
+    """Return tensors that differ in one way from a good one."""
+    yield "integers", good.int()
+    yield "bool", good > 0.3
+    yield "complex", good.to(torch.complex64)
+    yield "float64", good.double()
+    yield "bfloat16", good.bfloat16()
+    yield "float8", good.float().to(torch.float8_e4m3fn)
+    yield "on meta", good.to("meta")
+    yield "sparse", good.detach().to_sparse()
+    yield "scalar", torch.tensor(0.5)
+    yield "one dimension", good.reshape(-1)
+    yield "one more", good[None]
+    yield "three more", good[None, None, None]
+    yield "repeated", torch.stack([good, good])
+    yield "empty", good[..., :0]
+    yield "no rows", good[:0]
+    yield "longer", torch.cat([good, good], dim=0)
+    yield "wider", torch.cat([good, good], dim=-1)
+    if good.is_floating_point():
+        yield "negative", -good
+        yield "with NaN", torch.where(good == good.min(), NAN, good)
+        yield "infinite", torch.where(good == good.min(), INF, good)
+        yield "fifty times", good * 50
+
+
+TENSOR = numbers(L, S)
+
+
+def bad_values(good):
+    yield from PLAIN.items()
+    for name, value in variants(good if isinstance(good, Tensor) and good.ndim else TENSOR):
+        yield f"tensor, {name}", value
+
+
+# --- good calls and references --------------------------------------------------------------------
+
+QKV = {"query": numbers(H, L, E), "key": numbers(H, S, E), "value": numbers(H, S, EV)}
+SDPA = QKV | {"attn_mask": allowed(L, S), "dropout_p": 0.0, "is_causal": False, "scale": 0.5}
+WEIGHTS = numbers(L, S).softmax(dim=-1)
+LEAF = numbers(L, E).requires_grad_()
+LABELS = {"queries": list("abc"), "keys": list("vwxyz")}
+LAYER = attnlab.MultiHeadAttention(E, H).eval()
+ONE_HEAD = attnlab.SelfAttention(E, EV).eval()
+MODEL = pretrained.load_layer()
+FIGURE = plt.figure(figsize=(1, 1))
+FIGURE.add_subplot()
+LAYER_CALL = {
+    "query": numbers(2, L, E),
+    "key": numbers(2, S, E),
+    "value": numbers(2, S, E),
+    "attn_mask": allowed(L, S),
+    "is_causal": False,
+}
+LOOK = {"ax": None, "title": "title"}
+
+
+def torch_attention(query, key, value, **options):
+    return F.scaled_dot_product_attention(query, key, value, **options)
+
+
+def torch_tiled(query, key, value, *, attn_mask, is_causal, align, window, scale, tile):
+    rows, columns = query.shape[-2], key.shape[-2]
+    shift = columns - rows if align == "lower_right" else 0
+    distance = torch.arange(columns) - torch.arange(rows)[:, None] - shift
+    mask = distance.abs() < (window or rows + columns + 1)
+    if is_causal:
+        mask = mask & (distance <= 0)
+    if attn_mask is not None:
+        mask = mask & attn_mask
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
+
+
+def torch_scores(query, key, *, scale):
+    return query.double() @ key.double().mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+
+
+def torch_weights(scores, *, attn_mask):
+    eye = torch.eye(scores.shape[-1], dtype=scores.dtype, device=scores.device)
+    raised = scores + (0 if attn_mask is None or attn_mask.dtype == torch.bool else attn_mask)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        raised = raised.masked_fill(~attn_mask, -INF)
+    weights = raised.double().softmax(dim=-1).to(scores.dtype) @ eye
+    return torch.where(raised.isneginf().all(dim=-1, keepdim=True), 0.0, weights)
+
+
+def torch_layer(query, key, value, *, attn_mask, is_causal):
+    key = query if key is None else key
+    value = key if value is None else value
+    assert query.ndim == key.ndim == value.ndim == 3
+    if is_causal:
+        attn_mask = torch.ones(query.shape[1], key.shape[1]).tril().bool()
+    if attn_mask is not None and attn_mask.ndim == 4:
+        attn_mask = attn_mask.expand(len(query), H, query.shape[1], key.shape[1]).flatten(0, 1)
+    if attn_mask is not None:
+        attn_mask = ~attn_mask if attn_mask.dtype == torch.bool else attn_mask
+        attn_mask = attn_mask.expand(*attn_mask.shape[:-2], query.shape[1], key.shape[1])
+    return LAYER.to_torch()(query, key, value, attn_mask=attn_mask, need_weights=False)[0]
+
+
+def plain_causal(L, S, *, align, device):
+    S = L if S is None else S
+    shift = S - L if align == "lower_right" else 0
+    rows = [[j <= i + shift for j in range(S)] for i in range(L)]
+    return torch.tensor(rows, device=device).view(L, S)
+
+
+def plain_window(L, S, *, window, align, device):
+    S = L if S is None else S
+    shift = S - L if align == "lower_right" else 0
+    near = [[abs(j - i - shift) < window for j in range(S)] for i in range(L)]
+    return torch.tensor(near, device=device).view(L, S)
+
+
+def plain_sequence(lengths, max_len):
+    lengths = torch.as_tensor(lengths)
+    longest = int(lengths.max()) if max_len is None and lengths.numel() else max_len or 0
+    mask = [[j < length for j in range(longest)] for length in lengths.flatten().tolist()]
+    return torch.tensor(mask).view(*lengths.shape, longest).bool()
+
+
+# name: (arguments of a good call, what computes the same in another way or None if it draws)
+CALLS = {
+    "attnlab.scaled_dot_product_attention": (SDPA, torch_attention),
+    "attnlab.trace_attention": (SDPA, torch_attention),
+    "attnlab.attention_scores": ({k: SDPA[k] for k in ("query", "key", "scale")}, torch_scores),
+    "attnlab.attention_weights": (
+        {"scores": numbers(H, L, S), "attn_mask": allowed(L, S)},
+        torch_weights,
+    ),
+    "attnlab.tiled_attention": (
+        {k: SDPA[k] for k in (*QKV, "attn_mask", "is_causal", "scale")}
+        | {"align": "upper_left", "window": 3, "tile": (2, 2)},
+        torch_tiled,
+    ),
+    "attnlab.causal_mask": (
+        {"L": L, "S": S, "align": "upper_left", "device": "cpu"},
+        plain_causal,
+    ),
+    "attnlab.sliding_window_mask": (
+        {"L": L, "S": S, "window": 2, "align": "upper_left", "device": None},
+        plain_window,
+    ),
+    "attnlab.sequence_mask": ({"lengths": [3, 1], "max_len": 4}, plain_sequence),
+    "attnlab.combine_masks": ({"*masks": allowed(L, S)}, lambda masks: masks),
+    "attnlab.from_key_padding_mask": (
+        {"key_padding_mask": allowed(L, S)},
+        lambda key_padding_mask: ~key_padding_mask[:, None, None],
+    ),
+    "attnlab.to_key_padding_mask": (
+        {"attn_mask": allowed(L, 1, 1, S)},
+        lambda attn_mask: ~attn_mask.squeeze(1).squeeze(1),
+    ),
+    "attnlab.to_additive_mask": (
+        {"attn_mask": allowed(L, S), "dtype": torch.float32},
+        lambda attn_mask, dtype: torch.where(attn_mask, 0.0, -INF).to(dtype),
+    ),
+    "attnlab.from_hf_attention_mask": (
+        {"attention_mask": allowed(L, S).int()},
+        lambda attention_mask: (attention_mask == 1)[:, None, None],
+    ),
+    "attnlab.split_heads": (
+        {"x": numbers(L, E), "num_heads": H},
+        lambda x, num_heads: torch.stack(x.split(x.shape[-1] // num_heads, dim=-1), dim=-3),
+    ),
+    "attnlab.merge_heads": (
+        {"x": numbers(H, L, E)},
+        lambda x: x.movedim(-3, -2).reshape(*x.shape[:-3], x.shape[-2], -1 if len(x) else 0),
+    ),
+    "attnlab.score_variance": ({"scores": TENSOR}, lambda scores: scores.var(dim=-1)),
+    "attnlab.attention_entropy": (
+        {"weights": WEIGHTS},
+        lambda weights: -torch.where(weights == 0, 0.0, weights * weights.log()).sum(dim=-1),
+    ),
+    "attnlab.effective_keys": (
+        {"weights": WEIGHTS},
+        lambda weights: torch.special.entr(weights).sum(dim=-1).exp() * (weights != 0).any(dim=-1),
+    ),
+    "attnlab.max_weight": ({"weights": WEIGHTS}, lambda weights: weights.max(dim=-1).values),
+    "attnlab.softmax_jacobian": (
+        {"weights": WEIGHTS},
+        lambda weights: weights.diag_embed() - torch.einsum("...i,...j->...ij", weights, weights),
+    ),
+    "attnlab.gradient_norms": ({"loss": LEAF.square().sum(), "tensor": LEAF}, None),
+    "attnlab.influence_map": (
+        {"function": lambda x: x.cumsum(dim=0), "x": numbers(L, E)},
+        lambda function, x: torch.ones(len(x), len(x)).tril().to(x) * x.shape[-1] ** 0.5,
+    ),
+    "attnlab.MultiHeadAttention": (
+        {"embed_dim": E, "num_heads": H, "bias": True, "dropout": 0.1},
+        None,
+    ),
+    "attnlab.MultiHeadAttention.forward": (LAYER_CALL, torch_layer),
+    "attnlab.MultiHeadAttention.from_torch": ({"module": nn.MultiheadAttention(E, H)}, None),
+    "attnlab.MultiHeadAttention.to_torch": ({}, None),
+    "attnlab.SelfAttention": ({"embed_dim": E, "out_dim": 6, "bias": False, "dropout": 0.0}, None),
+    "attnlab.SelfAttention.forward": (LAYER_CALL, None),
+    "attnlab.data_path": ({"name": "bank_words.csv"}, None),
+    "attnlab.load_table": ({"name": "bank_words.csv"}, None),
+    "data.load_tensors": ({"name": "minilm_layer.safetensors"}, None),
+    "diagrams.draw_attention_steps": ({"ax": None}, None),
+    "diagrams.draw_transformer_block": ({"ax": None}, None),
+    "display.is_static": ({}, None),
+    "display.own_line": ({"error": ValueError("x"), "function": numbers}, None),
+    "display.show_figure": (
+        {"fig": FIGURE, "number": "1.1", "alt": "alt", "caption": "caption"},
+        None,
+    ),
+    "display.picture_html": ({"png": b"png", "alt": "alt", "width": 10}, None),
+    "live.live": (
+        {
+            "draw": lambda fig, **values: None,
+            "figsize": (1, 1),
+            "start": {"d_k": 4},
+            "alt": "",
+            "d_k": [1, 4, 0.5, "0.1", 7],
+        },
+        None,
+    ),
+    "palette.shade": ({"weight": 0.5}, None),
+    "palette.luminance": ({"colour": (1, 2, 3)}, None),
+    "palette.ink_on": ({"colour": (1, 2, 3)}, None),
+    "palette.to_hex": ({"colour": (1, 2, 3)}, None),
+    "palette.css": ({"dark": False}, None),
+    "plotting.plot_attention": (
+        {"weights": WEIGHTS, "attn_mask": allowed(L, S), "annotate": None, "colorbar": False}
+        | {"vmin": 0.0, "vmax": 1.0, **LABELS, **LOOK},
+        None,
+    ),
+    "plotting.plot_scores": (
+        {"scores": TENSOR, "annotate": None, "colorbar": False, "limit": None, **LABELS, **LOOK},
+        None,
+    ),
+    "plotting.plot_mask": ({"attn_mask": allowed(L, S), "legend": True, **LABELS, **LOOK}, None),
+    "plotting.plot_heads": (
+        {"weights": WEIGHTS.expand(H, L, S), "titles": ["a", "b"], "attn_mask": allowed(H, L, S)}
+        | {"ncols": 2, "annotate": None, **LABELS},
+        None,
+    ),
+    "plotting.plot_sweep": (
+        {"x": [1.0, 2.0], "curves": {"a": [1.0, 2.0]}, "xlabel": "x", "ylabel": "y", "at": 1.5}
+        | {"xscale": "linear", "yscale": "log", **LOOK},
+        None,
+    ),
+    "pretrained.load_layer": ({}, None),
+    "pretrained.PretrainedLayer": ({"vocabulary": MODEL.vocabulary}, None),
+    "pretrained.PretrainedLayer.tokens": ({"text": "the bank"}, None),
+    "pretrained.PretrainedLayer.respelled": ({"text": "the bank"}, None),
+    "pretrained.PretrainedLayer.embed": (
+        {"tokens": ["the", "bank"], "positions": [0, 1]},
+        None,
+    ),
+    "pretrained.PretrainedLayer.forward": ({"tokens": ["the", "bank"]}, None),
+    "pretrained.PretrainedLayer.read": ({"text": "the bank"}, None),
+}
+
+
+# --- finding and calling --------------------------------------------------------------------------
+
+
+def public_names():
+    """Return the public functions and layers, and the methods of layers, as dotted names.
+
+    Other classes hold results, and the functions that make them check what goes in.
+    """
+    things = {f"attnlab.{name}": getattr(attnlab, name) for name in attnlab.__all__}
+    for module in MODULES[1:]:
+        for name, thing in vars(module).items():
+            own = getattr(thing, "__module__", None) == module.__name__
+            if own and not name.startswith("_") and name not in attnlab.__all__:
+                things[f"{module.__name__.removeprefix('attnlab.')}.{name}"] = thing
+    found = {name for name, thing in things.items() if inspect.isfunction(thing)}
+    for name, layer in things.items():
+        if inspect.isclass(layer) and issubclass(layer, nn.Module):
+            methods = inspect.getmembers(layer, inspect.isroutine)
+            found |= {name} | {
+                f"{name}.{method}"
+                for method, function in methods
+                if not method.startswith("_") and function.__module__ == layer.__module__
+            }
+    return found
+
+
+def target_of(name):
+    """Return what a dotted name stands for; a method is that of a layer that exists."""
+    place, first, *method = name.split(".")
+    module = attnlab if place == "attnlab" else vars(attnlab)[place]
+    layers = {"MultiHeadAttention": LAYER, "SelfAttention": ONE_HEAD, "PretrainedLayer": MODEL}
+    return getattr(layers[first], method[0]) if method else getattr(module, first)
+
+
+def call(target, arguments):
+    """Call a function with arguments by name; those with a star in front by position."""
+    starred = [value for name, value in arguments.items() if name.startswith("*")]
+    named = {name: value for name, value in arguments.items() if not name.startswith("*")}
+    return target(*starred, **named)
+
+
+def complaint(error, names):
+    """Return what is wrong with an error as an answer to a bad argument; None if nothing is."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    message = str(error)
+    if not isinstance(error, TypeError | ValueError | FileNotFoundError):
+        return "is neither a TypeError nor a ValueError"
+    if not (last.filename.startswith(PACKAGE) and last.line.startswith("raise ")):
+        return "is not raised by the package"
+    if not re.fullmatch(r"[a-zA-Z][^\n]{10,500}\.", message):
+        return "is not one sentence"
+    if not any(one.strip("*").removesuffix("s") in message for one in names):
+        return "does not name the argument"
+    return None
+
+
+def same(got, wanted, *, overflows=False):
+    """Return whether two results are the same numbers, shapes and devices.
+
+    Where scores overflow to -inf, torch gives 0 and the plain kernel NaN: both may be right.
+    """
+    if isinstance(got, tuple):
+        got = got[0]
+    if got.shape != wanted.shape or got.device != wanted.device:
+        return False
+    tolerance = {"rtol": 1e-5, "atol": 1e-6}
+    if got.dtype in (torch.float16, torch.bfloat16):
+        tolerance = {"rtol": 2e-2, "atol": 2e-2}
+    got, wanted = (one.to(torch.complex128) for one in (got, wanted))
+    if overflows:
+        wanted = torch.where(got.isnan(), NAN, wanted)
+    return got.is_meta or torch.allclose(got, wanted, equal_nan=True, **tolerance)
+
+
+def trouble_with(name, argument, value):
+    """Return what goes wrong when one argument of a good call is bad; None if nothing does."""
+    arguments, reference = CALLS[name]
+    arguments = {**arguments, argument: value}
+    versions = [one._version for one in arguments.values() if isinstance(one, Tensor)]
+    figures = plt.get_fignums()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            result = call(target_of(name), arguments)
+    except Exception as error:
+        if plt.get_fignums() != figures:
+            return f"leaves a figure behind: {error}"
+        related = list(arguments) if isinstance(value, Tensor) else [argument]
+        found = complaint(error, related)
+        return found and f"{found}: {type(error).__name__}: {str(error)[:120]}"
+    finally:
+        plt.close("all")
+    if versions != [one._version for one in arguments.values() if isinstance(one, Tensor)]:
+        return "changes its argument"
+    if reference is None or arguments.get("dropout_p"):
+        return None
+    try:
+        wanted = reference(**{key.strip("*"): one for key, one in arguments.items()})
+    except Exception as error:
+        return f"accepts what the reference refuses: {str(error)[:120]}"
+    overflows = isinstance(value, Tensor) and value.is_cpu and INF in value.to(torch.complex64)
+    return (
+        None if same(result, wanted, overflows=overflows) else f"gives {result}, not {wanted}"[:300]
+    )
+
+
+def test_every_public_function_and_layer_has_a_good_call():
+    assert public_names() == set(CALLS)
+
+
+def test_a_new_public_function_would_be_found(monkeypatch):
+    def novelty():
+        """Do nothing."""
+
+    novelty.__module__ = plotting.__name__
+    monkeypatch.setattr(plotting, "novelty", novelty, raising=False)
+    assert public_names() - set(CALLS) == {"plotting.novelty"}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_good_call_names_every_argument_and_is_accepted(name):
+    arguments, reference = CALLS[name]
+    names = {one.strip("*") for one in arguments} - {"d_k"}
+    assert names == set(inspect.signature(target_of(name)).parameters) - {"controls"}
+    result = call(target_of(name), arguments)
+    plt.close("all")
+    if reference is not None:
+        assert same(result, reference(**{key.strip("*"): one for key, one in arguments.items()}))
+
+
+@pytest.mark.parametrize("name", [name for name, (arguments, _) in CALLS.items() if arguments])
+def test_a_bad_argument_gives_a_sentence_or_a_correct_result(name):
+    arguments, _ = CALLS[name]
+    tried = [(one, *bad) for one, good in arguments.items() for bad in bad_values(good)]
+    found = {f"{one} = {what}": trouble_with(name, one, value) for one, what, value in tried}
+    assert {case: trouble for case, trouble in found.items() if trouble} == {}
+
+
+# --- calls that gave wrong numbers or a misleading sentence ---------------------------------------
+
+X, META = numbers(2, L, E), numbers(H, S, E).to("meta")
+REFUSED = {
+    "a key without numbers": (
+        lambda: attnlab.scaled_dot_product_attention(*(QKV | {"key": META}).values()),
+        "query and key must be on the same device, got cpu and meta; use key.to(query.device).",
+    ),
+    "a mask on another device": (
+        lambda: attnlab.tiled_attention(*QKV.values(), attn_mask=allowed(L, S).to("meta")),
+        "query and attn_mask must be on the same device, got cpu and meta;",
+    ),
+    "one sequence for two": (
+        lambda: LAYER(numbers(1, L, E), numbers(2, S, E)),
+        "query, key and value must have the same batch size N, "
+        "got (1, 3, 4), (2, 5, 4) and (2, 5, 4).",
+    ),
+    "key and value of a layer": (
+        lambda: LAYER(X, X, numbers(2, S, E)),
+        "key and value must have the same length S (dimension 1), got (2, 3, 4) and (2, 5, 4).",
+    ),
+    "half precision for a layer": (
+        lambda: LAYER(X.half()),
+        "query must have the dtype of the layer, got torch.float16 and torch.float32; "
+        "use query.to(torch.float32).",
+    ),
+    "a layer on another device": (
+        lambda: ONE_HEAD(X.to("meta")),
+        "query must be on the device of the layer, got meta and cpu; use query.to('cpu').",
+    ),
+    "four dimensions for a layer": (
+        lambda: LAYER(X[None]),
+        "query must have shape (N, L, embed_dim), got (1, 2, 3, 4); "
+        "put every sequence into dimension 0.",
+    ),
+    "a mask of three dimensions": (
+        lambda: attnlab.attention_weights(TENSOR, attn_mask=allowed(1, L, S)),
+        "attn_mask must have 2 dimensions to fit the weights' shape (..., L, S) = (3, 5), "
+        "got (1, 3, 5);",
+    ),
+    "masks of heads": (
+        lambda: plotting.plot_mask(allowed(H, L, S)),
+        "attn_mask must have shape (L, S), got (2, 3, 5); select one, e.g. attn_mask[0].",
+    ),
+    "masks of a batch": (
+        lambda: plotting.plot_mask(allowed(1, H, L, S)),
+        "attn_mask must have shape (L, S), got (1, 2, 3, 5); select one, e.g. attn_mask[0, 0].",
+    ),
+    "scores of heads": (
+        lambda: plotting.plot_scores(numbers(H, L, S)),
+        "scores must have shape (L, S), got (2, 3, 5); select one, e.g. scores[0].",
+    ),
+    "scores for weights": (
+        lambda: plotting.plot_attention(50 * TENSOR - 20),
+        "weights must lie between 0 and 1 (2 after dropout), got -15; "
+        "pass the weights after the softmax, not the scores.",
+    ),
+    "large scores for weights of a head": (
+        lambda: plotting.plot_heads(torch.stack([WEIGHTS, 50 * TENSOR])),
+        "weights must lie between 0 and 1 (2 after dropout), got 5;",
+    ),
+    "integers for weights": (
+        lambda: plotting.plot_attention(torch.eye(3).int()),
+        "weights must be a floating-point tensor, got torch.int32; use weights.float().",
+    ),
+    "a dtype by name": (
+        lambda: attnlab.to_additive_mask(allowed(L, S), dtype="float32"),
+        "dtype must be a floating-point torch.dtype, got 'float32'.",
+    ),
+    "lengths as a text": (
+        lambda: attnlab.sequence_mask("abc"),
+        "lengths must be integers, got 'abc'.",
+    ),
+    "dropout as a text": (
+        lambda: attnlab.SelfAttention(E, E, dropout="x"),
+        "dropout must be a number, got str 'x'.",
+    ),
+    "dropout_p as a text": (
+        lambda: attnlab.scaled_dot_product_attention(*QKV.values(), dropout_p="0.1"),
+        "dropout_p must be a number, got str '0.1'.",
+    ),
+    "a table of texts": (
+        lambda: attnlab.load_table("bank_sentences.csv"),
+        "bank_sentences.csv, line 2: expected numbers, got ['river', 'river', 'known'];",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_misleading_call_is_refused(name):
+    bad_call, sentence = REFUSED[name]
+    with pytest.raises((TypeError, ValueError), match=re.escape(sentence)):
+        bad_call()
+    assert plt.get_fignums() in ([], [FIGURE.number])
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        WEIGHTS[1:2],
+        WEIGHTS[:, :2],
+        torch.zeros(L, S),
+        F.dropout(torch.eye(4), 0.5),
+        torch.tensor([[NAN, 1.0], [INF, 0.0]]),
+        WEIGHTS.softmax(dim=0),
+    ],
+    ids=["one row", "some keys", "empty rows", "after dropout", "not finite", "other axis"],
+)
+def test_what_can_come_from_weights_is_drawn(weights):
+    assert plotting.plot_attention(weights).has_data()
+    plt.close("all")
+
+
+def test_numbers_on_a_scale_of_their_own_are_drawn():
+    assert plotting.plot_attention(50 * TENSOR - 20, vmin=-15, vmax=30).has_data()
+    plt.close("all")
+
+
+def test_a_layer_under_autocast_takes_another_dtype():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert LAYER(X.bfloat16()).output.dtype == torch.bfloat16
