@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Real
 
 import torch
@@ -12,6 +13,17 @@ from torch import Tensor
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 LARGEST_WEIGHT = 2.0  # dropout of one half makes it of a weight of 1
 FLOAT_MAX = sys.float_info.max
+
+
+@contextlib.contextmanager
+def lessons_extra() -> Iterator[None]:
+    """Name the extra that brings a package if its import, in this context, fails."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{error.name} is not installed; use pip install 'attnlab[lessons]'.", name=error.name
+        ) from None
 
 
 def shape(tensor: Tensor) -> str:

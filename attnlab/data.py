@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab._checks import check_text, short
+from attnlab._checks import check_text, lessons_extra, short
 
 PACKAGE = Path(__file__).parent
 FOLDERS = (PACKAGE / "_data", PACKAGE.parent / "data")  # installed from a wheel; in a checkout
@@ -155,6 +155,6 @@ def load_tensors(name: str) -> dict[str, Tensor]:
     path = data_path(name)
     if path.suffix != ".safetensors":
         raise ValueError(f"name must be a safetensors file, got {name!r}.")
-    from safetensors.torch import load_file  # here, since most of attnlab does not need it
-
+    with lessons_extra():
+        from safetensors.torch import load_file  # here, since most of attnlab does not need it
     return load_file(path)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 
-import ipywidgets as widgets
 import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -25,9 +24,12 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from attnlab._checks import check_number, is_list, short
+from attnlab._checks import check_number, is_list, lessons_extra, short
 from attnlab.display import CSS_PIXELS_PER_INCH, Storable, own_line, picture_html
 from attnlab.palette import BLUE, INK, SOFT, css
+
+with lessons_extra():
+    import ipywidgets as widgets
 
 LARGEST = 50  # inches: a picture of that size still fits into memory
 

@@ -11,12 +11,14 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
-from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor, nn
 
-from attnlab._checks import check_size, is_list, short
+from attnlab._checks import check_size, is_list, lessons_extra, short
 from attnlab.data import data_path, load_tensors
 from attnlab.modules import AttentionOutput, MultiHeadAttention
+
+with lessons_extra():
+    from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers
 
 FIRST, LAST, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
 MARKERS = ("[PAD]", UNKNOWN, FIRST, LAST, "[MASK]")

@@ -79,7 +79,7 @@ def test_the_two_files_agree():
         ("      - -e .", "      - rich==14.0.0\n      - -e .", "rich is in environment.yml alone"),
         ("  - pip\n", "  - pip\n  - nodejs\n", "must be python and pip alone"),
         ("python=3.11", "python=3.10", "python 3.10 is outside requires-python"),
-        ("-e .[dev]", "-e .", "must install the project with every extra"),
+        ("-e .[lessons,dev]", "-e .[dev]", "must install the project with every extra"),
     ],
 )
 def test_a_wrong_environment_is_noticed(old, new, complaint):
@@ -90,6 +90,13 @@ def test_a_wrong_environment_is_noticed(old, new, complaint):
 def test_a_new_dependency_is_noticed():
     grown = RANGES.replace('"torch>=', '"scipy>=1.17",\n    "torch>=')
     assert complaints(PINS, grown) == ["scipy has no exact version"]
+
+
+def test_the_package_alone_needs_three_packages():
+    project = tomllib.loads(RANGES)["project"]
+    assert {Requirement(line).name for line in project["dependencies"]} == {
+        *("torch", "matplotlib", "numpy")
+    }
 
 
 def test_make_gives_pip_the_same_lines_as_conda():

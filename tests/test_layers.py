@@ -1,6 +1,8 @@
 """The layers of the package: which module may import which, and what an import loads."""
 
 import ast
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -173,3 +175,19 @@ def test_everything_that_the_package_lists_is_there():
 
     assert attnlab.__all__ == sorted(attnlab.__all__)
     assert all(hasattr(attnlab, name) for name in attnlab.__all__)
+
+
+@pytest.mark.parametrize(
+    ("path", "package"),
+    [
+        ("live.py", "ipywidgets"),
+        ("pretrained.py", "tokenizers"),
+        ("explorers/_base.py", "anywidget"),
+        ("exercises/_predict.py", "ipywidgets"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, path, package):
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    sentence = f"{package} is not installed; use pip install 'attnlab[lessons]'."
+    with pytest.raises(ModuleNotFoundError, match=re.escape(sentence)):
+        runpy.run_path(PACKAGE / path)

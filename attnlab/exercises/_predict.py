@@ -8,9 +8,11 @@ import re
 import time
 from collections.abc import Sequence
 
-import ipywidgets as widgets
-
+from attnlab._checks import lessons_extra
 from attnlab.display import Storable
+
+with lessons_extra():
+    import ipywidgets as widgets
 
 CSS = """<style>
 .attnlab-predict { max-width: 780px; margin: 4px 0; padding: 4px 0 6px 16px; overflow: visible;

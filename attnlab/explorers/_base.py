@@ -10,15 +10,18 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 
-import anywidget
 import matplotlib as mpl
-import traitlets
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from attnlab._checks import lessons_extra
 from attnlab.display import Storable, is_static
 from attnlab.explorers import _learner, _page
 from attnlab.live import STYLE_FILE
+
+with lessons_extra():
+    import anywidget
+    import traitlets
 
 PICTURE_DOTS_PER_INCH = 84  # of the picture in the page: legible, and 30 to 70 kB
 
