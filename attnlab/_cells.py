@@ -16,8 +16,10 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 from torch import Tensor
 
-from attnlab._checks import is_list, short
+from attnlab._checks import check_flag, check_holds_numbers, check_mask, is_list, short
 from attnlab.palette import EDGE, ORANGE, ROLES, ink_on
+
+Labels = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries and of the keys
 
 BLOCKED_COLOUR = ROLES["hatched"].light
 BLOCKED_HATCH = "////"
@@ -44,14 +46,21 @@ def to_numbers(tensor: Tensor) -> np.ndarray:
 
 def draw_matrix(
     matrix: Tensor,
-    ax: Axes,
+    ax: Axes | None,
     *,
     colours: Colormap | str,
     limits: tuple[float, float],
+    labels: Labels = (None, None),
+    title: str | None = None,
     attn_mask: Tensor | None = None,
     annotate: bool | None = None,
-) -> QuadMesh:
-    """Draw the cells of a checked matrix, blocked and NaN ones among them, and the numbers."""
+    colorbar: str | None = None,
+    figsize: tuple[float, float] = MATRIX_SIZE,
+) -> Axes:
+    """Draw any matrix: its cells, blocked and NaN ones among them, the numbers and all labels."""
+    check_axes(ax)
+    check_look(matrix.shape, attn_mask, labels, annotate)
+    ax = new_axes(figsize) if ax is None else ax
     values = to_numbers(matrix)
     blocked = np.zeros(values.shape, bool)
     if attn_mask is not None:
@@ -70,7 +79,30 @@ def draw_matrix(
     _cross(ax, np.isnan(values) & ~blocked)
     if values.size <= ANNOTATE_UP_TO if annotate is None else annotate:
         _write_numbers(ax, mesh, values, blocked)
-    return mesh
+    _label(ax, *labels, matrix.shape)
+    ax.set_title("" if title is None else title)
+    if colorbar is not None:
+        ax.figure.colorbar(mesh, ax=ax, label=colorbar)
+    return ax
+
+
+def check_look(
+    size: torch.Size, attn_mask: Tensor | None, labels: Labels, annotate: bool | None
+) -> None:
+    """Raise unless the mask and the labels fit matrices of a size (..., L, S)."""
+    if attn_mask is not None:
+        check_mask(attn_mask, size, torch.bool)
+        check_holds_numbers("attn_mask", attn_mask)
+    if annotate is not None:
+        check_flag("annotate", annotate)
+    for name, names, lines, count in (
+        ("queries", labels[0], "row (L", size[-2]),
+        ("keys", labels[1], "column (S", size[-1]),
+    ):
+        if names is not None and not is_list(names):
+            raise TypeError(f"{name} must be a list of labels, got {short(names)}.")
+        if names is not None and len(names) != count:
+            raise ValueError(f"{name} must name every {lines} = {count}), got {len(names)}.")
 
 
 def _cells(where: np.ndarray) -> list[tuple[int, int]]:
@@ -157,21 +189,7 @@ def readable_on(colour: Sequence[float]) -> str:
     return ink_on([255 * part for part in colour[:3]])
 
 
-def check_labels(
-    queries: Sequence[str] | None, keys: Sequence[str] | None, size: torch.Size
-) -> None:
-    """Raise TypeError or ValueError unless there is a label for every row and every column."""
-    for name, labels, lines, count in (
-        ("queries", queries, "row (L", size[-2]),
-        ("keys", keys, "column (S", size[-1]),
-    ):
-        if labels is not None and not is_list(labels):
-            raise TypeError(f"{name} must be a list of labels, got {short(labels)}.")
-        if labels is not None and len(labels) != count:
-            raise ValueError(f"{name} must name every {lines} = {count}), got {len(labels)}.")
-
-
-def label_cells(
+def _label(
     ax: Axes, queries: Sequence[str] | None, keys: Sequence[str] | None, size: torch.Size
 ) -> None:
     """Name rows and columns by the given labels, or by their positions."""

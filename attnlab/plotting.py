@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, LinearSegmentedColormap, ListedColormap
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
@@ -23,9 +23,8 @@ from attnlab._cells import (
     BLOCKED_HATCH,
     MATRIX_SIZE,
     check_axes,
-    check_labels,
+    check_look,
     draw_matrix,
-    label_cells,
     new_axes,
     to_numbers,
 )
@@ -35,7 +34,6 @@ from attnlab._checks import (
     check_flag,
     check_floating,
     check_holds_numbers,
-    check_mask,
     check_number,
     check_size,
     check_tensor,
@@ -45,8 +43,6 @@ from attnlab._checks import (
     short,
 )
 from attnlab.palette import BLUE, EDGE, GREEN, MUTED, ORANGE, PURPLE, RAMP, to_hex
-
-Labels = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries and of the keys
 
 WEIGHT_COLOURS = LinearSegmentedColormap.from_list("attention weights", [*map(to_hex, RAMP)])
 SCORE_COLOURS = "PuOr_r"  # diverging and safe for colour-blind readers; 0 is white
@@ -117,7 +113,7 @@ def plot_attention(
     _check_matrix("weights", weights)
     _check_scale(weights, vmin, vmax)
     check_flag("colorbar", colorbar)
-    return _plot(
+    return draw_matrix(
         weights,
         ax,
         colours=WEIGHT_COLOURS,
@@ -175,7 +171,7 @@ def plot_scores(
     check_number("limit", limit)
     if limit <= 0:
         raise ValueError(f"limit must be positive, got {limit}.")
-    return _plot(
+    return draw_matrix(
         scores,
         ax,
         colours=SCORE_COLOURS,
@@ -224,7 +220,7 @@ def plot_mask(
     """
     _check_matrix("attn_mask", attn_mask)
     check_flag("legend", legend)
-    ax = _plot(
+    ax = draw_matrix(
         attn_mask,
         ax,
         colours=MASK_COLOURS,
@@ -294,13 +290,11 @@ def plot_heads(
     check_size("the number of heads (dimension 0 of weights)", heads, at_least=1)
     _check_matrix("weights", weights[0])
     _check_scale(weights, 0.0, 1.0)
-    _check_look(weights.shape, attn_mask, (queries, keys), annotate)
+    check_look(weights.shape, attn_mask, (queries, keys), annotate)
     titles = [f"head {head}" for head in range(heads)] if titles is None else titles
     if not is_list(titles) or len(titles) != heads:
         got = len(titles) if is_list(titles) else short(titles)
         raise ValueError(f"titles must name every head, got {got} for {heads} heads.")
-    for title in titles:
-        _check_text_or_none("titles", title)
     masks = [None] * heads if attn_mask is None else attn_mask.expand(weights.shape)
     ncols = min(ncols, heads)
     nrows = -(-heads // ncols)
@@ -373,9 +367,6 @@ def plot_sweep(
             raise ValueError(
                 f"curve {name!r} must have as many points as x, got {y.shape} and {x.shape}."
             )
-    texts = {"xlabel": xlabel, "ylabel": ylabel, "title": title}
-    for name, text in texts.items():
-        _check_text_or_none(name, text)
     for name, scale in (("xscale", xscale), ("yscale", yscale)):
         if scale not in mpl.scale.get_scale_names():
             raise ValueError(f"{name} must be a scale of matplotlib, got {short(scale)}.")
@@ -386,38 +377,11 @@ def plot_sweep(
         ax.plot(x, y, label=name, **look)
     if at is not None:
         ax.axvline(at, color=MUTED, linewidth=1, linestyle=(0, (2, 2)), zorder=0)
-    ax.set(xscale=xscale, yscale=yscale, **{name: text or "" for name, text in texts.items()})
+    ax.set(xlabel=xlabel, ylabel=ylabel, xscale=xscale, yscale=yscale)
+    ax.set_title("" if title is None else title)
     ax.minorticks_off()  # on a log axis they take longer than all else, and sliders wait for it
     if len(curves) > 1:
         ax.legend()
-    return ax
-
-
-def _plot(
-    matrix: Tensor,
-    ax: Axes | None,
-    *,
-    colours: Colormap | str,
-    limits: tuple[float, float],
-    labels: Labels,
-    title: str | None,
-    annotate: bool | None,
-    attn_mask: Tensor | None = None,
-    colorbar: str | None = None,
-    figsize: tuple[float, float] = MATRIX_SIZE,
-) -> Axes:
-    """Draw a checked matrix with its labels, title and colour scale."""
-    check_axes(ax)
-    _check_look(matrix.shape, attn_mask, labels, annotate)
-    _check_text_or_none("title", title)
-    ax = new_axes(figsize) if ax is None else ax
-    mesh = draw_matrix(
-        matrix, ax, colours=colours, limits=limits, attn_mask=attn_mask, annotate=annotate
-    )
-    label_cells(ax, *labels, matrix.shape)
-    ax.set_title(title or "")
-    if colorbar is not None:
-        ax.figure.colorbar(mesh, ax=ax, label=colorbar)
     return ax
 
 
@@ -462,23 +426,6 @@ def _check_scale(weights: Tensor, vmin: float, vmax: float) -> None:
         raise ValueError(f"vmin must be smaller than vmax, got {vmin} and {vmax}.")
     finite = weights[weights.isfinite()]  # the others are drawn as they are, to be seen
     check_weight_range(finite, min(vmin, 0.0), max(vmax, LARGEST_WEIGHT))
-
-
-def _check_look(
-    size: torch.Size, attn_mask: Tensor | None, labels: Labels, annotate: bool | None
-) -> None:
-    """Raise unless the mask and the labels fit the matrix."""
-    if attn_mask is not None:
-        check_mask(attn_mask, size, torch.bool)
-        check_holds_numbers("attn_mask", attn_mask)
-    check_labels(*labels, size)
-    if annotate is not None:
-        check_flag("annotate", annotate)
-
-
-def _check_text_or_none(name: str, text: object) -> None:
-    if not isinstance(text, str | None):
-        raise TypeError(f"{name} must be a string, got {type(text).__name__} {short(text)}.")
 
 
 def _points(name: str, values: object) -> np.ndarray:

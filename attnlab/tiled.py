@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -35,6 +35,7 @@ from attnlab._checks import (
 from attnlab.masks import ALIGNMENTS
 
 LOG2_E = math.log2(math.e)
+Tensors = Sequence[Tensor]
 
 
 def tiled_attention(
@@ -151,58 +152,41 @@ class _Options(NamedTuple):
     tile: tuple[int, int]
 
 
-class _Inputs(NamedTuple):
-    """What is attended to, or the gradients of it: (..., H, L or S, features)."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-
-
-class _Result(NamedTuple):
-    """The output (..., H, L, Ev), and the top score and the total of every row (..., H, L, 1)."""
-
-    output: Tensor
-    top: Tensor
-    total: Tensor
-
-
 class _Tiled(torch.autograd.Function):
     """One sequence after the other, so that the tile of all its heads stays in the cache."""
 
     @staticmethod
     def forward(ctx, query, key, value, mask, options):
-        inputs = _Inputs(query, key, value)
         output = query.new_empty(*query.shape[:-1], value.shape[-1])  # (..., H, L, Ev)
-        result = _Result(output, *query.new_empty(2, *query.shape[:-1], 1))
+        tops, totals = query.new_empty(2, *query.shape[:-1], 1)  # (..., H, L, 1)
+        inputs, results = (query, key, value), (output, tops, totals)
         for at in _sequences(query):
-            _forward(_part(inputs, at), mask[at], _part(result, at), options)
-        ctx.save_for_backward(*inputs, mask, *result)
+            _forward(_part(inputs, at), mask[at], _part(results, at), options)
+        ctx.save_for_backward(*inputs, mask, *results)
         ctx.options = options
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx, pull):
-        query, key, value, mask, *result = ctx.saved_tensors
-        inputs, result = _Inputs(query, key, value), _Result(*result)
-        gradients = _Inputs(*(pull.new_zeros(tensor.shape) for tensor in inputs))
+        query, key, value, mask, *results = ctx.saved_tensors
+        inputs = (query, key, value)
+        gradients = [pull.new_zeros(tensor.shape) for tensor in inputs]
         for at in _sequences(query):
-            _backward(
-                *(_part(inputs, at), mask[at], _part(result, at)),
-                *(pull[at], _part(gradients, at), ctx.options),
-            )
+            parts = (_part(tensors, at) for tensors in (inputs, results, gradients))
+            _backward(*parts, mask[at], pull[at], ctx.options)
         return *gradients, None, None
 
 
-def _forward(inputs: _Inputs, mask: Tensor, result: _Result, options: _Options) -> None:
-    """Fill the result of one sequence."""
+def _forward(inputs: Tensors, mask: Tensor, results: Tensors, options: _Options) -> None:
+    """Fill output (H, L, Ev), and tops and totals (H, L, 1), of one sequence."""
     query, key, value = inputs
+    output, tops, totals = results
     buffer = query.new_empty(len(query) * math.prod(options.tile))
     for rows in _blocks(0, query.shape[1], options.tile[0]):
         queries = query[:, rows] * (options.scale * LOG2_E)
         top = torch.full_like(queries[..., :1], torch.finfo(queries.dtype).min)
-        total, summed = torch.zeros_like(top), torch.zeros_like(result.output[:, rows])
+        total, summed = torch.zeros_like(top), torch.zeros_like(output[:, rows])
         for cols, allowed in _visible(key, mask, rows, options):
             scores = _scores(queries, key[:, cols], allowed, buffer)
             new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
@@ -212,32 +196,34 @@ def _forward(inputs: _Inputs, mask: Tensor, result: _Result, options: _Options) 
             summed = summed.mul_(shrink).baddbmm_(exponentials, value[:, cols])
             top = new_top
         total.masked_fill_(total == 0, 1)  # no allowed key: 0 / 1, not 0 / 0
-        torch.div(summed, total, out=result.output[:, rows])
-        result.top[:, rows], result.total[:, rows] = top, total
+        torch.div(summed, total, out=output[:, rows])
+        tops[:, rows], totals[:, rows] = top, total
 
 
 def _backward(
-    inputs: _Inputs,
+    inputs: Tensors,
+    results: Tensors,
+    gradients: Tensors,
     mask: Tensor,
-    result: _Result,
     pull: Tensor,
-    gradients: _Inputs,
     options: _Options,
 ) -> None:
     """Add up the gradients; the weights, exponentials / total, are made again tile by tile."""
     query, key, value = inputs
+    output, tops, totals = results
+    d_query, d_key, d_value = gradients
     buffer, second = query.new_empty(2, len(query) * math.prod(options.tile))
     for rows in _blocks(0, query.shape[1], options.tile[0]):
         queries = query[:, rows] * (options.scale * LOG2_E)
-        pulls = pull[:, rows] / result.total[:, rows]  # instead of dividing every tile of weights
-        shift = (pulls * result.output[:, rows]).sum(dim=-1, keepdim=True)
+        pulls = pull[:, rows] / totals[:, rows]  # instead of dividing every tile of weights
+        shift = (pulls * output[:, rows]).sum(dim=-1, keepdim=True)
         for cols, allowed in _visible(key, mask, rows, options):
             scores = _scores(queries, key[:, cols], allowed, buffer)
-            exponentials = scores.sub_(result.top[:, rows]).exp2_()
-            gradients.value[:, cols].baddbmm_(exponentials.mT, pulls)
+            exponentials = scores.sub_(tops[:, rows]).exp2_()
+            d_value[:, cols].baddbmm_(exponentials.mT, pulls)
             d_scores = _scores(pulls, value[:, cols], None, second).sub_(shift).mul_(exponentials)
-            gradients.query[:, rows].baddbmm_(d_scores, key[:, cols], alpha=options.scale)
-            gradients.key[:, cols].baddbmm_(d_scores.mT, query[:, rows], alpha=options.scale)
+            d_query[:, rows].baddbmm_(d_scores, key[:, cols], alpha=options.scale)
+            d_key[:, cols].baddbmm_(d_scores.mT, query[:, rows], alpha=options.scale)
 
 
 def _visible(
@@ -286,6 +272,6 @@ def _sequences(query: Tensor) -> Iterator[tuple[int, ...]]:
     return itertools.product(*map(range, query.shape[:-3]))
 
 
-def _part(tensors: _Inputs | _Result, at: tuple[int, ...]) -> _Inputs | _Result:
+def _part(tensors: Tensors, at: tuple[int, ...]) -> Tensors:
     """Return the tensors of one sequence."""
-    return type(tensors)(*(tensor[at] for tensor in tensors))
+    return [tensor[at] for tensor in tensors]

@@ -10,7 +10,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from attnlab._cells import draw_matrix, label_cells
+from attnlab._cells import draw_matrix
 from attnlab.explorers._base import Explorer, State, one_of
 from attnlab.explorers._page import short
 from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
@@ -161,10 +161,14 @@ class MaskedSentence(Explorer):
         if self.answer:
             title = f"drawn by {self.answer['name']}"
         draw_matrix(  # plot_attention refuses what cannot be weights; here it is to be seen
-            result.weights, ax, colours=WEIGHT_COLOURS, limits=(0, 1), attn_mask=blocked
+            result.weights,
+            ax,
+            colours=WEIGHT_COLOURS,
+            limits=(0, 1),
+            labels=(labels, labels),
+            title=title,
+            attn_mask=blocked,
         )
-        label_cells(ax, labels, labels, result.weights.shape)
-        ax.set_title(title)
 
     def _say_of_function(self) -> str:
         """Return which rows of the learner's weights cannot be right, or its error."""
