@@ -57,12 +57,8 @@ def attention_scores(query: Tensor, key: Tensor, *, scale: float | None = None) 
 
     Parameters
     ----------
-    query : Tensor, shape (..., L, E)
-        What each position asks for.
-    key : Tensor, shape (..., S, E)
-        What each position is found by.
-    scale : float, optional
-        Factor on the dot products; ``1 / sqrt(E)`` if not given.
+    query, key, scale
+        As in ``scaled_dot_product_attention``.
 
     Returns
     -------

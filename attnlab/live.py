@@ -31,8 +31,6 @@ from attnlab.palette import BLUE, INK, SOFT, css
 with lessons_extra():
     import ipywidgets as widgets
 
-LARGEST = 50  # inches: a picture of that size still fits into memory
-
 STYLE_FILE = Path(__file__).with_name("attnlab.mplstyle")
 
 CSS = (
@@ -218,12 +216,10 @@ def _check_drawing(draw: object, figsize: object, alt: object) -> None:
         raise TypeError(f"draw must be a function, got {type(draw).__name__}.")
     if not is_list(figsize) or len(figsize) != 2:
         raise TypeError(f"figsize must be a pair (width, height) in inches, got {short(figsize)}.")
-    for name, inches in zip(("width", "height"), figsize, strict=True):
-        check_number(f"figsize {name}", inches)
-        if not 0 < inches <= LARGEST:
-            raise ValueError(
-                f"figsize must be more than 0 and at most {LARGEST} inches, got {inches}."
-            )
+    for inches in figsize:
+        check_number("figsize", inches)
+        if inches <= 0:
+            raise ValueError(f"figsize must be positive, got {inches}.")
     if not isinstance(alt, str):
         raise TypeError(f"alt must be a string, got {type(alt).__name__}.")
 

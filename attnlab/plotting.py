@@ -91,8 +91,8 @@ def plot_attention(
     colorbar : bool
         Whether to draw the colour scale beside the picture.
     vmin, vmax : float
-        Ends of the colour scale. Numbers outside 0 to 2 are refused unless the scale reaches
-        them: they are no longer attention weights.
+        Ends of the colour scale. Numbers outside 0 to 2 cannot be weights and are refused, unless
+        the scale includes them.
 
     Returns
     -------

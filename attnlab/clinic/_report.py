@@ -42,7 +42,7 @@ CSS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong; ``str(finding)`` says it in a sentence.
+    """One thing that is wrong; ``str(finding)`` is a sentence about it.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Finding:
     evidence : Evidence or None
         What shows it.
     consequences : tuple of Finding
-        What was found as well and follows from this.
+        Other findings that follow from this one.
     """
 
     name: str
@@ -63,11 +63,11 @@ class Finding:
 
     def __post_init__(self) -> None:
         if self.name not in CAUSES:
-            raise ValueError(f"{self.name!r} is no known cause.")
+            raise ValueError(f"{self.name!r} is not a known cause.")
 
     @property
     def fix(self) -> str:
-        """What usually mends it."""
+        """The usual repair."""
         return CAUSES[self.name].fix
 
     @property
@@ -81,12 +81,12 @@ class Finding:
         return f"lesson {int(self.lesson[:2])}"
 
     def with_consequences(self, findings: tuple[Finding, ...]) -> Finding:
-        """Return this finding with others folded under it.
+        """Return this finding with others as its consequences.
 
         Parameters
         ----------
         findings : tuple of Finding
-            What follows from it.
+            Findings that follow from it.
 
         Returns
         -------
@@ -101,20 +101,20 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What ``diagnose`` found.
+    """The result of ``diagnose``.
 
     Attributes
     ----------
     target : str
-        Name of what was looked at.
+        Name of what was examined.
     kind : str
-        What it was taken for, such as ``"attention function"``.
+        As what it was examined, such as ``"attention function"``.
     findings : tuple of Finding
         What is wrong, the cause first.
     notes : tuple of str
-        Good to know, no bug.
+        Facts that are good to know and not bugs.
     properties : tuple of str
-        What was checked and holds.
+        What was checked and is correct.
     """
 
     target: str

@@ -36,7 +36,7 @@ def test_a_finding_is_its_sentence_and_knows_fix_and_lesson():
 
 
 def test_a_finding_without_a_known_name_is_refused():
-    with pytest.raises(ValueError, match="'novelty' is no known cause"):
+    with pytest.raises(ValueError, match="'novelty' is not a known cause"):
         Finding("novelty", "Something.")
 
 
