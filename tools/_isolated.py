@@ -1,8 +1,7 @@
 """Run a module of this environment with every settings folder inside .venv.
 
 ``python -m tools._isolated pytest tests`` is ``python -m pytest tests``, except that Jupyter,
-IPython and matplotlib read and write only below ``.venv/home``. It is a plugin of pytest as well,
-one without hooks: pytest then imports ``tools`` before the plugins that are slow without it.
+IPython and matplotlib read and write only below ``.venv/home``.
 """
 
 import os
@@ -28,8 +27,7 @@ def environment(home: Path = HOME) -> dict[str, str]:
 
 def main() -> None:
     """Replace this process by the module named on the command line."""
-    options = f"-p tools._isolated {os.environ.get('PYTEST_ADDOPTS', '')}"
-    os.environ.update(environment(), PYTEST_ADDOPTS=options)
+    os.environ.update(environment())
     os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
 
 
