@@ -1,4 +1,4 @@
-"""How JupyterLab is started here: by `make lab`, by the browser tests and for screenshots."""
+"""How `make lab`, `make bench` and the browser tests start JupyterLab."""
 
 import json
 import os
@@ -9,21 +9,20 @@ from pathlib import Path
 
 from tools._isolated import environment
 
-PROGRAM = Path(__file__).with_name("_serve.py")
 CONFIG = Path(__file__).with_name("jupyter_server_config.py")
 HOST = "127.0.0.1"
 
-# No question about news, no look at whether a newer JupyterLab is out.
+# JupyterLab asks no question about news and does not look for newer versions of itself.
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {
         "fetchNews": "false",
         "checkForUpdates": False,
     },
 }
-# Lessons are notebooks: nothing opens a script as one. The server's half of this extension is left
-# out in jupyter_server_config.py.
+# Lessons are notebooks, and no script is opened as one. The server's half of this extension is
+# switched off in jupyter_server_config.py.
 PAGE = {"disabledExtensions": {"jupyterlab-jupytext": True}}
-# A folded output hides an answer; JupyterLab would show its first line all the same.
+# A folded output hides an answer, of which JupyterLab would still show the first line.
 CSS = ".jp-OutputPlaceholder .jp-PlaceholderText { display: none; }"
 
 
@@ -33,47 +32,51 @@ def server_environment(home: Path, token: str) -> dict[str, str]:
     Parameters
     ----------
     home : Path
-        Folder for everything that Jupyter, IPython and matplotlib write.
+        The folder for everything that Jupyter, IPython and matplotlib write.
     token : str
-        What a browser must present; given here, since anybody may read a command line.
+        What a browser must present. It is a variable because other users of the machine can read
+        a command line.
 
     Returns
     -------
     dict from str to str
-        The variables of this process with those of the server.
+        The variables of this process and those of the server.
     """
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return {**ours, **environment(home), "JUPYTER_TOKEN": token}
 
 
 def write_settings(home: Path, settings: Mapping[str, object] = SETTINGS) -> None:
-    """Write JupyterLab's default settings where a server with this ``home`` reads them."""
-    folder = home / "config" / "labconfig"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "default_setting_overrides.json").write_text(json.dumps(settings))
-    (folder / "page_config.json").write_text(json.dumps(PAGE))
-    custom = home / "config" / "custom"
-    custom.mkdir(exist_ok=True)
-    (custom / "custom.css").write_text(CSS)
+    """Write JupyterLab's default settings to the place where a server with this ``home`` looks."""
+    files = {
+        "labconfig/default_setting_overrides.json": json.dumps(settings),
+        "labconfig/page_config.json": json.dumps(PAGE),
+        "custom/custom.css": CSS,
+    }
+    for name, text in files.items():
+        path = home / "config" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def server_command(root: Path, port: int) -> list[str]:
     """Return the command that serves the folder ``root`` on ``port`` of this machine."""
     command = [
         sys.executable,
-        str(PROGRAM),
+        "-m",
+        "jupyterlab",
         f"--config={CONFIG}",
         f"--ServerApp.root_dir={root}",
         f"--ServerApp.ip={HOST}",
         f"--ServerApp.port={port}",
     ]
-    if os.geteuid() == 0:  # in a container; JupyterLab refuses root unless it is told
+    if os.geteuid() == 0:  # in a container; JupyterLab refuses to run as root unless it is told to
         command.append("--allow-root")
     return command
 
 
 def is_free(port: int) -> bool:
-    """Return whether a server may listen on ``port`` of this machine."""
+    """Return whether a server can listen on ``port`` of this machine."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -84,7 +87,7 @@ def is_free(port: int) -> bool:
 
 
 def any_free_port() -> int:
-    """Return a port of this machine that nobody listens on."""
+    """Return a port of this machine that is not in use."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return probe.getsockname()[1]

@@ -6,8 +6,8 @@ from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebso
 class PromptConnection(ZMQChannelsWebsocketConnection):
     """A kernel connection that sends every message at once.
 
-    Without it the messages of one slider step wait about 40 ms for each other's acknowledgement
-    (Nagle's algorithm), which caps sliders at some 22 pictures a second.
+    By default the messages of one slider step wait about 40 ms for each other's acknowledgement
+    (Nagle's algorithm), which limits a slider to some 22 pictures a second.
     """
 
     def connect(self):
@@ -18,9 +18,13 @@ class PromptConnection(ZMQChannelsWebsocketConnection):
 
 c = get_config()  # noqa: F821 - Jupyter provides it
 c.ServerApp.kernel_websocket_connection_class = PromptConnection
-c.ServerApp.port_retries = 0  # tools/lab.py has looked for a free port
+c.ServerApp.port_retries = 0  # tools/lab.py has found a free port
 c.ServerApp.jpserver_extensions = {"jupyterlab_jupytext": False}
+# Pings keep connections alive through proxies, and there is none within one machine. With pings,
+# the server hands their limits to tornado in milliseconds, and tornado complains about the seconds.
+c.ServerApp.tornado_settings = {"ws_ping_interval": 0}
+c.KernelManager.transport_encryption = "auto"  # of what the server and a kernel say to each other
 c.LanguageServerManager.autodetect = False  # it runs npm, which writes into the home folder
 c.LabApp.custom_css = True  # written by tools/_server.py
-c.LabApp.extension_manager = "readonly"  # the list of extensions comes from the network
+c.LabApp.extension_manager = "readonly"  # the list of extensions would come from the network
 c.Application.log_level = "WARN"
