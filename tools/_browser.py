@@ -1,7 +1,7 @@
-"""JupyterLab in a real browser: serve a copy of notebooks, open one, run it, look at it.
+"""JupyterLab in a real browser: serve a folder of notebooks, open one, run it and look at it.
 
-Every wait has a limit. Nothing here waits inside the page (``evaluate`` has no limit): commands are
-started there, and the page is then asked until it has an answer.
+Every wait has a limit. Nothing waits inside the page, because ``evaluate`` has no limit: commands
+are only started there, and the page is asked again and again until it has an answer.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from tools._server import (
     write_settings,
 )
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 NO_BROWSER = "No Chromium was found: install chromium, or set CHROMIUM to its path."
 FLAGS = [
     "--no-sandbox",
@@ -37,7 +37,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# Every cell is in the page, also those out of sight, and nothing is saved on its own.
+# Every cell is in the page, even if it is out of sight, and nothing is saved automatically.
 TEST_SETTINGS = {
     **SETTINGS,
     "@jupyterlab/docmanager-extension:plugin": {"autosave": False},
@@ -145,12 +145,12 @@ def launch(playwright: Playwright) -> Browser:
 
 @contextlib.contextmanager
 def serve(root: Path, home: Path) -> Iterator[Server]:
-    """Serve the folder ``root`` with JupyterLab, its settings below ``home``, and end it after.
+    """Serve the folder ``root`` with JupyterLab, with its settings below ``home``, for a while.
 
     Raises
     ------
     RuntimeError
-        If the server ends, or does not answer in time; with what it printed.
+        If the server ends or does not answer in time; the message holds what it printed.
     """
     write_settings(home, TEST_SETTINGS)
     log, port = home / "server.log", any_free_port()
@@ -184,7 +184,7 @@ def _wait_for_server(process: subprocess.Popen, url: str, log: Path) -> None:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End a server and its kernels: politely, then not."""
+    """Ask a server and its kernels to end; kill them if they do not."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -202,9 +202,9 @@ class NotebookPage:
     page : Page
         Playwright's page.
     problems : list of str
-        Errors that the page wrote to its console or did not catch.
+        The errors that the page wrote to its console or did not catch.
     outside : list of str
-        Addresses beyond this server that the page asked for.
+        The addresses beyond this server that the page requested.
     """
 
     def __init__(self, browser: Browser, server: Server, size: tuple[int, int] = (1366, 768)):
@@ -231,8 +231,8 @@ class NotebookPage:
     def open(self, path: str, *, sidebars: bool = False, same_kernel: bool = False) -> None:
         """Open the notebook ``path`` (from the server's folder) and wait for its kernel.
 
-        A notebook that is open is put away first, without saving it. With ``same_kernel`` its
-        kernel, which has imported what takes long, forgets all names and goes on with the next.
+        A notebook that is open is closed first, without saving it. With ``same_kernel`` its kernel
+        serves the next notebook, all names deleted: the slow imports need not be repeated.
         """
         if self.is_open:
             kernel = self.hand_over() if same_kernel else self.put_away()
@@ -252,15 +252,15 @@ class NotebookPage:
         self.page.evaluate(_SHUT_DOWN)
 
     def hand_over(self) -> str:
-        """Close the notebook's tab and return the name of its kernel, which lives on."""
+        """Close the notebook's tab and return the id of its kernel, which keeps running."""
         if self.ask(_FORGET_NAMES) != "forgotten":
-            raise RuntimeError("The kernel of this notebook did not forget its names.")
+            raise RuntimeError("The kernel of this notebook did not delete its names.")
         kernel = self.page.evaluate(_KERNEL)
         self.page.evaluate(_CLOSE)
         return kernel
 
     def close(self) -> None:
-        """Put the notebook away and close the page; a second call does nothing."""
+        """Close the notebook and the page; a second call does nothing."""
         if self.page.is_closed():
             return
         if self.is_open:
@@ -268,7 +268,7 @@ class NotebookPage:
         self.page.close()
 
     def run_all(self) -> None:
-        """Drop the stored outputs, run every cell and wait for the last, or for an error."""
+        """Delete the stored outputs, run every cell and wait for the last, or for an error."""
         self.page.evaluate(_FORGET_RUNS)
         self.page.evaluate(_RUN_ALL)
         self._wait_for_runs()
@@ -283,13 +283,13 @@ class NotebookPage:
         self.page.wait_for_function(_HAS_RUN, arg=indices, timeout=limit, polling=100)
 
     def ask(self, code: str) -> str:
-        """Run code in the notebook's kernel, in no cell; return what it printed, or its error."""
+        """Run code in the kernel but not in a cell; return what it printed, or its error."""
         self.page.evaluate(_ASK_KERNEL, code)
         self.page.wait_for_function("() => window.answer !== null", polling=20)
         return self.page.evaluate("window.answer")
 
     def errors(self) -> list[str]:
-        """Return the errors among the outputs, but for cells that are tagged to raise one."""
+        """Return the errors in the outputs, except of cells that are tagged to raise one."""
         return self.page.evaluate(_ERRORS)
 
     def is_trusted(self) -> bool:
