@@ -1,0 +1,1 @@
+"""Measure what the project says about its own speed, next to torch, as ratios: `make bench`."""
