@@ -54,12 +54,17 @@ def _compare_output(stored: NotebookNode, fresh: NotebookNode) -> str | None:
         return _compare_text("text", stored.text, fresh.text)
     if stored.output_type == "error":
         pairs = [(stored.ename, fresh.ename), (stored.evalue, fresh.evalue)]
-        pairs += [tuple("\n".join(plain_traceback(e.traceback)) for e in (stored, fresh))]
+        pairs += [tuple(_traceback(error) for error in (stored, fresh))]
         return next(filter(None, (_compare_text("error", *pair) for pair in pairs)), None)
     for name, content in stored.data.items():
         if difference := _compare_data(name, content, fresh.data[name]):
             return difference
     return None
+
+
+def _traceback(error: NotebookNode) -> str:
+    """Return a traceback as text; its cells are counted only where a run keeps its history."""
+    return re.sub(r"In\[\d+\]", "In[]", "\n".join(plain_traceback(error.traceback)))
 
 
 def _compare_data(name: str, stored: object, fresh: object) -> str | None:

@@ -1,4 +1,7 @@
-"""The gates notice every way in which a notebook can lie, and pass a notebook that does not."""
+"""The gates notice every way in which a notebook can be wrong, and pass one that is correct.
+
+The gates are nbval with tools.strict_nbval, the lint, and the comparison with the source.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,29 @@ import os
 import re
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbval.plugin import IPyNbFile
 
-from tests.notebooks import corruptions
-from tests.notebooks.corruptions import CELL_CORRUPTIONS, CELLS, NOTEBOOK_CORRUPTIONS, SETUP, TAGS
-from tools import strict_nbval
+from tests.notebooks.corruptions import (
+    CELLS,
+    HARMLESS,
+    OF_A_CELL,
+    OF_A_NOTEBOOK,
+    SETUP,
+    TAGS,
+    Corruption,
+)
 from tools.build_notebooks import build
-from tools.lint_notebooks import lint
+from tools.lint import lint
 from tools.notebooks import ROOT, describe_difference, read_source, write_source
+from tools.strict_nbval import Notebook
 
-STRICT = ["--nbval-current-env", "-p", "tools.strict_nbval"]
-FIRST = 2  # the cells with corruptions come after a title and the set-up
+FIRST = 2  # the corrupted cells come after a title and the set-up
 
 
 def make_source(folder: Path, name: str, codes: list[tuple[str, list[str]]]) -> Path:
@@ -35,71 +44,96 @@ def make_source(folder: Path, name: str, codes: list[tuple[str, list[str]]]) -> 
     return path
 
 
-def run_nbval(*paths: Path, flags: list[str] = STRICT) -> dict[str, set[int | str]]:
-    """Run nbval on notebooks; return which cells failed, or "controls", by name of the notebook."""
-    command = [sys.executable, "-m", "pytest", "--nbval", *flags, "-q", "-rf", "--tb=no"]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-    done = subprocess.run(
-        [*command, "--color=no", "-p", "no:cacheprovider", "-p", "no:xdist", *map(str, paths)],
+def pytest_on(*arguments: str | Path) -> subprocess.CompletedProcess:
+    """Run pytest with the plugin."""
+    command = [sys.executable, "-m", "pytest", "-p", "tools.strict_nbval", "--color=no", "-q"]
+    return subprocess.run(
+        [*command, "-rf", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
         cwd=ROOT,
-        env=environment,
+        env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST")},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    summary = re.findall(r"^(?:FAILED|ERROR) .*?(\w+)\.ipynb::(?:Cell )?(\w+)", done.stdout, re.M)
+
+
+def failed_cells(*paths: Path) -> dict[str, set[int | str]]:
+    """Return which code cells failed, or "controls", by the name of the notebook."""
+    done = pytest_on(*paths)
     assert re.search(r"\d+ (passed|failed)", done.stdout), done.stdout + done.stderr
+    summary = re.findall(r"^(?:FAILED|ERROR) .*?(\w+)\.ipynb::(?:Cell )?(\w+)", done.stdout, re.M)
     failed: dict[str, set[int | str]] = {path.stem: set() for path in paths}
     for name, cell in summary:
         failed[name].add(int(cell) if cell.isdecimal() else cell)
     return failed
 
 
-@cache
-def found_in(path: Path) -> set[str]:
-    return {finding.text for finding in lint(path)}
+class Good:
+    """A notebook without a fault, and what the gates that execute nothing say of others."""
 
+    def __init__(self, source: Path) -> None:
+        self.path = build(source, source.parent)
+        self.source = read_source(source)
+        self.found = {finding.text for finding in lint(self.path)}
 
-@cache
-def read_once(source: Path) -> NotebookNode:
-    return read_source(source)
+    @property
+    def notebook(self) -> NotebookNode:
+        return nbformat.read(self.path, 4)
 
-
-def static_gates(path: Path, notebook: NotebookNode, source: Path) -> set[str]:
-    """Return which of the two gates that execute nothing object to a notebook."""
-    good = found_in(source.with_suffix(".ipynb"))
-    path.write_text(json.dumps(notebook))  # as it is: nbformat.write would repair cell ids
-    caught = {"lint"} if {finding.text for finding in lint(path)} - good else set()
-    if describe_difference(read_once(source), notebook):
-        caught.add("source")
-    return caught
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("notebooks")
+    def static_gates(self, notebook: NotebookNode, path: Path) -> set[str]:
+        """Store a changed notebook; return which of the two gates object to it."""
+        path.write_text(json.dumps(notebook))  # as it is: nbformat.write would repair cell ids
+        new = {finding.text for finding in lint(path)} - self.found
+        differs = describe_difference(self.source, notebook)
+        return {gate for gate, objects in (("lint", new), ("source", differs)) if objects}
 
 
 @pytest.fixture(scope="module")
-def sheet(folder: Path) -> Path:
-    """A good notebook with one cell for every corruption of a cell."""
-    codes = [(SETUP, [])] + [(CELLS[c.cell], TAGS.get(c.cell, [])) for c in CELL_CORRUPTIONS]
-    codes += [(CELLS[name], []) for name in corruptions.HARMLESS]
-    return build(make_source(folder, "01_sheet", codes), folder)
+def caught(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """Which gates noticed which corruption; one run of nbval judges all that need a kernel."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    codes = [(SETUP, [])] + [(CELLS[c.cell], TAGS.get(c.cell, [])) for c in OF_A_CELL]
+    codes += [(CELLS[name], []) for name in HARMLESS]
+    codes += [(code, TAGS.get(name, [])) for name, code in CELLS.items()]  # and all as they are
+    sheet = Good(make_source(folder, "01_sheet", codes))
+    small = Good(make_source(folder, "01_small", [("a = 6", []), ("print(a)", []), ("a", [])]))
+    gates: dict[str, set[str]] = {}
+
+    corrupted = sheet.notebook
+    for place, corruption in enumerate(OF_A_CELL, start=FIRST):
+        notebook = sheet.notebook
+        corruption.change(notebook.cells[place])
+        corrupted.cells[place] = copy.deepcopy(notebook.cells[place])
+        gates[corruption.name] = sheet.static_gates(notebook, folder / "01_changed.ipynb")
+    for place, change in enumerate(HARMLESS.values(), start=FIRST + len(OF_A_CELL)):
+        change(corrupted.cells[place])
+    nbformat.write(corrupted, folder / "01_corrupted.ipynb")
+
+    paths = {}
+    for number, corruption in enumerate(OF_A_NOTEBOOK):
+        notebook, path = small.notebook, folder / f"01_whole_{number}.ipynb"
+        corruption.change(notebook)
+        gates[corruption.name] = small.static_gates(notebook, path)
+        if "nbval" in corruption.gates:  # a kernel for each of these
+            paths[corruption.name] = path
+
+    moving = write_moving(folder)
+    failed = failed_cells(folder / "01_corrupted.ipynb", small.path, moving, *paths.values())
+    for number, corruption in enumerate(OF_A_CELL, start=1):  # nbval counts code cells from 0
+        if number in failed["01_corrupted"]:
+            gates[corruption.name].add("nbval")
+    for name, path in paths.items():
+        if failed[path.stem]:
+            gates[name].add("nbval")
+    gates["a control"] = failed["01_moving"]
+    gates["nothing"] = {name for name in failed["01_corrupted"] if name > len(OF_A_CELL)}
+    gates["nothing"] |= failed["01_small"]
+    return gates
 
 
-@pytest.fixture(scope="module")
-def small(folder: Path) -> Path:
-    """A good notebook of four cells, for corruptions of a whole notebook."""
-    return build(
-        make_source(folder, "01_small", [("a = 6", []), ("print(a)", []), ("a", [])]), folder
-    )
-
-
-@pytest.fixture(scope="module")
-def moving(folder: Path) -> Path:
-    """A notebook with a slider that works where it stands and fails at its last stop."""
+def write_moving(folder: Path) -> Path:
+    """Write a notebook with a slider whose last stop cannot be drawn."""
     draw = "def draw(fig, d_k):\n    fig.text(0, 0, str(1 / d_k))"
     codes = ["from attnlab.live import live", draw, "figure = live(draw, d_k=[1, 2, 0])"]
     cells = [new_code_cell(code, execution_count=n) for n, code in enumerate(codes, 1)]
@@ -107,119 +141,46 @@ def moving(folder: Path) -> Path:
     return folder / "01_moving.ipynb"
 
 
-@pytest.fixture(scope="module")
-def caught(folder: Path, sheet: Path, small: Path, moving: Path) -> dict[str, set[str]]:
-    """Which gates noticed which corruption."""
-    gates: dict[str, set[str]] = {}
-    good, everything = nbformat.read(sheet, 4), nbformat.read(sheet, 4)
-    source = sheet.with_suffix(".py")
-    for place, (name, _, change, _) in enumerate(CELL_CORRUPTIONS, start=FIRST):
-        notebook = copy.deepcopy(good)
-        change(notebook.cells[place])
-        gates[name] = static_gates(folder / "01_lie.ipynb", notebook, source)
-        everything.cells[place] = notebook.cells[place]
-    for place, change in enumerate(corruptions.HARMLESS.values(), FIRST + len(CELL_CORRUPTIONS)):
-        change(everything.cells[place])
-    nbformat.write(everything, folder / "01_corrupted.ipynb")
-
-    paths = {}
-    for number, (name, change, wanted) in enumerate(NOTEBOOK_CORRUPTIONS):
-        notebook = copy.deepcopy(nbformat.read(small, 4))
-        change(notebook)
-        path = folder / f"01_whole_{number}.ipynb"
-        gates[name] = static_gates(path, notebook, small.with_suffix(".py"))
-        if "nbval" in wanted:  # a kernel for each of these
-            paths[name] = path
-    failed = run_nbval(folder / "01_corrupted.ipynb", sheet, small, moving, *paths.values())
-
-    for place, corruption in enumerate(CELL_CORRUPTIONS, start=FIRST):
-        if place - 1 in failed["01_corrupted"]:  # nbval counts code cells from 0
-            gates[corruption.name].add("nbval")
-    for name, path in paths.items():
-        if failed[path.stem]:
-            gates[name].add("nbval")
-    gates["the good notebook"] = {str(cell) for cell in failed["01_sheet"] | failed["01_small"]}
-    gates["a drawing that fails at a stop"] = {str(cell) for cell in failed["01_moving"]}
-    harmless = {FIRST - 1 + len(CELL_CORRUPTIONS) + i for i in range(len(corruptions.HARMLESS))}
-    gates["what a reader does not see"] = {str(i) for i in failed["01_corrupted"] & harmless}
-    return gates
+@pytest.mark.parametrize("corruption", [*OF_A_CELL, *OF_A_NOTEBOOK], ids=lambda one: one.name)
+def test_every_corruption_is_caught(caught, corruption: Corruption) -> None:
+    assert caught[corruption.name] >= corruption.gates
 
 
-@pytest.mark.parametrize(
-    ("name", "gates"),
-    [(c.name, c.gates) for c in [*CELL_CORRUPTIONS, *NOTEBOOK_CORRUPTIONS]],
-)
-def test_every_corruption_is_caught(caught, name, gates) -> None:
-    assert caught[name] >= gates, f"{name}: noticed by {sorted(caught[name])} only"
-
-
-def test_the_good_notebook_passes(caught) -> None:
-    assert caught["the good notebook"] == set()
+def test_what_a_reader_sees_unchanged_passes(caught) -> None:
+    assert caught["nothing"] == set()
 
 
 def test_a_control_that_fails_at_a_stop_is_caught(caught) -> None:
-    assert caught["a drawing that fails at a stop"] == {"controls"}
-
-
-def test_what_a_reader_does_not_see_may_differ(caught) -> None:
-    assert caught["what a reader does not see"] == set()
-
-
-def test_nbval_alone_is_not_enough(folder, caught) -> None:
-    """Without the plugin most corruptions of cells pass: that is what the plugin is for."""
-    failed = run_nbval(
-        folder / "01_corrupted.ipynb", flags=["--nbval-current-env", "-p", "tools._isolated"]
-    )
-    noticed = [c for place, c in enumerate(CELL_CORRUPTIONS, 1) if place in failed["01_corrupted"]]
-    strict = [c for c in CELL_CORRUPTIONS if "nbval" in caught[c.name]]
-    print(f"nbval alone: {len(noticed)}, with the plugin: {len(strict)} of {len(CELL_CORRUPTIONS)}")
-    assert len(noticed) < len(strict)
-
-
-def test_the_plugin_needs_nbval(small) -> None:
-    command = [sys.executable, "-m", "pytest", "-p", "tools.strict_nbval", str(small)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "needs --nbval" in done.stderr
+    assert caught["a control"] == {"controls"}
 
 
 @pytest.mark.parametrize("deaths", [0, 1, 2])
 def test_a_kernel_that_dies_at_its_start_is_started_once_more(monkeypatch, deaths) -> None:
     started = []
 
-    def start(**wanted):
-        started.append(wanted)
+    def start(self) -> None:
+        started.append(os.environ["ATTNLAB_STATIC"])
         if len(started) <= deaths:
             raise RuntimeError("Kernel died before replying to kernel_info")
-        return "manager", "client"
 
-    monkeypatch.setattr(strict_nbval, "start_new_kernel", start)
+    monkeypatch.setattr(IPyNbFile, "setup", start)
+    notebook = Notebook.__new__(Notebook)
     if deaths < 2:
-        assert strict_nbval.start_patiently(cwd="here") == ("manager", "client")
+        notebook.setup()
     else:
         with pytest.raises(RuntimeError, match="Kernel died"):
-            strict_nbval.start_patiently(cwd="here")
-    assert started == [{"cwd": "here"}] * min(deaths + 1, 2)
+            notebook.setup()
+    assert started == ["1"] * min(deaths + 1, 2)
 
 
-def test_a_cell_that_is_not_tested_is_noticed(folder, small) -> None:
-    """Selecting some cells is how a check could come to look at less than everything."""
-    command = [sys.executable, "-m", "pytest", "--nbval", *STRICT, f"{small}::Cell 1"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert "3 code cells, 1 are tested" in done.stdout + done.stderr
+def test_nbval_does_not_run_the_notebooks_a_second_time() -> None:
+    done = pytest_on("--nbval", "notebooks")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "only one of the two" in done.stderr
 
 
-def test_make_test_checks_every_lesson_strictly() -> None:
-    """The command of the Makefile collects as many tests as the lessons have code cells."""
-    (line,) = re.findall(r"pytest (--nbval .*?notebooks)$", makefile_text(), re.M)
-    command = [sys.executable, "-m", "pytest", *line.split(), "--collect-only", "-n", "0"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    paths = sorted((ROOT / "notebooks").glob("*.ipynb"))
-    cells = [c for path in paths for c in nbformat.read(path, 4).cells if c.cell_type == "code"]
-    assert "tools.strict_nbval" in line
-    assert len(re.findall(r"^notebooks/.*::Cell \d+", done.stdout, re.M)) == len(cells) > 0
-
-
-def makefile_text() -> str:
-    return (ROOT / "Makefile").read_text().replace("\\\n", " ")
+def test_make_test_runs_every_lesson_with_the_plugin() -> None:
+    made = subprocess.run(["make", "-n", "checks"], cwd=ROOT, capture_output=True, text=True)
+    (command,) = re.findall(r"pytest (.*\\\n.*\\\n.*)", made.stdout)
+    assert "-p tools.strict_nbval" in command
+    assert "notebooks/*.ipynb" in command
