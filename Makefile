@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student site test bench notebooks adopt figures lint format clean
+.PHONY: help setup lab fresh student site test checks bench notebooks adopt figures lint format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -48,17 +48,19 @@ student: $(READY)  ## write copies without solutions and teacher notes into stud
 site: $(READY)  ## export all lessons as web pages into site/
 	@$(RUN) tools.site
 
-test: lint  ## run every check
-	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests --doctest-modules -n 2 --dist loadfile \
-		--no-loadscope-reorder -q
-	OMP_NUM_THREADS=1 ATTNLAB_STATIC=1 $(RUN) pytest --nbval --nbval-current-env --nbval-cell-timeout=120 \
-		-p tools.strict_nbval -n 2 --dist loadfile -q notebooks
+test: $(READY)  ## run every check
+	@$(PYTHON) -m tools.core_seconds $(MAKE) --no-print-directory checks
+
+checks: lint
+	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
+		-p tools.strict_nbval --nbval-current-env --nbval-cell-timeout=120 \
+		-n 2 --dist loadfile --no-loadscope-reorder -q
 
 bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: within a minute
 	@$(RUN) tools.bench $(BENCH_FLAGS)
 
-notebooks: $(READY)  ## rebuild notebooks/*.ipynb from notebooks/source
-	$(RUN) tools.build_notebooks
+notebooks: $(READY)  ## rebuild the lessons that have changed; NB=04: lesson 04; NB=all: every one
+	@$(RUN) tools.build_notebooks $(NB)
 
 adopt: $(READY)  ## NB=my_notebooks/03_...ipynb: write an edited notebook back into its source
 	$(RUN) tools.adopt_notebook "$(NB)"
@@ -69,12 +71,12 @@ figures: $(READY)  ## extract the numbered figures of the notebooks into figures
 lint: $(READY)  ## check style: code, sources and notebooks
 	$(RUN) ruff check
 	$(RUN) ruff format --check
-	$(RUN) tools.lint_notebooks
+	$(RUN) tools.lint
 
 format: $(READY)  ## put code and sources into the house format
 	$(RUN) ruff check --fix
 	$(RUN) ruff format
 
-clean:  ## delete .venv and the caches, never my_notebooks/
-	rm -rf $(VENV) .pytest_cache .ruff_cache dist
+clean:  ## delete all that make has made, but never my_notebooks/
+	rm -rf $(VENV) site student bench.txt dist .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

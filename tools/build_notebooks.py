@@ -1,29 +1,37 @@
 """Build the notebooks: execute each source in a fresh kernel and store it with its outputs.
 
-    python -m tools.build_notebooks            all lessons
-    python -m tools.build_notebooks 01 02      these
+    python -m tools.build_notebooks            the lessons that have changed
+    python -m tools.build_notebooks 01 02      these lessons
+    python -m tools.build_notebooks all        all lessons
 
-The same source gives the same bytes: cell ids come from the text of the cells, and times,
-versions and everything random are left out.
+The same source gives the same bytes: cell ids are made from the text of the cells, and times,
+versions and everything random are left out. A lesson has changed if its source, its notebook, or
+anything that all lessons are built with is not what it was after the last build in this folder.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import json
 import os
 import re
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
+from traitlets.config import Config
 
 from tools.notebooks import (
     KERNELSPEC,
     LANGUAGE,
     NOTEBOOKS,
+    ROOT,
     find_sources,
     join_streams,
     plain_traceback,
@@ -34,6 +42,9 @@ from tools.notebooks import (
 )
 
 TIMEOUT = 120  # seconds for one cell
+AT_ONCE = 2  # lessons that are built at the same time
+RECORD = ROOT / ".venv" / "built.json"  # what each lesson was built from, by its name
+SHARED = ("attnlab", "data", "environment.yml", "tools/build_notebooks.py", "tools/notebooks.py")
 
 
 def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
@@ -44,8 +55,12 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     CellExecutionError
         If a cell fails that is not tagged ``raises-exception``. The old notebook stays.
     """
+    return asyncio.run(_build(source, folder))
+
+
+async def _build(source: Path, folder: Path) -> Path:
     notebook = read_source(source)
-    execute(notebook, folder)
+    await _execute(notebook, folder)
     finish(notebook)
     nbformat.validate(notebook)
     target = folder / f"{source.stem}.ipynb"
@@ -55,18 +70,23 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
 
 def execute(notebook: NotebookNode, folder: Path) -> None:
     """Run all cells in a fresh kernel, with outputs made to be stored."""
+    asyncio.run(_execute(notebook, folder))
+
+
+async def _execute(notebook: NotebookNode, folder: Path) -> None:
     client = NotebookClient(
         notebook,
         timeout=TIMEOUT,
         kernel_name=KERNELSPEC["name"],
         record_timing=False,
         resources={"metadata": {"path": str(folder)}},
+        config=Config(KernelManager={"transport_encryption": "auto"}),
     )
-    client.execute(env=kernel_environment())
+    await client.async_execute(env=kernel_environment())
 
 
 def kernel_environment() -> dict[str, str]:
-    """Return the variables of a kernel: this process's, without a choice of how to draw."""
+    """Return the variables of a kernel: those of this process, without a choice of how to draw."""
     ours = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
     return {**ours, "ATTNLAB_STATIC": "1"}
 
@@ -78,6 +98,7 @@ def finish(notebook: NotebookNode) -> None:
         cell.metadata.pop("execution", None)
         if "reveal" in tags(cell):
             cell.metadata.setdefault("jupyter", {})["outputs_hidden"] = True
+            cell.metadata["collapsed"] = True  # JupyterLab would add it, and the file would differ
         cell.metadata["slideshow"] = {"slide_type": _slide(cell, number)}
         if cell.cell_type != "code":
             continue
@@ -102,18 +123,60 @@ def _slide(cell: NotebookNode, number: int) -> str:
 def explain(error: CellExecutionError, notebook: str) -> str:
     """Return in a few lines which cell of a notebook failed and why."""
     lines = strip_ansi(str(error)).strip().splitlines()
-    return "\n".join([f"{notebook}: a cell failed, the old notebook stays.", *lines])
+    return "\n".join([f"{notebook}: a cell failed, and the old notebook stays.", *lines])
+
+
+# --- which lessons have changed -------------------------------------------------------------------
+
+
+def fingerprint(source: Path, folder: Path = NOTEBOOKS, root: Path = ROOT) -> str:
+    """Return a digest of a source, of its notebook, and of what all lessons are built with."""
+    shared = [path for name in SHARED for path in [root / name, *sorted((root / name).rglob("*"))]]
+    digest = hashlib.sha256()
+    for path in [source, folder / f"{source.stem}.ipynb", *shared]:
+        if path.is_file() and path.suffix != ".pyc":
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def read_record(record: Path = RECORD) -> dict[str, str]:
+    """Return the fingerprint of each lesson after its last build, by its name."""
+    return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+
+
+def changed(sources: Iterable[Path], record: dict[str, str]) -> list[Path]:
+    """Return the sources whose notebooks may differ from what a build would now give."""
+    return [source for source in sources if record.get(source.stem) != fingerprint(source)]
+
+
+async def build_all(sources: Iterable[Path]) -> bool:
+    """Build lessons, some at a time, and record it; return whether all could be built."""
+    record, turns = read_record(), asyncio.Semaphore(AT_ONCE)
+
+    async def build_one(source: Path) -> bool:
+        async with turns:
+            start = time.perf_counter()
+            try:
+                target = await _build(source, NOTEBOOKS)
+            except CellExecutionError as error:
+                print(explain(error, source.name), file=sys.stderr, flush=True)
+                return False
+        record[source.stem] = fingerprint(source)
+        RECORD.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
+        return True
+
+    return all(await asyncio.gather(*map(build_one, sources)))
 
 
 def main() -> None:
-    """Build what the command line names."""
-    for source in select(find_sources(), sys.argv[1:]):
-        start = time.perf_counter()
-        try:
-            target = build(source)
-        except CellExecutionError as error:
-            sys.exit(explain(error, source.name))
-        print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
+    """Build the lessons that the command line names, or those that have changed."""
+    wanted, sources = sys.argv[1:], find_sources()
+    if wanted != ["all"]:
+        sources = select(sources, wanted) if wanted else changed(sources, read_record())
+    if not sources:
+        print("No lesson has changed. NB=04 builds lesson 04 all the same, and NB=all every one.")
+    sys.exit(0 if asyncio.run(build_all(sources)) else 1)
 
 
 if __name__ == "__main__":

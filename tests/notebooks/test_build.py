@@ -102,6 +102,7 @@ def test_the_build_counts_folds_and_leaves_out_what_differs(built) -> None:
     assert [cell.execution_count for cell in code] == [1, 2, 3, 4, 5]
     assert code[2].metadata.jupyter == {"source_hidden": True}
     assert code[3].metadata.jupyter == {"outputs_hidden": True}
+    assert code[3].metadata.collapsed  # as JupyterLab stores a folded output
     assert "version" not in notebook.metadata.language_info
     assert all("execution" not in cell.metadata for cell in code)
 
@@ -143,7 +144,7 @@ def test_a_failing_cell_stops_the_build_and_keeps_the_notebook(built, tmp_path) 
         build(source, tmp_path)
     assert target.read_text() == "as it was"
     words = explain(failure.value, source.name)
-    assert words.startswith("01_lesson.py: a cell failed, the old notebook stays.")
+    assert words.startswith("01_lesson.py: a cell failed, and the old notebook stays.")
     assert "ZeroDivisionError" in words
 
 
@@ -168,7 +169,7 @@ def test_every_difference_from_the_source_is_named(built, change, words) -> None
 def test_selecting_an_unknown_lesson_is_refused() -> None:
     paths = [Path("01_one.py"), Path("02_two.py")]
     assert select(paths, ["2"]) == [Path("02_two.py")]
-    with pytest.raises(SystemExit, match="no lesson '07'; there are 01_one, 02_two"):
+    with pytest.raises(SystemExit, match="no lesson '07'; the lessons are 01_one, 02_two"):
         select(paths, ["7"])
 
 
