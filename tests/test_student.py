@@ -11,8 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools import student
-from tools._lint import parse_code
-from tools._lint_style import defined_names
+from tools.lint.lesson import defined_names, parse_code
 from tools.notebooks import find_notebooks, read_notebook, tags
 from tools.student import student_copy, write_copies
 

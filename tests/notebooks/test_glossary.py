@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tools._lint import COMMENT
+from tools.lint.lesson import COMMENT
 from tools.notebooks import LESSONS, find_sources, read_source
 
 HOME, HEADING = "00_start_here", "Words and letters"

@@ -1,4 +1,4 @@
-"""A lint rule: every number in the text of a lesson is computed or asserted nearby.
+"""A rule: every number in the text of a lesson is computed or asserted nearby.
 
 Nearby is the same level-2 section, or the three code cells before and after. A number is backed by
 a literal in an assert, by a stored output, by an integer in the code, or by the declaration
@@ -18,7 +18,7 @@ from functools import cache
 
 from nbformat import NotebookNode
 
-from tools._lint import (
+from tools.lint.lesson import (
     COMMENT,
     LINK,
     TAG,
@@ -28,7 +28,7 @@ from tools._lint import (
     prediction_texts,
     without_code,
 )
-from tools._lint_outputs import output_texts
+from tools.lint.stored import output_texts
 
 REACH = 3  # code cells before and after
 DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
@@ -99,23 +99,18 @@ class Evidence:
 
 
 def prose_numbers(lesson: Lesson) -> Iterator[Note]:
-    """Every number in the text is computed or asserted nearby, or declared as a constant."""
+    """Check that every number in the text is computed or asserted nearby, or declared."""
     evidence = cache(lambda k: evidence_of(lesson.notebook.cells[k - 1]))
-    texts = [(n, cell.source, constants_of(cell.source)) for n, cell in lesson.markdown]
-    for n, text in lesson.predictions:
-        declared = CONSTANTS_IN_CODE.findall(lesson.notebook.cells[n - 1].source)
-        texts.append((n, text, _listed(", ".join(declared))))
-    for n, source, declared in texts:
-        constants = {_key(number) for number in declared}
-        open_ones = [number for number in numbers_in(source) if _key(number) not in constants]
+    for n, text in lesson.texts:
+        cell = lesson.notebook.cells[n - 1]
+        pattern = CONSTANTS if cell.cell_type == "markdown" else CONSTANTS_IN_CODE
+        constants = {_key(number) for number in _listed(", ".join(pattern.findall(cell.source)))}
+        open_ones = [number for number in numbers_in(text) if _key(number) not in constants]
         near = [evidence(k) for k in _near(lesson, n)] if open_ones else []
-        backing = Evidence(
-            set().union(*(one.values for one in near)),
-            set().union(*(one.integers for one in near)),
-        )
-        missing = {number.text: None for number in open_ones if not backing.backs(number)}
-        for text in missing:
-            yield Note(n, f"the number {text} is in no assert, output or list of constants nearby.")
+        missing = (one.text for one in open_ones if not any(each.backs(one) for each in near))
+        for number in dict.fromkeys(missing):
+            text = f"the number {number} is in no assert, output or list of constants nearby."
+            yield Note(n, text, number)
 
 
 def numbers_in(source: str) -> list[Number]:
@@ -132,12 +127,8 @@ def numbers_in(source: str) -> list[Number]:
     return powers + [_number(found) for found in NUMBER.finditer(text)]
 
 
-def constants_of(source: str) -> list[Number]:
-    """Return the numbers that a markdown cell declares as constants."""
-    return _listed(", ".join(CONSTANTS.findall(source)))
-
-
 def _listed(declared: str) -> list[Number]:
+    """Return the numbers of a list of constants."""
     parts = (part.strip() for part in re.split(r"[,;]\s+", declared))
     return [number for part in parts if part for number in numbers_in(part)]
 

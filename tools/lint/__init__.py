@@ -1,0 +1,32 @@
+"""Check the stored notebooks: the file, its outputs, its style, and the numbers in its text.
+
+    python -m tools.lint            all lessons
+    python -m tools.lint 01 02      these lessons
+
+Each finding names the file and the line of the source that has to be changed. A rule is a function
+that takes a lesson and yields notes; a new one is added to the list at the end of its module.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tools.lint import prose, stored
+from tools.lint.lesson import Finding, Lesson, Note
+from tools.lint.numbers import prose_numbers
+
+RULES: tuple[Callable[[Lesson], Iterable[Note]], ...] = (
+    *stored.RULES,
+    *prose.RULES,
+    prose_numbers,
+)
+
+
+def lint(path: Path) -> list[Finding]:
+    """Return the findings of all rules on a notebook, in the order of its cells."""
+    lesson = Lesson.read(path)
+    found = [
+        Finding(rule.__name__, note.cell, note.text, lesson.place(note))
+        for rule in RULES
+        for note in rule(lesson)
+    ]
+    return sorted(found, key=lambda finding: finding.cell)

@@ -1,0 +1,174 @@
+"""What the rules share: lessons, notes and findings, and the prose of a cell."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from nbformat import NotebookNode
+
+from tools.notebooks import ROOT, read_notebook
+
+CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.DOTALL | re.MULTILINE)
+CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
+HTML_CODE = re.compile(r"<(code|pre)\b.*?</\1>", re.DOTALL)
+MATH = re.compile(r"\$\$.+?\$\$|\$[^$\n]+(?:\n[^$\n]+)*\$", re.DOTALL)
+LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]*)[^)]*\)")
+TAG = re.compile(r"</?[A-Za-z][^>]*>")
+HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
+CELL_MARK = re.compile(r"^# %%")  # with which every cell of a source begins
+
+
+class Note(NamedTuple):
+    """What a rule yields: cells count from 1, and 0 is the notebook as a whole.
+
+    ``quote`` is the part of the cell's text that the note is about, if it is known.
+    """
+
+    cell: int
+    text: str
+    quote: str = ""
+
+
+class Finding(NamedTuple):
+    """A note with the name of its rule, and with the file and line that have to be changed."""
+
+    rule: str
+    cell: int
+    text: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A notebook and its path."""
+
+    path: Path
+    notebook: NotebookNode
+
+    @classmethod
+    def read(cls, path: Path) -> Lesson:
+        """Read a notebook as it is stored."""
+        return cls(path, read_notebook(path))
+
+    @property
+    def number(self) -> int:
+        """The number with which the file name begins; 0 if there is none."""
+        start = self.path.stem.split("_")[0]
+        return int(start) if start.isdigit() else 0
+
+    @property
+    def cells(self) -> Iterator[tuple[int, NotebookNode]]:
+        """All cells with their numbers."""
+        return enumerate(self.notebook.cells, start=1)
+
+    @cached_property
+    def code(self) -> list[tuple[int, NotebookNode]]:
+        """The code cells with their numbers."""
+        return [(n, cell) for n, cell in self.cells if cell.cell_type == "code"]
+
+    @cached_property
+    def markdown(self) -> list[tuple[int, NotebookNode]]:
+        """The markdown cells with their numbers."""
+        return [(n, cell) for n, cell in self.cells if cell.cell_type == "markdown"]
+
+    @property
+    def outputs(self) -> Iterator[tuple[int, NotebookNode]]:
+        """The stored outputs, each with the number of its cell."""
+        return ((n, output) for n, cell in self.code for output in cell.get("outputs", []))
+
+    @cached_property
+    def predictions(self) -> list[tuple[int, str]]:
+        """The strings of the cells that call ``predict``, each with the number of its cell."""
+        return [(n, text) for n, cell in self.code for text in prediction_texts(cell.source)]
+
+    @cached_property
+    def texts(self) -> list[tuple[int, str]]:
+        """The texts of the markdown cells and of the predictions, with the numbers of cells."""
+        return [(n, cell.source) for n, cell in self.markdown] + self.predictions
+
+    @cached_property
+    def sections(self) -> dict[int, tuple[int, str]]:
+        """The number and the heading of the level-2 section to which each cell belongs."""
+        found, number, heading = {}, 0, ""
+        for n, cell in self.cells:
+            for level, text in headings(cell):
+                if level == 2:
+                    number, heading = number + 1, text
+            found[n] = (number, heading)
+        return found
+
+    def place(self, note: Note) -> str:
+        """Return the file and the line of the source that a note is about."""
+        source = self.path.parent / "source" / f"{self.path.stem}.py"
+        if not source.is_file():  # a notebook without a source
+            return f"{self.path.name}: cell {note.cell}"
+        lines = source.read_text(encoding="utf-8").splitlines()
+        marks = [i for i, line in enumerate(lines, start=1) if CELL_MARK.match(line)]
+        start, end = [*pairwise([1, *marks, len(lines) + 1])][min(note.cell, len(marks))]
+        quoted = (i for i in range(start, end) if note.quote and note.quote in lines[i - 1])
+        name = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name
+        return f"{name}:{next(quoted, start)}"
+
+
+def headings(cell: NotebookNode) -> list[tuple[int, str]]:
+    """Return the level and the text of each heading of a cell; a code cell has none."""
+    if cell.cell_type != "markdown":
+        return []
+    text = COMMENT.sub("", FENCE.sub("", cell.source))
+    return [(len(marks), title) for marks, title in HEADING.findall(text)]
+
+
+def without_code(text: str) -> str:
+    """Return a markdown text without comments, fenced code and code spans."""
+    for pattern in (COMMENT, FENCE, HTML_CODE, CODE_SPAN):
+        text = pattern.sub(" ", text)
+    return text
+
+
+def words_of(text: str) -> str:
+    """Return a markdown text without code, formulas, targets of links and HTML tags."""
+    text = MATH.sub(" formula ", without_code(text))
+    return TAG.sub(" ", LINK.sub(r"\g<text>", text))
+
+
+@cache
+def prediction_texts(source: str) -> tuple[str, ...]:
+    """Return the strings of the calls of ``predict`` in a code cell; the first is the question."""
+    calls = [
+        node
+        for node in ast.walk(parse_code(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "predict"
+    ]
+    parts = [part for call in calls for part in ast.walk(call) if isinstance(part, ast.Constant)]
+    return tuple(part.value for part in parts if isinstance(part.value, str))
+
+
+@cache
+def parse_code(source: str) -> ast.Module:
+    """Return the syntax tree of a code cell, which is empty if the cell is not Python."""
+    lines = [line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))]
+    try:
+        return ast.parse("\n".join(lines))
+    except SyntaxError:
+        return ast.Module(body=[], type_ignores=[])
+
+
+def defined_names(source: str) -> list[str]:
+    """Return the names that a cell defines or assigns at its top level."""
+    names = []
+    for node in parse_code(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign):
+            parts = [part for target in node.targets for part in ast.walk(target)]
+            names += [part.id for part in parts if isinstance(part, ast.Name)]
+    return names
