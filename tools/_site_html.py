@@ -15,14 +15,14 @@ FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|(?<![\\$])\$(?P<inline>[^$]+?)(?<!
 COMMENT = re.compile(r"[ \t]*<!--.*?-->", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 LINK = re.compile(r"</?a\b[^>]*>")
-# What the library writes otherwise than TeX: infinity is a number, a slash takes no space.
+# Where the library differs from TeX: infinity is a number, and a slash takes no space.
 CORRECTIONS = {
     r"\_": "_",
     "<mo>&#x0221E;</mo>": "<mi>&#x0221E;</mi>",
     "<mo>&#x0002F;</mo>": '<mo lspace="0" rspace="0">&#x0002F;</mo>',
 }
 AS_WRITTEN = {"code", "pre", "style", "textarea"}  # no formulas in there
-# What outputs say to somebody who has a kernel, and what a page says instead.
+# What outputs say to a reader who has a kernel, and what a page says instead.
 INSTEAD = {
     '<p style="font-size:14px">Run this cell to answer here.</p>': "",
     "Run this cell to move:": "Moves in JupyterLab:",
@@ -55,14 +55,14 @@ def to_mathml(latex: str, display: str = "inline") -> str:
     Parameters
     ----------
     latex : str
-        What stands between the dollar signs.
+        The text between the dollar signs.
     display : {"inline", "block"}
-        In a line of text, or on its own.
+        Whether the formula is part of a line or has a line of its own.
 
     Raises
     ------
     SiteError
-        If a brace has no partner, or a command is not known.
+        If a brace has no partner or a command is unknown.
 
     Examples
     --------
@@ -94,13 +94,12 @@ def _formulas(text: str) -> str:
 class _Rewriter(HTMLParser):
     """Copy HTML, with formulas as MathML, other addresses and tables that can be scrolled."""
 
-    def __init__(self, page_of: Callable[[str], str | None]) -> None:
+    def __init__(self, page_of: Callable[[str], str]) -> None:
         super().__init__(convert_charrefs=False)
         self.page_of = page_of
         self.done: list[str] = []
         self.text: list[str] = []
         self.as_written = 0
-        self.ends: list[str] = []  # what closes the open links
 
     def flush(self) -> None:
         text = "".join(self.text)
@@ -118,9 +117,7 @@ class _Rewriter(HTMLParser):
         if tag == "table":
             text = f'<div class="scroll">{text}'
         elif tag == "a":
-            address = self.page_of(values.get("href") or "")
-            text = f'<a href="{escape(address)}">' if address else '<span class="later">'
-            self.ends.append("</a>" if address else " (in preparation)</span>")
+            text = f'<a href="{escape(self.page_of(values.get("href") or ""))}">'
         self.add(text)
 
     def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -129,10 +126,7 @@ class _Rewriter(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         self.flush()
         self.as_written -= tag in AS_WRITTEN
-        end = f"</{tag}>"
-        if tag == "table":
-            end += "</div>"
-        self.add(self.ends.pop() if tag == "a" and self.ends else end)
+        self.add(f"</{tag}></div>" if tag == "table" else f"</{tag}>")
 
     def handle_data(self, data: str) -> None:
         self.text.append(data)
@@ -144,7 +138,7 @@ class _Rewriter(HTMLParser):
         self.text.append(f"&#{name};")
 
 
-def rewrite(html: str, page_of: Callable[[str], str | None]) -> str:
+def rewrite(html: str, page_of: Callable[[str], str]) -> str:
     """Return HTML with formulas as MathML, links that lead to pages, and no comments.
 
     Parameters
@@ -152,12 +146,12 @@ def rewrite(html: str, page_of: Callable[[str], str | None]) -> str:
     html : str
         A piece of a page. With scripts in it, it stays as it is: an explorer.
     page_of : callable
-        ``page_of(href)`` returns where a link leads on the site, or None if nowhere yet.
+        ``page_of(href)`` returns where a link leads on the site.
 
     Returns
     -------
     str
-        The same piece; tables stand in a ``<div class="scroll">``.
+        The same piece, with each table inside a ``<div class="scroll">``.
     """
     for words, ours in INSTEAD.items():
         html = html.replace(words, ours)
@@ -182,7 +176,7 @@ class Prose(IPythonRenderer):
         Those rendered so far.
     """
 
-    def __init__(self, page_of: Callable[[str], str | None]) -> None:
+    def __init__(self, page_of: Callable[[str], str]) -> None:
         super().__init__(escape=False)
         self.page_of = page_of
         self.headings: list[Heading] = []

@@ -1,4 +1,4 @@
-"""What the notebook tools share: where lessons lie, and how a source becomes a notebook."""
+"""What the tools share: the folders of the lessons, and how a source becomes a notebook."""
 
 from __future__ import annotations
 
@@ -18,21 +18,6 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "source"
 
-# All lessons of the series. A link may name one that is still to be written.
-LESSONS = (
-    "00_start_here",
-    "01_attention_is_a_soft_look_up",
-    "02_why_divide_by_the_square_root_of_d_k",
-    "03_masks_who_may_look_at_whom",
-    "04_reading_heatmaps_honestly",
-    "05_what_does_bank_mean_here",
-    "06_where_q_k_and_v_come_from",
-    "07_multi_head_reshaping_without_scrambling",
-    "08_what_attention_costs_and_how_to_pay_less",
-    "09_clinic",
-    "10_one_real_attention_layer",
-)
-
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {
     "file_extension": ".py",
@@ -40,12 +25,15 @@ LANGUAGE = {
     "name": "python",
     "pygments_lexer": "ipython3",
 }
-KEPT_METADATA = ("tags", "jupyter")  # of a cell; all else is made by the build
+KEPT_METADATA = ("tags", "jupyter")  # of a cell; the build makes all else
 
 
 def find_sources(folder: Path = SOURCES) -> list[Path]:
     """Return the numbered lesson sources, in order."""
     return sorted(folder.glob("[0-9][0-9]_*.py"))
+
+
+LESSONS = tuple(path.stem for path in find_sources())
 
 
 def find_notebooks(folder: Path = NOTEBOOKS) -> list[Path]:
@@ -65,7 +53,7 @@ def select(paths: Iterable[Path], wanted: Iterable[str]) -> list[Path]:
     for name in wanted:
         if not any(path.stem.startswith(name) for path in paths):
             known = ", ".join(path.stem for path in paths)
-            raise SystemExit(f"There is no lesson {name!r}; there are {known}.")
+            raise SystemExit(f"There is no lesson {name!r}; the lessons are {known}.")
     return [p for p in paths if not wanted or any(p.stem.startswith(name) for name in wanted)]
 
 

@@ -1,9 +1,9 @@
 """Write all lessons as web pages into site/: `make site`.
 
 The pages are made from the notebooks as they are stored; those with live figures are executed once
-more, for the pictures at all other stops of their controls. Each page is one file with its figures,
-its style and its script inside, asks nothing of the network and opens from a folder. The same
-notebooks give the same bytes.
+more, for the pictures at all other stops of their controls. Each page is a single file with its
+figures, style and script, which makes no request and opens from a folder. The same notebooks give
+the same bytes.
 """
 
 from __future__ import annotations
@@ -19,25 +19,23 @@ from nbconvert.exporters import TemplateExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 
-from tools._site_frames import frames_of, script_of
+from attnlab import palette
+from tools._site_frames import Frames, frames_of, script_of
 from tools._site_html import Prose, SiteError, rewrite
 from tools.extract_figures import Figure, figures_of
-from tools.notebooks import LESSONS, ROOT, find_notebooks, read_notebook, tags
+from tools.notebooks import ROOT, find_notebooks, read_notebook, tags
 
 SITE = ROOT / "site"
 TEMPLATES = Path(__file__).with_name("site_template")
 INDEX = "index.html"
 TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.*)", re.DOTALL)
 TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^\n<]+)")
-HERO = "0.2"  # the figure that stands at the top of the index
+HERO = "0.2"  # the figure at the top of the index
 SECTIONS = (2, 3)  # levels of headings in the table of contents
 
 
-Frames = Callable[[Path], dict[str, dict[str, object]]]  # of a lesson, by the stored HTML
-
-
 class Card(NamedTuple):
-    """What the index and the neighbours of a lesson say of it."""
+    """What the index and the neighbouring lessons say about a lesson."""
 
     page: str
     number: str
@@ -55,7 +53,7 @@ def page_name(stem: str) -> str:
 
 
 def card_of(path: Path) -> Card:
-    """Return what the index says of a lesson: its first cell up to what the reader needs.
+    """Return what the index says about a lesson: its first cell up to what the reader needs.
 
     Raises
     ------
@@ -84,42 +82,27 @@ def fold_of(cell: NotebookNode) -> str:
 
 
 def hides_outputs(cell: NotebookNode) -> bool:
-    """Return whether the outputs of a cell are folded until somebody asks for them."""
+    """Return whether the outputs of a cell are folded."""
     return bool(cell.metadata.get("jupyter", {}).get("outputs_hidden"))
 
 
-class Links:
-    """Where links lead on the site.
+def links_of(stems: list[str], lesson: str) -> Callable[[str], str]:
+    """Return a function that says where a link of a lesson leads on the site.
 
-    Parameters
-    ----------
-    stems : sequence of str
-        The lessons that become pages.
-    lesson : str
-        The lesson that holds the links, for messages.
+    It raises SiteError if a link leads to something that the site does not hold. ``stems`` are the
+    lessons that become pages, and ``lesson`` is the name that the message gives.
     """
 
-    def __init__(self, stems: list[str], lesson: str) -> None:
-        self.stems = stems
-        self.lesson = lesson
-
-    def __call__(self, href: str) -> str | None:
-        """Return where a link leads; None if to a lesson that is still to be written.
-
-        Raises
-        ------
-        SiteError
-            If it leads to something else that the site does not hold.
-        """
+    def page_of(href: str) -> str:
         if re.match(r"#|https?:|mailto:", href):
             return href
         name, mark, place = href.partition("#")
         stem = name.removesuffix(".ipynb")
-        if stem in self.stems:
-            return f"{page_name(stem)}{mark}{place}"
-        if stem in LESSONS:
-            return None
-        raise SiteError(f"{self.lesson} links to {href!r}, which is not on the site.")
+        if stem not in stems:
+            raise SiteError(f"{lesson} links to {href!r}, which is not on the site.")
+        return f"{page_name(stem)}{mark}{place}"
+
+    return page_of
 
 
 # --- pages ----------------------------------------------------------------------------------------
@@ -140,6 +123,9 @@ class PageExporter(TemplateExporter):
         )
         self.environment.trim_blocks = self.environment.lstrip_blocks = True
         self.environment.globals.update(
+            colours=palette.css(),
+            dark_colours=palette.css(dark=True),
+            tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
             style=(TEMPLATES / "site.css").read_text(encoding="utf-8").strip(),
             script=(TEMPLATES / "site.js").read_text(encoding="utf-8").strip(),
         )
@@ -147,7 +133,7 @@ class PageExporter(TemplateExporter):
         self.register_filter("fold", fold_of)
         self.register_filter("hides_outputs", hides_outputs)
 
-    def lesson(self, path: Path, cards: list[Card], figures: dict | None = None) -> str:
+    def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
         """Return the page of a lesson; ``cards`` are those of all lessons.
 
         ``figures`` holds all pictures of live figures, by their stored HTML.
@@ -157,7 +143,7 @@ class PageExporter(TemplateExporter):
         SiteError
             If a link leads nowhere, or a formula cannot be shown.
         """
-        links = Links([Path(card.page).stem for card in cards], path.name)
+        links = links_of([Path(card.page).stem for card in cards], path.name)
         prose = Prose(links)
         self.register_filter("prose", prose.to_html)
         self.register_filter("stored", lambda html: _stored(html, links, figures or {}))
@@ -173,23 +159,22 @@ class PageExporter(TemplateExporter):
 
     def index(self, cards: list[Card], hero: Figure | None) -> str:
         """Return the page that leads to all lessons."""
-        links = Links([Path(card.page).stem for card in cards], INDEX)
+        links = links_of([Path(card.page).stem for card in cards], INDEX)
         self.register_filter("prose", Prose(links).to_html)
         template = self.environment.get_template("front.html.j2")
         picture = "" if hero is None else base64.b64encode(hero.png).decode()
-        missing = len(LESSONS) - len(cards)
-        return template.render(cards=cards, hero=hero, picture=picture, missing=missing)
+        return template.render(cards=cards, hero=hero, picture=picture)
 
 
-def _stored(html: str, links: Links, figures: dict[str, dict[str, object]]) -> str:
-    """Return HTML that a notebook stores as it stands on a page: live figures move."""
+def _stored(html: str, links: Callable[[str], str], figures: Frames) -> str:
+    """Return HTML that a notebook stores as a page shows it: live figures move."""
     page = rewrite(html, links)
     if html in figures:
         page += script_of(figures[html], lambda sentence: rewrite(sentence, links))
     return page
 
 
-def pages(paths: list[Path], frames: Frames | None = None) -> dict[str, str]:
+def pages(paths: list[Path], frames: Callable[[Path], Frames] | None = None) -> dict[str, str]:
     """Return the pages of lessons and their index, by file name.
 
     Without ``frames``, which executes them, live figures stay pictures.
@@ -205,7 +190,9 @@ def pages(paths: list[Path], frames: Frames | None = None) -> dict[str, str]:
 
 
 def write_site(
-    folder: Path = SITE, notebooks: list[Path] | None = None, frames: Frames | None = None
+    folder: Path = SITE,
+    notebooks: list[Path] | None = None,
+    frames: Callable[[Path], Frames] | None = None,
 ) -> dict[str, int]:
     """Write the pages of all lessons into ``folder``; return their names and sizes in bytes.
 
@@ -228,7 +215,7 @@ def write_site(
     return sizes
 
 
-def _frames_with_a_word(path: Path) -> dict[str, dict[str, object]]:
+def _frames_with_progress(path: Path) -> Frames:
     figures = frames_of(path)
     count = sum(len(figure["frames"]) for figure in figures.values())
     print(f"{path.stem}: {len(figures)} live figures, {count} pictures", flush=True)
@@ -238,7 +225,7 @@ def _frames_with_a_word(path: Path) -> dict[str, dict[str, object]]:
 def main() -> None:
     """Write the pages and say where they are."""
     try:
-        sizes = write_site(frames=_frames_with_a_word)
+        sizes = write_site(frames=_frames_with_progress)
     except SiteError as error:
         sys.exit(str(error))
     megabytes = sum(sizes.values()) / 1e6
