@@ -1,7 +1,8 @@
-"""All pictures of live figures for the web pages: complete, in order, small, and those stored."""
+"""Live figures are swept through all their stops, and the web pages show all their pictures."""
 
 import base64
 import io
+import itertools
 import json
 import math
 
@@ -11,19 +12,61 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from PIL import Image
 
 from attnlab.live import live
-from tools import _site_frames
-from tools._live_cells import needed_for_live
-from tools._site_frames import (
+from tools._site_frames import LIVE, frames_of, pair, script_of
+from tools._site_html import SiteError
+from tools.live_figures import (
     COLOURS,
-    LIVE,
     MOST_FRAMES,
     all_frames,
-    frames_of,
-    live_outputs,
-    script_of,
+    kept_stops,
+    live_figures,
+    small,
+    sweep,
 )
-from tools._site_html import SiteError
 from tools.notebooks import KERNELSPEC
+
+
+@pytest.fixture(autouse=True)
+def errors_stay_in_the_widget(monkeypatch):
+    """Let a figure keep an error, as it does outside of tests."""
+    monkeypatch.setattr("attnlab.live.raise_in_tests", lambda error: None, raising=False)
+
+
+CALLS = itertools.count()
+
+# --- the sweep ------------------------------------------------------------------------------------
+
+
+def figure_that_writes(text):
+    def draw(fig, d_k, bold):
+        fig.text(0.5, 0.5, text(d_k), weight="bold" if bold else "normal")
+
+    return live(draw, d_k=[1, 2, 0], bold=False, figsize=(2, 1))
+
+
+def test_every_live_figure_of_the_process_is_found():
+    figure = figure_that_writes(str)
+    assert any(figure is found for found in live_figures())
+
+
+def test_a_good_figure_passes():
+    assert sweep([figure_that_writes(str)]) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (lambda d_k: str(1 / d_k), "division by zero"),
+        (lambda d_k: "always the same", "d_k never changes the picture"),
+        (lambda d_k: str(next(CALLS)), "d_k back at its start looks new"),
+    ],
+)
+def test_a_faulty_figure_is_noticed(text, complaint):
+    with pytest.raises(AssertionError, match=complaint):
+        sweep([figure_that_writes(text)])
+
+
+# --- frames ---------------------------------------------------------------------------------------
 
 DRAWING = """
 from attnlab.live import live
@@ -82,7 +125,7 @@ def test_every_stop_of_every_control_has_its_picture_and_sentence(figure):
     assert ["<b>high</b>" in text for text in texts] == [*[False] * 4, True, True]
     assert len(shown["sentences"]) == 3
     figure.controls["height"].value, figure.controls["word"].value = 3, "b"
-    assert _site_frames._small(figure.image.value) == shown["pictures"][5]
+    assert small(figure.image.value) == shown["pictures"][5]
     figure.controls["height"].value, figure.controls["word"].value = 2, "a"
     assert figure.image.value == before
 
@@ -90,14 +133,14 @@ def test_every_stop_of_every_control_has_its_picture_and_sentence(figure):
 def test_frames_are_as_large_as_the_picture_and_have_fewer_colours(figure):
     png = figure.image.value
     (size, colours), wanted = (
-        size_and_colours(_site_frames._small(png)),
+        size_and_colours(small(png)),
         Image.open(io.BytesIO(png)),
     )
     assert size == wanted.size
     assert colours <= COLOURS < len(wanted.getcolors(10**6)) + COLOURS
     many = io.BytesIO()
     Image.effect_noise((64, 64), 50).convert("RGB").resize((99, 99)).save(many, "PNG")
-    assert size_and_colours(_site_frames._small(many.getvalue())) == ((99, 99), COLOURS)
+    assert size_and_colours(small(many.getvalue())) == ((99, 99), COLOURS)
 
 
 def test_equal_pictures_are_stored_once():
@@ -110,7 +153,7 @@ def test_at_most_64_frames_are_made_and_ends_and_start_stay(counts):
     stops = {f"c{i}": [*range(count)] for i, count in enumerate(counts)}
     start = {f"c{i}": count - 2 for i, count in enumerate(counts)}
     figure = live(lambda fig, **values: None, start=start, **stops)
-    left = [[stop for _, stop in one] for one in _site_frames._kept_stops(figure)]
+    left = kept_stops(figure)
     for count, one in zip(counts, left, strict=True):
         assert {0, count - 2, count - 1} <= set(one) <= set(range(count))
         assert one == sorted(one)
@@ -118,7 +161,7 @@ def test_at_most_64_frames_are_made_and_ends_and_start_stay(counts):
     assert made == wanted if wanted <= MOST_FRAMES else MOST_FRAMES / 4 < made <= MOST_FRAMES
 
 
-def test_too_many_controls_and_a_drawing_that_fails_are_told():
+def test_too_many_controls_and_a_drawing_that_fails_are_refused():
     many = live(lambda fig, **values: None, **{f"c{i}": True for i in range(7)})
     with pytest.raises(RuntimeError, match="too many controls for 64 pictures"):
         all_frames(many)
@@ -139,8 +182,7 @@ def test_a_script_holds_the_figure_and_no_tags():
 
 
 def test_a_lesson_is_executed_for_its_frames(tmp_path, figure):
-    """The cell that is left out would fail: it is not needed."""
-    path = write_lesson(tmp_path, "1 / 0", DRAWING, SHOWING, output=stored_output(figure))
+    path = write_lesson(tmp_path, DRAWING, SHOWING, output=stored_output(figure))
     stored = path.read_text()
     ((html, frames),) = frames_of(path).items()
     assert html.startswith(LIVE)
@@ -148,51 +190,21 @@ def test_a_lesson_is_executed_for_its_frames(tmp_path, figure):
     assert path.read_text() == stored
 
 
-@pytest.fixture
-def runs(monkeypatch):
-    """Note which cells are run instead of running them; the first run gives the wrong picture."""
-    seen = []
-
-    def run(path, stored, cells):
-        seen.append([cell.source for cell in cells])
-        if len(seen) == 1:
-            raise SiteError("another figure")
-        return {"html": {}}
-
-    monkeypatch.setattr(_site_frames, "_frames_of_run", run)
-    return seen
-
-
-def test_all_cells_are_executed_if_few_give_another_picture(tmp_path, figure, runs):
-    sources = [DRAWING, "heights.insert(0, 5)", SHOWING]
-    path = write_lesson(tmp_path, *sources, output=stored_output(figure))
-    assert frames_of(path) == {"html": {}}
-    assert runs == [[DRAWING, SHOWING], ["# 0 · Made up", *sources]]
-
-
-def test_a_lesson_without_live_figures_is_not_executed(tmp_path, runs):
+def test_a_lesson_without_live_figures_is_not_executed(tmp_path):
     output = new_output("execute_result", {"text/html": "<p>no</p>"}, execution_count=1)
-    assert frames_of(write_lesson(tmp_path, "1", output=output)) == {}
-    assert runs == []
+    assert frames_of(write_lesson(tmp_path, "1 / 0", output=output)) == {}
 
 
 def test_another_figure_than_the_stored_one_is_refused(figure):
     stored, other = stored_output(figure), stored_output(figure)
     html = stored.data["text/html"]
-    assert _site_frames._paired("x.ipynb", [stored], [other], [{"a": 1}]) == {html: {"a": 1}}
+    assert pair("x.ipynb", [stored], [other], {html: {"a": 1}}) == {html: {"a": 1}}
     figure.controls["height"].value = 3
     other = stored_output(figure)
     figure.controls["height"].value = 2
-    with pytest.raises(SiteError, match=r"x\.ipynb stores another live figure than a run gives"):
-        _site_frames._paired("x.ipynb", [stored], [other], [{}])
-    with pytest.raises(SiteError, match="stores 1 live figures, and a run makes 2, of which it"):
-        _site_frames._paired("x.ipynb", [stored], [stored], [{}, {}])
-
-
-def test_the_cells_that_a_live_figure_needs_are_found():
-    sources = ["import torch as t", "a = 1", "b = a + 1\nc = 3", "print(b)", "d = t.ones(b)"]
-    sources += ["def draw(fig, x):\n    return d", "c = 4", "live(draw, x=[1, 2])", "d = 5"]
-    cells = [new_code_cell(source) for source in sources]
-    cells.insert(1, new_markdown_cell("live(draw)"))
-    assert needed_for_live(cells) == [0, 2, 3, 5, 6, 8]
-    assert live_outputs(new_notebook(cells=cells)) == []
+    with pytest.raises(SiteError, match=r"x\.ipynb stores other live figures than a run gives"):
+        pair("x.ipynb", [stored], [other], {html: {}})
+    with pytest.raises(SiteError, match="stores other live figures"):
+        pair("x.ipynb", [stored], [stored, stored], {html: {}})
+    with pytest.raises(SiteError, match=r"x\.ipynb moves a live figure after it has shown it"):
+        pair("x.ipynb", [stored], [stored], {})

@@ -11,7 +11,7 @@ from attnlab.live import live
 from tests.browser.pages import FilePage
 from tools import site
 from tools._browser import NO_BROWSER, find_browser
-from tools._site_frames import all_frames
+from tools.live_figures import all_frames
 
 pytestmark = pytest.mark.browser
 if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without

@@ -1,0 +1,146 @@
+"""What is done with the live figures of a lesson, in the kernel that made them.
+
+``sweep`` moves every control, which nbval by itself does not do. ``all_frames`` draws every
+picture, so that a figure moves on a page without a kernel.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import io
+import itertools
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+if TYPE_CHECKING:
+    from attnlab.live import Live
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_FRAMES = 64
+COLOURS = 128  # of a frame: it takes a third of the bytes and looks the same
+
+# To be run in a notebook's kernel after its last cell.
+IN_KERNEL = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tools import live_figures as tool"
+SWEEP = f"{IN_KERNEL}; tool.sweep(tool.live_figures())"
+WRITE_FRAMES = f"{IN_KERNEL}; tool.write_frames({{target!r}})"
+
+
+def live_figures() -> list[Live]:
+    """Return the live figures that exist in this process."""
+    live = sys.modules.get("attnlab.live")  # if nothing has imported it, there are none
+    return [thing for thing in gc.get_objects() if type(thing) is live.Live] if live else []
+
+
+def sweep(figures: Iterable[Live]) -> int:
+    """Move every control through all its stops and back; return the number of stops.
+
+    Raises
+    ------
+    AssertionError
+        If ``draw`` fails at a stop, a control changes nothing, or returning a control to its
+        initial stop does not restore the initial picture.
+    """
+    count = 0
+    for figure in figures:
+        start = figure.image.value
+        for name, control in figure.controls.items():
+            home, seen = control.index, set()
+            for place in range(len(control.options)):
+                control.index = place
+                count += 1
+                assert figure.last_error is None, f"{figure!r}: {figure.last_error!r}"
+                seen.add(figure.image.value)
+            control.index = home
+            assert len(seen) > 1, f"{figure!r}: {name} never changes the picture"
+            assert figure.image.value == start, f"{figure!r}: {name} back at its start looks new"
+    return count
+
+
+def write_frames(target: str) -> None:
+    """Write all frames of the live figures of this process to a file, by the figures' HTML."""
+    frames = {figure.to_html(): all_frames(figure) for figure in live_figures()}
+    Path(target).write_text(json.dumps(frames), encoding="utf-8")
+
+
+def all_frames(figure: Live) -> dict[str, object]:
+    """Move every control of a live figure and return all that is then shown.
+
+    Returns
+    -------
+    dict
+        ``controls``: name, kind, stops and ``at``, the current stop. ``frames``: pairs of an index
+        into ``pictures`` (PNG, base64) and one into ``sentences`` (HTML); the last control varies
+        fastest.
+
+    Raises
+    ------
+    RuntimeError
+        If the figure cannot be drawn at a stop or has too many controls.
+    """
+    controls, kept = figure.controls, kept_stops(figure)
+    home = [control.index for control in controls.values()]
+    labels = [dict.fromkeys(places, "") for places in kept]
+    pictures, sentences, frames = {}, {}, []
+    for places in itertools.product(*kept):
+        _move(figure, places)
+        if figure.last_error is not None:
+            raise RuntimeError(f"{figure!r}: {figure.last_error!r}")
+        for names, control in zip(labels, controls.values(), strict=True):
+            names[control.index] = control.label
+        picture = pictures.setdefault(small(figure.image.value), len(pictures))
+        frames.append((picture, sentences.setdefault(figure.sentence.value, len(sentences))))
+    _move(figure, home)
+    described = [
+        {
+            "name": name,
+            "kind": "slider" if hasattr(control, "readout") else "choice",
+            "stops": [*names.values()],
+            "at": [*names].index(control.index),
+        }
+        for (name, control), names in zip(controls.items(), labels, strict=True)
+    ]
+    return {
+        "controls": described,
+        "pictures": [*pictures],
+        "sentences": [*sentences],
+        "frames": frames,
+    }
+
+
+def kept_stops(figure: Live) -> list[list[int]]:
+    """Return the stops of every control; if there are too many, every other one of the longest.
+
+    The first, the last and the current stop of a control are always kept.
+    """
+    kept = [[*range(len(control.options))] for control in figure.controls.values()]
+    always = [{0, len(control.options) - 1, control.index} for control in figure.controls.values()]
+    while math.prod(map(len, kept)) > MOST_FRAMES:
+        longest = max(range(len(kept)), key=lambda i: len(kept[i]))
+        stops = kept[longest]
+        kept[longest] = [
+            stop for i, stop in enumerate(stops) if i % 2 == 0 or stop in always[longest]
+        ]
+        if len(kept[longest]) == len(stops):
+            raise RuntimeError(f"{figure!r} has too many controls for {MOST_FRAMES} pictures.")
+    return kept
+
+
+def small(png: bytes) -> str:
+    """Return a picture with few colours, as base64."""
+    buffer = io.BytesIO()
+    picture = Image.open(io.BytesIO(png))
+    few = picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few.save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def _move(figure: Live, places: Sequence[int]) -> None:
+    for control, place in zip(figure.controls.values(), places, strict=True):
+        control.index = place
