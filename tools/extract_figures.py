@@ -1,17 +1,20 @@
-"""Write the numbered figures of the lessons into figures/, with an index.
+"""Write the numbered figures of the lessons into figures/, with an index that shows them.
 
     python -m tools.extract_figures
 
-They are taken from the outputs stored in the notebooks: what is shown there is what is exported.
+They are taken from the outputs stored in the notebooks: what a lesson shows is what is exported.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from html import escape
 from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
+
+from nbformat import NotebookNode
 
 from tools.notebooks import ROOT, find_notebooks, read_notebook
 
@@ -19,10 +22,8 @@ FIGURES = ROOT / "figures"
 INDEX = "README.md"
 INTRODUCTION = """# Figures
 
-Every numbered figure of the lessons, ready for slides. Made by `make figures` from the notebooks.
-
-| figure | lesson | caption | alternative text |
-|---|---|---|---|
+Every numbered figure of the lessons, ready for slides of your own. `make figures` takes them from
+the notebooks.
 """
 
 
@@ -50,7 +51,7 @@ class FigureParser(HTMLParser):
         self.inside: str | None = None
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Note the number of a figure and the two attributes of its picture."""
+        """Keep the number of a figure and the two attributes of its picture."""
         values = dict(attributes)
         if tag == "figure" and "data-number" in values:
             self.found.append({"number": values["data-number"] or "", "caption": ""})
@@ -60,7 +61,7 @@ class FigureParser(HTMLParser):
             self.inside = tag
 
     def handle_endtag(self, tag: str) -> None:
-        """Note where a caption, or its bold part, ends."""
+        """Leave a caption or its bold part."""
         if tag == "b" and self.inside == "b":
             self.inside = "figcaption"  # the bold part is the number
         elif tag == "figcaption":
@@ -72,41 +73,52 @@ class FigureParser(HTMLParser):
             self.found[-1]["caption"] += data
 
 
-def html_outputs(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number of the cell and the text of every stored HTML output."""
-    for number, cell in enumerate(read_notebook(path).cells, start=1):
-        for output in cell.get("outputs", []):
-            if "text/html" in output.get("data", {}):
-                yield number, output["data"]["text/html"]
+def parts_of(output: NotebookNode) -> list[dict[str, str]]:
+    """Return number, caption, alt and src of each numbered figure of an output."""
+    parser = FigureParser()
+    parser.feed(output.get("data", {}).get("text/html", ""))
+    return parser.found
 
 
 def figures_of(path: Path) -> list[Figure]:
     """Return the numbered figures of a notebook, in order."""
-    figures = []
-    for _, text in html_outputs(path):
-        parser = FigureParser()
-        parser.feed(text)
-        for part in parser.found:
-            png = base64.b64decode(part["src"].partition(",")[2])
-            caption = part["caption"].strip()
-            figures.append(Figure(part["number"], path.stem, caption, part["alt"], png))
-    return figures
+    outputs = [one for cell in read_notebook(path).cells for one in cell.get("outputs", [])]
+    return [
+        Figure(
+            part["number"],
+            path.stem,
+            part["caption"].strip(),
+            part["alt"],
+            base64.b64decode(part["src"].partition(",")[2]),
+        )
+        for output in outputs
+        for part in parts_of(output)
+    ]
 
 
 def wanted_files(notebooks: list[Path]) -> dict[str, bytes]:
     """Return what figures/ has to hold: file names and contents."""
     figures = [figure for path in notebooks for figure in figures_of(path)]
-    rows = [
-        f"| [{f.number}]({f.file_name}) | [{f.lesson}](../notebooks/{f.lesson}.ipynb) "
-        f"| {_cell(f.caption)} | {_cell(f.alt)} |\n"
-        for f in figures
-    ]
-    files = {figure.file_name: figure.png for figure in figures}
-    return {INDEX: (INTRODUCTION + "".join(rows)).encode(), **files}
+    return {
+        INDEX: gallery(figures).encode(),
+        **{figure.file_name: figure.png for figure in figures},
+    }
+
+
+def gallery(figures: list[Figure]) -> str:
+    """Return the index: under the name of each lesson its figures, with number and caption."""
+    parts = [INTRODUCTION]
+    for lesson, ours in groupby(figures, key=lambda figure: figure.lesson):
+        parts.append(f"## [{lesson}](../notebooks/{lesson}.ipynb)\n")
+        for figure in ours:
+            alt, caption = escape(" ".join(figure.alt.split())), " ".join(figure.caption.split())
+            parts.append(f'<img src="{figure.file_name}" alt="{alt}" width="480">\n')
+            parts.append(f"**Figure {figure.number}.** {escape(caption, quote=False)}\n")
+    return "\n".join(parts)
 
 
 def stale_files(folder: Path, wanted: dict[str, bytes]) -> list[str]:
-    """Return in words which files of ``folder`` are missing, different or too many."""
+    """Return in words which files of ``folder`` are missing, outdated or superfluous."""
     there = {path.name for path in folder.glob("*")} if folder.is_dir() else set()
     found = [f"{name} is missing" for name in wanted if name not in there]
     found += [f"{name} belongs to no figure" for name in sorted(there - set(wanted))]
@@ -126,11 +138,6 @@ def extract(folder: Path = FIGURES, notebooks: list[Path] | None = None) -> int:
     for name, content in wanted.items():
         (folder / name).write_bytes(content)
     return len(wanted) - 1
-
-
-def _cell(text: str) -> str:
-    """Return a text that can stand in a cell of a Markdown table."""
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 if __name__ == "__main__":

@@ -42,8 +42,9 @@ def test_extracting_writes_picture_and_index_and_clears_the_rest(lesson, tmp_pat
     assert extract(folder, [path]) == 1
     assert (folder / "figure_1_2.png").read_bytes() == shown.png
     index = (folder / "README.md").read_text(encoding="utf-8")
-    assert "| [1.2](figure_1_2.png) | [01_lesson]" in index
-    assert 'Up \\| down, 1 < 3. | a "line" & more |' in index
+    assert "## [01_lesson](../notebooks/01_lesson.ipynb)" in index
+    assert '<img src="figure_1_2.png" alt="a &quot;line&quot; &amp; more"' in index
+    assert "**Figure 1.2.** Up | down, 1 &lt; 3.\n" in index
     assert not (folder / "figure_9_9.png").exists()
 
 

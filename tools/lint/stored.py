@@ -11,7 +11,7 @@ from functools import cache
 
 from nbformat import NotebookNode
 
-from tools.extract_figures import FigureParser
+from tools.extract_figures import parts_of
 from tools.lint.lesson import LINK, Lesson, Note, without_code
 from tools.notebooks import strip_ansi, tags
 
@@ -202,9 +202,7 @@ def figures(lesson: Lesson) -> Iterator[Note]:
     """Check that figures are described for all readers, and their numbers run in order."""
     count = 0
     for n, output in lesson.outputs:
-        parser = FigureParser()
-        parser.feed(output.get("data", {}).get("text/html", ""))
-        for part in parser.found:
+        for part in parts_of(output):
             count += 1
             wanted = f"{lesson.number}.{count}"
             if part["number"] != wanted:
