@@ -144,39 +144,39 @@ def read_record(record: Path = RECORD) -> dict[str, str]:
     return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
 
 
-def changed(sources: Iterable[Path], record: dict[str, str]) -> list[Path]:
-    """Return the sources whose notebooks may differ from what a build would now give."""
-    return [source for source in sources if record.get(source.stem) != fingerprint(source)]
+async def build_all(
+    sources: Iterable[Path], folder: Path = NOTEBOOKS, record: Path = RECORD
+) -> list[str]:
+    """Build lessons, some at a time, and record their fingerprints; return those that fail."""
+    turns, failed = asyncio.Semaphore(AT_ONCE), []
 
-
-async def build_all(sources: Iterable[Path]) -> bool:
-    """Build lessons, some at a time, and record it; return whether all could be built."""
-    record, turns = read_record(), asyncio.Semaphore(AT_ONCE)
-
-    async def build_one(source: Path) -> bool:
+    async def build_one(source: Path) -> None:
         async with turns:
             start = time.perf_counter()
             try:
-                target = await _build(source, NOTEBOOKS)
+                target = await _build(source, folder)
             except CellExecutionError as error:
+                failed.append(source.stem)
                 print(explain(error, source.name), file=sys.stderr, flush=True)
-                return False
-        record[source.stem] = fingerprint(source)
-        RECORD.write_text(json.dumps(record, indent=1), encoding="utf-8")
+                return
+        built = read_record(record) | {source.stem: fingerprint(source, folder)}
+        record.write_text(json.dumps(built, indent=1), encoding="utf-8")
         print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
-        return True
 
-    return all(await asyncio.gather(*map(build_one, sources)))
+    await asyncio.gather(*map(build_one, sources))
+    return failed
 
 
 def main() -> None:
     """Build the lessons that the command line names, or those that have changed."""
-    wanted, sources = sys.argv[1:], find_sources()
-    if wanted != ["all"]:
-        sources = select(sources, wanted) if wanted else changed(sources, read_record())
+    wanted, sources, record = sys.argv[1:], find_sources(), read_record()
+    if not wanted:
+        sources = [one for one in sources if record.get(one.stem) != fingerprint(one)]
+    elif wanted != ["all"]:
+        sources = select(sources, wanted)
     if not sources:
-        print("No lesson has changed. NB=04 builds lesson 04 all the same, and NB=all every one.")
-    sys.exit(0 if asyncio.run(build_all(sources)) else 1)
+        print("No lesson has changed; NB=04 builds lesson 04 in any case, and NB=all builds all.")
+    sys.exit(1 if asyncio.run(build_all(sources)) else 0)
 
 
 if __name__ == "__main__":

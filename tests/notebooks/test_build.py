@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_output
 
+from tools import build_notebooks
 from tools.adopt_notebook import adopt
-from tools.build_notebooks import build, explain
+from tools.build_notebooks import build, build_all, fingerprint, read_record
 from tools.notebooks import (
     NOTEBOOKS,
     describe_difference,
@@ -135,17 +136,61 @@ def test_equal_cells_have_different_ids(tmp_path) -> None:
     assert first.id != second.id
 
 
-def test_a_failing_cell_stops_the_build_and_keeps_the_notebook(built, tmp_path) -> None:
-    source = tmp_path / "01_lesson.py"
-    source.write_text("# %%\n1 / 0\n", encoding="utf-8")
-    target = tmp_path / "01_lesson.ipynb"
-    target.write_text("as it was")
-    with pytest.raises(CellExecutionError) as failure:
-        build(source, tmp_path)
-    assert target.read_text() == "as it was"
-    words = explain(failure.value, source.name)
-    assert words.startswith("01_lesson.py: a cell failed, and the old notebook stays.")
-    assert "ZeroDivisionError" in words
+@pytest.mark.parametrize(
+    ("file", "is_new"),
+    [
+        ("source.py", True),
+        ("source.ipynb", True),
+        ("attnlab/explorers/js/x.mjs", True),
+        ("data/x.csv", True),
+        ("environment.yml", True),
+        ("attnlab/__pycache__/x.pyc", False),
+        ("tests/test_x.py", False),
+        ("README.md", False),
+    ],
+)
+def test_a_lesson_has_changed_if_something_it_is_built_from_has(tmp_path, file, is_new) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    seen = set()
+    for text in ("", "1", "2"):
+        path.write_text(text)
+        seen.add(fingerprint(tmp_path / "source.py", tmp_path, tmp_path))
+    assert len(seen) == (3 if is_new else 1)
+
+
+def test_lessons_are_built_together_and_a_failing_one_stays_as_it_was(tmp_path, capfd) -> None:
+    sources = [tmp_path / "01_good.py", tmp_path / "02_bad.py"]
+    for source, code in zip(sources, ("print(6)", "1 / 0"), strict=True):
+        source.write_text(f"# %%\n{code}\n")
+    record, old = tmp_path / "built.json", tmp_path / "02_bad.ipynb"
+    old.write_text("as it was")
+    assert asyncio.run(build_all(sources, tmp_path, record)) == ["02_bad"]
+    assert read_record(record) == {"01_good": fingerprint(sources[0], tmp_path)}
+    assert old.read_text() == "as it was"
+    said = capfd.readouterr()
+    assert "01_good.ipynb" in said.out
+    assert "02_bad.py: a cell failed, and the old notebook stays." in said.err
+    assert "ZeroDivisionError" in said.err
+    assert "without encryption" not in said.err
+
+
+def test_the_command_builds_what_has_changed_or_what_it_names(monkeypatch, capsys) -> None:
+    sources, asked = find_sources(), []
+
+    async def note(chosen):
+        asked.append([source.stem[:2] for source in chosen])
+
+    monkeypatch.setattr(build_notebooks, "build_all", note)
+    record = {source.stem: "" if source is sources[3] else "same" for source in sources}
+    monkeypatch.setattr(build_notebooks, "read_record", lambda: record)
+    monkeypatch.setattr(build_notebooks, "fingerprint", lambda source: "same")
+    for arguments in ([], ["4", "05"], ["all"]):
+        monkeypatch.setattr("sys.argv", ["build", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            build_notebooks.main()
+        assert stop.value.code == 0
+    assert asked == [["03"], ["04", "05"], [source.stem[:2] for source in sources]]
 
 
 @pytest.mark.parametrize(
