@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
+from jupyter_client import KernelManager
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 from nbformat.sign import NotebookNotary
 from traitlets.config import Config
@@ -117,7 +118,7 @@ def test_nothing_is_said_about_a_free_port():
 
 
 def test_when_every_port_is_busy_the_sentence_names_them(busy_port):
-    with pytest.raises(lab.RefusalError, match=f"{busy_port} to {busy_port} are all busy"):
+    with pytest.raises(lab.RefusalError, match=f"ports {busy_port} to {busy_port} are all busy"):
         lab.choose_port(None, [busy_port, busy_port])
 
 
@@ -137,7 +138,7 @@ def test_no_browser_is_looked_for_where_none_is_wanted(monkeypatch):
 def test_what_is_no_port_is_refused(text, capsys):
     with pytest.raises(SystemExit):
         lab.arguments(["open", f"--port={text}"])
-    assert f"a port is a number from 1024 to 65535, got '{text}'" in capsys.readouterr().err
+    assert f"a port is a number from 1024 to 65535, not '{text}'" in capsys.readouterr().err
 
 
 def test_options_for_jupyterlab_are_passed_on():
@@ -187,16 +188,26 @@ def test_the_server_sees_no_settings_of_the_tests_or_of_the_user(tmp_path):
     assert not [name for name in variables if name.startswith("PYTEST_")]
 
 
-def test_the_server_asks_about_no_news(tmp_path):
+def test_the_server_asks_no_question_about_news(tmp_path):
     _server.write_settings(tmp_path)
     written = tmp_path / "config" / "labconfig" / "default_setting_overrides.json"
     (settings,) = json.loads(written.read_text()).values()
     assert settings == {"fetchNews": "false", "checkForUpdates": False}
 
 
+def server_settings():
+    return runpy.run_path(str(_server.CONFIG), init_globals={"get_config": Config})["c"]
+
+
+def test_the_server_gives_no_cause_for_warnings_about_kernels_and_pings():
+    settings = server_settings()
+    assert KernelManager(config=settings).transport_encryption == "auto"
+    assert settings.ServerApp.tornado_settings["ws_ping_interval"] == 0
+
+
 def test_the_messages_of_a_slider_step_do_not_wait_for_each_other(monkeypatch):
     monkeypatch.setattr(ZMQChannelsWebsocketConnection, "connect", lambda self: "connected")
-    settings = runpy.run_path(str(_server.CONFIG), init_globals={"get_config": Config})["c"]
+    settings = server_settings()
     connection_class = settings.ServerApp.kernel_websocket_connection_class
     told = []
     handler = SimpleNamespace(set_nodelay=told.append)

@@ -1,7 +1,7 @@
 """What `make lab` and `make fresh` do: give the learner copies of the lessons and open them.
 
-Learners work on copies in ``my_notebooks/``, which git ignores: running and saving never changes a
-tracked file, and a copy that exists is never overwritten.
+Learners work on copies in ``my_notebooks/``, which git ignores. Running and saving therefore never
+changes a tracked file, and an existing copy is never overwritten.
 """
 
 import argparse
@@ -13,21 +13,21 @@ import webbrowser
 from collections.abc import Iterable
 from pathlib import Path
 
+import nbformat
+from nbformat.sign import NotebookNotary
+
 from tools._isolated import HOME
 from tools._server import HOST, is_free, server_command, server_environment, write_settings
+from tools.notebooks import NOTEBOOKS as LESSONS
+from tools.notebooks import ROOT
+from tools.notebooks import find_notebooks as find_lessons
 
-ROOT = Path(__file__).resolve().parent.parent
-LESSONS, COPIES = ROOT / "notebooks", ROOT / "my_notebooks"
+COPIES = ROOT / "my_notebooks"
 PORTS = range(8888, 8988)
 
 
 class RefusalError(Exception):
-    """What was asked cannot be done; the message is one sentence for the learner."""
-
-
-def find_lessons(folder: Path) -> list[Path]:
-    """Return the numbered notebooks of ``folder``, in order."""
-    return sorted(folder.glob("[0-9][0-9]_*.ipynb"))
+    """A wish that cannot be fulfilled; the message is one sentence for the learner."""
 
 
 def copy_new(lessons: Iterable[Path], copies: Path) -> list[Path]:
@@ -43,7 +43,7 @@ def copy_new(lessons: Iterable[Path], copies: Path) -> list[Path]:
     Returns
     -------
     list of Path
-        What was copied now. Files that were there are left as they are.
+        The new copies. Existing files are left as they are.
     """
     copies.mkdir(exist_ok=True)
     new = []
@@ -68,7 +68,7 @@ def take_fresh(number: str, lessons: Path, copies: Path) -> tuple[Path, Path | N
     Returns
     -------
     tuple of Path and (Path or None)
-        The new copy, and where the old one lies now, if there was one.
+        The new copy, and the path to which an old one was moved, if there was one.
 
     Raises
     ------
@@ -95,44 +95,41 @@ def _set_aside(copy: Path) -> Path:
 
 
 def trust(notebooks: Iterable[Path], home: Path) -> None:
-    """Tell the Jupyter server of ``home`` that these notebooks are the project's own.
+    """Mark notebooks as trusted for the Jupyter server whose settings lie below ``home``.
 
-    JupyterLab shows scripts and widgets that a notebook stores only if it is trusted.
+    JupyterLab shows the scripts and widgets that a notebook stores only if it is trusted.
     """
-    from nbformat import read  # takes a second: not when there is nothing to trust
-    from nbformat.sign import NotebookNotary
-
     data = home / "data"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     notary = NotebookNotary(data_dir=str(data))
     try:
         for path in notebooks:
-            notary.sign(read(path, as_version=4))
+            notary.sign(nbformat.read(path, as_version=4))
     finally:
         notary.store.close()
 
 
 def choose_port(wanted: int | None, ports: Iterable[int] = PORTS) -> tuple[int, str]:
-    """Return the port to listen on and what to tell about it, often nothing.
+    """Return the port to listen on, and a notice for the learner, which is often empty.
 
     Parameters
     ----------
     wanted : int or None
-        The port that was asked for; None if any will do.
+        The port that the learner names; None if any port will do.
     ports : iterable of int
-        Those to try, the usual one first, if none was asked for.
+        The ports to try if the learner names none, beginning with the usual one.
 
     Raises
     ------
     RefusalError
-        If the port that was asked for is busy, or all of ``ports`` are.
+        If the named port is busy, or if all of ``ports`` are.
     """
     if wanted is not None:
         if is_free(wanted):
             return wanted, ""
         raise RefusalError(
-            f"Port {wanted} is busy: another program, perhaps another make lab, listens on it; "
-            f"choose another one, for example: make lab PORT={wanted + 1}"
+            f"Port {wanted} is busy: another program, perhaps another make lab, uses it; "
+            f"choose another port, for example: make lab PORT={wanted + 1}"
         )
     usual, *others = ports
     if is_free(usual):
@@ -140,11 +137,13 @@ def choose_port(wanted: int | None, ports: Iterable[int] = PORTS) -> tuple[int, 
     for port in others:
         if is_free(port):
             return port, f"Port {usual} is busy (another make lab?), so this one uses {port}."
-    raise RefusalError(f"Ports {usual} to {others[-1]} are all busy: close some Jupyter servers.")
+    raise RefusalError(
+        f"The ports {usual} to {others[-1]} are all busy: please close some Jupyter servers."
+    )
 
 
 def has_browser() -> bool:
-    """Return whether this machine can show a page: a browser, and on Linux a screen too."""
+    """Return whether this machine can show a page: it needs a browser, and on Linux a screen."""
     if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & {*os.environ}:
         return False
     try:
@@ -155,19 +154,19 @@ def has_browser() -> bool:
 
 
 def how_to_open(flags: list[str]) -> tuple[list[str], str]:
-    """Return the further options for JupyterLab and the words that come before the address."""
+    """Return further options for JupyterLab, and the words to print before the address."""
     if "--no-browser" in flags:
         return [], "Open this address in a browser:"
     if has_browser():
-        return [], "JupyterLab opens in your browser, at this address:"
+        return [], "JupyterLab opens in your browser at this address:"
     return ["--no-browser"], "No browser was found on this machine; open this address in one:"
 
 
 def open_lab(wanted: int | None, flags: list[str]) -> None:
-    """Copy the lessons that are new and replace this process by JupyterLab on the first one."""
+    """Copy the new lessons, and replace this process by a JupyterLab that shows the first one."""
     lessons = find_lessons(LESSONS)
     if not lessons:
-        raise RefusalError("There is no lesson in notebooks/ yet: make notebooks builds them.")
+        raise RefusalError("There is no lesson in notebooks/; please run make notebooks first.")
     port, notice = choose_port(wanted)
     if new := copy_new(lessons, COPIES):
         trust(new, HOME)
@@ -175,7 +174,7 @@ def open_lab(wanted: int | None, flags: list[str]) -> None:
     page, token = f"/lab/tree/{COPIES.name}/{lessons[0].name}", secrets.token_hex(16)
     more, words = how_to_open(flags)
     print(*filter(None, [notice]), words, f"  http://{HOST}:{port}{page}?token={token}", sep="\n")
-    print("It takes a few seconds to start. Ctrl-C in this terminal ends it.", flush=True)
+    print("It takes a few seconds to start. Press Ctrl-C in this terminal to end it.", flush=True)
     command = [*server_command(ROOT, port), f"--LabApp.default_url={page}", *more, *flags]
     os.execve(command[0], command, server_environment(HOME, token))
 
@@ -184,7 +183,7 @@ def port_number(text: str) -> int:
     """Return the port that ``text`` names, for argparse."""
     if text.isdecimal() and 1024 <= int(text) <= 65535:
         return int(text)
-    raise argparse.ArgumentTypeError(f"a port is a number from 1024 to 65535, got {text!r}")
+    raise argparse.ArgumentTypeError(f"a port is a number from 1024 to 65535, not {text!r}")
 
 
 def arguments(words: list[str]) -> argparse.Namespace:
@@ -199,7 +198,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Do what the command line asks for, or say in one sentence why not."""
+    """Do what the command line asks for, or say in one sentence why it cannot be done."""
     wanted = arguments(sys.argv[1:])
     try:
         if wanted.command == "open":
@@ -208,8 +207,8 @@ def main() -> None:
     except RefusalError as refusal:
         sys.exit(str(refusal))
     trust([copy], HOME)
-    kept = f"; your old one is {aside.name}" if aside else ""
-    print(f"{copy.relative_to(ROOT)} is as new{kept}.")
+    kept = f"; your old copy is {aside.name}" if aside else ""
+    print(f"{copy.relative_to(ROOT)} is a fresh copy{kept}.")
 
 
 if __name__ == "__main__":
