@@ -98,7 +98,6 @@ def finish(notebook: NotebookNode) -> None:
         cell.metadata.pop("execution", None)
         if "reveal" in tags(cell):
             cell.metadata.setdefault("jupyter", {})["outputs_hidden"] = True
-            cell.metadata["collapsed"] = True  # JupyterLab would add it, and the file would differ
         cell.metadata["slideshow"] = {"slide_type": _slide(cell, number)}
         if cell.cell_type != "code":
             continue

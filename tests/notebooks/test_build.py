@@ -103,7 +103,6 @@ def test_the_build_counts_folds_and_leaves_out_what_differs(built) -> None:
     assert [cell.execution_count for cell in code] == [1, 2, 3, 4, 5]
     assert code[2].metadata.jupyter == {"source_hidden": True}
     assert code[3].metadata.jupyter == {"outputs_hidden": True}
-    assert code[3].metadata.collapsed  # as JupyterLab stores a folded output
     assert "version" not in notebook.metadata.language_info
     assert all("execution" not in cell.metadata for cell in code)
 
