@@ -130,13 +130,7 @@ def find_browser() -> str | None:
 
 
 def launch(playwright: Playwright) -> Browser:
-    """Return a new headless browser.
-
-    Raises
-    ------
-    RuntimeError
-        If there is none on this machine.
-    """
+    """Return a new headless browser; raise RuntimeError if this machine has none."""
     program = find_browser()
     if program is None:
         raise RuntimeError(NO_BROWSER)
@@ -147,10 +141,7 @@ def launch(playwright: Playwright) -> Browser:
 def serve(root: Path, home: Path) -> Iterator[Server]:
     """Serve the folder ``root`` with JupyterLab, with its settings below ``home``, for a while.
 
-    Raises
-    ------
-    RuntimeError
-        If the server ends or does not answer in time; the message holds what it printed.
+    RuntimeError says what the server printed if it ends or does not answer in time.
     """
     write_settings(home, TEST_SETTINGS)
     log, port = home / "server.log", any_free_port()

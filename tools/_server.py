@@ -27,20 +27,10 @@ CSS = ".jp-OutputPlaceholder .jp-PlaceholderText { display: none; }"
 
 
 def server_environment(home: Path, token: str) -> dict[str, str]:
-    """Return the variables for a server whose settings lie below ``home``.
+    """Return this process's variables and those of a server whose settings lie below ``home``.
 
-    Parameters
-    ----------
-    home : Path
-        The folder for everything that Jupyter, IPython and matplotlib write.
-    token : str
-        What a browser must present. It is a variable because other users of the machine can read
-        a command line.
-
-    Returns
-    -------
-    dict from str to str
-        The variables of this process and those of the server.
+    The token, which a browser must present, is one of them because other users of the machine can
+    read a command line.
     """
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return {**ours, **environment(home), "JUPYTER_TOKEN": token}

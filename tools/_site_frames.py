@@ -30,10 +30,7 @@ Frames = dict[str, dict[str, object]]  # what all_frames returns, by the stored 
 def frames_of(path: Path) -> Frames:
     """Execute a lesson and return all pictures of its live figures, by their stored HTML.
 
-    Raises
-    ------
-    SiteError
-        If a cell fails, or a figure differs from the stored one.
+    Raise SiteError if a cell fails or a figure differs from the stored one.
     """
     stored = read_notebook(path)
     if not live_outputs(stored):
@@ -75,12 +72,7 @@ def pair(name: str, stored: list[NotebookNode], fresh: list[NotebookNode], made:
 def script_of(figure: dict[str, object], rewrite: Callable[[str], str]) -> str:
     """Return what makes a stored live figure move; it belongs directly after the figure.
 
-    Parameters
-    ----------
-    figure : dict
-        As ``all_frames`` returns it.
-    rewrite : callable
-        Makes the HTML of a sentence fit for a page.
+    ``figure`` comes from ``all_frames``, and ``rewrite`` makes HTML of a sentence fit for a page.
     """
     sentences = [rewrite(sentence) for sentence in figure["sentences"]]
     text = json.dumps({**figure, "sentences": sentences}, separators=(",", ":"))

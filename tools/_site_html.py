@@ -50,19 +50,10 @@ class Heading(NamedTuple):
 
 
 def to_mathml(latex: str, display: str = "inline") -> str:
-    r"""Return a formula as MathML, which browsers show without a script.
+    r"""Return a formula, the text between dollar signs, as MathML, which needs no script.
 
-    Parameters
-    ----------
-    latex : str
-        The text between the dollar signs.
-    display : {"inline", "block"}
-        Whether the formula is part of a line or has a line of its own.
-
-    Raises
-    ------
-    SiteError
-        If a brace has no partner or a command is unknown.
+    ``display`` is "inline" or "block". SiteError says which formula has a brace without a partner
+    or an unknown command.
 
     Examples
     --------
@@ -141,17 +132,8 @@ class _Rewriter(HTMLParser):
 def rewrite(html: str, page_of: Callable[[str], str]) -> str:
     """Return HTML with formulas as MathML, links that lead to pages, and no comments.
 
-    Parameters
-    ----------
-    html : str
-        A piece of a page. With scripts in it, it stays as it is: an explorer.
-    page_of : callable
-        ``page_of(href)`` returns where a link leads on the site.
-
-    Returns
-    -------
-    str
-        The same piece, with each table inside a ``<div class="scroll">``.
+    ``page_of(href)`` returns where a link leads on the site. Each table is put inside a
+    ``<div class="scroll">``. HTML with scripts, which is an explorer, stays as it is.
     """
     for words, ours in INSTEAD.items():
         html = html.replace(words, ours)
@@ -168,18 +150,12 @@ def rewrite(html: str, page_of: Callable[[str], str]) -> str:
 
 
 class Prose(IPythonRenderer):
-    """Render the Markdown of one lesson; headings get the ids that JupyterLab gives them.
-
-    Attributes
-    ----------
-    headings : list of Heading
-        Those rendered so far.
-    """
+    """Render the Markdown of one lesson; headings get the ids that JupyterLab gives them."""
 
     def __init__(self, page_of: Callable[[str], str]) -> None:
         super().__init__(escape=False)
         self.page_of = page_of
-        self.headings: list[Heading] = []
+        self.headings: list[Heading] = []  # those that were rendered so far
 
     def heading(self, text: str, level: int, **_attributes: object) -> str:
         """Return a heading with an id, and note it."""

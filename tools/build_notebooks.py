@@ -50,10 +50,8 @@ SHARED = ("attnlab", "data", "environment.yml", "tools/build_notebooks.py", "too
 def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     """Execute a source and write its notebook into ``folder``; return the notebook's path.
 
-    Raises
-    ------
-    CellExecutionError
-        If a cell fails that is not tagged ``raises-exception``. The old notebook stays.
+    If a cell fails that is not tagged ``raises-exception``, CellExecutionError is raised and the
+    old notebook stays.
     """
     return asyncio.run(_build(source, folder))
 

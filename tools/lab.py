@@ -31,20 +31,7 @@ class RefusalError(Exception):
 
 
 def copy_new(lessons: Iterable[Path], copies: Path) -> list[Path]:
-    """Copy the lessons that ``copies`` does not hold yet; return the new copies.
-
-    Parameters
-    ----------
-    lessons : iterable of Path
-        The notebooks to copy.
-    copies : Path
-        The folder of the learner, made if missing.
-
-    Returns
-    -------
-    list of Path
-        The new copies. Existing files are left as they are.
-    """
+    """Copy the lessons that the folder ``copies`` does not hold yet; return the new copies."""
     copies.mkdir(exist_ok=True)
     new = []
     for lesson in lessons:
@@ -58,22 +45,8 @@ def copy_new(lessons: Iterable[Path], copies: Path) -> list[Path]:
 def take_fresh(number: str, lessons: Path, copies: Path) -> tuple[Path, Path | None]:
     """Set the learner's copy of one lesson aside and make a new one.
 
-    Parameters
-    ----------
-    number : str
-        The lesson's number: ``"03"`` or ``"3"``.
-    lessons, copies : Path
-        The folders of the lessons and of the learner.
-
-    Returns
-    -------
-    tuple of Path and (Path or None)
-        The new copy, and the path to which an old one was moved, if there was one.
-
-    Raises
-    ------
-    RefusalError
-        If there is no lesson with this number.
+    The number is ``"03"`` or ``"3"``. Return the new copy, and the path to which an old one was
+    moved, if there was one; raise RefusalError if there is no such lesson.
     """
     there = {path.name[:2]: path for path in find_lessons(lessons)}
     lesson = there.get(number.zfill(2)) if number else None
@@ -112,17 +85,8 @@ def trust(notebooks: Iterable[Path], home: Path) -> None:
 def choose_port(wanted: int | None, ports: Iterable[int] = PORTS) -> tuple[int, str]:
     """Return the port to listen on, and a notice for the learner, which is often empty.
 
-    Parameters
-    ----------
-    wanted : int or None
-        The port that the learner names; None if any port will do.
-    ports : iterable of int
-        The ports to try if the learner names none, beginning with the usual one.
-
-    Raises
-    ------
-    RefusalError
-        If the named port is busy, or if all of ``ports`` are.
+    ``wanted`` is the port that the learner names; without it, ``ports`` are tried, beginning with
+    the usual one. Raise RefusalError if the named port is busy, or if all are.
     """
     if wanted is not None:
         if is_free(wanted):

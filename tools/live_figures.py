@@ -41,11 +41,8 @@ def live_figures() -> list[Live]:
 def sweep(figures: Iterable[Live]) -> int:
     """Move every control through all its stops and back; return the number of stops.
 
-    Raises
-    ------
-    AssertionError
-        If ``draw`` fails at a stop, a control changes nothing, or returning a control to its
-        initial stop does not restore the initial picture.
+    AssertionError names a figure that cannot be drawn at a stop, a control that changes nothing,
+    and one whose initial stop no longer gives the initial picture.
     """
     count = 0
     for figure in figures:
@@ -72,17 +69,9 @@ def write_frames(target: str) -> None:
 def all_frames(figure: Live) -> dict[str, object]:
     """Move every control of a live figure and return all that is then shown.
 
-    Returns
-    -------
-    dict
-        ``controls``: name, kind, stops and ``at``, the current stop. ``frames``: pairs of an index
-        into ``pictures`` (PNG, base64) and one into ``sentences`` (HTML); the last control varies
-        fastest.
-
-    Raises
-    ------
-    RuntimeError
-        If the figure cannot be drawn at a stop or has too many controls.
+    ``controls`` hold name, kind, stops and ``at``, the current stop. ``frames`` are pairs of an
+    index into ``pictures`` (PNG, base64) and one into ``sentences`` (HTML); the last control varies
+    fastest. RuntimeError says that the figure cannot be drawn at a stop or has too many controls.
     """
     controls, kept = figure.controls, kept_stops(figure)
     home = [control.index for control in controls.values()]

@@ -44,10 +44,7 @@ def find_notebooks(folder: Path = NOTEBOOKS) -> list[Path]:
 def select(paths: Iterable[Path], wanted: Iterable[str]) -> list[Path]:
     """Return the paths whose name begins with one of the wanted numbers or names; all if none.
 
-    Raises
-    ------
-    SystemExit
-        If a number or name fits no path.
+    If a number or name fits no path, the program ends with a message.
     """
     paths, wanted = list(paths), [Path(name).stem.zfill(2) for name in wanted]
     for name in wanted:

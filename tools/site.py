@@ -53,13 +53,7 @@ def page_name(stem: str) -> str:
 
 
 def card_of(path: Path) -> Card:
-    """Return what the index says about a lesson: its first cell up to what the reader needs.
-
-    Raises
-    ------
-    SiteError
-        If the lesson does not begin with a title.
-    """
+    """Return what the index says about a lesson: its first cell up to what the reader needs."""
     first = read_notebook(path).cells[0].source
     parts = TITLE.match(first)
     if parts is None:
@@ -134,14 +128,10 @@ class PageExporter(TemplateExporter):
         self.register_filter("hides_outputs", hides_outputs)
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
-        """Return the page of a lesson; ``cards`` are those of all lessons.
+        """Return the page of a lesson.
 
-        ``figures`` holds all pictures of live figures, by their stored HTML.
-
-        Raises
-        ------
-        SiteError
-            If a link leads nowhere, or a formula cannot be shown.
+        ``cards`` are those of all lessons, and ``figures`` holds all pictures of live figures, by
+        their stored HTML.
         """
         links = links_of([Path(card.page).stem for card in cards], path.name)
         prose = Prose(links)
@@ -196,13 +186,9 @@ def write_site(
 ) -> dict[str, int]:
     """Write the pages of all lessons into ``folder``; return their names and sizes in bytes.
 
-    Without ``frames``, live figures stay pictures. Pages of lessons that are gone are deleted;
-    other files stay. Nothing is written if a lesson cannot become a page.
-
-    Raises
-    ------
-    SiteError
-        If a lesson cannot become a page.
+    Without ``frames``, live figures stay pictures. Pages of lessons that are gone are deleted, and
+    other files stay. SiteError is raised before anything is written if a lesson, one of its links
+    or one of its formulas cannot be shown.
     """
     made = pages(find_notebooks() if notebooks is None else notebooks, frames)
     folder.mkdir(exist_ok=True)

@@ -17,17 +17,9 @@ ANSWER = re.compile(r"\n*<details><summary>An answer</summary>.*?</details>", re
 
 
 def student_copy(lesson: NotebookNode) -> NotebookNode:
-    """Return a lesson without the cells tagged solution or teacher, and without folded answers.
+    """Return a copy without the cells tagged solution or teacher and without folded answers.
 
-    Parameters
-    ----------
-    lesson : NotebookNode
-        A built lesson; it stays as it is.
-
-    Returns
-    -------
-    NotebookNode
-        All other cells with their outputs, in the same order. Hints stay.
+    All other cells stay with their outputs, and so do hints.
     """
     notebook = copy.deepcopy(lesson)
     notebook.cells = [cell for cell in notebook.cells if not LEFT_OUT & set(tags(cell))]
@@ -38,7 +30,7 @@ def student_copy(lesson: NotebookNode) -> NotebookNode:
 
 
 def write_copies(lessons: Path = NOTEBOOKS, copies: Path = COPIES) -> list[Path]:
-    """Write a copy of every lesson of a folder; return the copies. Older ones are overwritten."""
+    """Write a copy of every lesson of a folder over older ones; return the copies."""
     copies.mkdir(exist_ok=True)
     written = []
     for path in find_notebooks(lessons):
@@ -50,7 +42,7 @@ def write_copies(lessons: Path = NOTEBOOKS, copies: Path = COPIES) -> list[Path]
 
 
 def main() -> None:
-    """Write the copies and say where they are."""
+    """Write the copies and print how many there are."""
     count = len(write_copies())
     print(f"{COPIES.name}/ holds {count} lessons without solutions and teacher notes.")
 
