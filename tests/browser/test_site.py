@@ -182,6 +182,18 @@ def test_links_between_pages_lead_to_a_page_and_a_place(visits):
     assert dead_links(spoiled) == [("index", "file:///x.html")]
 
 
+LINES = """number => {
+    const text = document.createRange();
+    text.selectNodeContents(number);
+    return text.getClientRects().length;
+}"""
+
+
+def test_no_number_on_the_index_is_broken_into_two_lines(open_named):
+    numbers = open_named("index").locator(".cards .number").all()
+    assert [number.evaluate(LINES) for number in numbers] == [1] * len(LESSONS)
+
+
 def test_one_walks_from_the_index_to_a_lesson_and_on(open_named):
     page = open_named("index")
     page.get_by_role("link", name="Start here").click()
