@@ -17,7 +17,7 @@ from matplotlib.transforms import Affine2D
 from torch import Tensor
 
 from attnlab._checks import check_flag, check_holds_numbers, check_mask, is_list, short
-from attnlab.palette import EDGE, ORANGE, ROLES, ink_on
+from attnlab.palette import EDGE, LINE, ORANGE, ROLES, ink_on
 
 Labels = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries and of the keys
 
@@ -66,7 +66,7 @@ def draw_matrix(
     if attn_mask is not None:
         blocked |= ~attn_mask.expand(matrix.shape).cpu().numpy()
     mesh = ax.pcolormesh(
-        values,
+        np.where(np.isinf(values), np.clip(values, *limits), values),  # else it draws nothing
         vmin=limits[0],
         vmax=limits[1],
         cmap=colours,
@@ -74,7 +74,7 @@ def draw_matrix(
         linewidth=1 if values.size <= ANNOTATE_UP_TO else 0,
     )
     ax.set(xlim=(0, values.shape[1]), ylim=(values.shape[0], 0), aspect="equal")
-    ax.spines[:].set_visible(False)
+    ax.spines[:].set(visible=True, color=LINE, linewidth=0.8)  # cells of weight 0 are white
     _hatch(ax, blocked)
     _cross(ax, np.isnan(values) & ~blocked)
     if values.size <= ANNOTATE_UP_TO if annotate is None else annotate:

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from attnlab._cells import check_axes
-from attnlab.palette import INK, LINE, RAMP, SOFT, to_hex
+from attnlab.palette import INK, RAMP, ROLES, to_hex
 
-DATA = SOFT  # tensors at the input and the output
-STEP = to_hex(RAMP[1])  # the steps that the lessons explain
-OTHER = LINE  # the rest of the Transformer
+DATA = ROLES["paper"].light  # tensors at the input and the output
+STEP = to_hex(RAMP[2])  # the steps that the lessons explain
+OTHER = ROLES["hatched"].light  # the rest of the Transformer
 
 
 class Box(NamedTuple):

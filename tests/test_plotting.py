@@ -296,6 +296,14 @@ def test_numbers_can_be_read_on_their_cells(plot, data):
     assert min(ratios) >= 4.5
 
 
+def test_infinite_numbers_have_the_colours_of_the_ends():
+    mesh = cells(plot_scores(torch.tensor([[INF, -INF, 3.0, -3.0]]), ax=blank_axes()))
+    mesh.update_scalarmappable()
+    colours = mesh.get_facecolors()
+    assert np.array_equal(colours[:2], colours[2:])
+    assert (colours[:, 3] == 1).all()  # an infinite number has a cell, which is not transparent
+
+
 def test_black_or_white_is_readable_on_every_colour():
     greys = [(level, level, level) for level in np.linspace(0, 1, 256)]
     mixed = [tuple(colour) for colour in np.random.default_rng(0).random((500, 3))]
