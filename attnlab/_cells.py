@@ -16,7 +16,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 from torch import Tensor
 
-from attnlab._checks import check_flag, check_holds_numbers, check_mask, is_list, short
+from attnlab._checks import check_flag, check_holds_numbers, check_list, check_mask, check_type
 from attnlab.palette import EDGE, LINE, ORANGE, ROLES, ink_on
 
 Labels = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries and of the keys
@@ -29,8 +29,7 @@ ANNOTATE_UP_TO = 144  # cells; more numbers than that cannot be read
 
 def check_axes(ax: object) -> None:
     """Raise TypeError unless ``ax`` is None or matplotlib's Axes."""
-    if ax is not None and not isinstance(ax, Axes):
-        raise TypeError(f"ax must be matplotlib Axes, got {type(ax).__name__} {short(ax)}.")
+    check_type("ax", ax, Axes | None, "matplotlib Axes")
 
 
 def new_axes(figsize: tuple[float, float] | None = None) -> Axes:
@@ -99,9 +98,10 @@ def check_look(
         ("queries", labels[0], "row (L", size[-2]),
         ("keys", labels[1], "column (S", size[-1]),
     ):
-        if names is not None and not is_list(names):
-            raise TypeError(f"{name} must be a list of labels, got {short(names)}.")
-        if names is not None and len(names) != count:
+        if names is None:
+            continue
+        check_list(name, names, "a list of labels")
+        if len(names) != count:
             raise ValueError(f"{name} must name every {lines} = {count}), got {len(names)}.")
 
 

@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator, Sequence
 from numbers import Real
+from types import UnionType
 
 import torch
 from torch import Tensor
@@ -34,10 +35,22 @@ def shape(tensor: Tensor) -> str:
 # --- values ---------------------------------------------------------------------------------------
 
 
+def check_type(name: str, value: object, kind: type | UnionType, what: str) -> None:
+    """Raise TypeError unless ``value`` is of a type; True and False do not count as numbers."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise TypeError(f"{name} must be {what}, got {type(value).__name__} {short(value)}.")
+
+
+def check_list(name: str, value: object, what: str) -> None:
+    """Raise TypeError unless ``value`` is a sequence of items, which a string is not."""
+    check_type(name, value, Sequence, what)
+    if isinstance(value, str | bytes):
+        raise TypeError(f"{name} must be {what}, got {short(value)}.")
+
+
 def check_size(name: str, value: object, *, at_least: int, at_most: int = 2**31) -> None:
     """Raise TypeError or ValueError unless ``value`` is an integer in the given range."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__} {short(value)}.")
+    check_type(name, value, int, "an integer")
     if value < at_least:
         raise ValueError(f"{name} must be at least {at_least}, got {short(value)}.")
     if value > at_most:
@@ -46,33 +59,26 @@ def check_size(name: str, value: object, *, at_least: int, at_most: int = 2**31)
 
 def check_number(name: str, value: object) -> None:
     """Raise TypeError or ValueError unless ``value`` is a finite real number."""
-    _check_real(name, value)
+    check_type(name, value, Real, "a number")
     if not -FLOAT_MAX <= value <= FLOAT_MAX:
         raise ValueError(f"{name} must be finite, got {short(value)}.")
 
 
 def check_probability(name: str, value: object) -> None:
     """Raise TypeError or ValueError unless ``value`` is a number between 0 and 1."""
-    _check_real(name, value)
+    check_type(name, value, Real, "a number")
     if not 0.0 <= value <= 1.0:
         raise ValueError(f"{name} must be a probability between 0 and 1, got {short(value)}.")
 
 
-def _check_real(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {type(value).__name__} {short(value)}.")
-
-
 def check_flag(name: str, value: object) -> None:
     """Raise TypeError unless ``value`` is True or False."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__} {short(value)}.")
+    check_type(name, value, bool, "True or False")
 
 
 def check_text(name: str, value: object) -> None:
     """Raise TypeError or ValueError unless ``value`` is a string with something in it."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, got {type(value).__name__} {short(value)}.")
+    check_type(name, value, str, "a string")
     if not value.strip():
         raise ValueError(f"{name} must not be empty, got {value!r}.")
 
@@ -102,11 +108,6 @@ def check_tile(tile: object) -> None:
         raise ValueError(f"tile must be a pair (queries, keys), got {short(tile)}.")
     check_size("tile[0]", tile[0], at_least=1)
     check_size("tile[1]", tile[1], at_least=1)
-
-
-def is_list(value: object) -> bool:
-    """Return whether ``value`` is a sequence of items, which a string is not."""
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def short(value: object) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from attnlab._checks import check_size, check_text
+from attnlab._checks import check_size, check_text, check_type
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,8 +69,7 @@ def own_line(error: Exception, function: Callable) -> str:
     --------
     traceback.extract_tb : all lines.
     """
-    if not isinstance(error, Exception):
-        raise TypeError(f"error must be an exception, got {type(error).__name__}.")
+    check_type("error", error, Exception, "an exception")
     code = getattr(function, "__code__", None)  # a partial or a callable object has none
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if code and frame.filename == code.co_filename]
@@ -183,8 +182,7 @@ def picture_html(png: bytes, *, alt: str, width: int) -> str:
     --------
     show_figure : adds number and caption.
     """
-    if not isinstance(png, bytes | memoryview):
-        raise TypeError(f"png must be bytes, got {type(png).__name__}.")
+    check_type("png", png, bytes | memoryview, "bytes")
     check_text("alt", alt)
     check_size("width", width, at_least=1)
     data = base64.b64encode(png).decode()

@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from attnlab._checks import check_number, is_list, lessons_extra, short
+from attnlab._checks import check_list, check_number, check_type, lessons_extra, short
 from attnlab.display import CSS_PIXELS_PER_INCH, Storable, own_line, picture_html
 from attnlab.palette import BLUE, INK, SOFT, css
 
@@ -214,14 +214,14 @@ class Live(Storable, widgets.VBox):
 def _check_drawing(draw: object, figsize: object, alt: object) -> None:
     if not callable(draw):
         raise TypeError(f"draw must be a function, got {type(draw).__name__}.")
-    if not is_list(figsize) or len(figsize) != 2:
-        raise TypeError(f"figsize must be a pair (width, height) in inches, got {short(figsize)}.")
+    check_list("figsize", figsize, "a pair (width, height) in inches")
+    if len(figsize) != 2:
+        raise ValueError(f"figsize must be a pair (width, height), got {short(figsize)}.")
     for inches in figsize:
         check_number("figsize", inches)
         if inches <= 0:
             raise ValueError(f"figsize must be positive, got {inches}.")
-    if not isinstance(alt, str):
-        raise TypeError(f"alt must be a string, got {type(alt).__name__}.")
+    check_type("alt", alt, str, "a string")
 
 
 def _check_controls(
@@ -232,8 +232,7 @@ def _check_controls(
     for name, stops in controls.items():
         if not isinstance(stops, bool):
             _check_stops(name, stops)
-    if not isinstance(start, Mapping):
-        raise TypeError(f"start must be a dict of initial values, got {type(start).__name__}.")
+    check_type("start", start, Mapping, "a dict of initial values")
     for name, value in start.items():
         if name not in controls:
             raise ValueError(
@@ -247,7 +246,7 @@ def _check_controls(
 
 
 def _check_stops(name: str, stops: object) -> None:
-    if not is_list(stops):
+    if not isinstance(stops, Sequence) or isinstance(stops, str | bytes):
         raise TypeError(
             f"{name} must be a list of stops or a bool, got {type(stops).__name__}; "
             f"e.g. {name}=[1, 4, 16]."

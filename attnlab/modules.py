@@ -13,6 +13,7 @@ from attnlab._checks import (
     check_probability,
     check_size,
     check_tensor,
+    check_type,
     shape,
 )
 from attnlab.attention import trace_attention
@@ -260,10 +261,7 @@ class MultiHeadAttention(_AttentionLayer):
         --------
         to_torch : the inverse.
         """
-        if not isinstance(module, nn.MultiheadAttention):
-            raise TypeError(
-                f"module must be a torch.nn.MultiheadAttention, got {type(module).__name__}."
-            )
+        check_type("module", module, nn.MultiheadAttention, "a torch.nn.MultiheadAttention")
         if module.in_proj_weight is None or module.bias_k is not None or module.add_zero_attn:
             raise ValueError(
                 "module must be built without kdim, vdim, add_bias_kv and add_zero_attn; "

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attnlab._checks import check_flag, check_number, check_size, is_list, short
+from attnlab._checks import check_flag, check_list, check_number, check_size, short
 
 
 class Role(NamedTuple):
@@ -179,5 +179,6 @@ def css(*, dark: bool = False) -> str:
 
 
 def _check_colour(colour: object) -> None:
-    if not is_list(colour) or len(colour) < 3:
-        raise TypeError(f"colour must be three numbers (red, green, blue), got {short(colour)}.")
+    check_list("colour", colour, "three numbers (red, green, blue)")
+    if len(colour) < 3:
+        raise ValueError(f"colour must be three numbers (red, green, blue), got {short(colour)}.")

@@ -34,11 +34,12 @@ from attnlab._checks import (
     check_flag,
     check_floating,
     check_holds_numbers,
+    check_list,
     check_number,
     check_size,
     check_tensor,
+    check_type,
     check_weight_range,
-    is_list,
     shape,
     short,
 )
@@ -292,9 +293,9 @@ def plot_heads(
     _check_scale(weights, 0.0, 1.0)
     check_look(weights.shape, attn_mask, (queries, keys), annotate)
     titles = [f"head {head}" for head in range(heads)] if titles is None else titles
-    if not is_list(titles) or len(titles) != heads:
-        got = len(titles) if is_list(titles) else short(titles)
-        raise ValueError(f"titles must name every head, got {got} for {heads} heads.")
+    check_list("titles", titles, "a list of titles")
+    if len(titles) != heads:
+        raise ValueError(f"titles must name every head, got {len(titles)} for {heads} heads.")
     masks = [None] * heads if attn_mask is None else attn_mask.expand(weights.shape)
     ncols = min(ncols, heads)
     nrows = -(-heads // ncols)
@@ -356,8 +357,7 @@ def plot_sweep(
     matplotlib.axes.Axes.plot : draws a single line.
     """
     check_axes(ax)
-    if not isinstance(curves, Mapping):
-        raise TypeError(f"curves must be a dict of named curves, got {type(curves).__name__}.")
+    check_type("curves", curves, Mapping, "a dict of named curves")
     if not 1 <= len(curves) <= len(LINE_STYLES):
         raise ValueError(f"curves must be 1 to {len(LINE_STYLES)}, got {len(curves)}.")
     x = _points("x", x)

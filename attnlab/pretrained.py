@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlab._checks import check_size, is_list, lessons_extra, short
+from attnlab._checks import check_list, check_size, check_type, lessons_extra, short
 from attnlab.data import data_path, load_tensors
 from attnlab.modules import AttentionOutput, MultiHeadAttention
 
@@ -75,8 +75,9 @@ class PretrainedLayer(nn.Module):
     """
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
-        if not is_list(vocabulary) or not all(isinstance(piece, str) for piece in vocabulary):
-            raise TypeError(f"vocabulary must be a list of word pieces, got {short(vocabulary)}.")
+        check_list("vocabulary", vocabulary, "a list of word pieces")
+        for piece in vocabulary:
+            check_type("vocabulary", piece, str, "word pieces")
         if not {*MARKERS} <= {*vocabulary}:
             raise ValueError(f"vocabulary must hold {', '.join(MARKERS)}, got {short(vocabulary)}.")
         super().__init__()
@@ -242,7 +243,7 @@ class PretrainedLayer(nn.Module):
         return encoding
 
     def _rows(self, tokens: Sequence[str]) -> list[int]:
-        if not is_list(tokens):
+        if not isinstance(tokens, Sequence) or isinstance(tokens, str | bytes):
             raise TypeError(
                 f"tokens must be a list of word pieces, got {type(tokens).__name__}; "
                 "use layer.tokens(text)."
@@ -250,10 +251,7 @@ class PretrainedLayer(nn.Module):
         if not 1 <= len(tokens) <= MAX_TOKENS:
             raise ValueError(f"tokens must hold 1 to {MAX_TOKENS} word pieces, got {len(tokens)}.")
         for token in tokens:
-            if not isinstance(token, str):
-                raise TypeError(
-                    f"tokens must hold strings, got {type(token).__name__} {short(token)}."
-                )
+            check_type("tokens", token, str, "strings")
             if token not in self._number:
                 raise ValueError(
                     f"tokens must be pieces of the vocabulary, got {short(token)}; "
@@ -329,8 +327,7 @@ def _original_tokenizer() -> Tokenizer:
 
 
 def _checked_words(text: object) -> list[str]:
-    if not isinstance(text, str):
-        raise TypeError(f"text must be a string, got {type(text).__name__} {short(text)}.")
+    check_type("text", text, str, "a string")
     words = text.split()
     if not words:
         raise ValueError(f"text must hold at least one word, got {short(text)}.")
@@ -373,8 +370,7 @@ def _pieces_by_word(encoding: Encoding) -> dict[int, list[str]]:
 def _positions(positions: Sequence[int] | None, length: int) -> list[int]:
     if positions is None:
         return list(range(length))
-    if not is_list(positions):
-        raise TypeError(f"positions must be a list of integers, got {short(positions)}.")
+    check_list("positions", positions, "a list of integers")
     if len(positions) != length:
         raise ValueError(
             f"positions must be one for each of {length} tokens, got {len(positions)}."

@@ -417,7 +417,7 @@ BAD_CALLS = {
     "from another layer": (
         lambda: MultiHeadAttention.from_torch(nn.Linear(3, 3)),
         TypeError,
-        "module must be a torch.nn.MultiheadAttention, got Linear.",
+        "module must be a torch.nn.MultiheadAttention, got Linear ",
     ),
 }
 

@@ -350,7 +350,7 @@ def test_a_wrong_text_is_one_sentence(shared, method, text, error, sentence):
     [
         ("the cat", TypeError, "tokens must be a list of word pieces, got str; use layer.tokens"),
         (None, TypeError, "tokens must be a list of word pieces, got NoneType"),
-        (["the", 3], TypeError, "tokens must hold strings, got int 3."),
+        (["the", 3], TypeError, "tokens must be strings, got int 3."),
         ([], ValueError, "tokens must hold 1 to 128 word pieces, got 0."),
         (["cat"] * 129, ValueError, "tokens must hold 1 to 128 word pieces, got 129."),
         (["Cat"], ValueError, "tokens must be pieces of the vocabulary, got 'Cat'; layer.tokens"),
@@ -368,7 +368,7 @@ def test_wrong_tokens_are_one_sentence(shared, tokens, error, sentence):
         ([0, 128], ValueError, "positions must be at most 127, got 128."),
         ([0, -1], ValueError, "positions must be at least 0, got -1."),
         ([0, 1.0], TypeError, "positions must be an integer, got float 1.0."),
-        (3, TypeError, "positions must be a list of integers, got 3."),
+        (3, TypeError, "positions must be a list of integers, got int 3."),
         ("01", TypeError, "positions must be a list of integers, got '01'."),
     ],
 )
