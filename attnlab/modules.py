@@ -103,9 +103,10 @@ class _AttentionLayer(nn.Module):
         return merge_heads(heads)
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None) -> None:
+        parameter = self.q_proj.weight
         for name, tokens in (("query", query), ("key", key), ("value", value)):
             _check_tokens(name, tokens, self.embed_dim)
-            _check_kind(name, tokens, self.q_proj.weight)
+            _check_kind(name, tokens, parameter)
         if not len(query) == len(key) == len(value):
             raise ValueError(
                 "query, key and value must have the same batch size N, "
