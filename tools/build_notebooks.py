@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import re
 import sys
 import time
@@ -34,6 +33,7 @@ from tools.notebooks import (
     ROOT,
     find_sources,
     join_streams,
+    kernel_environment,
     plain_traceback,
     read_source,
     select,
@@ -81,12 +81,6 @@ async def _execute(notebook: NotebookNode, folder: Path) -> None:
         config=Config(KernelManager={"transport_encryption": "auto"}),
     )
     await client.async_execute(env=kernel_environment())
-
-
-def kernel_environment() -> dict[str, str]:
-    """Return the variables of a kernel: those of this process, without a choice of how to draw."""
-    ours = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
-    return {**ours, "ATTNLAB_STATIC": "1"}
 
 
 def finish(notebook: NotebookNode) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -111,6 +112,12 @@ def describe_difference(source: NotebookNode, notebook: NotebookNode) -> str | N
     if len(source.cells) != len(notebook.cells):
         return f"{len(notebook.cells)} cells, and {len(source.cells)} in the source"
     return None
+
+
+def kernel_environment() -> dict[str, str]:
+    """Return the variables of a kernel: those of this process, without a choice of how to draw."""
+    ours = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
+    return {**ours, "ATTNLAB_STATIC": "1"}
 
 
 def strip_ansi(text: str) -> str:

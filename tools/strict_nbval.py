@@ -10,8 +10,10 @@ after the last cell every control of every live figure is moved.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from nbformat import NotebookNode
@@ -20,7 +22,7 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 from tools.compare_outputs import compare_outputs
 from tools.live_figures import SWEEP
-from tools.notebooks import join_streams
+from tools.notebooks import join_streams, kernel_environment
 
 OUTPUTS = {"display_data", "error", "execute_result", "stream"}
 SWEEP_LIMIT = 120  # seconds
@@ -38,9 +40,7 @@ class Notebook(IPyNbFile):
 
     def setup(self) -> None:
         """Start the kernel; start it again if it dies, because another process took its ports."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("ATTNLAB_STATIC", "1")
-            patch.delenv("MPLBACKEND", raising=False)
+        with mock.patch.dict(os.environ, kernel_environment(), clear=True):
             try:
                 super().setup()
             except RuntimeError:
