@@ -32,8 +32,7 @@ def server_environment(home: Path, token: str) -> dict[str, str]:
     The token, which a browser must present, is one of them because other users of the machine can
     read a command line.
     """
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    return {**ours, **environment(home), "JUPYTER_TOKEN": token}
+    return {**os.environ, **environment(home), "JUPYTER_TOKEN": token}
 
 
 def write_settings(home: Path, settings: Mapping[str, object] = SETTINGS) -> None:
