@@ -110,5 +110,5 @@ def test_make_gives_pip_the_same_lines_as_conda():
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "environment.yml", "Makefile", ".ci/run"])
 def test_no_package_index_is_named(name):
-    """Where packages come from is decided by whoever installs them."""
+    """The user decides where packages come from."""
     assert not re.search(r"https?://", (ROOT / name).read_text())

@@ -154,7 +154,7 @@ def test_comments_are_left_out_and_tables_can_be_scrolled(page_of):
 
 
 def fold_around(page, text):
-    """Return the words on the fold around a text, or None if it lies open."""
+    """Return the words on the fold around a text, or None if it is not folded."""
     before = page[: page.index(text)]
     if before.rfind("<details") <= before.rfind("</details>"):
         return None

@@ -3,7 +3,7 @@
     python -m tools.adopt_notebook my_notebooks/01_attention_is_a_soft_look_up.ipynb
     python -m tools.adopt_notebook 01          the copy in my_notebooks/
 
-Only texts, code, tags and folded inputs are taken; outputs are made anew by `make notebooks`.
+Only texts, code, tags and folded inputs are taken over; `make notebooks` makes the outputs anew.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ def main() -> None:
     if not path.is_file():
         (path,) = select(find_notebooks(ROOT / "my_notebooks"), [sys.argv[1]])
     if not (SOURCES / f"{path.stem}.py").is_file():
-        sys.exit(f"{path.name} is no lesson: there is no notebooks/source/{path.stem}.py.")
-    print(f"{adopt(path).relative_to(ROOT)} holds the cells of {path} now; make notebooks next.")
+        sys.exit(
+            f"{path.name} is not a lesson, because there is no notebooks/source/{path.stem}.py."
+        )
+    print(f"{adopt(path).relative_to(ROOT)} now holds the cells of {path}. Next: make notebooks")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// Small helps. Without them every page can be read, and what is folded opens.
+// Small conveniences: without them every page can still be read, and its folds still open.
 "use strict";
 
 function make(tag, attributes, ...children) {
@@ -31,7 +31,7 @@ function ask(box) {
   list.after(said);
 }
 
-/** Give a live figure its controls: every picture lies in the JSON after it. */
+/** Give a live figure its controls; the JSON after it holds every picture. */
 function move(box) {
   const block = box.nextElementSibling;
   if (!block?.matches("script[type='application/json']")) return;
@@ -57,12 +57,12 @@ function move(box) {
 function sliderOf({ name, stops, at }, set) {
   const output = make("output", {});
   const input = make("input", { type: "range", min: 0, max: stops.length - 1, step: 1, value: at });
-  const tell = () => {
+  const announce = () => {
     output.textContent = stops[input.value];
     input.setAttribute("aria-valuetext", stops[input.value]);
   };
-  input.addEventListener("input", () => { tell(); set(Number(input.value)); });
-  tell();
+  input.addEventListener("input", () => { announce(); set(Number(input.value)); });
+  announce();
   return make("label", {}, `${name} `, input, output);
 }
 
@@ -114,7 +114,7 @@ function followReading(links) {
   mark();
 }
 
-/** Let the keyboard reach what is wider than its place. */
+/** Let the keyboard reach what must be scrolled sideways. */
 function letScroll() {
   const places = [...document.querySelectorAll("pre, .scroll, .shown")];
   const wide = places.map((place) => place.scrollWidth > place.clientWidth);
@@ -124,11 +124,11 @@ function letScroll() {
   });
 }
 
-/** Tell explorers, which look at attributes of the page, that the theme has changed. */
+/** Note the theme in an attribute of the page, which explorers watch. */
 function followTheme(query) {
-  const tell = () => { document.documentElement.dataset.theme = query.matches ? "dark" : "light"; };
-  query.addEventListener("change", tell);
-  tell();
+  const note = () => { document.documentElement.dataset.theme = query.matches ? "dark" : "light"; };
+  query.addEventListener("change", note);
+  note();
 }
 
 document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
