@@ -10,7 +10,7 @@ from attnlab.clinic._report import Report
 from attnlab.clinic.broken import BROKEN, RIGHT, Case
 
 
-class Visit(NamedTuple):
+class Examined(NamedTuple):
     """One implementation of the catalogue and what the clinic said of it."""
 
     case: Case
@@ -27,27 +27,27 @@ class Record(NamedTuple):
 
     Attributes
     ----------
-    broken, right : tuple of Visit
+    broken, right : tuple of Examined
         Every implementation of the catalogue.
     """
 
-    broken: tuple[Visit, ...]
-    right: tuple[Visit, ...]
+    broken: tuple[Examined, ...]
+    right: tuple[Examined, ...]
 
     @property
     def found(self) -> int:
         """How many broken ones have a finding at all."""
-        return sum(not visit.report.ok for visit in self.broken)
+        return sum(not one.report.ok for one in self.broken)
 
     @property
     def named(self) -> int:
         """How many broken ones have their cause as the first finding."""
-        return sum(visit.named for visit in self.broken)
+        return sum(one.named for one in self.broken)
 
     @property
     def accused(self) -> int:
         """How many right ones have a finding."""
-        return sum(not visit.report.ok for visit in self.right)
+        return sum(not one.report.ok for one in self.right)
 
     def __repr__(self) -> str:
         return (
@@ -77,11 +77,8 @@ def record(
     --------
     attnlab.clinic.diagnose : looks at one of them.
     """
-    visits = [
-        tuple(
-            Visit(case, diagnose(case.make(), time_limit=time_limit, **case.options))
-            for case in cases
-        )
-        for cases in (broken, right)
-    ]
-    return Record(*visits)
+
+    def examined(case: Case) -> Examined:
+        return Examined(case, diagnose(case.make(), time_limit=time_limit, **case.options))
+
+    return Record(tuple(map(examined, broken)), tuple(map(examined, right)))

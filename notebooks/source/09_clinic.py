@@ -638,7 +638,7 @@ YourAttentionExplorer(patient_e)
 
 # %%
 marks = record()
-misnamed = [visit.case.name for visit in marks.broken if not visit.named]
+misnamed = [one.case.name for one in marks.broken if not one.named]
 assert len(BROKEN) == marks.found and marks.accused == 0
 assert marks.named >= 0.95 * len(BROKEN)
 print(marks)

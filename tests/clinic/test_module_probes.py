@@ -1,4 +1,4 @@
-"""The probes for modules: broken ones are named by their cause, right ones are not accused."""
+"""The probes for layers: what they note, and what they leave as it was."""
 
 import copy
 
@@ -7,48 +7,21 @@ import torch
 from torch import nn
 
 from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic.broken import BROKEN, RIGHT
+from attnlab.clinic.broken._templates import CrossLayer, Layer, MaskedLayer
 from attnlab.clinic.layers import modes
 from attnlab.clinic.layers.examination import examine_module
 from attnlab.clinic.layers.influence import influence_in_training
-from tests.clinic.learners.base import Base
-from tests.clinic.learners.catalogue import BROKEN, RIGHT
-from tests.clinic.learners.heads import Causal, CausalDrop, Drop
-from tests.clinic.learners.masked import Masked, Tri
-from tests.clinic.learners.modes import (
-    CentredInTraining,
-    DropoutByHand,
-    DropoutByNumber,
-    Hint,
-    HintThatRaises,
-    LastHeadIdle,
-    WithBatchNorm,
-)
-from tests.clinic.learners.published import Raschka
+
+CASES = {case.name: case for case in (*RIGHT, *BROKEN)}
 
 
-def examined(make, options):
+def examined(make, options=None):
     torch.manual_seed(1)
     chart = Chart()
-    examine_module(make(), Options(**options), chart)
+    make = CASES[make].make if isinstance(make, str) else make
+    examine_module(make(), Options(**options or {}), chart)
     return chart
-
-
-def _called(case):
-    return getattr(case, "__name__", str(case)) if callable(case) else str(case)
-
-
-@pytest.mark.parametrize(("name", "make", "options"), BROKEN, ids=_called)
-def test_a_broken_module_is_named_by_its_cause(name, make, options):
-    chart = examined(make, options)
-    assert [finding.name for finding in chart.findings][:1] == [name]
-
-
-@pytest.mark.parametrize(("make", "options"), RIGHT, ids=_called)
-def test_a_right_module_is_not_accused(make, options):
-    chart = examined(make, options)
-    assert [str(finding) for finding in chart.findings] == []
-    assert chart.properties
-    assert not any("could be checked" in note for note in chart.notes)
 
 
 def notes_on(make, **options):
@@ -56,9 +29,8 @@ def notes_on(make, **options):
 
 
 def test_a_flag_that_is_only_a_hint_is_noted():
-    assert "is_causal=True without a mask does nothing" in notes_on(Hint)
-    assert "is_causal=True without a mask does nothing" in notes_on(HintThatRaises)
-    assert examined(Hint, {"causal": True}).has("causal-missing")
+    for hint in ("CrossLayer.flag_as_a_hint", "CrossLayer.flag_as_a_hint_that_raises"):
+        assert "is_causal=True without a mask does nothing" in notes_on(hint)
 
 
 def test_an_extra_key_is_noted():
@@ -68,19 +40,21 @@ def test_an_extra_key_is_noted():
 
 
 def test_why_train_mode_was_not_compared_is_noted():
-    assert "still random in train mode" in notes_on(DropoutByNumber)
-    assert "BatchNorm" in notes_on(WithBatchNorm)
+    assert "still random in train mode" in notes_on("Layer.dropout_by_number")
+    assert "BatchNorm" in notes_on("LayerWithBatchNorm")
 
 
 def test_train_mode_and_eval_mode_are_shown_side_by_side():
-    finding = examined(CentredInTraining, {}).findings[0]
+    finding = examined("Layer.centred_in_train_mode").findings[0]
     assert finding.evidence.rows == ("train mode", "eval mode")
     held = "computes the same in train mode and in eval mode, dropout aside"
-    assert held in examined(Drop, {}).properties
-    assert held in examined(DropoutByHand, {}).properties
+    assert held in examined("DropoutLayer").properties
+    assert held in examined("DropoutByHand").properties
 
 
-@pytest.mark.parametrize(("make", "seeds"), [(Causal, [0]), (CausalDrop, [0, 1, 2, 3])])
+@pytest.mark.parametrize(
+    ("make", "seeds"), [("CausalLayer", [0]), ("CausalDropoutLayer", [0, 1, 2, 3])]
+)
 def test_other_seeds_are_tried_where_a_call_draws_numbers(monkeypatch, make, seeds):
     tried = []
 
@@ -89,23 +63,23 @@ def test_other_seeds_are_tried_where_a_call_draws_numbers(monkeypatch, make, see
         return influence_in_training(patient, seed)
 
     monkeypatch.setattr(modes, "influence_in_training", noted)
-    examined(make, {})
+    examined(make)
     assert tried == seeds
 
 
 def test_an_idle_head_is_counted():
-    chart = examined(LastHeadIdle, {})
+    chart = examined("Layer.last_head_idle")
     assert "Head 2 contributes nothing (1 of 3)" in str(chart.findings[0])
     assert not chart.findings[0].evidence.values[2].any()
     assert "the heads compute different things" not in chart.properties
 
 
 def test_the_module_stays_as_it_was():
-    module = Raschka().train()
+    module = CASES["StackedLayer"].make().train()
     before = copy.deepcopy(module.state_dict())
-    examined(lambda: module, {})
+    examined(lambda: module)
     assert module.training
-    assert module.dropout.training
+    assert module.resid_dropout.training
     assert all(torch.equal(value, module.state_dict()[name]) for name, value in before.items())
     assert all(parameter.grad is None for parameter in module.parameters())
 
@@ -119,18 +93,18 @@ def test_the_global_random_state_stays_as_it_was():
 
 
 def test_a_module_that_cannot_be_copied_is_examined_and_put_back():
-    class Stubborn(Base):
+    class Uncopied(Layer):
         def __deepcopy__(self, memo):
             raise TypeError("no copies")
 
-    module = Stubborn().train()
-    chart = examined(lambda: module, {})
+    module = Uncopied().train()
+    chart = examined(lambda: module)
     assert module.training
     assert not chart.findings
 
 
 def test_an_adapter_calls_what_the_clinic_cannot():
-    class Odd(Tri):
+    class Odd(CrossLayer):
         def forward(self, pack, *, flip):
             return {"y": super().forward(*pack)}
 
@@ -141,8 +115,8 @@ def test_an_adapter_calls_what_the_clinic_cannot():
 
 
 def test_a_blocked_row_is_a_finding_only_if_strict():
-    assert not examined(Masked, {}).findings
-    assert examined(Masked, {"strict": True}).has("blocked-row")
+    assert not examined(MaskedLayer).findings
+    assert examined(MaskedLayer, {"strict": True}).has("blocked-row")
 
 
 @pytest.mark.parametrize(
@@ -170,4 +144,4 @@ def test_nothing_that_a_module_returns_makes_the_clinic_raise(answer):
         def forward(self, query, key=None, value=None, mask=None):
             return answer(self.layer(query))
 
-    examined(Strange, {})
+    examined(Strange)

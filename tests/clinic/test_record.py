@@ -1,4 +1,4 @@
-"""The record of the clinic: every broken implementation named, no right one accused."""
+"""The record of the clinic: every broken implementation named, no correct one accused."""
 
 import time
 
@@ -6,76 +6,82 @@ import pytest
 import torch
 
 from attnlab.clinic import Record, diagnose, record
-from attnlab.clinic._record import Visit
-from attnlab.clinic.broken import BROKEN, RIGHT, Case
+from attnlab.clinic._record import Examined
+from attnlab.clinic.broken import BROKEN, RIGHT
+from attnlab.clinic.broken._templates import LAYERS
 
-SLOWEST = 2.0  # seconds for one diagnosis, on a machine that is not otherwise busy
+KINDS = {
+    "attention function": "function",
+    "attention layer": "layer",
+    "pair (split, merge)": "pair",
+    "head split": "split",
+    "head merge": "merge",
+    "mask builder": "builder",
+    "softmax": "softmax",
+}
+MISNAMED = {  # found, but under the name of something that looks the same from outside
+    "PaddedLayer.padding_of_the_longest": "mask-ignored",
+    "CausalLayer.standardised_over_the_sequence": "causal-missing",
+}
+SLOWEST = 2.0  # seconds of the processor for one diagnosis
 
 
 @pytest.fixture(scope="module")
-def the_record():
-    return record()
+def the_record() -> Record:
+    torch.manual_seed(0)
+    return record(time_limit=0.5)
 
 
-def test_the_catalogue_is_large_enough():
-    assert len(BROKEN) >= 60
-    assert len(RIGHT) >= 25
+def test_every_broken_implementation_is_named_by_its_cause(the_record):
+    first = {one.case.name: [f.name for f in one.report.findings[:1]] for one in the_record.broken}
+    expected = {case.name: [MISNAMED.get(case.name, case.cause)] for case in BROKEN}
+    assert first == expected
+    assert (the_record.found, the_record.named) == (len(BROKEN), len(BROKEN) - len(MISNAMED))
 
 
-def test_every_broken_implementation_is_found(the_record):
-    print(f"\nthe clinic: {the_record}")
-    missed = [visit.case.name for visit in the_record.broken if visit.report.ok]
-    assert missed == []
-    assert the_record.found == len(BROKEN)
-
-
-def test_nearly_every_broken_implementation_is_named_by_its_cause(the_record):
-    misnamed = [
-        f"{visit.case.name}: {visit.case.cause}, named {visit.report.findings[0].name}"
-        for visit in the_record.broken
-        if not visit.report.ok and not visit.named
-    ]
-    assert the_record.named >= 0.95 * len(BROKEN), "\n".join(misnamed)
-
-
-def test_no_right_implementation_is_accused(the_record):
-    accused = [
-        f"{visit.case.name}: {visit.report.summary}"
-        for visit in the_record.right
-        if not visit.report.ok
-    ]
-    assert accused == []
+def test_no_correct_implementation_is_accused(the_record):
+    accused = {one.case.name: one.report.summary for one in the_record.right if not one.report.ok}
+    assert accused == {}
     assert the_record.accused == 0
 
 
-def test_what_was_checked_is_said_of_every_right_implementation(the_record):
-    silent = [visit.case.name for visit in the_record.right if not visit.report.properties]
-    assert silent == []
+def test_every_case_is_taken_for_what_it_is(the_record):
+    every = (*the_record.broken, *the_record.right)
+    assert [KINDS[one.report.kind] for one in every] == [one.case.kind for one in every]
+
+
+def test_what_was_checked_is_said_of_every_correct_implementation(the_record):
+    assert [one.case.name for one in the_record.right if not one.report.properties] == []
+    notes = {one.case.name: " ".join(one.report.notes) for one in the_record.right}
+    assert [name for name, note in notes.items() if "could be checked" in note] == []
+
+
+def test_the_steps_of_every_layer_of_the_templates_are_followed(the_record):
+    notes = {one.case.target: " ".join(one.report.notes) for one in the_record.right}
+    assert [layer for layer in LAYERS if "could not be followed" in notes[layer]] == []
 
 
 def test_first_findings_show_evidence(the_record):
-    shown = [visit for visit in the_record.broken if visit.report.findings[0].evidence]
+    shown = [one for one in the_record.broken if one.report.findings[0].evidence]
     assert len(shown) > len(BROKEN) / 2
 
 
+@pytest.mark.parametrize("name", ["plain.fused", "CausalLayer"])
+def test_a_diagnosis_is_quick(name):
+    case = next(case for case in RIGHT if case.name == name)
+    diagnose(case.make(), **case.options)
+    start = time.process_time()
+    diagnose(case.make(), **case.options)
+    assert time.process_time() - start < SLOWEST
+
+
 def test_the_record_can_be_bad():
-    right = Case("right", torch.nn.functional.scaled_dot_product_attention, "nan", "", "", {}, {})
-    missed = Record((Visit(right, diagnose(right.make())),), ())
+    correct = next(case for case in RIGHT if case.name == "plain.fused")
+    missed = Record((Examined(correct, diagnose(correct.make())),), ())
     assert (missed.found, missed.named) == (0, 0)
 
-    def unscaled(query, key, value):
-        """Forget the scale."""
-        return (query @ key.transpose(-2, -1)).softmax(dim=-1) @ value
-
-    wrong = Case("unscaled", unscaled, "softmax-axis", "", "", {}, {})
-    misnamed = Record((Visit(wrong, diagnose(unscaled)),), (Visit(wrong, diagnose(unscaled)),))
+    unscaled = next(case for case in BROKEN if case.name == "plain.unscaled")
+    report = diagnose(unscaled.make())
+    wrong = Examined(unscaled._replace(cause="softmax-axis"), report)
+    misnamed = Record((wrong,), (wrong,))
     assert (misnamed.found, misnamed.named, misnamed.accused) == (1, 0, 1)
-
-
-@pytest.mark.parametrize("name", ["attend_down_the_columns", "CausalSelfAttention"])
-def test_a_diagnosis_is_quick(name):
-    cases = [case for case in (*BROKEN, *RIGHT) if case.name == name] or [RIGHT[0]]
-    diagnose(cases[0].make(), **cases[0].options)
-    start = time.perf_counter()
-    diagnose(cases[0].make(), **cases[0].options)
-    assert time.perf_counter() - start < SLOWEST
