@@ -21,8 +21,8 @@ from torch.overrides import _pop_mode, _push_mode  # torch has no public way to 
 from torch.utils import _device
 
 SLOW = 0.25  # seconds for a small call, if more than half of them take longer
-LATE = 0.01  # seconds in which an alarm that has rung is heard
-AGAIN = 2e-5  # seconds between further alarms, for code that swallows the first
+LATE = 0.01  # seconds in which an alarm that has rung is heard, and between the first two
+AGAIN = 2e-5  # seconds between further alarms, for code that swallows the first two
 
 
 class OutOfTime(BaseException):
@@ -213,6 +213,8 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
 
     def ring(_number: int, _frame: object) -> None:
         nonlocal rang
+        if rang and watching:
+            signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
         rang = True
         if watching:
             raise OutOfTime
@@ -220,7 +222,7 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
     earlier, told = signal.signal(signal.SIGALRM, ring), sys.unraisablehook
     try:
         sys.unraisablehook = _say_nothing  # an alarm in a finalizer is lost; the next one comes
-        signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+        signal.setitimer(signal.ITIMER_REAL, seconds, LATE)
         try:
             return function()
         finally:
