@@ -1,4 +1,4 @@
-"""Call a stranger's code so that nothing it does can hurt: not an error, a print or a hang."""
+"""Call untrusted code so that an error, a print or a hang in it does no harm."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Caller:
     Parameters
     ----------
     function : callable
-        The stranger's code.
+        The code under examination.
     time_limit : float
         Seconds for one call.
 
@@ -116,7 +116,7 @@ class Caller:
         return self.hangs or self.slow
 
     def __call__(self, *arguments: object, **named: object) -> Outcome:
-        """Call the function on copies of nothing: it gets these arguments, and is watched."""
+        """Call the function with these arguments themselves, and watch it."""
         if self.out_of_time:  # once is enough: everything else would hang as well
             return Outcome(error=OutOfTime())
         everything = {**{str(place): value for place, value in enumerate(arguments)}, **named}
@@ -139,7 +139,7 @@ def call(
     Parameters
     ----------
     function : callable
-        The stranger's code.
+        The code under examination.
     *arguments, **named
         What it gets.
     time_limit : float
@@ -161,7 +161,7 @@ def call(
             outcome.value = _within(time_limit, lambda: function(*arguments, **named))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # SystemExit too: a stranger's exit() is a finding
+        except BaseException as error:  # SystemExit too: a call of exit() is a finding
             outcome.error = error
     if inspect.iscoroutine(outcome.value):
         outcome.value.close()
@@ -172,7 +172,7 @@ def call(
 
 @contextlib.contextmanager
 def _torch_as_it_is() -> Iterator[None]:
-    """Put torch's switches back: a stranger, or the alarm that stops one, may leave others."""
+    """Put torch's switches back: the called code, or the alarm that stops it, may leave others."""
     grad, dtype, modes = torch.is_grad_enabled(), torch.get_default_dtype(), modes_of_torch()
     # a default device is a mode, too, which torch remembers at two more places
     chosen, current = torch._GLOBAL_DEVICE_CONTEXT, _device.CURRENT_DEVICE
@@ -251,7 +251,7 @@ def _say_nothing(_unraisable: object) -> None:
 
 
 def wake_torch() -> None:
-    """Let torch import what it loads on first use: slow, and nothing for a stranger's time limit.
+    """Let torch import what it loads on first use, which is too slow for a time limit.
 
     An alarm in the middle of an import would leave half a module behind.
     """

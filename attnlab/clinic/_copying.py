@@ -1,4 +1,4 @@
-"""Copies of a stranger's module: each examination makes about ten."""
+"""Copies of the module under examination: each examination makes about ten."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from attnlab.clinic._calling import call as call_safely
 from attnlab.clinic._calling import name_of, parameters, wake_torch
-from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic._order import arrange
 from attnlab.clinic._report import Report
+from attnlab.clinic._results import Options, Results
 from attnlab.clinic.functions.calls import measurable
 from attnlab.clinic.functions.examination import examine_attention
 from attnlab.clinic.layers.examination import examine_module
@@ -105,24 +105,24 @@ def diagnose(
     if mask is not None and mask not in MASK_OPTIONS:
         raise ValueError(f"mask must be 'blocked', 'additive' or None, got {mask!r}.")
     options = Options(mask, causal, batch_first, num_heads, embed_dim, call, strict, time_limit)
-    chart = Chart()
+    results = Results()
     wake_torch()
     words = "target"
-    if _usable(target, chart):
+    if _usable(target, results):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
             words, examine = KINDS[kind or _kind_by_trying(target, options)]
-            _guarded(examine, target, options, chart)
-    findings = arrange(chart.findings)
-    return Report(name_of(target), words, findings, tuple(chart.notes), tuple(chart.properties))
+            _guarded(examine, target, options, results)
+    findings = arrange(results.findings)
+    return Report(name_of(target), words, findings, tuple(results.notes), tuple(results.properties))
 
 
-def _guarded(examine: Callable, target: object, options: Options, chart: Chart) -> None:
+def _guarded(examine: Callable, target: object, options: Options, results: Results) -> None:
     """Examine; an error of the clinic itself becomes a note."""
     try:
-        examine(target, options, chart)
+        examine(target, options, results)
     except Exception as error:
-        chart.failed(error, "The clinic itself failed here, so not all was checked")
+        results.failed(error, "The clinic itself failed here, so not all was checked")
 
 
 def _kind_by_trying(target: object, options: Options) -> str:
@@ -142,7 +142,7 @@ def _is_softmax(function: Callable, options: Options) -> bool:
     return bool((shares >= 0).all()) and any(((one - 1).abs() < 1e-3).all() for one in sums)
 
 
-def _usable(target: object, chart: Chart) -> bool:
+def _usable(target: object, results: Results) -> bool:
     pair = isinstance(target, tuple | list)
     if inspect.isclass(target) and issubclass(target, nn.Module):
         sentence = f"{target.__name__} is a class: make a layer first, {target.__name__}(...)."
@@ -152,7 +152,7 @@ def _usable(target: object, chart: Chart) -> bool:
         sentence = f"{type(target).__name__} cannot be called."
     else:
         return True
-    chart.found("not-callable", sentence)
+    results.found("not-callable", sentence)
     return False
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from attnlab.clinic._chart import Chart
+from attnlab.clinic._results import Results
 
 
 @pytest.fixture(autouse=True)
 def errors_of_the_clinic_are_raised(monkeypatch):
     """Raise what the clinic would report as a note, so that a broken probe fails its test."""
 
-    def fail(chart: Chart, error: Exception, sentence: str) -> None:
+    def fail(results: Results, error: Exception, sentence: str) -> None:
         raise error
 
-    monkeypatch.setattr(Chart, "failed", fail)
+    monkeypatch.setattr(Results, "failed", fail)

@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from attnlab import masks
-from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._results import Options, Results
 from attnlab.clinic.pieces.builders import examine_mask_builder
 
 INF = torch.inf
 
 
-def examined(function, **options) -> Chart:
-    chart = Chart()
-    examine_mask_builder(function, Options(**{"time_limit": 5.0, **options}), chart)
-    return chart
+def examined(function, **options) -> Results:
+    results = Results()
+    examine_mask_builder(function, Options(**{"time_limit": 5.0, **options}), results)
+    return results
 
 
 def names(function, **options) -> list[str]:
@@ -179,9 +179,9 @@ CASES = [(name, function) for name, functions in WRONG.items() for function in f
 
 @pytest.mark.parametrize("function", RIGHT)
 def test_a_right_builder_is_not_accused(function):
-    chart = examined(function)
-    assert chart.findings == []
-    assert len(chart.properties) >= 3
+    results = examined(function)
+    assert results.findings == []
+    assert len(results.properties) >= 3
 
 
 @pytest.mark.parametrize(("name", "function"), CASES)
@@ -218,10 +218,10 @@ def test_an_adapter_says_how_to_call():
 
 
 def test_zeros_and_ones_as_floats_are_a_note_and_a_finding_only_if_strict():
-    chart = Chart()
-    examine_mask_builder(lambda L: torch.ones(L, L).tril(), Options(), chart)
-    assert chart.findings == []
-    assert any("0 and 1 as float32" in note for note in chart.notes)
-    chart = Chart()
-    examine_mask_builder(lambda L: torch.ones(L, L).tril(), Options(strict=True), chart)
-    assert [finding.name for finding in chart.findings] == ["mask-dtype"]
+    results = Results()
+    examine_mask_builder(lambda L: torch.ones(L, L).tril(), Options(), results)
+    assert results.findings == []
+    assert any("0 and 1 as float32" in note for note in results.notes)
+    results = Results()
+    examine_mask_builder(lambda L: torch.ones(L, L).tril(), Options(strict=True), results)
+    assert [finding.name for finding in results.findings] == ["mask-dtype"]

@@ -1,4 +1,4 @@
-"""A stranger's code is watched, stopped in time, and cannot swallow the learner's interrupt."""
+"""Untrusted code is watched, stopped in time, and cannot swallow the learner's interrupt."""
 
 import contextlib
 import os
@@ -47,13 +47,13 @@ def stubborn():
             pass
 
 
-def patient():
+def persistent():
     while True:
         with contextlib.suppress(Exception):
             time.sleep(5)
 
 
-@pytest.mark.parametrize("function", [busy, stubborn, patient])
+@pytest.mark.parametrize("function", [busy, stubborn, persistent])
 def test_a_call_that_hangs_is_stopped(function):
     start = time.perf_counter()
     outcome = call(function, time_limit=0.1)
@@ -141,7 +141,7 @@ def test_a_caller_notices_that_a_nan_stays_a_nan():
     assert caller.changed == {}
 
 
-def test_a_warning_of_the_stranger_is_no_error():
+def test_a_warning_is_not_an_error():
     def attention(query, key, value):
         import warnings
 
@@ -174,9 +174,9 @@ def test_one_slow_call_is_no_finding():
     assert diagnose(attention).ok
 
 
-def test_an_alarm_that_rings_in_a_finalizer_is_told_nobody(monkeypatch):
-    told = []
-    monkeypatch.setattr(sys, "unraisablehook", told.append)
+def test_an_alarm_that_rings_in_a_finalizer_is_not_reported(monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
 
     class Slow:
         def __del__(self):
@@ -189,12 +189,12 @@ def test_an_alarm_that_rings_in_a_finalizer_is_told_nobody(monkeypatch):
 
     with pytest.raises(OutOfTime):
         _within(0.1, function)
-    assert told == []
-    assert sys.unraisablehook == told.append
+    assert reported == []
+    assert sys.unraisablehook == reported.append
 
 
 @pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="needs signal.sigtimedwait")
-def test_an_alarm_that_nobody_has_answered_yet_is_taken_back():
+def test_an_alarm_that_was_not_answered_yet_is_taken_back():
     if not (child := os.fork()):  # where no other thread can answer it
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
         _within(0.01, lambda: time.sleep(0.05))
@@ -215,7 +215,7 @@ class Watching(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_modes_that_a_stranger_leaves_or_takes_away_are_put_back():
+def test_modes_that_a_call_leaves_or_takes_away_are_put_back():
     def leaves_one():
         Watching().__enter__()
 
@@ -223,8 +223,8 @@ def test_modes_that_a_stranger_leaves_or_takes_away_are_put_back():
         Watching().__exit__(None, None, None)
 
     with Watching() as mine:
-        for stranger in (leaves_one, takes_one, lambda: torch.set_default_device("meta")):
-            call(stranger)
+        for function in (leaves_one, takes_one, lambda: torch.set_default_device("meta")):
+            call(function)
             assert modes_of_torch() == [mine]
         before = mine.count
         assert torch.ones(1).device.type == "cpu"
@@ -252,13 +252,13 @@ def remembered_device():
 
 @pytest.mark.parametrize("device", [None, "cpu", "meta"])
 @pytest.mark.parametrize(
-    "stranger", [takes_another_device, enters_another_device, does_both, lambda: None]
+    "function", [takes_another_device, enters_another_device, does_both, lambda: None]
 )
-def test_the_default_device_stays_that_of_the_learner(device, stranger):
+def test_the_default_device_stays_that_of_the_learner(device, function):
     torch.set_default_device(device)
     try:
         before = remembered_device()
-        assert call(stranger).error is None
+        assert call(function).error is None
         assert remembered_device() == before
         assert torch.ones(1).device.type == torch.get_default_device().type == (device or "cpu")
     finally:

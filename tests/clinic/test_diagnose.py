@@ -178,12 +178,12 @@ def test_a_softmax_without_a_telling_name_is_taken_for_one():
 
 
 def test_a_required_mask_that_turns_everything_into_nan_is_named_so():
-    def hollow(query, key, value, mask):
+    def all_nan(query, key, value, mask):
         scores = query @ key.mT / math.sqrt(query.shape[-1]) + (~mask) * -torch.inf
         return scores.softmax(dim=-1) @ value
 
-    assert diagnose(hollow).findings[0].name == "nan"
-    assert "NaN" in diagnose(hollow).summary
+    assert diagnose(all_nan).findings[0].name == "nan"
+    assert "NaN" in diagnose(all_nan).summary
 
 
 def test_a_wrong_shape_is_told_with_the_shapes_of_the_call():

@@ -163,7 +163,7 @@ THINGS = {
 }
 
 
-def stranger(behaviour, signature, name):
+def function_of(behaviour, signature, name):
     """Return a function of this signature that behaves like that whatever it gets."""
     names = [part.split("=")[0].strip() for part in signature.split(",") if part.strip(" *")]
     values = "".join(f"{part}, " for part in names if part != "**kwargs")
@@ -172,24 +172,24 @@ def stranger(behaviour, signature, name):
     return scope[name]
 
 
-def strangers():
+def functions():
     generator = random.Random(0)
     for words, behaviour in BEHAVIOURS.items():
         for signature in generator.sample(SIGNATURES, 5):
             name = generator.choice(NAMES)
             yield pytest.param(
-                stranger(behaviour, signature, name), id=f"{words}: {name}({signature})"
+                function_of(behaviour, signature, name), id=f"{words}: {name}({signature})"
             )
 
 
-STRANGERS = [*strangers(), *(pytest.param(thing, id=words) for words, thing in THINGS.items())]
+TARGETS = [*functions(), *(pytest.param(thing, id=words) for words, thing in THINGS.items())]
 
 
-def test_there_are_enough_strangers():
-    assert len(STRANGERS) >= 200
+def test_there_are_enough_targets():
+    assert len(TARGETS) >= 200
 
 
-@pytest.mark.parametrize("thing", STRANGERS)
+@pytest.mark.parametrize("thing", TARGETS)
 def test_the_clinic_answers_in_words(thing):
     torch.manual_seed(5)
     state = torch.get_rng_state()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._results import Options, Results
 from attnlab.clinic.broken import BROKEN, RIGHT
 from attnlab.clinic.broken._templates import CrossLayer, Layer, MaskedLayer
 from attnlab.clinic.layers import modes
@@ -18,10 +18,10 @@ CASES = {case.name: case for case in (*RIGHT, *BROKEN)}
 
 def examined(make, options=None):
     torch.manual_seed(1)
-    chart = Chart()
+    results = Results()
     make = CASES[make].make if isinstance(make, str) else make
-    examine_module(make(), Options(**options or {}), chart)
-    return chart
+    examine_module(make(), Options(**options or {}), results)
+    return results
 
 
 def notes_on(make, **options):
@@ -58,9 +58,9 @@ def test_train_mode_and_eval_mode_are_shown_side_by_side():
 def test_other_seeds_are_tried_where_a_call_draws_numbers(monkeypatch, make, seeds):
     tried = []
 
-    def noted(patient, seed):
+    def noted(subject, seed):
         tried.append(seed)
-        return influence_in_training(patient, seed)
+        return influence_in_training(subject, seed)
 
     monkeypatch.setattr(modes, "influence_in_training", noted)
     examined(make)
@@ -68,10 +68,10 @@ def test_other_seeds_are_tried_where_a_call_draws_numbers(monkeypatch, make, see
 
 
 def test_an_idle_head_is_counted():
-    chart = examined("Layer.last_head_idle")
-    assert "Head 2 contributes nothing (1 of 3)" in str(chart.findings[0])
-    assert not chart.findings[0].evidence.values[2].any()
-    assert "the heads compute different things" not in chart.properties
+    results = examined("Layer.last_head_idle")
+    assert "Head 2 contributes nothing (1 of 3)" in str(results.findings[0])
+    assert not results.findings[0].evidence.values[2].any()
+    assert "the heads compute different things" not in results.properties
 
 
 def test_the_module_stays_as_it_was():
@@ -87,7 +87,7 @@ def test_the_module_stays_as_it_was():
 def test_the_global_random_state_stays_as_it_was():
     torch.manual_seed(3)
     state = torch.get_rng_state()
-    examine_module(nn.MultiheadAttention(8, 2), Options(), Chart())
+    examine_module(nn.MultiheadAttention(8, 2), Options(), Results())
     torch.manual_seed(3)
     assert torch.equal(state, torch.get_rng_state())
 
@@ -98,9 +98,9 @@ def test_a_module_that_cannot_be_copied_is_examined_and_put_back():
             raise TypeError("no copies")
 
     module = Uncopied().train()
-    chart = examined(lambda: module)
+    results = examined(lambda: module)
     assert module.training
-    assert not chart.findings
+    assert not results.findings
 
 
 def test_an_adapter_calls_what_the_clinic_cannot():

@@ -1,4 +1,4 @@
-"""Functions of a stranger who tried to mislead the clinic, kept so that none does so again."""
+"""Functions that were written to mislead the clinic and once did."""
 
 import functools
 

@@ -60,7 +60,7 @@ def test_the_page_says_everything_that_the_report_holds():
         assert summary in text
 
 
-def test_nothing_of_a_stranger_is_markup():
+def test_nothing_of_the_target_is_markup():
     page = REPORT._repr_html_()
     assert "<b>mine" not in page
     assert "<head>" not in page

@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._results import Options, Results
 from attnlab.clinic.pieces.builders import examine_mask_builder
 from attnlab.clinic.pieces.pairs import examine_merge, examine_pair, examine_split
 from attnlab.clinic.pieces.softmaxes import examine_softmax
 from attnlab.heads import merge_heads, split_heads
 
 
-def examined(target, **options) -> Chart:
-    chart = Chart()
-    examine_pair(target, Options(**{"time_limit": 5.0, **options}), chart)
-    return chart
+def examined(target, **options) -> Results:
+    results = Results()
+    examine_pair(target, Options(**{"time_limit": 5.0, **options}), results)
+    return results
 
 
 def names(target, **options) -> list[str]:
@@ -148,9 +148,9 @@ WRONG = {
 
 @pytest.mark.parametrize("pair", RIGHT.values(), ids=RIGHT)
 def test_a_right_pair_is_not_accused(pair):
-    chart = examined(pair)
-    assert chart.findings == []
-    assert len(chart.properties) >= 4
+    results = examined(pair)
+    assert results.findings == []
+    assert len(results.properties) >= 4
 
 
 CASES = [(name, pair) for name, pairs in WRONG.items() for pair in pairs]
@@ -190,10 +190,10 @@ def test_an_adapter_says_how_to_call():
 
 
 def test_split_and_merge_alone():
-    chart = Chart()
-    examine_split(split_uncut, Options(), chart)
-    examine_merge(merge_uncut, Options(), chart)
-    found = [finding.name for finding in chart.findings]
+    results = Results()
+    examine_split(split_uncut, Options(), results)
+    examine_merge(merge_uncut, Options(), results)
+    found = [finding.name for finding in results.findings]
     assert found == ["split-without-transpose", "merge-without-transpose"]
 
 
@@ -230,6 +230,6 @@ class Stubborn(torch.Tensor):
     "examine", [examine_split, examine_merge, examine_mask_builder, examine_softmax]
 )
 def test_odd_tensors_are_answered_in_words(examine, value, options):
-    chart = Chart()
-    examine(lambda x, y=3: value, options, chart)
-    assert chart.findings
+    results = Results()
+    examine(lambda x, y=3: value, options, results)
+    assert results.findings

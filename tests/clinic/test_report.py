@@ -5,8 +5,8 @@ import torch
 
 from attnlab.clinic import Evidence, Finding, Report
 from attnlab.clinic._causes import CAUSES, LESSONS
-from attnlab.clinic._chart import Chart
 from attnlab.clinic._order import EXPLAINS, arrange
+from attnlab.clinic._results import Results
 from tools.notebooks import LESSONS as SERIES
 
 TABLE = Evidence("Weights:", torch.tensor([[0.25, 1.0], [float("nan"), 12345.678]]), ("a", "b"),
@@ -90,12 +90,12 @@ def test_the_text_of_a_report_without_a_finding():
 
 
 def test_a_chart_keeps_the_first_of_a_name():
-    chart = Chart()
-    chart.found("nan", "first")
-    chart.found("nan", "second")
-    chart.note("n")
-    chart.note("n")
-    assert [str(finding) for finding in chart.findings] == ["first"]
-    assert chart.notes == ["n"]
-    assert chart.has("hard", "nan")
-    assert not chart.has("hard")
+    results = Results()
+    results.found("nan", "first")
+    results.found("nan", "second")
+    results.note("n")
+    results.note("n")
+    assert [str(finding) for finding in results.findings] == ["first"]
+    assert results.notes == ["n"]
+    assert results.has("hard", "nan")
+    assert not results.has("hard")

@@ -5,16 +5,16 @@ import torch
 from torch.nn import functional
 
 from attnlab.attention import attention_weights
-from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._results import Options, Results
 from attnlab.clinic.pieces.softmaxes import examine_softmax
 
 INF = torch.inf
 
 
-def examined(function, **options) -> Chart:
-    chart = Chart()
-    examine_softmax(function, Options(**{"time_limit": 5.0, **options}), chart)
-    return chart
+def examined(function, **options) -> Results:
+    results = Results()
+    examine_softmax(function, Options(**{"time_limit": 5.0, **options}), results)
+    return results
 
 
 def names(function, **options) -> list[str]:
@@ -142,9 +142,9 @@ CASES = [(name, function) for name, functions in WRONG.items() for function in f
 
 @pytest.mark.parametrize("function", RIGHT)
 def test_a_right_softmax_is_not_accused(function):
-    chart = examined(function)
-    assert chart.findings == []
-    assert len(chart.properties) >= 3
+    results = examined(function)
+    assert results.findings == []
+    assert len(results.properties) >= 3
 
 
 @pytest.mark.parametrize(("name", "function"), CASES)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._calling import Unusable
-from attnlab.clinic._chart import Chart
+from attnlab.clinic._results import Results
 from attnlab.clinic.functions.calls import Attention
 from attnlab.clinic.functions.measure import (
     SURE,
@@ -24,43 +24,43 @@ AXES = {
 }
 
 
-def examine_axis(attention: Attention, chart: Chart, ndim: int) -> bool:
+def examine_axis(attention: Attention, results: Results, ndim: int) -> bool:
     """Find out whether the weights of every query sum to 1; return whether they do."""
     try:
         query, key, _ = attention.inputs(ndim)
         weights = weights_of(attention, query, key)
     except Unusable:
         return False
-    if _keys_unseen(weights, chart):
+    if _keys_unseen(weights, results):
         return False
     if _sums_to_one(weights, -1) and float(weights.min()) > -SURE:
-        chart.held("without a mask, the weights of every query are nonnegative and sum to 1")
+        results.held("without a mask, the weights of every query are nonnegative and sum to 1")
         return True
     for axis, name in AXES[ndim].items():
         if _sums_to_one(weights, axis):
-            if axis == -2 and _turned(weights, query, key, chart):
+            if axis == -2 and _turned(weights, query, key, results):
                 return False
-            _accuse_axis(weights, axis, name, ndim, chart)
+            _accuse_axis(weights, axis, name, ndim, results)
             return False
     if ndim == attention.main:
-        _accuse_sums(weights, query, key, chart)
+        _accuse_sums(weights, query, key, results)
     return False
 
 
-def _keys_unseen(weights: Tensor, chart: Chart) -> bool:
+def _keys_unseen(weights: Tensor, results: Results) -> bool:
     """Say so if exactly the keys beyond the number of queries are never looked at."""
     L, S = weights.shape[-2:]
     seen = weights.abs().reshape(-1, S).amax(dim=0) > 1e-9
-    if any("causal" in held for held in chart.properties) or _one_hot(weights):
+    if any("causal" in held for held in results.properties) or _one_hot(weights):
         return False
     inside = bool((weights[..., :L].abs() > 1e-9).all())
     if L >= S or not inside or not torch.equal(seen, torch.arange(S) < L):
-        return _one_unseen(weights, seen, chart)
+        return _one_unseen(weights, seen, results)
     sentence = (
         f"With {L} queries and {S} keys, no query ever sees key {S - 1}: the number of keys is "
         "taken to be the number of queries."
     )
-    chart.found("square-only", sentence, weights_table("Weights:", weights))
+    results.found("square-only", sentence, weights_table("Weights:", weights))
     return True
 
 
@@ -68,18 +68,18 @@ def _one_hot(weights: Tensor) -> bool:
     return bool((weights.amax(dim=-1) > 1 - SURE).all())
 
 
-def _one_unseen(weights: Tensor, seen: Tensor, chart: Chart) -> bool:
+def _one_unseen(weights: Tensor, seen: Tensor, results: Results) -> bool:
     """Say so if one key is never looked at, in no sequence and by no query; note other holes."""
     inside = weights[..., seen]
     if not seen.all() and bool((inside.abs() > 1e-9).all()):
         key = int((~seen).nonzero()[0])
         sentence = f"No query ever looks at key {key} of {len(seen)}: it is lost on the way."
-        chart.found("wrong-source", sentence, weights_table("Weights:", weights))
+        results.found("wrong-source", sentence, weights_table("Weights:", weights))
         return True
     holes = (weights.abs().reshape(-1, *weights.shape[-2:]) < 1e-9).all(dim=0)
     if holes.any():
         i, j = holes.nonzero()[0].tolist()
-        chart.note(f"Some keys are never seen by some queries, such as key {j} by query {i}.")
+        results.note(f"Some keys are never seen by some queries, such as key {j} by query {i}.")
     return False
 
 
@@ -88,7 +88,7 @@ def _sums_to_one(weights: Tensor, axis: int) -> bool:
     return close(sums, torch.ones_like(sums), 2e-3)
 
 
-def _turned(weights: Tensor, query: Tensor, key: Tensor, chart: Chart) -> bool:
+def _turned(weights: Tensor, query: Tensor, key: Tensor, results: Results) -> bool:
     """Say so if the softmax is right and its result is transposed before it meets the values."""
     if weights.shape[-1] != weights.shape[-2]:
         return False
@@ -99,11 +99,11 @@ def _turned(weights: Tensor, query: Tensor, key: Tensor, chart: Chart) -> bool:
         "The weights are transposed before they meet the values: row i of the output uses the "
         "weights that every query gives to key i."
     )
-    chart.found("position-mixing", sentence, weights_table("Weights used:", weights, sums=True))
+    results.found("position-mixing", sentence, weights_table("Weights used:", weights, sums=True))
     return True
 
 
-def _accuse_axis(weights: Tensor, axis: int, name: str, ndim: int, chart: Chart) -> None:
+def _accuse_axis(weights: Tensor, axis: int, name: str, ndim: int, results: Results) -> None:
     sums = weights.sum(dim=-1)
     shape = {2: "(L, E)", 3: "(N, L, E)", 4: "(N, H, L, E)"}[ndim]
     sentence = (
@@ -112,17 +112,17 @@ def _accuse_axis(weights: Tensor, axis: int, name: str, ndim: int, chart: Chart)
         "instead of 1."
     )
     evidence = weights_table("Weights of the first sequence:", weights, sums=True)
-    chart.found("softmax-axis", sentence, evidence)
+    results.found("softmax-axis", sentence, evidence)
 
 
-def _accuse_sums(weights: Tensor, query: Tensor, key: Tensor, chart: Chart) -> None:
+def _accuse_sums(weights: Tensor, query: Tensor, key: Tensor, results: Results) -> None:
     sums, scores = weights.sum(dim=-1), products(query, key)
     evidence = weights_table("Weights of the first sequence:", weights, sums=True)
     everything = float(weights.sum())
     if abs(everything - 1) < SURE or _sums_to_one(weights.flatten(-2), -1):
         where = "all scores at once" if abs(everything - 1) < SURE else "the whole table of scores"
         sentence = f"The softmax runs over {where}: the weights of a query sum to {sums.max():.2f}."
-        chart.found("softmax-axis", sentence, evidence)
+        results.found("softmax-axis", sentence, evidence)
         return
     if close(sums, sums.mean().expand_as(sums)):
         root = query.shape[-1] ** -0.5
@@ -143,7 +143,7 @@ def _accuse_sums(weights: Tensor, query: Tensor, key: Tensor, chart: Chart) -> N
         sentence = (
             f"The weights of a query sum to {sums.min():.2f} to {sums.max():.2f} instead of 1."
         )
-    chart.found("not-normalised", sentence, evidence)
+    results.found("not-normalised", sentence, evidence)
 
 
 def _proportional(one: Tensor, other: Tensor) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._calling import Caller, Outcome, Unusable
-from attnlab.clinic._chart import Options
+from attnlab.clinic._results import Options
 from attnlab.clinic.functions.arguments import Arguments, arguments
 
 
@@ -99,14 +99,14 @@ class Attention:
         self.places: tuple[int | str | None, int | None] = (None, None)
         self.ndims: dict[int, Result] = {}
         self.refused: dict[int, Outcome] = {}
-        self.hollow: dict[int, Result] = {}
+        self.blocked: dict[int, Result] = {}
         self.demand = ""
         self.dtype = torch.float32
         self.neutral = NEUTRAL[0]
 
     # --- the first contact ------------------------------------------------------------------------
 
-    def meet(self) -> bool:
+    def find_shapes(self) -> bool:
         """Find the shapes that the function takes; return whether there are any."""
         masks = NEUTRAL if self.takes.required_mask else NEUTRAL[:1]
         for self.dtype in (torch.float32, torch.float64):
@@ -117,7 +117,7 @@ class Attention:
                     if self.ndims or self.caller.out_of_time:
                         return bool(self.ndims)
         self.dtype, self.demand, self.neutral = torch.float32, "", NEUTRAL[0]
-        self.ndims = self.hollow  # whatever mask it gets, it sees nothing
+        self.ndims = self.blocked  # whatever mask it gets, it sees nothing
         return bool(self.ndims)
 
     def _try(self, ndim: int) -> None:
@@ -125,7 +125,7 @@ class Attention:
             query, key, value = self.inputs(ndim)
             self.ndims[ndim] = self(query, key, value)
             if self.takes.required_mask and self._nothing_allowed(self.ndims[ndim].output):
-                self.hollow.setdefault(ndim, self.ndims.pop(ndim))
+                self.blocked.setdefault(ndim, self.ndims.pop(ndim))
         except Unusable as trouble:
             self.refused.setdefault(ndim, trouble.outcome)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._calling import Unusable
-from attnlab.clinic._chart import Chart
+from attnlab.clinic._results import Results
 from attnlab.clinic.functions.blocking import judge
 from attnlab.clinic.functions.calls import GENERAL, Attention, relaxed
 from attnlab.clinic.functions.measure import fit_scores, products, weights_of, weights_table
@@ -22,17 +22,17 @@ def meant_causal(name: str, told: bool | None) -> bool:
     return bool(NAMED.search(name)) if told is None else told
 
 
-def examine_causality(attention: Attention, chart: Chart, name: str) -> bool:
+def examine_causality(attention: Attention, results: Results, name: str) -> bool:
     """Write down what the order of tokens does; return whether the function is causal by itself."""
     if attention.takes.causal and attention.options.call is None:
-        _judge(attention, chart, meant=True, switch=True)
+        _judge(attention, results, meant=True, switch=True)
         return False
     meant = meant_causal(name, attention.options.causal) and attention.takes.mask is None
     meant = meant or attention.options.causal is True
-    return _judge(attention, chart, meant=meant, switch=False)
+    return _judge(attention, results, meant=meant, switch=False)
 
 
-def _judge(attention: Attention, chart: Chart, *, meant: bool, switch: bool) -> bool:
+def _judge(attention: Attention, results: Results, *, meant: bool, switch: bool) -> bool:
     """Write down a finding or a property; return whether some keys are never seen."""
     query, key, _ = attention.inputs(attention.main, SQUARE)
     try:
@@ -41,7 +41,7 @@ def _judge(attention: Attention, chart: Chart, *, meant: bool, switch: bool) -> 
     except Unusable as trouble:
         if switch:
             text = trouble.outcome.trouble or "the result has the wrong shape"
-            chart.found("raises", f"With {attention.takes.causal}=True it raises {text}.")
+            results.found("raises", f"With {attention.takes.causal}=True it raises {text}.")
         return False
     seen = _seen(weights) | _seen(other)
     raw = products(query, key)
@@ -49,11 +49,13 @@ def _judge(attention: Attention, chart: Chart, *, meant: bool, switch: bool) -> 
         return False
     if meant and seen.all() and _some_causal(weights):
         sentence = "Some heads or sequences see no later key, and the others do."
-        chart.found("causal-leak", sentence, weights_table("Weights of the last:", _last(weights)))
+        results.found(
+            "causal-leak", sentence, weights_table("Weights of the last:", _last(weights))
+        )
         return True
     if seen.all():
-        return _never_blocked(weights, raw, chart, meant=meant)
-    return _accuse_pattern(weights, seen, chart, meant=meant)
+        return _never_blocked(weights, raw, results, meant=meant)
+    return _accuse_pattern(weights, seen, results, meant=meant)
 
 
 def _seen(weights: Tensor) -> Tensor:
@@ -72,7 +74,7 @@ def _last(weights: Tensor) -> Tensor:
     return weights.reshape(-1, *weights.shape[-2:])[-1:]
 
 
-def _never_blocked(weights: Tensor, raw: Tensor, chart: Chart, *, meant: bool) -> bool:
+def _never_blocked(weights: Tensor, raw: Tensor, results: Results, *, meant: bool) -> bool:
     """Every key is seen: a bug only if it is meant to be causal, or if blocking was tried."""
     below = torch.ones(raw.shape[-2:], dtype=torch.bool).tril()
     inside = fit_scores(weights.masked_fill(~below, 0.0), raw)
@@ -80,7 +82,7 @@ def _never_blocked(weights: Tensor, raw: Tensor, chart: Chart, *, meant: bool) -
         return False
     verdict = judge(raw * inside.factor if inside.good else raw, weights, below)
     if verdict.name in ("mask-multiplied", "mask-finite", "mask-added", "mask-leak"):
-        chart.found(verdict.name, _about_later(verdict.sentence), verdict.evidence)
+        results.found(verdict.name, _about_later(verdict.sentence), verdict.evidence)
         return True
     if meant:
         later = weights.masked_fill(below, 0).sum(dim=-1).max()
@@ -88,7 +90,7 @@ def _never_blocked(weights: Tensor, raw: Tensor, chart: Chart, *, meant: bool) -
             "It is meant to be causal, and every query sees later keys: they take up to "
             f"{later:.2f} of a query's weight."
         )
-        chart.found("causal-missing", sentence, weights_table("Weights:", weights))
+        results.found("causal-missing", sentence, weights_table("Weights:", weights))
     return False
 
 
@@ -96,7 +98,7 @@ def _about_later(sentence: str) -> str:
     return sentence.replace("blocked keys", "later keys").replace("blocked key", "later key")
 
 
-def _accuse_pattern(weights: Tensor, seen: Tensor, chart: Chart, *, meant: bool) -> bool:
+def _accuse_pattern(weights: Tensor, seen: Tensor, results: Results, *, meant: bool) -> bool:
     """Compare the pattern of keys that are never seen with those that people write."""
     ones = torch.ones_like(seen)
     if torch.equal(seen[1:], ones.tril(-1)[1:]):  # row 0 has no key left, and may hold anything
@@ -104,32 +106,32 @@ def _accuse_pattern(weights: Tensor, seen: Tensor, chart: Chart, *, meant: bool)
     evidence = weights_table("Weights of the first sequence:", weights)
     later = seen & ones.triu(1)
     if torch.equal(seen, ones.tril()):
-        if not _zeroed_afterwards(weights, chart):
-            chart.held("no query sees a later key (causal)")
+        if not _zeroed_afterwards(weights, results):
+            results.held("no query sees a later key (causal)")
     elif torch.equal(seen, ones.tril(1)):
-        chart.found(
+        results.found(
             "causal-off-by-one",
             "Every query sees one key too many: its successor. The diagonal is off by one.",
             evidence,
         )
     elif torch.equal(seen, ones.tril(-1)):
-        chart.found(
+        results.found(
             "causal-off-by-one",
             "No query sees its own key, so query 0 sees nothing: the diagonal is off by one.",
             evidence,
         )
     elif torch.equal(seen, ones.triu()) or torch.equal(seen, ones.triu(1)):
-        chart.found(
+        results.found(
             "causal-flipped",
             "Every query sees only later keys: the causal mask is upside down.",
             evidence,
         )
     elif not later.any() and seen.diagonal().all():
-        chart.held("no query sees a later key (causal)")
-        chart.note("Some earlier keys are never seen either: a window, perhaps.")
+        results.held("no query sees a later key (causal)")
+        results.note("Some earlier keys are never seen either: a window, perhaps.")
     elif meant and later.any():
         example = later.nonzero()[0].tolist()
-        chart.found(
+        results.found(
             "causal-leak",
             f"Some later keys are seen: query {example[0]} sees key {example[1]}.",
             evidence,
@@ -139,7 +141,7 @@ def _accuse_pattern(weights: Tensor, seen: Tensor, chart: Chart, *, meant: bool)
     return True
 
 
-def _zeroed_afterwards(weights: Tensor, chart: Chart) -> bool:
+def _zeroed_afterwards(weights: Tensor, results: Results) -> bool:
     sums = weights.sum(dim=-1)
     if not sums.isfinite().all() or (sums - 1).abs().max() < 2e-3:
         return False
@@ -149,5 +151,5 @@ def _zeroed_afterwards(weights: Tensor, chart: Chart) -> bool:
         "The causal mask comes after the softmax: the weights of a query sum to "
         f"{sums.min():.2f} to {sums.max():.2f} instead of 1."
     )
-    chart.found("mask-after-softmax", sentence, weights_table("Weights:", weights, sums=True))
+    results.found("mask-after-softmax", sentence, weights_table("Weights:", weights, sums=True))
     return True

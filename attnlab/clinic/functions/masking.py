@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._calling import Unusable
-from attnlab.clinic._chart import Chart
 from attnlab.clinic._hints import says_additive, says_heads
+from attnlab.clinic._results import Results
 from attnlab.clinic.functions.blocking import Verdict, judge, table
 from attnlab.clinic.functions.calls import GENERAL, Attention, Sizes
 from attnlab.clinic.functions.mask_forms import Trial, first_accepted, given, pattern
@@ -25,47 +25,47 @@ EQUAL_HEADS = Sizes(N=3, H=3)
 LEVELS = (-20.0, -100.0, -1000.0)  # scores that ordinary large inputs can reach
 
 
-def examine_masks(attention: Attention, chart: Chart, factor: float) -> None:
+def examine_masks(attention: Attention, results: Results, factor: float) -> None:
     """Find out what the mask argument does; ``factor`` is the one on the dot products."""
     if attention.takes.mask is None and attention.options.call is None:
         return
     ndims = sorted(attention.ndims, key=lambda ndim: ndim == 2)  # a batch first
     trials = [trial for ndim in ndims if (trial := first_accepted(attention, ndim, factor))]
     if not trials:
-        _nothing_accepted(attention, chart, factor)
+        _nothing_accepted(attention, results, factor)
         return
     trial = trials[0]
     verdict = judge(trial.scores, trial.weights, trial.allowed, per_key=trial.form.per_key)
-    if verdict.name in ("mask-added", "mask-multiplied") and _additive(attention, factor, chart):
+    if verdict.name in ("mask-added", "mask-multiplied") and _additive(attention, factor, results):
         return
     if verdict.name == "mask-inverted" and "padding" in (attention.takes.mask or ""):
-        chart.note(f"{attention.takes.mask} is read as in torch: True means padding.")
+        results.note(f"{attention.takes.mask} is read as in torch: True means padding.")
         verdict = Verdict(None)
     if verdict.name is not None:
-        chart.found(*verdict)
+        results.found(*verdict)
         return
-    chart.held(f"a blocked key gets no weight (mask {trial.form.letters}, True = may attend)")
-    examine_returned(attention, chart, trial)
-    _further_masks(attention, chart)
-    _order_forgotten(attention, chart, trial)
-    _leaks_at_low_scores(attention, chart, trial)
-    _row_without_keys(attention, chart)
+    results.held(f"a blocked key gets no weight (mask {trial.form.letters}, True = may attend)")
+    examine_returned(attention, results, trial)
+    _further_masks(attention, results)
+    _order_forgotten(attention, results, trial)
+    _leaks_at_low_scores(attention, results, trial)
+    _row_without_keys(attention, results)
     if 4 in attention.ndims and len(trial.allowed.shape) != 4 and len(trials) < len(ndims):
-        _examine_heads(attention, chart, factor)
+        _examine_heads(attention, results, factor)
 
 
-def _examine_heads(attention: Attention, chart: Chart, factor: float) -> None:
+def _examine_heads(attention: Attention, results: Results, factor: float) -> None:
     """No mask was taken with heads: a bug if it is meant for heads."""
-    apart = Chart()
+    apart = Results()
     if _right_only_if_equal(attention, apart, factor):
         finding = apart.findings[0]
         if says_heads(attention.function):
-            chart.found(finding.name, finding.sentence, finding.evidence)
+            results.found(finding.name, finding.sentence, finding.evidence)
         else:
-            chart.note(str(finding))
+            results.note(str(finding))
 
 
-def _additive(attention: Attention, factor: float, chart: Chart) -> bool:
+def _additive(attention: Attention, factor: float, results: Results) -> bool:
     """Return whether this is a right function for additive masks, meant as one."""
     if not says_additive(attention.function, attention.takes.mask):
         return False
@@ -79,12 +79,12 @@ def _additive(attention: Attention, factor: float, chart: Chart) -> bool:
         return False
     if judge(factor * products(query, key), weights, full).name is not None:
         return False
-    chart.held("an additive mask of 0 and minus infinity blocks keys")
-    chart.note("The mask is added to the scores: a boolean mask must be converted before.")
+    results.held("an additive mask of 0 and minus infinity blocks keys")
+    results.note("The mask is added to the scores: a boolean mask must be converted before.")
     return True
 
 
-def _nothing_accepted(attention: Attention, chart: Chart, factor: float) -> None:
+def _nothing_accepted(attention: Attention, results: Results, factor: float) -> None:
     """No boolean mask is taken: perhaps an additive one, or only if N and H are equal."""
     for ndim in attention.ndims:
         query, key, _ = attention.inputs(ndim)
@@ -95,19 +95,19 @@ def _nothing_accepted(attention: Attention, chart: Chart, factor: float) -> None
         except Unusable:
             continue
         if judge(factor * products(query, key), weights, full).name is None:
-            chart.held("an additive mask of 0 and minus infinity blocks keys")
-            chart.note("It takes no boolean masks, only additive ones.")
+            results.held("an additive mask of 0 and minus infinity blocks keys")
+            results.note("It takes no boolean masks, only additive ones.")
             return
-    if 4 in attention.ndims and _right_only_if_equal(attention, chart, factor):
+    if 4 in attention.ndims and _right_only_if_equal(attention, results, factor):
         return
     query, key, value = attention.inputs(attention.main)
     allowed = pattern((), query.shape[-2], key.shape[-2], per_key=False)
     outcome = attention.outcome(query, key, value, mask=given(attention, allowed))
     text = outcome.trouble or "a result of the wrong shape or type"
-    chart.found("raises", f"A boolean mask (L, S) = {tuple(allowed.shape)} gives {text}.")
+    results.found("raises", f"A boolean mask (L, S) = {tuple(allowed.shape)} gives {text}.")
 
 
-def _right_only_if_equal(attention: Attention, chart: Chart, factor: float) -> bool:
+def _right_only_if_equal(attention: Attention, results: Results, factor: float) -> bool:
     """Look for a mask of the batch that lands on the heads once there are as many of both."""
     sizes = attention.sizes(EQUAL_HEADS)
     query, key, _ = attention.inputs(4, sizes)
@@ -124,12 +124,12 @@ def _right_only_if_equal(attention: Attention, chart: Chart, factor: float) -> b
                 f"A mask {letters} of the batch is spread over the heads: it raises unless there "
                 "are as many heads as sequences, and is wrong then."
             )
-            chart.found("mask-broadcast", sentence, table(weights, full))
+            results.found("mask-broadcast", sentence, table(weights, full))
             return True
     return False
 
 
-def examine_returned(attention: Attention, chart: Chart, trial: Trial | None = None) -> None:
+def examine_returned(attention: Attention, results: Results, trial: Trial | None = None) -> None:
     """Compare the weights that it returns with those that made the output."""
     sizes = trial.sizes if trial else GENERAL
     query, key, value = attention.inputs(attention.main, sizes)
@@ -142,11 +142,11 @@ def examine_returned(attention: Attention, chart: Chart, trial: Trial | None = N
         if result.turned:
             shape = (*query.shape[:-1], key.shape[-2])
             sentence = f"The weights come back transposed: their shape should be {shape}."
-            chart.found("weights-differ", sentence)
+            results.found("weights-differ", sentence)
         return
     used = weights_of(attention, query, key, mask=mask)
     if close(returned.double(), used):
-        chart.held("the returned weights are those that made the output")
+        results.held("the returned weights are those that made the output")
         return
     worst = float((returned - used).abs().max())
     sentence = (
@@ -154,13 +154,13 @@ def examine_returned(attention: Attention, chart: Chart, trial: Trial | None = N
         f"made the output: they differ by up to {worst:.2f}."
     )
     evidence = weights_table("Returned as weights:", returned, sums=True)
-    chart.found("weights-differ", sentence, evidence)
+    results.found("weights-differ", sentence, evidence)
 
 
 # --- what only some numbers show ------------------------------------------------------------------
 
 
-def _further_masks(attention: Attention, chart: Chart) -> None:
+def _further_masks(attention: Attention, results: Results) -> None:
     """Give every further mask both ways round: one of them must change something."""
     query, key, value = attention.inputs(attention.main)
     plain = attention(query, key, value).output
@@ -171,10 +171,10 @@ def _further_masks(attention: Attention, chart: Chart) -> None:
             for mask in (blocked, ~blocked)
         ]
         if all(isinstance(one.value, Tensor) and close(one.value, plain) for one in outcomes):
-            chart.found("mask-ignored", f"The argument {name} changes nothing.")
+            results.found("mask-ignored", f"The argument {name} changes nothing.")
 
 
-def _order_forgotten(attention: Attention, chart: Chart, trial: Trial) -> None:
+def _order_forgotten(attention: Attention, results: Results, trial: Trial) -> None:
     """Switch causality on and give a mask as well: both must hold, or it may refuse."""
     if not attention.takes.causal or trial.allowed.ndim != attention.main:
         return
@@ -188,10 +188,10 @@ def _order_forgotten(attention: Attention, chart: Chart, trial: Trial) -> None:
     if later.abs().max() > SURE:
         name = attention.takes.causal
         sentence = f"Once a mask is given, {name}=True is forgotten: later keys are seen again."
-        chart.found("causal-leak", sentence, weights_table("Weights with both:", weights))
+        results.found("causal-leak", sentence, weights_table("Weights with both:", weights))
 
 
-def _leaks_at_low_scores(attention: Attention, chart: Chart, trial: Trial) -> None:
+def _leaks_at_low_scores(attention: Attention, results: Results, trial: Trial) -> None:
     """Repeat the call with all scores equal and very low: a finite fill lies above them."""
     ndim = len(trial.allowed.shape)
     query, key, _ = attention.inputs(ndim, trial.sizes)
@@ -210,11 +210,11 @@ def _leaks_at_low_scores(attention: Attention, chart: Chart, trial: Trial) -> No
                 f"Blocked keys are filled with a finite number: once the allowed scores lie near "
                 f"{level:.0f}, blocked keys take {leaked:.2f} of a query's weight."
             )
-            chart.found("mask-finite", sentence, table(weights, trial.allowed))
+            results.found("mask-finite", sentence, table(weights, trial.allowed))
             return
 
 
-def _row_without_keys(attention: Attention, chart: Chart) -> None:
+def _row_without_keys(attention: Attention, results: Results) -> None:
     """Write down what a row gives in which every key is blocked, forward and backward."""
     query, key, value = attention.inputs(attention.main)
     allowed = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool)
@@ -235,9 +235,9 @@ def _row_without_keys(attention: Attention, chart: Chart) -> None:
     if attention.options.strict and (what != "0" or backward):
         rows = {"output of the row": row.reshape(-1, row.shape[-1])[0, :5].tolist()}
         columns = tuple(f"feature {i}" for i in range(len(rows["output of the row"])))
-        chart.found("blocked-row", sentence, number_table("All keys are blocked:", rows, columns))
+        results.found("blocked-row", sentence, number_table("All keys are blocked:", rows, columns))
     else:
-        chart.note(sentence)
+        results.note(sentence)
 
 
 def _name_of_row(row: Tensor, value: Tensor) -> str:

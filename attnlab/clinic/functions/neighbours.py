@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attnlab.clinic._calling import Unusable
-from attnlab.clinic._chart import Chart
+from attnlab.clinic._results import Results
 from attnlab.clinic.functions.calls import Attention
 from attnlab.clinic.functions.measure import (
     SURE,
@@ -12,7 +12,7 @@ from attnlab.clinic.functions.measure import (
 )
 
 
-def examine_neighbours(attention: Attention, chart: Chart, ndim: int) -> None:
+def examine_neighbours(attention: Attention, results: Results, ndim: int) -> None:
     """Find out whether one sequence or head changes the result of another."""
     for dim, name, what in neighbours(attention, ndim):
         try:
@@ -20,9 +20,9 @@ def examine_neighbours(attention: Attention, chart: Chart, ndim: int) -> None:
         except Unusable:
             continue
         if moved > SURE:
-            accuse(name, what, moved, chart)
+            accuse(name, what, moved, results)
         else:
-            chart.held(f"one {what} never changes the result of another")
+            results.held(f"one {what} never changes the result of another")
 
 
 def neighbours(attention: Attention, ndim: int | None = None) -> list[tuple[int, str, str]]:
@@ -44,7 +44,7 @@ def moved_by(attention: Attention, dim: int, ndim: int | None = None) -> float:
     return moved
 
 
-def accuse(name: str, what: str, moved: float, chart: Chart) -> None:
+def accuse(name: str, what: str, moved: float, results: Results) -> None:
     """Write down that another sequence or head changes a result."""
     sentence = (
         f"Another {what} changes this one's result, by {moved:.2f} of its size: every {what} must "
@@ -52,10 +52,10 @@ def accuse(name: str, what: str, moved: float, chart: Chart) -> None:
     )
     caption = f"Result of one {what}, when only the others change:"
     evidence = number_table(caption, {"largest change / size": [moved]}, ("moved",))
-    chart.found(name, sentence, evidence)
+    results.found(name, sentence, evidence)
 
 
-def rows_exchanged(attention: Attention, chart: Chart) -> bool:
+def rows_exchanged(attention: Attention, results: Results) -> bool:
     """Say so if a query decides about the output of another position."""
     query, key, value = attention.inputs(attention.main)
     before = attention(query, key, value).output
@@ -65,5 +65,5 @@ def rows_exchanged(attention: Attention, chart: Chart) -> bool:
         return False
     sentence = "A change of query 0 moves other rows of the output: they are not in their places."
     rows = {f"output row {i}": [float(change)] for i, change in enumerate(moved)}
-    chart.found("position-mixing", sentence, number_table("Movement:", rows, ("moved",)))
+    results.found("position-mixing", sentence, number_table("Movement:", rows, ("moved",)))
     return True

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from attnlab.clinic._calling import Unusable
-from attnlab.clinic._chart import Chart
+from attnlab.clinic._results import Results
 from attnlab.clinic.functions.calls import GENERAL, WIDER, Attention, Sizes
 from attnlab.clinic.functions.measure import SURE, fit_scores, number_table, products, weights_of
 
@@ -39,7 +39,7 @@ LAWS: tuple[tuple[str, str, Law], ...] = (
 )
 
 
-def examine_scale(attention: Attention, chart: Chart, ndim: int) -> None:
+def examine_scale(attention: Attention, results: Results, ndim: int) -> None:
     """Compare the measured factors with 1 / sqrt(d_k), and name the law that they follow."""
     factors: dict[Sizes, float] = {}
     for call in CALLS:
@@ -53,9 +53,9 @@ def examine_scale(attention: Attention, chart: Chart, ndim: int) -> None:
     if not factors:
         return
     if _follow(factors, lambda size: size.E**-0.5):
-        chart.held("the scores are divided by the square root of d_k")
+        results.held("the scores are divided by the square root of d_k")
         return
-    _accuse(factors, ndim, chart)
+    _accuse(factors, results)
 
 
 def _follow(factors: dict[Sizes, float], law: Law) -> bool:
@@ -64,12 +64,12 @@ def _follow(factors: dict[Sizes, float], law: Law) -> bool:
     )
 
 
-def _accuse(factors: dict[Sizes, float], ndim: int, chart: Chart) -> None:
+def _accuse(factors: dict[Sizes, float], results: Results) -> None:
     rows = {f"d_k = {size.E}": [factor, size.E**-0.5] for size, factor in sorted_by_width(factors)}
     evidence = number_table("Factor on query · key:", rows, ("measured", "1/sqrt(d_k)"))
     for name, words, law in LAWS:
         if _follow(factors, law):
-            chart.found(name, f"The dot products {words}.", evidence)
+            results.found(name, f"The dot products {words}.", evidence)
             return
     values = list(factors.values())
     if max(values) - min(values) < 10 * SURE * abs(max(values)) and len(values) > 1:
@@ -77,13 +77,13 @@ def _accuse(factors: dict[Sizes, float], ndim: int, chart: Chart) -> None:
             f"The dot products are multiplied by {values[0]:.4g} whatever d_k is: right for "
             f"d_k = {1 / values[0] ** 2:.4g} only."
         )
-        chart.found("scale-constant", sentence, evidence)
+        results.found("scale-constant", sentence, evidence)
         return
     told = ", ".join(
         f"{factor:.3f} for d_k = {size.E}" for size, factor in sorted_by_width(factors)
     )
     sentence = f"The dot products are not divided by the root of d_k: the factor is {told}."
-    chart.found("scale-other", sentence, evidence)
+    results.found("scale-other", sentence, evidence)
 
 
 def sorted_by_width(factors: dict[Sizes, float]) -> list[tuple[Sizes, float]]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._calling import Unusable
-from attnlab.clinic._chart import Chart
+from attnlab.clinic._results import Results
 from attnlab.clinic.functions.calls import GENERAL, Attention, relaxed
 from attnlab.clinic.functions.measure import (
     SURE,
@@ -24,7 +24,7 @@ SAME_WIDTH = relaxed(GENERAL, "Ev = E")
 SQUARE = relaxed(GENERAL, "L = S and Ev = E")
 
 
-def examine_sources(attention: Attention, chart: Chart) -> bool:
+def examine_sources(attention: Attention, results: Results) -> bool:
     """Find out whether the output averages the values; return whether it does."""
     for sizes in (GENERAL, SAME_WIDTH, SQUARE):
         try:
@@ -35,7 +35,9 @@ def examine_sources(attention: Attention, chart: Chart) -> bool:
         if not output.isfinite().all():
             if output.isfinite().any():  # rows without an allowed key, perhaps
                 return True
-            chart.found("nan", "The output holds NaN or infinity although every input is ordinary.")
+            results.found(
+                "nan", "The output holds NaN or infinity although every input is ordinary."
+            )
             return False
         misfits = {
             name: _misfit(output, rows)
@@ -44,11 +46,11 @@ def examine_sources(attention: Attention, chart: Chart) -> bool:
         }
         averaged = min(misfits, key=misfits.get, default="value")
         if misfits.get("value", 1.0) < SURE:
-            return _value_only_averaged(attention, chart)
+            return _value_only_averaged(attention, results)
         if misfits.get(averaged, 1.0) < SURE:
-            _accuse_source(averaged, misfits, output, (query, key, value), chart)
+            _accuse_source(averaged, misfits, output, (query, key, value), results)
             return False
-    _accuse_mixing(attention, chart)
+    _accuse_mixing(attention, results)
     return False
 
 
@@ -64,7 +66,7 @@ def _accuse_source(
     misfits: dict[str, float],
     output: Tensor,
     inputs: tuple[Tensor, Tensor, Tensor],
-    chart: Chart,
+    results: Results,
 ) -> None:
     query, key, value = inputs
     rows = {"key": key, "query": query}[averaged]
@@ -77,12 +79,14 @@ def _accuse_source(
     from_value = averaged == "key" and fit_scores(weights, products(query, value)).good
     if from_value:
         sentence = "Key and value are exchanged: the query is compared with value, key is averaged."
-        chart.found("key-value-swapped", sentence, evidence)
+        results.found("key-value-swapped", sentence, evidence)
         return
-    chart.found("wrong-source", f"The output averages rows of {averaged}, not of value.", evidence)
+    results.found(
+        "wrong-source", f"The output averages rows of {averaged}, not of value.", evidence
+    )
 
 
-def _value_only_averaged(attention: Attention, chart: Chart) -> bool:
+def _value_only_averaged(attention: Attention, results: Results) -> bool:
     """Return whether the weights stay the same when the values change."""
     query, key, value = attention.inputs(attention.main)
     if value.shape[-2] > value.shape[-1]:
@@ -91,28 +95,28 @@ def _value_only_averaged(attention: Attention, chart: Chart) -> bool:
     one = weights_of(attention, query, key, source=value)
     two = weights_of(attention, query, key, source=other)
     if close(one, two, 1e-2):
-        chart.held("the output averages rows of the value, and the value decides nothing else")
+        results.held("the output averages rows of the value, and the value decides nothing else")
         return True
     misfits = fits(one, query, key, value)
     best = min(misfits, key=misfits.get)
     made = f": the scores compare {best}" if misfits[best] < 0.01 and "value" in best else ""
     sentence = f"The weights change when only the value changes{made}."
-    chart.found("wrong-source", sentence, weights_table("Weights with a first value:", one))
+    results.found("wrong-source", sentence, weights_table("Weights with a first value:", one))
     return False
 
 
-def _accuse_mixing(attention: Attention, chart: Chart) -> None:
+def _accuse_mixing(attention: Attention, results: Results) -> None:
     """Say what else moves an output that combines no rows of its own sequence."""
     for dim, name, what in neighbours(attention):
         moved = moved_by(attention, dim)
         if moved > SURE:
-            accuse(name, what, moved, chart)
+            accuse(name, what, moved, results)
             return
-    if rows_exchanged(attention, chart):
+    if rows_exchanged(attention, results):
         return
     query, key, value = attention.inputs(attention.main)
     missing = _misfit(attention(query, key, value).output, value)
-    chart.found(
+    results.found(
         "wrong-source",
         f"The output is no weighted average of the rows of value: a share of {missing:.2f} of it "
         "comes from elsewhere.",

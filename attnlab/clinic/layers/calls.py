@@ -36,7 +36,7 @@ class Sizes:
         return next(size for size in (7, 6, 9, 8, 10, 11, 13) if size not in taken)
 
 
-class Patient:
+class Subject:
     """A module with a way to call it; answers in batch-first tensors or not at all."""
 
     def __init__(self, module: object, plan: Plan, sizes: Sizes, time_limit: float) -> None:
@@ -49,9 +49,9 @@ class Patient:
         self.trouble, self.place = "", "cpu"
         self.shapes: list[tuple[int, ...]] = []
 
-    def like(self, module: object, dtype: torch.dtype) -> Patient:
-        """Return the same patient around another copy."""
-        other = Patient(module, self.plan, self.sizes, self.caller.time_limit)
+    def like(self, module: object, dtype: torch.dtype) -> Subject:
+        """Return the same subject around another copy."""
+        other = Subject(module, self.plan, self.sizes, self.caller.time_limit)
         other.dtype, other.pristine = dtype, self.pristine
         return other
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import nn
 
-from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic._copying import copy_of
+from attnlab.clinic._results import Options, Results
 from attnlab.clinic.layers.averages import examine_average
-from attnlab.clinic.layers.calls import Patient, Reply, Sizes
+from attnlab.clinic.layers.behaviour import first_behaviour, last_behaviour
+from attnlab.clinic.layers.calls import Reply, Sizes, Subject
 from attnlab.clinic.layers.heads import blame_softmax, examine_heads
-from attnlab.clinic.layers.manners import first_manners, last_manners
 from attnlab.clinic.layers.masks import examine_masks
 from attnlab.clinic.layers.modes import examine_modes, examine_training
 from attnlab.clinic.layers.plans import plans
@@ -24,7 +24,7 @@ from attnlab.clinic.layers.sizes import guess_sizes, is_lazy
 STOPS = ("random", "remembers", "batch-first", "batch-mixing", "hangs")
 
 
-def examine_module(module: object, options: Options, chart: Chart) -> None:
+def examine_module(module: object, options: Options, results: Results) -> None:
     """Write down what is wrong with a module; it is examined as a copy and stays as it was.
 
     Parameters
@@ -33,7 +33,7 @@ def examine_module(module: object, options: Options, chart: Chart) -> None:
         Takes x, (x, mask), (x, context) or (query, key, value).
     options : Options
         What ``diagnose`` was told.
-    chart : Chart
+    results : Results
         Receives findings, notes and properties.
     """
     with contextlib.ExitStack() as stack:
@@ -42,11 +42,11 @@ def examine_module(module: object, options: Options, chart: Chart) -> None:
         if isinstance(module, nn.Module):
             module = stack.enter_context(_copied(module))
         try:
-            patient = find_call(module, options, chart)
-            if patient is not None:
-                _examine(patient, options, chart)
-        except Exception as error:  # nothing that a stranger returns may end the examination
-            chart.failed(error, "It could not be examined to the end")
+            subject = find_call(module, options, results)
+            if subject is not None:
+                _examine(subject, options, results)
+        except Exception as error:  # nothing that the layer returns may end the examination
+            results.failed(error, "It could not be examined to the end")
 
 
 @contextlib.contextmanager
@@ -78,36 +78,36 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _examine(patient: Patient, options: Options, chart: Chart) -> None:
+def _examine(subject: Subject, options: Options, results: Results) -> None:
     def safely(probe: Callable, *arguments: object) -> object:
         try:
-            return probe(*arguments, chart)
+            return probe(*arguments, results)
         except Exception as error:  # what it returned fits no probe
-            chart.failed(
+            results.failed(
                 error, f"Not everything could be checked, the probe of {words(probe)} failed"
             )
             return None
 
-    safely(first_manners, patient)
-    if chart.has(*STOPS):
+    safely(first_behaviour, subject)
+    if results.has(*STOPS):
         return
-    exact = in_float64(patient) or patient
+    exact = in_float64(subject) or subject
     safely(examine_batch, exact)
-    if chart.has("batch-mixing"):
+    if results.has("batch-mixing"):
         safely(blame_softmax, exact)
-    if not chart.has(*STOPS):
+    if not results.has(*STOPS):
         pattern = safely(examine_positions, exact, options) or "other"
         safely(examine_training, exact, pattern)
         safely(examine_modes, exact)
         recipe = safely(examine_heads, exact, pattern)
-        if not chart.findings:
+        if not results.findings:
             safely(examine_average, exact)
         safely(examine_sides, exact)
         safely(examine_masks, exact, recipe, options)
-    safely(last_manners, patient, exact)
+    safely(last_behaviour, subject, exact)
     if exact.caller.out_of_time:
         limit = exact.caller.time_limit
-        chart.note(f"One call took longer than {limit:g} s: not everything could be checked.")
+        results.note(f"One call took longer than {limit:g} s: not everything could be checked.")
 
 
 def words(probe: Callable) -> str:
@@ -115,15 +115,15 @@ def words(probe: Callable) -> str:
     return probe.__name__.removeprefix("examine_").replace("_", " ")
 
 
-def in_float64(patient: Patient) -> Patient | None:
-    """Return the patient in float64, or None if it cannot compute there."""
-    module = patient.pristine
+def in_float64(subject: Subject) -> Subject | None:
+    """Return the subject in float64, or None if it cannot compute there."""
+    module = subject.pristine
     if isinstance(module, nn.Module):
         try:
             module = copy_of(module).double()
         except Exception:
             return None
-    exact = patient.like(module, torch.float64)
+    exact = subject.like(module, torch.float64)
     exact.pristine = copy_of(module) if isinstance(module, nn.Module) else module
     reply = exact(exact.x())
     if reply is None or reply.output.dtype != torch.float64:
@@ -131,14 +131,14 @@ def in_float64(patient: Patient) -> Patient | None:
     return exact
 
 
-def find_call(module: object, options: Options, chart: Chart) -> Patient | None:
-    """Return the module with a call that works, or None with the reason on the chart."""
+def find_call(module: object, options: Options, results: Results) -> Subject | None:
+    """Return the module with a call that works, or None with the reason on the results."""
     if isinstance(module, nn.MultiheadAttention) and module.in_proj_weight is None:
-        chart.note("With kdim or vdim its inputs have several widths: it was not examined.")
+        results.note("With kdim or vdim its inputs have several widths: it was not examined.")
         return None
     guesses = guess_sizes(module, options)
     if not guesses.embeds:
-        chart.note("No size of its input was found: pass embed_dim=...")
+        results.note("No size of its input was found: pass embed_dim=...")
         return None
     first = best = None
     for embed in guesses.embeds:
@@ -146,20 +146,20 @@ def find_call(module: object, options: Options, chart: Chart) -> Patient | None:
             for plan in plans(module, options):
                 batch = 2 if guesses.heads != 2 else 3
                 sizes = Sizes(embed, length, batch, guesses.heads)
-                patient = Patient(_fresh(module), plan, sizes, options.time_limit)
-                patient.pristine = module
-                reply = patient(patient.x())
+                subject = Subject(_fresh(module), plan, sizes, options.time_limit)
+                subject.pristine = module
+                reply = subject(subject.x())
                 if reply is not None and (plan.stand_in is None or _finite(reply)):
                     if isinstance(module, nn.Module) and any(map(is_lazy, module.parameters())):
-                        patient.pristine = _fresh(patient.module)
-                    _tell_call(patient, guesses.lengths, chart)
-                    return patient
-                first = first or patient
-                if patient.last.error is None:  # it came back, with something else
-                    best = best or patient
-                if patient.caller.out_of_time:
-                    return _tell_trouble(patient, chart)
-    return _tell_trouble(best or first, chart)
+                        subject.pristine = _fresh(subject.module)
+                    _tell_call(subject, guesses.lengths, results)
+                    return subject
+                first = first or subject
+                if subject.last.error is None:  # it came back, with something else
+                    best = best or subject
+                if subject.caller.out_of_time:
+                    return _tell_trouble(subject, results)
+    return _tell_trouble(best or first, results)
 
 
 def _fresh(module: object) -> object:
@@ -173,61 +173,61 @@ def _finite(reply: Reply) -> bool:
     return bool(reply.output.isfinite().all())
 
 
-def _tell_call(patient: Patient, lengths: list[int], chart: Chart) -> None:
-    plan, sizes = patient.plan, patient.sizes
+def _tell_call(subject: Subject, lengths: list[int], results: Results) -> None:
+    plan, sizes = subject.plan, subject.sizes
     if plan.single:
-        chart.note(
+        results.note(
             f"It takes one sequence of shape (L, {sizes.embed}), no batch: nothing about batches "
             "was checked."
         )
     if plan.sequence_first:
-        chart.note("It takes (L, N, E), the sequence first: batch_first is False.")
+        results.note("It takes (L, N, E), the sequence first: batch_first is False.")
     if sizes.length != lengths[0]:
-        chart.note(f"It was examined with sequences of {sizes.length} tokens.")
-    chart.held(f"takes tokens with {sizes.embed} features and returns one vector per token")
+        results.note(f"It was examined with sequences of {sizes.length} tokens.")
+    results.held(f"takes tokens with {sizes.embed} features and returns one vector per token")
 
 
-def _tell_trouble(patient: Patient, chart: Chart) -> None:
-    sizes = patient.sizes
+def _tell_trouble(subject: Subject, results: Results) -> None:
+    sizes = subject.sizes
     size = (sizes.batch, sizes.length, sizes.embed)
-    if patient.caller.out_of_time:
-        limit = patient.caller.time_limit
-        chart.found("hangs", f"On an input of shape {size} it gave no answer within {limit:g} s.")
-    elif patient.last.error is not None and _wants_numbers(patient):
-        chart.note("It takes token numbers, not vectors: diagnose the attention layer inside it.")
-    elif patient.last.error is not None and _wrong_in_a_cube(patient):
-        chart.found(
+    if subject.caller.out_of_time:
+        limit = subject.caller.time_limit
+        results.found("hangs", f"On an input of shape {size} it gave no answer within {limit:g} s.")
+    elif subject.last.error is not None and _wants_numbers(subject):
+        results.note("It takes token numbers, not vectors: diagnose the attention layer inside it.")
+    elif subject.last.error is not None and _wrong_in_a_cube(subject):
+        results.found(
             "transposed-batch",
-            f"On an input of shape {size} it raises {patient.trouble}; with N = L = E it runs and "
+            f"On an input of shape {size} it raises {subject.trouble}; with N = L = E it runs and "
             "mixes the sequences: .T and transpose(0, 1) move the dimension of the batch.",
         )
-    elif patient.last.error is not None:
-        chart.found("raises", f"On an input of shape {size} it raises {patient.trouble}")
-    elif patient.trouble == "None":
-        chart.found("not-done", "It returns None.")
-    elif patient.trouble == "the wrong shape":
-        shapes = " and ".join(map(str, patient.shapes))
-        chart.found(
+    elif subject.last.error is not None:
+        results.found("raises", f"On an input of shape {size} it raises {subject.trouble}")
+    elif subject.trouble == "None":
+        results.found("not-done", "It returns None.")
+    elif subject.trouble == "the wrong shape":
+        shapes = " and ".join(map(str, subject.shapes))
+        results.found(
             "wrong-shape",
             f"For an input of shape {size} it returns {shapes}; the output should be "
             f"({size[0]}, {size[1]}, features).",
         )
     else:
-        chart.found("wrong-type", f"It returns {patient.trouble}, not a tensor.")
+        results.found("wrong-type", f"It returns {subject.trouble}, not a tensor.")
 
 
-def _wrong_in_a_cube(patient: Patient) -> bool:
+def _wrong_in_a_cube(subject: Subject) -> bool:
     """Call with N = L = E; return whether one sequence reaches another."""
-    trouble, embed = patient.trouble, patient.sizes.embed
-    x = patient.x(embed, embed)
-    other = torch.cat([x[:1], patient.x(embed, embed, seed=1)[1:]])
-    one, two = (patient(cube) for cube in (x, other)) if embed <= 64 else (None, None)
-    patient.trouble = trouble
+    trouble, embed = subject.trouble, subject.sizes.embed
+    x = subject.x(embed, embed)
+    other = torch.cat([x[:1], subject.x(embed, embed, seed=1)[1:]])
+    one, two = (subject(cube) for cube in (x, other)) if embed <= 64 else (None, None)
+    subject.trouble = trouble
     if one is None or two is None:
         return False
     return not torch.allclose(one.output[0], two.output[0], atol=1e-5)
 
 
-def _wants_numbers(patient: Patient) -> bool:
-    text = patient.last.message
+def _wants_numbers(subject: Subject) -> bool:
+    text = subject.last.message
     return "argument #1 'indices'" in text or "scalar types: Long" in text

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic.layers.calls import Subject
 
 ADDED = re.compile(r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)")
 
@@ -51,10 +51,10 @@ class Form:
         return {"bool": mask, "float": mask.to(dtype), "int": mask.long()}[self.kind]
 
 
-def forms(patient: Patient, name: str, kinds: tuple[str, ...], flipped: bool) -> Iterator[Form]:
+def forms(subject: Subject, name: str, kinds: tuple[str, ...], flipped: bool) -> Iterator[Form]:
     """Yield the forms that a mask argument may want, the likeliest first."""
-    heads = patient.sizes.heads or 1
-    if name == patient.plan.lengths:
+    heads = subject.sizes.heads or 1
+    if name == subject.plan.lengths:
         yield Form("(N,) lengths", lambda a: a[:, 0].sum(dim=-1), keys=True)
         return
     whole = [
@@ -70,7 +70,7 @@ def forms(patient: Patient, name: str, kinds: tuple[str, ...], flipped: bool) ->
         ("(N, 1, 1, S)", lambda a: a[:, None, :1], True, True),
         ("(N, 1, S)", lambda a: a[:, :1], True, True),
     ]
-    if patient.plan.adapter is not None or patient.plan.single:
+    if subject.plan.adapter is not None or subject.plan.single:
         whole, keys = whole[:1], []
     about_padding = "pad" in name.lower()
     for kind in kinds:
@@ -78,15 +78,15 @@ def forms(patient: Patient, name: str, kinds: tuple[str, ...], flipped: bool) ->
             yield Form(shape, cut, of_keys, batch, flipped, kind)
 
 
-def accepted(patient: Patient, name: str, candidates: Iterator[Form]) -> Form | None:
+def accepted(subject: Subject, name: str, candidates: Iterator[Form]) -> Form | None:
     """Return the first form with which the module returns what it should."""
-    length = patient.sizes.length
-    batch = next(n for n in (3, 4, 2, 6, 7) if n not in (length, patient.sizes.heads))
-    x = patient.x(batch)
+    length = subject.sizes.length
+    batch = next(n for n in (3, 4, 2, 6, 7) if n not in (length, subject.sizes.heads))
+    x = subject.x(batch)
     ones = torch.ones(batch, length, length, dtype=torch.bool)
-    plain = patient(x)
+    plain = subject(x)
     for form in candidates:
-        reply = patient(x, named={name: form(ones, patient.dtype)})
+        reply = subject(x, named={name: form(ones, subject.dtype)})
         if reply is not None and plain is not None and reply.output.shape == plain.output.shape:
             return form
     return None

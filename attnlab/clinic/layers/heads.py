@@ -7,12 +7,12 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from attnlab.clinic._chart import Chart
 from attnlab.clinic._report import Evidence
-from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic._results import Results
+from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.layers.influence import influence_table
-from attnlab.clinic.layers.parts import Record
-from attnlab.clinic.layers.recipe import cook, misfit
+from attnlab.clinic.layers.parts import CallRecord
+from attnlab.clinic.layers.recipe import compute, misfit
 from attnlab.clinic.layers.sharing import judge_sharing, judge_slices
 from attnlab.clinic.layers.understanding import Found, fitted, understand
 from attnlab.clinic.layers.weights import judge_weights, weights_of
@@ -20,46 +20,46 @@ from attnlab.clinic.layers.weights import judge_weights, weights_of
 AXES = {"queries": (-2, "queries"), "heads": (1, "heads"), "batch": (0, "batch")}
 
 
-def examine_heads(patient: Patient, pattern: str, chart: Chart) -> Found | None:
+def examine_heads(subject: Subject, pattern: str, results: Results) -> Found | None:
     """Write down what is wrong inside the heads; return how the module computes, if understood."""
     scrambled = ("attends-over-heads", "split-and-merge", "position-mixing", "detached")
-    if chart.has(*scrambled, "split-without-transpose", "merge-without-transpose"):
+    if results.has(*scrambled, "split-without-transpose", "merge-without-transpose"):
         return None
-    record = Record(patient, patient.x())
+    record = CallRecord(subject, subject.x())
     if record.reply is None:
         return None
     found = None
-    if not isinstance(patient.module, nn.MultiheadAttention):
-        found = understand(record, patient, causal_tries(pattern, chart))
-        _judge_recipe(found, patient, chart)
-        _judge_factor(found, record, patient, causal_tries(pattern, chart), chart)
-    judge_weights(record.reply, found, patient, chart)
-    if not chart.findings:
-        judge_sharing(record, patient, chart)
-        judge_slices(patient, chart)
+    if not isinstance(subject.module, nn.MultiheadAttention):
+        found = understand(record, subject, causal_tries(pattern, results))
+        _judge_recipe(found, subject, results)
+        _judge_factor(found, record, subject, causal_tries(pattern, results), results)
+    judge_weights(record.reply, found, results)
+    if not results.findings:
+        judge_sharing(record, subject, results)
+        judge_slices(subject, results)
     return found
 
 
-def causal_tries(pattern: str, chart: Chart) -> tuple[bool, ...]:
+def causal_tries(pattern: str, results: Results) -> tuple[bool, ...]:
     """Return whether to compute it again with a causal mask, without, or both."""
     if pattern == "causal":
         return (True,)
-    late = chart.has("causal-missing", "causal-leak", "mask-finite")
+    late = results.has("causal-missing", "causal-leak", "mask-finite")
     return (False, True) if late else (False,)
 
 
-def blame_softmax(patient: Patient, chart: Chart) -> None:
+def blame_softmax(subject: Subject, results: Results) -> None:
     """Where sequences mix: name a softmax over the batch, if it is one."""
-    record = Record(patient, patient.x())
-    found = None if record.reply is None else understand(record, patient, (False, True))
+    record = CallRecord(subject, subject.x())
+    found = None if record.reply is None else understand(record, subject, (False, True))
     if found is not None and found.recipe.softmax == "batch":
-        mixing = list(chart.findings)
-        chart.findings.clear()
-        _judge_softmax(found, chart)
-        chart.findings.extend(mixing)
+        mixing = list(results.findings)
+        results.findings.clear()
+        _judge_softmax(found, results)
+        results.findings.extend(mixing)
 
 
-def _judge_recipe(found: Found | None, patient: Patient, chart: Chart) -> None:
+def _judge_recipe(found: Found | None, subject: Subject, results: Results) -> None:
     """Name what is wrong beside the factor."""
     if found is None:
         return
@@ -71,32 +71,32 @@ def _judge_recipe(found: Found | None, patient: Patient, chart: Chart) -> None:
             "split merge": "split-and-merge",
         }[recipe.wrong]
         what = {"split": "cut", "merge": "joined", "split merge": "cut and joined"}[recipe.wrong]
-        chart.found(
+        results.found(
             name, f"The {recipe.heads} heads are {what} by a bare view, without a transpose."
         )
-    _judge_softmax(found, chart)
+    _judge_softmax(found, results)
     stray = {"qqv": "the key", "kkv": "the query", "qkq": "the value", "qkk": "the value"}
     stray |= {"qkx": "the value", "xxv": "the query and the key", "qxv": "the key"}
     stray |= {"xkv": "the query", "vvv": "the query and the key", "qvv": "the key"}
     stray |= {"qqq": "the key and the value", "kkk": "the query and the value"}
-    if recipe.sides in stray and isinstance(patient.module, nn.Module):
-        chart.found(
+    if recipe.sides in stray and isinstance(subject.module, nn.Module):
+        results.found(
             "wrong-source",
             f"Its own projection of {stray[recipe.sides]} is not used: the output is exactly what "
             "comes out without it.",
         )
     elif recipe.sides not in ("qkv", *stray):
-        chart.note(
+        results.note(
             "Its projections play other parts than their names say (trained, that makes no "
             "difference)."
         )
-    _judge_filling(found, chart)
+    _judge_filling(found, results)
 
 
-def _judge_softmax(found: Found, chart: Chart) -> None:
+def _judge_softmax(found: Found, results: Results) -> None:
     kind = found.recipe.softmax
     if kind != "keys" and found.recipe.causal:
-        chart.findings[:] = [one for one in chart.findings if not one.name.startswith("causal")]
+        results.findings[:] = [one for one in results.findings if not one.name.startswith("causal")]
     evidence = weights_of(found)
     sums = None if evidence is None else evidence.sum(dim=-1)
     span = "" if sums is None else f"{sums.min().item():.2g} to {sums.max().item():.2g}"
@@ -109,14 +109,14 @@ def _judge_softmax(found: Found, chart: Chart) -> None:
     )
     if kind in AXES:
         axis, words = AXES[kind]
-        chart.found(
+        results.found(
             "softmax-axis",
             f"The softmax runs over the {words} (dimension {axis}): the weights of a query sum to "
             f"{span} instead of 1.",
             shown,
         )
     elif kind == "hard":
-        chart.found("hard", "Each query takes the one key with the largest score.", shown)
+        results.found("hard", "Each query takes the one key with the largest score.", shown)
     elif kind in ("all", "none", "sigmoid", "after"):
         how = {
             "all": "one softmax runs over all queries and keys together",
@@ -124,12 +124,12 @@ def _judge_softmax(found: Found, chart: Chart) -> None:
             "sigmoid": "a sigmoid takes the place of the softmax",
             "after": "the factor is applied after the softmax instead of before",
         }[kind]
-        chart.found(
+        results.found(
             "not-normalised", f"The weights of a query sum to {span} instead of 1: {how}.", shown
         )
 
 
-def _judge_filling(found: Found, chart: Chart) -> None:
+def _judge_filling(found: Found, results: Results) -> None:
     filling = found.recipe.filling
     if filling == "block":
         return
@@ -156,38 +156,44 @@ def _judge_filling(found: Found, chart: Chart) -> None:
         )
     )
     late = ("causal-missing", "causal-leak", "mask-finite")
-    chart.findings[:] = [one for one in chart.findings if one.name not in late]
-    chart.found(name, f"{words}, and later tokens reach earlier outputs.", table)
+    results.findings[:] = [one for one in results.findings if one.name not in late]
+    results.found(name, f"{words}, and later tokens reach earlier outputs.", table)
 
 
 def _judge_factor(
-    found: Found | None, record: Record, patient: Patient, causal: tuple[bool, ...], chart: Chart
+    found: Found | None,
+    record: CallRecord,
+    subject: Subject,
+    causal: tuple[bool, ...],
+    results: Results,
 ) -> None:
     if found is None:
-        found = fitted(record, patient, causal)
+        found = fitted(record, subject, causal)
     if found is None:
-        chart.note("Its own steps could not be followed: the factor of the scores was not checked.")
+        results.note(
+            "Its own steps could not be followed: the factor of the scores was not checked."
+        )
         return
     flow, recipe = found.flow, found.recipe
     head_dim = flow.query.shape[-1] // recipe.heads
     if not found.name and recipe.softmax in ("keys", "queries", "heads", "batch", "all"):
-        chart.held(f"its scores are multiplied by 1/sqrt(head_dim), head_dim = {head_dim}")
+        results.held(f"its scores are multiplied by 1/sqrt(head_dim), head_dim = {head_dim}")
         return
     if not found.name or recipe.softmax in ("hard", "none", "after"):
         return
-    if _learned_factor(patient):
-        chart.note("The factor of its scores is a parameter.")
+    if _learned_factor(subject):
+        results.note("The factor of its scores is a parameter.")
         return
     right = replace(recipe, scale=head_dim**-0.5)
     rows = [(found.words, recipe.scale), ("1/sqrt(head_dim)", right.scale)]
-    apart = [misfit(flow, cook(flow, replace(recipe, scale=value))) for _, value in rows]
+    apart = [misfit(flow, compute(flow, replace(recipe, scale=value))) for _, value in rows]
     evidence = Evidence(
         "Distance between its output and softmax(factor * q k^T) v, for each factor:",
         torch.tensor([[value, far] for (_, value), far in zip(rows, apart, strict=True)]),
         tuple(words for words, _ in rows),
         ("factor", "distance"),
     )
-    chart.found(
+    results.found(
         found.name,
         f"Its scores are multiplied by {recipe.scale:.4g} ({found.words}); with head_dim = "
         f"{head_dim} it should be 1/sqrt({head_dim}) = {right.scale:.4g}.",
@@ -195,11 +201,11 @@ def _judge_factor(
     )
 
 
-def _learned_factor(patient: Patient) -> bool:
+def _learned_factor(subject: Subject) -> bool:
     """Return whether a parameter could be the factor: one number, or one for each head."""
-    sizes = (1, patient.sizes.heads or 1)
+    sizes = (1, subject.sizes.heads or 1)
     return (
-        any(p.numel() in sizes for p in patient.module.parameters())
-        if isinstance(patient.module, nn.Module)
+        any(p.numel() in sizes for p in subject.module.parameters())
+        if isinstance(subject.module, nn.Module)
         else False
     )

@@ -10,22 +10,22 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._report import Evidence
-from attnlab.clinic.layers.calls import Patient, Reply
+from attnlab.clinic.layers.calls import Reply, Subject
 
 STEP = 1e-5
 SIZES = (1.0, 0.1, 0.01)
 
 
 def influence(
-    patient: Patient, *, length: int | None = None, seed: int = 0, **how
+    subject: Subject, *, length: int | None = None, seed: int = 0, **how
 ) -> Tensor | None:
     """Return how far output i moves when token j is replaced, (L, L), relative to the output."""
-    x = patient.x(1, length, seed=seed)
-    steps = patient.tokens(*x.shape, seed=seed + 50)[0]
+    x = subject.x(1, length, seed=seed)
+    steps = subject.tokens(*x.shape, seed=seed + 50)[0]
     count = x.shape[1]
     batch = x.repeat(count + 1, 1, 1)
     batch[torch.arange(1, count + 1), torch.arange(count)] += steps
-    return strongest(patient(size * batch, **how) for size in SIZES)
+    return strongest(subject(size * batch, **how) for size in SIZES)
 
 
 def strongest(replies: Iterable[Reply | None]) -> Tensor | None:
@@ -34,15 +34,15 @@ def strongest(replies: Iterable[Reply | None]) -> Tensor | None:
     return None if any(one is None for one in moves) else torch.stack(moves).amax(dim=0)
 
 
-def influence_in_training(patient: Patient, seed: int) -> Tensor | None:
+def influence_in_training(subject: Subject, seed: int) -> Tensor | None:
     """Return the same for train mode: one call per token, every call with the same dropout."""
-    x = patient.x(1)
+    x = subject.x(1)
     outputs = []
     for token in range(-1, x.shape[1]):
         other = x.clone()
         if token >= 0:
-            other[0, token] += patient.tokens(x.shape[-1], seed=50 + token)
-        reply = patient(other, seed=seed)
+            other[0, token] += subject.tokens(x.shape[-1], seed=50 + token)
+        reply = subject(other, seed=seed)
         if reply is None:
             return None
         outputs.append(reply.output[0])
@@ -56,10 +56,10 @@ def moved(output: Tensor) -> Tensor:
     return ((plain[1:] - plain[:1]).abs().amax(dim=-1) / size).T
 
 
-def push(patient: Patient, x: Tensor, directions: Tensor) -> Tensor | None:
+def push(subject: Subject, x: Tensor, directions: Tensor) -> Tensor | None:
     """Return the derivative of the output at x (1, L, E) along each direction (B, L, E)."""
     both = torch.cat([x + STEP * directions, x - STEP * directions])
-    reply = patient(both)
+    reply = subject(both)
     if reply is None or not reply.output.isfinite().all():
         return None
     ahead, behind = reply.output.double().chunk(2)
@@ -106,9 +106,9 @@ def scrambles_like(pattern: Tensor, heads: list[int]) -> list[tuple[str, int]]:
     return found
 
 
-def head_numbers(patient: Patient) -> list[int]:
+def head_numbers(subject: Subject) -> list[int]:
     """Return the number of heads, or every one that would fit."""
-    sizes = patient.sizes
+    sizes = subject.sizes
     if sizes.heads:
         return [sizes.heads] if sizes.heads > 1 else []
     return [n for n in range(2, min(sizes.embed, 17)) if sizes.embed % n == 0]

@@ -7,12 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic.layers.calls import Patient, Reply
+from attnlab.clinic._results import Options, Results
+from attnlab.clinic.layers.calls import Reply, Subject
 from attnlab.clinic.layers.forms import Form
-from attnlab.clinic.layers.parts import Record, flows
+from attnlab.clinic.layers.parts import CallRecord, flows
 from attnlab.clinic.layers.plans import extra_key
-from attnlab.clinic.layers.recipe import FILLS, cook, fits, misfit
+from attnlab.clinic.layers.recipe import FILLS, compute, fits, misfit
 from attnlab.clinic.layers.understanding import Found
 
 FILLINGS = {
@@ -27,7 +27,7 @@ FILLINGS |= {fill: ("mask-finite", f"fills blocked scores with {fill}") for fill
 
 
 def leak_named(
-    patient: Patient,
+    subject: Subject,
     name: str,
     form: Form,
     allowed: Tensor,
@@ -36,17 +36,17 @@ def leak_named(
     found: Found | None,
 ) -> tuple[str, str]:
     """Return the name and the sentence for a mask that hides too little."""
-    x = patient.x(3 if patient.sizes.heads != 3 else 4)
+    x = subject.x(3 if subject.sizes.heads != 3 else 4)
     batch, length = x.shape[:2]
     everyone = torch.ones(batch, length, length, dtype=torch.bool)
     allowed_all = allowed.expand(batch, -1, -1)
-    mask = form(allowed_all, patient.dtype)
-    masked = patient(x, named={name: mask})
-    plain = patient(x, named={name: form(everyone, patient.dtype)})
+    mask = form(allowed_all, subject.dtype)
+    masked = subject(x, named={name: mask})
+    plain = subject(x, named={name: form(everyone, subject.dtype)})
     if masked is None or plain is None:
         return "mask-leak", f"Tokens that {name} blocks still move the output."
     change = (masked.output - plain.output).abs().nan_to_num(nan=1.0).amax(dim=(0, 2))
-    if change.max() < 1e-12 and _blocks_if_all_agree(patient, name, form, allowed_all, plain):
+    if change.max() < 1e-12 and _blocks_if_all_agree(subject, name, form, allowed_all, plain):
         return "mask-broadcast", f"{name} blocks a key only where every sequence blocks it."
     if change.max() < 1e-12:
         return "mask-ignored", f"{name} is ignored: blocking keys changes nothing in the output."
@@ -57,18 +57,18 @@ def leak_named(
             f"{name} blocks the rows of padded queries instead of the columns of padded keys: "
             "real tokens still see every padded one.",
         )
-    named = _by_recipe(patient, name, mask, allowed_all, found)
+    named = _by_recipe(subject, name, mask, allowed_all, found)
     if named is not None:
         return named[0], f"{name} {named[1]}; a blocked token moves outputs by {leaking:.2g}."
     return _by_size(name, masked.weights, leaking, values.max().item())
 
 
 def _blocks_if_all_agree(
-    patient: Patient, name: str, form: Form, allowed: Tensor, plain: Reply
+    subject: Subject, name: str, form: Form, allowed: Tensor, plain: Reply
 ) -> bool:
     """Give every sequence the mask of the first; return whether that changes anything."""
-    x = patient.x(len(allowed))
-    same = patient(x, named={name: form(allowed[:1].expand_as(allowed), patient.dtype)})
+    x = subject.x(len(allowed))
+    same = subject(x, named={name: form(allowed[:1].expand_as(allowed), subject.dtype)})
     return same is not None and bool((same.output - plain.output).abs().max() > 1e-12)
 
 
@@ -91,20 +91,20 @@ def _by_size(name: str, weights: Tensor | None, leaking: float, largest: float) 
 
 
 def _by_recipe(
-    patient: Patient, name: str, mask: Tensor, allowed: Tensor, found: Found | None
+    subject: Subject, name: str, mask: Tensor, allowed: Tensor, found: Found | None
 ) -> tuple[str, str] | None:
     """Compute it again with every known misuse of a mask."""
-    if found is None or isinstance(patient.module, nn.MultiheadAttention):
+    if found is None or isinstance(subject.module, nn.MultiheadAttention):
         return None
-    x = patient.x(len(allowed))
-    for flow in flows(Record(patient, x, {name: mask})):
+    x = subject.x(len(allowed))
+    for flow in flows(CallRecord(subject, x, {name: mask})):
         tried = {
-            filling: cook(flow, replace(found.recipe, filling=filling), allowed[:, None])
+            filling: compute(flow, replace(found.recipe, filling=filling), allowed[:, None])
             for filling in FILLINGS
         }
-        fitting = [filling for filling in tried if fits(flow, tried[filling], patient.exact)]
-        blocking = cook(flow, replace(found.recipe, filling="block"), allowed[:, None])
-        if fits(flow, blocking, patient.exact):
+        fitting = [filling for filling in tried if fits(flow, tried[filling], subject.exact)]
+        blocking = compute(flow, replace(found.recipe, filling="block"), allowed[:, None])
+        if fits(flow, blocking, subject.exact):
             return "padding-leak", (
                 "blocks its keys in the attention, but blocked tokens get in before it, perhaps by "
                 "a mean over the whole sequence"
@@ -115,25 +115,25 @@ def _by_recipe(
 
 
 def tell_blocked_row(
-    patient: Patient, name: str, form: Form, options: Options, chart: Chart
+    subject: Subject, name: str, form: Form, options: Options, results: Results
 ) -> None:
     """Block every key of one row, or of one sequence, and say what comes out."""
-    x = patient.x(3 if patient.sizes.heads != 3 else 4)
+    x = subject.x(3 if subject.sizes.heads != 3 else 4)
     batch, length = x.shape[:2]
     allowed = torch.ones(batch, length, length, dtype=torch.bool)
     if form.keys:
         allowed[0] = False
     else:
         allowed[:, 1] = False
-    mask = form(allowed, patient.dtype)
-    reply = patient(x, named={name: mask})
-    other = patient(x + patient.x(1, seed=12), named={name: mask})
+    mask = form(allowed, subject.dtype)
+    reply = subject(x, named={name: mask})
+    other = subject(x + subject.x(1, seed=12), named={name: mask})
     if reply is None or other is None:
-        chart.note(f"A row with no allowed key raises {patient.trouble}")
+        results.note(f"A row with no allowed key raises {subject.trouble}")
         return
-    more = extra_key(patient.module)
+    more = extra_key(subject.module)
     if more:
-        chart.note(f"A row of {name} with no allowed key still sees the key that {more} adds.")
+        results.note(f"A row of {name} with no allowed key still sees the key that {more} adds.")
         return
     one, two = reply.output[0, 1], other.output[0, 1]
     if not one.isfinite().all():
@@ -142,20 +142,20 @@ def tell_blocked_row(
         what = "0"
     elif torch.allclose(one, two):
         what = "the same vector whatever the tokens are (the bias of the output projection)"
-    elif _only_its_own(patient, x, {name: mask}, one):
+    elif _only_its_own(subject, x, {name: mask}, one):
         what = "what its own token gives (a residual connection)"
     else:
         what = "a mixture of tokens that it may not see"
     sentence = f"A row of {name} with no allowed key gives {what}."
     if options.strict and (what == "NaN" or what.startswith("a mixture")):
-        chart.found("blocked-row", sentence)
+        results.found("blocked-row", sentence)
     else:
-        chart.note(sentence)
+        results.note(sentence)
 
 
-def _only_its_own(patient: Patient, x: Tensor, named: dict, one: Tensor) -> bool:
+def _only_its_own(subject: Subject, x: Tensor, named: dict, one: Tensor) -> bool:
     """Change every token but its own; return whether row 1 of sequence 0 stays."""
-    others = x + patient.x(1, seed=12)
+    others = x + subject.x(1, seed=12)
     others[:, 1] = x[:, 1]
-    reply = patient(others, named=named)
+    reply = subject(others, named=named)
     return reply is not None and torch.allclose(reply.output[0, 1], one)

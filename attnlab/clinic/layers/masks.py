@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic.layers.calls import Patient, Reply
+from attnlab.clinic._results import Options, Results
+from attnlab.clinic.layers.calls import Reply, Subject
 from attnlab.clinic.layers.forms import Form, accepted, forms, says_added
 from attnlab.clinic.layers.influence import SIZES, influence, influence_table, strongest
 from attnlab.clinic.layers.leaks import leak_named, tell_blocked_row
@@ -19,57 +19,64 @@ SPOILED = (
 ).split()
 
 
-def examine_masks(patient: Patient, found: Found | None, options: Options, chart: Chart) -> None:
+def examine_masks(
+    subject: Subject, found: Found | None, options: Options, results: Results
+) -> None:
     """Examine every mask argument of forward."""
-    torchs = is_torchs(patient.module) and patient.plan.kind == "memory"
-    if torchs or isinstance(patient.module, STACKS):
-        chart.note("Masks of a whole transformer layer of torch were not checked.")
+    torchs = is_torchs(subject.module) and subject.plan.kind == "memory"
+    if torchs or isinstance(subject.module, STACKS):
+        results.note("Masks of a whole transformer layer of torch were not checked.")
         return
-    if chart.has(*SPOILED, "softmax-axis", "not-normalised", "wrong-source"):
+    if results.has(*SPOILED, "softmax-axis", "not-normalised", "wrong-source"):
         return
-    names = [*patient.plan.masks, *([patient.plan.lengths] if patient.plan.lengths else [])]
+    names = [*subject.plan.masks, *([subject.plan.lengths] if subject.plan.lengths else [])]
     for name in names:
-        before = len(chart.findings)
-        form = _find_form(patient, name, options, chart)
+        before = len(results.findings)
+        form = _find_form(subject, name, options, results)
         if form is not None:
-            _judge_form(patient, name, form, found, options, chart)
-        if len(chart.findings) > before:
+            _judge_form(subject, name, form, found, options, results)
+        if len(results.findings) > before:
             return
 
 
-def _find_form(patient: Patient, name: str, options: Options, chart: Chart) -> Form | None:
+def _find_form(subject: Subject, name: str, options: Options, results: Results) -> Form | None:
     kinds: tuple[str, ...] = ("bool", "float", "int", "additive")
-    torchs = is_torchs(patient.module)
+    torchs = is_torchs(subject.module)
     if torchs:
         kinds = ("bool",)
-    says = options.mask == "additive" or "bias" in name or says_added(patient.module)
-    if says and patient.plan.adapter is None and not torchs:
+    says = options.mask == "additive" or "bias" in name or says_added(subject.module)
+    if says and subject.plan.adapter is None and not torchs:
         kinds = ("additive",)
     flipped = options.mask == "blocked" or torchs
-    flipped = flipped and patient.plan.adapter is None
-    form = accepted(patient, name, forms(patient, name, kinds, flipped))
+    flipped = flipped and subject.plan.adapter is None
+    form = accepted(subject, name, forms(subject, name, kinds, flipped))
     about_padding = "pad" in name.lower() and form is not None and form.shape != "(N, S)"
-    if about_padding and _needs_equal(patient, name, kinds, flipped, chart, only="(N, S)"):
+    if about_padding and _needs_equal(subject, name, kinds, flipped, results, only="(N, S)"):
         return None
-    if form is None and not _needs_equal(patient, name, kinds, flipped, chart):
-        chart.note(f"No shape of {name} that was tried is accepted ({patient.trouble}).")
+    if form is None and not _needs_equal(subject, name, kinds, flipped, results):
+        results.note(f"No shape of {name} that was tried is accepted ({subject.trouble}).")
     return form
 
 
 def _needs_equal(
-    patient: Patient, name: str, kinds: tuple[str, ...], flipped: bool, chart: Chart, only: str = ""
+    subject: Subject,
+    name: str,
+    kinds: tuple[str, ...],
+    flipped: bool,
+    results: Results,
+    only: str = "",
 ) -> bool:
     """Give it as many sequences as heads: a mask of the batch then lies over the heads."""
-    heads = patient.sizes.heads or 1
+    heads = subject.sizes.heads or 1
     if heads < 2:
         return False
-    allowed, x = _lengths(patient, heads), patient.x(heads)
-    for form in forms(patient, name, kinds, flipped):
+    allowed, x = _lengths(subject, heads), subject.x(heads)
+    for form in forms(subject, name, kinds, flipped):
         if not form.batch or (only and form.shape != only):
             continue
-        if patient(x, named={name: form(allowed, patient.dtype)}) is None:
+        if subject(x, named={name: form(allowed, subject.dtype)}) is None:
             continue
-        chart.found(
+        results.found(
             "mask-broadcast",
             f"A mask of shape {form.shape} is accepted only with as many sequences as heads "
             f"({heads}), and is then spread over the heads: it lacks the dimension of the heads.",
@@ -78,44 +85,44 @@ def _needs_equal(
     return False
 
 
-def _lengths(patient: Patient, batch: int) -> Tensor:
+def _lengths(subject: Subject, batch: int) -> Tensor:
     """Return allowed (N, L, L): a batch of lengths, the real tokens come first."""
-    length = patient.sizes.length
+    length = subject.sizes.length
     real = torch.tensor([max(1, length - 2 - n % 3 % max(1, length - 2)) for n in range(batch)])
     return (torch.arange(length) < real[:, None])[:, None].expand(batch, length, length)
 
 
 def _judge_form(
-    patient: Patient, name: str, form: Form, found: Found | None, options: Options, chart: Chart
+    subject: Subject, name: str, form: Form, found: Found | None, options: Options, results: Results
 ) -> None:
-    length = patient.sizes.length
+    length = subject.sizes.length
     if length < 4:
-        chart.note(f"{name} was not checked: {length} tokens are too few.")
+        results.note(f"{name} was not checked: {length} tokens are too few.")
         return
     allowed = _pattern(length, form)
-    values = _influence(patient, name, form, allowed)
-    base = influence(patient)
+    values = _influence(subject, name, form, allowed)
+    base = influence(subject)
     if values is None or base is None:
-        sentence = f"With {name} of shape {form.shape} it raises {patient.trouble}"
-        if not patient.caller.out_of_time:
-            chart.found("raises", sentence)
+        sentence = f"With {name} of shape {form.shape} it raises {subject.trouble}"
+        if not subject.caller.out_of_time:
+            results.found("raises", sentence)
         return
-    verdict = _verdict(values, base, allowed, form, patient)
+    verdict = _verdict(values, base, allowed, form, subject)
     if verdict == "inverted" and "pad" in name.lower():
-        chart.note(f"{name}: True means padding, as in torch.")
+        results.note(f"{name}: True means padding, as in torch.")
         form = _flip(form)
-    elif verdict == "inverted" and _by_its_own_rule(patient.module):
-        chart.note(f"{name}: True means may attend, unlike in the class that it inherits from.")
+    elif verdict == "inverted" and _by_its_own_rule(subject.module):
+        results.note(f"{name}: True means may attend, unlike in the class that it inherits from.")
         form = _flip(form)
     elif verdict != "right":
-        _tell(verdict, patient, name, form, allowed, values, found, chart)
+        _tell(verdict, subject, name, form, allowed, values, found, results)
         return
     elif "pad" in name.lower() and not form.flipped and form.kind != "additive":
-        chart.note(f"{name}: True means a real token; torch's argument of this name is opposite.")
-    chart.held(f"{name} of shape {form.shape} hides what it should, and nothing else")
-    _judge_batch(patient, name, form, chart)
-    _judge_padding(patient, name, form, chart)
-    tell_blocked_row(patient, name, form, options, chart)
+        results.note(f"{name}: True means a real token; torch's argument of this name is opposite.")
+    results.held(f"{name} of shape {form.shape} hides what it should, and nothing else")
+    _judge_batch(subject, name, form, results)
+    _judge_padding(subject, name, form, results)
+    tell_blocked_row(subject, name, form, options, results)
 
 
 def _by_its_own_rule(module: object) -> bool:
@@ -138,20 +145,20 @@ def _pattern(length: int, form: Form) -> Tensor:
     return ((place[:, None] - place) % length) <= 1
 
 
-def _influence(patient: Patient, name: str, form: Form, allowed: Tensor) -> Tensor | None:
+def _influence(subject: Subject, name: str, form: Form, allowed: Tensor) -> Tensor | None:
     length = len(allowed)
-    taken = (length, patient.sizes.heads)
+    taken = (length, subject.sizes.heads)
     batch = next(n for n in range(length + 1, length + 5) if n not in taken)
-    x = patient.x(1).repeat(batch, 1, 1)
-    steps = patient.tokens(length, x.shape[-1], seed=50)
+    x = subject.x(1).repeat(batch, 1, 1)
+    steps = subject.tokens(length, x.shape[-1], seed=50)
     x[torch.arange(1, length + 1), torch.arange(length)] += steps
-    mask = form(allowed.expand(batch, -1, -1), patient.dtype)
-    moves = strongest(patient(size * x, named={name: mask}) for size in SIZES)
+    mask = form(allowed.expand(batch, -1, -1), subject.dtype)
+    moves = strongest(subject(size * x, named={name: mask}) for size in SIZES)
     return None if moves is None else moves[:, :length]
 
 
-def _verdict(values: Tensor, base: Tensor, allowed: Tensor, form: Form, patient: Patient) -> str:
-    seen, could = values > patient.tolerance, base > patient.tolerance
+def _verdict(values: Tensor, base: Tensor, allowed: Tensor, form: Form, subject: Subject) -> str:
+    seen, could = values > subject.tolerance, base > subject.tolerance
     length = len(seen)
     off = ~torch.eye(length, dtype=torch.bool)
 
@@ -175,13 +182,13 @@ def _verdict(values: Tensor, base: Tensor, allowed: Tensor, form: Form, patient:
 
 def _tell(
     verdict: str,
-    patient: Patient,
+    subject: Subject,
     name: str,
     form: Form,
     allowed: Tensor,
     values: Tensor,
     found: Found | None,
-    chart: Chart,
+    results: Results,
 ) -> None:
     length = len(allowed)
     hidden = ~allowed & ~torch.eye(length, dtype=torch.bool)
@@ -205,10 +212,10 @@ def _tell(
         ),
     }
     if verdict in simple:
-        chart.found(*simple[verdict], table)
+        results.found(*simple[verdict], table)
     else:
         leaking = (values * hidden).max().item()
-        chart.found(*leak_named(patient, name, form, allowed, values, leaking, found), table)
+        results.found(*leak_named(subject, name, form, allowed, values, leaking, found), table)
 
 
 def _words(allowed: Tensor, form: Form) -> str:
@@ -217,22 +224,22 @@ def _words(allowed: Tensor, form: Form) -> str:
     return "tokens " + ", ".join(str(j) for j, ok in enumerate(allowed[0].tolist()) if ok)
 
 
-def _judge_batch(patient: Patient, name: str, form: Form, chart: Chart) -> None:
+def _judge_batch(subject: Subject, name: str, form: Form, results: Results) -> None:
     """Each sequence must get its own mask: alone and in the batch it gives the same."""
-    if not form.batch or patient.plan.single:
+    if not form.batch or subject.plan.single:
         return
-    batch = next(n for n in (3, 4, 6) if n not in (patient.sizes.length, patient.sizes.heads))
-    allowed, x = _lengths(patient, batch), patient.x(batch, seed=4)
-    together = patient(x, named={name: form(allowed, patient.dtype)})
+    batch = next(n for n in (3, 4, 6) if n not in (subject.sizes.length, subject.sizes.heads))
+    allowed, x = _lengths(subject, batch), subject.x(batch, seed=4)
+    together = subject(x, named={name: form(allowed, subject.dtype)})
     for row in range(batch):
         part = slice(row, row + 1)
-        alone = patient(x[part], named={name: form(allowed[part], patient.dtype)})
+        alone = subject(x[part], named={name: form(allowed[part], subject.dtype)})
         if together is None or alone is None:
             return
         real = int(allowed[row, 0].sum())
         far = _far(together.output[row, :real], alone.output[0, :real])
-        if far > 1e3 * patient.tolerance:
-            chart.found(
+        if far > 1e3 * subject.tolerance:
+            results.found(
                 "mask-broadcast",
                 f"With a different {name} for each sequence, sequence {row} of the batch is "
                 f"{far:.2g} away from the same one alone: it gets another one's mask.",
@@ -240,27 +247,27 @@ def _judge_batch(patient: Patient, name: str, form: Form, chart: Chart) -> None:
             return
 
 
-def _judge_padding(patient: Patient, name: str, form: Form, chart: Chart) -> None:
+def _judge_padding(subject: Subject, name: str, form: Form, results: Results) -> None:
     """Compare a short sequence alone with the same one padded."""
-    length = patient.sizes.length
+    length = subject.sizes.length
     short = length - 2
-    x = patient.x(seed=6)
-    alone = patient(x[:, :short])
+    x = subject.x(seed=6)
+    alone = subject(x[:, :short])
     allowed = (torch.arange(length) < short).expand(len(x), length, length)
-    padded = patient(x, named={name: form(allowed, patient.dtype)})
+    padded = subject(x, named={name: form(allowed, subject.dtype)})
     if alone is None or padded is None:
         return
     far = _far(padded.output[:, :short], alone.output)
-    if far > 1e3 * patient.tolerance:
+    if far > 1e3 * subject.tolerance:
         rows = torch.stack([alone.output[0, :, 0], padded.output[0, :short, 0]])
-        chart.found(
+        results.found(
             "padding-leak",
             f"{short} tokens alone and the same padded to {length} with {name} differ by "
             f"{far:.2g} of their size.",
             influence_table("First feature of the outputs, alone (row 0), padded (row 1):", rows),
         )
     else:
-        chart.held("a sequence gives the same alone and padded in a batch")
+        results.held("a sequence gives the same alone and padded in a batch")
 
 
 def _far(one: Tensor, two: Tensor) -> float:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._chart import Chart
 from attnlab.clinic._copying import copy_of
 from attnlab.clinic._report import Evidence
-from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic._results import Results
+from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.layers.forms import accepted, forms
 from attnlab.clinic.layers.influence import influence, influence_in_training
 from attnlab.clinic.layers.scrambles import moves_table
@@ -20,10 +20,12 @@ from attnlab.clinic.layers.scrambles import moves_table
 CHANCES = ("p", "prob", "rate", "probability")
 
 
-def examine_training(exact: Patient, pattern: str, chart: Chart) -> None:
+def examine_training(exact: Subject, pattern: str, results: Results) -> None:
     """Compare who sees whom in train mode with eval mode."""
     module = exact.module
-    if not isinstance(module, nn.Module) or (chart.findings and not chart.has("causal-missing")):
+    if not isinstance(module, nn.Module) or (
+        results.findings and not results.has("causal-missing")
+    ):
         return
     if pattern not in ("dense", "causal"):
         return
@@ -42,20 +44,20 @@ def examine_training(exact: Patient, pattern: str, chart: Chart) -> None:
             break  # every other seed gives the same
     causal = not seen.triu(1).any() and seen.tril(-1).any()
     if causal and pattern == "dense":
-        chart.findings[:] = [one for one in chart.findings if one.name != "causal-missing"]
+        results.findings[:] = [one for one in results.findings if one.name != "causal-missing"]
         values = influence(exact)
-        chart.found(
+        results.found(
             "causal-eval",
             "It is causal in train mode only: in eval mode a later token moves an earlier output "
             f"by up to {values.triu(1).max().item():.2g} of its size.",
             moves_table(values),
         )
     elif pattern == "causal" and seen.triu(1).any():
-        chart.found(
+        results.found(
             "causal-leak", "It is causal in eval mode, but in train mode later tokens leak."
         )
     elif pattern == "causal":
-        chart.held("is causal in train mode and in eval mode")
+        results.held("is causal in train mode and in eval mode")
 
 
 class Try(NamedTuple):
@@ -66,12 +68,12 @@ class Try(NamedTuple):
     groups: tuple[Tensor, ...] = ()
 
 
-def examine_modes(exact: Patient, chart: Chart) -> None:
+def examine_modes(exact: Subject, results: Results) -> None:
     """With every dropout at 0, train mode must give the same as eval mode."""
-    if not isinstance(exact.module, nn.Module) or chart.has("causal-eval", "causal-leak"):
+    if not isinstance(exact.module, nn.Module) or results.has("causal-eval", "causal-leak"):
         return
     if any(map(_keeps_statistics, exact.module.modules())):
-        chart.note("It has a BatchNorm: train mode and eval mode were not compared.")
+        results.note("It has a BatchNorm: train mode and eval mode were not compared.")
         return
     try:
         copies = [_without_dropout(copy_of(exact.module)).train(now) for now in (True, False)]
@@ -81,18 +83,18 @@ def examine_modes(exact: Patient, chart: Chart) -> None:
     replies = [training(exact.x(), seed=seed) for seed in (0, 1, 2)]
     if any(reply is None for reply in replies):
         if not training.caller.out_of_time:
-            chart.note(f"In train mode it raises {training.trouble}")
+            results.note(f"In train mode it raises {training.trouble}")
         return
     if not all(_apart(replies[0].output, reply.output).max() == 0 for reply in replies):
-        chart.note(
+        results.note(
             "With every dropout that was found at 0 it is still random in train mode: train mode "
             "and eval mode were not compared."
         )
         return
     for one in _tries(training, evaluating):
-        if _differs(training, evaluating, one, chart):
+        if _differs(training, evaluating, one, results):
             return
-    chart.held("computes the same in train mode and in eval mode, dropout aside")
+    results.held("computes the same in train mode and in eval mode, dropout aside")
 
 
 def _keeps_statistics(part: nn.Module) -> bool:
@@ -112,32 +114,32 @@ def _without_dropout(module: nn.Module) -> nn.Module:
     return module
 
 
-def _tries(training: Patient, patient: Patient) -> Iterator[Try]:
+def _tries(training: Subject, subject: Subject) -> Iterator[Try]:
     """Yield calls without a mask, with each flag and with each mask that one of them takes."""
     yield Try("", {})
-    for flag in patient.plan.flags:
+    for flag in subject.plan.flags:
         yield Try(f", with {flag}=True,", {flag: True})
-    batch, length = patient.x().shape[:2]
+    batch, length = subject.x().shape[:2]
     place = torch.arange(length)
-    lengths = [patient.plan.lengths] if patient.plan.lengths else []
-    for name in (*patient.plan.masks, *lengths):
+    lengths = [subject.plan.lengths] if subject.plan.lengths else []
+    for name in (*subject.plan.masks, *lengths):
         real = place < length - 1 if name in lengths else place % 3 != 1
         taken = {}
-        for either in (patient, training):
+        for either in (subject, training):
             candidates = forms(either, name, ("bool", "int", "additive"), False)
             form = accepted(either, name, candidates)
             if form is not None:
                 taken.setdefault((form.shape, form.kind), form)
         for form in taken.values():
-            mask = form(real.expand(batch, length, length), patient.dtype)
+            mask = form(real.expand(batch, length, length), subject.dtype)
             # what a padded row gives is nobody's business: real rows must differ too
             yield Try(f", with {name},", {name: mask}, (real, ~real) if form.keys else ())
 
 
-def _differs(training: Patient, evaluating: Patient, one: Try, chart: Chart) -> bool:
+def _differs(training: Subject, evaluating: Subject, one: Try, results: Results) -> bool:
     x = training.x()
     memory = None if training.plan.kind == "x" else training.x(seed=3)
-    replies = [patient(x, memory, named=one.named) for patient in (training, evaluating)]
+    replies = [subject(x, memory, named=one.named) for subject in (training, evaluating)]
     if any(reply is None for reply in replies):
         return False
     outputs = [reply.output.detach().double() for reply in replies]
@@ -149,7 +151,7 @@ def _differs(training: Patient, evaluating: Patient, one: Try, chart: Chart) -> 
     if not all((apart[:, rows] > limit).any() for rows in groups):
         return False
     row = int(apart.amax(dim=1).argmax())
-    chart.found(
+    results.found(
         "train-eval",
         f"It computes something else in train mode than in eval mode: with every dropout at 0"
         f"{one.words} the outputs of the two differ by up to {apart.max().item():.2g} of their "

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic.layers.calls import Subject
 
 NOISE = {
     *"w proj projection projections to linear lin fc layer layers".split(),
@@ -75,20 +75,20 @@ def part_role(name: str) -> str | None:
     return "out" if words and words[-1] == "proj" else None
 
 
-class Record:
+class CallRecord:
     """One call of a module with everything that its linear layers received and gave."""
 
-    def __init__(self, patient: Patient, x: Tensor, named: dict | None = None) -> None:
-        self.x, self.patient = x, patient
+    def __init__(self, subject: Subject, x: Tensor, named: dict | None = None) -> None:
+        self.x, self.subject = x, subject
         self.fired: dict[str, tuple[Tensor, Tensor]] = {}
-        module, handles = patient.module, []
+        module, handles = subject.module, []
         layers = {}
         if isinstance(module, nn.Module):
             layers = {n: m for n, m in module.named_modules() if isinstance(m, nn.Linear)}
         for name, layer in layers.items():
             handles.append(layer.register_forward_hook(self._hook(name)))
         try:
-            self.reply = patient(x, named=named)
+            self.reply = subject(x, named=named)
         finally:
             for handle in handles:
                 handle.remove()
@@ -122,7 +122,7 @@ class Record:
             return tensor.reshape(batch, length, -1)
         if tensor.ndim != 3:
             return None
-        if tuple(tensor.shape[:2]) == (length, batch) and self.patient.plan.sequence_first:
+        if tuple(tensor.shape[:2]) == (length, batch) and self.subject.plan.sequence_first:
             return tensor.transpose(0, 1)
         return tensor if tuple(tensor.shape[:2]) == (batch, length) else None
 
@@ -163,7 +163,7 @@ class Record:
         return None
 
 
-def flows(record: Record) -> Iterator[Flow]:
+def flows(record: CallRecord) -> Iterator[Flow]:
     """Yield the ways in which the module's parts may play together, the likeliest first."""
     if record.reply is None:
         return
@@ -176,7 +176,7 @@ def flows(record: Record) -> Iterator[Flow]:
             yield Flow(*sides, target, matrices, stacked, record.x)
 
 
-def _sides(by_role: dict, record: Record) -> Iterator[tuple[tuple, Tensor | None]]:
+def _sides(by_role: dict, record: CallRecord) -> Iterator[tuple[tuple, Tensor | None]]:
     if all(role in by_role for role in ("query", "key", "value")):
         choices = [_joined(by_role[role]) for role in ("query", "key", "value")]
         for sides in itertools.product(*choices):
@@ -205,9 +205,9 @@ def _joined(named: dict[str, list[Tensor]]) -> list[Tensor]:
     ]
 
 
-def _targets(record: Record, by_role: dict) -> list[tuple[Tensor, tuple[Tensor | None, ...]]]:
+def _targets(record: CallRecord, by_role: dict) -> list[tuple[Tensor, tuple[Tensor | None, ...]]]:
     """Return where the joined heads can be seen: before the output projection, or at the end."""
-    module = record.patient.module
+    module = record.subject.module
     output = record.reply.output.detach()
     targets = []
     sides = [

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
-from attnlab.clinic._chart import Options
+from attnlab.clinic._results import Options
 
 STACKS = (nn.TransformerEncoder, nn.TransformerDecoder, nn.Transformer)
 TORCHS = (

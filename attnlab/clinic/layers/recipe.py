@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._hints import text_of
-from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.layers.parts import Flow
 
 FILLS = ("-1", "-2", "-3", "-4", "-5", "-8", "-10", "-20", "-50", "0.1", "1e-3", "-100")
@@ -34,7 +34,7 @@ class Recipe:
     filling: str = "block"  # how the mask is used
 
 
-def cook(flow: Flow, recipe: Recipe, allowed: Tensor | None = None) -> Tensor | None:
+def compute(flow: Flow, recipe: Recipe, allowed: Tensor | None = None) -> Tensor | None:
     """Return the joined heads (N, L, H * d) that a recipe gives, or None if sizes do not fit.
 
     Of a recipe with several scales, one after the other, (F, N, L, H * d).
@@ -47,7 +47,7 @@ def cook(flow: Flow, recipe: Recipe, allowed: Tensor | None = None) -> Tensor | 
     if recipe.causal:
         causal = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
         allowed = causal if allowed is None else allowed & causal
-    heads = cooked_weights(scores, recipe, allowed) @ value
+    heads = computed_weights(scores, recipe, allowed) @ value
     if "merge" in recipe.wrong:
         return heads.reshape(*heads.shape[:-3], heads.shape[-2], -1)
     if recipe.layout == "interleaved":
@@ -55,7 +55,7 @@ def cook(flow: Flow, recipe: Recipe, allowed: Tensor | None = None) -> Tensor | 
     return heads.transpose(-3, -2).flatten(-2)
 
 
-def cooked_weights(scores: Tensor, recipe: Recipe, allowed: Tensor | None) -> Tensor:
+def computed_weights(scores: Tensor, recipe: Recipe, allowed: Tensor | None) -> Tensor:
     """Return the weights after the recipe's mask and its softmax."""
     if allowed is not None:
         scores = _masked(scores, allowed, recipe.filling)
@@ -184,13 +184,13 @@ def takes_roots(kind: type) -> bool:
     return bool(re.search(r"sqrt|0?\.5\b|1 ?/ ?2", text_of(kind)))
 
 
-def scales(patient: Patient, head_dim: int, width: int) -> list[tuple[str, str, float]]:
+def scales(subject: Subject, head_dim: int, width: int) -> list[tuple[str, str, float]]:
     """Return name, words and value of every factor worth trying, the right one first."""
-    sizes = patient.sizes
+    sizes = subject.sizes
     named = [
         ("", "1/sqrt(head_dim)", head_dim**-0.5),
         ("scale-missing", "1", 1.0),
-        *_by_width(patient, head_dim, width),
+        *_by_width(subject, head_dim, width),
         ("scale-inverse", "sqrt(head_dim)", head_dim**0.5),
         ("scale-quarter", "head_dim ** -0.25", head_dim**-0.25),
         ("scale-length", "1/sqrt(L)", sizes.length**-0.5),
@@ -209,20 +209,18 @@ def scales(patient: Patient, head_dim: int, width: int) -> list[tuple[str, str, 
     return list(kept.values())
 
 
-def _by_width(patient: Patient, head_dim: int, width: int) -> list[tuple[str, str, float]]:
+def _by_width(subject: Subject, head_dim: int, width: int) -> list[tuple[str, str, float]]:
     """Return 1/head_dim and 1/sqrt(embed_dim); where they may be mistaken, the likelier first."""
-    embed = patient.sizes.embed
+    embed = subject.sizes.embed
     by_d = [("scale-d", "1/head_dim", 1 / head_dim)]
     by_model = [("scale-model", "1/sqrt(embed_dim)", size**-0.5) for size in (width, embed)]
     apart = width == embed and not math.isclose(head_dim**2, embed, rel_tol=0.1)
-    if not apart and takes_roots(type(patient.module)):
+    if not apart and takes_roots(type(subject.module)):
         return [*by_model, *by_d]
     return [*by_d, *by_model]
 
 
-def recipes(
-    flow: Flow, patient: Patient, heads: list[int], causal: tuple[bool, ...]
-) -> Iterator[list[Recipe]]:
+def recipes(flow: Flow, heads: list[int], causal: tuple[bool, ...]) -> Iterator[list[Recipe]]:
     """Yield stages of recipes for the right factor, from right to more and more wrong."""
     layouts = ["blocks", "interleaved"] + (["stacked"] if flow.stacked is not None else [])
     bases = [

@@ -7,10 +7,10 @@ import re
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._chart import Chart
 from attnlab.clinic._copying import copy_of
 from attnlab.clinic._report import Evidence
-from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic._results import Results
+from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.layers.influence import influence, influence_table, push, scrambles_like
 
 POSITIONS = re.compile(r"pos|wpe|(^|[._])pe([._]|$)|rel|alibi|slope|time|sin|cos|freq")
@@ -21,14 +21,14 @@ def moves_table(values: Tensor) -> Evidence:
     return influence_table("How far output i moves when token j is replaced:", values)
 
 
-def tell_only_itself(patient: Patient, values: Tensor, chart: Chart) -> None:
+def tell_only_itself(subject: Subject, values: Tensor, results: Results) -> None:
     """Write down that no token sees another, or that nothing is seen at all."""
-    if (values.diagonal() <= patient.tolerance).all():
-        chart.found("detached", "The output does not depend on x at all.", moves_table(values))
+    if (values.diagonal() <= subject.tolerance).all():
+        results.found("detached", "The output does not depend on x at all.", moves_table(values))
         return
-    heads = patient.sizes.heads
+    heads = subject.sizes.heads
     if heads is None:
-        chart.found(
+        results.found(
             "not-attention",
             "Every token sees only itself: replacing token j moves output j and no other.",
             moves_table(values),
@@ -37,14 +37,14 @@ def tell_only_itself(patient: Patient, values: Tensor, chart: Chart) -> None:
     why = "the heads of a token look at each other instead of at the tokens."
     if heads == 1:
         why = "nothing is gathered from the other tokens."
-    chart.found(
+    results.found(
         "attends-over-heads",
         f"Every token sees only itself: replacing token j moves output j and no other; {why}",
         moves_table(values),
     )
 
 
-def tell_scramble(name: str, heads: int, values: Tensor, chart: Chart) -> None:
+def tell_scramble(name: str, heads: int, values: Tensor, results: Results) -> None:
     """Write down how the heads are cut or joined by a bare view."""
     length = len(values)
     words = {
@@ -55,16 +55,16 @@ def tell_scramble(name: str, heads: int, values: Tensor, chart: Chart) -> None:
         "merge-without-transpose": f"The {heads} heads are joined by a bare view, without a "
         "transpose: an output row holds several positions of one head.",
     }
-    chart.found(name, words[name], moves_table(values))
+    results.found(name, words[name], moves_table(values))
 
 
-def again(patient: Patient, scrambles: list[tuple[str, int]]) -> list[tuple[str, int]]:
+def again(subject: Subject, scrambles: list[tuple[str, int]]) -> list[tuple[str, int]]:
     """Return those that another length shows too: a window of tokens would not."""
     for more in (2, 1, -1):
-        values = influence(patient, length=patient.sizes.length + more)
+        values = influence(subject, length=subject.sizes.length + more)
         if values is not None:
             numbers = [number for _, number in scrambles]
-            also = scrambles_like(values > patient.tolerance, numbers)
+            also = scrambles_like(values > subject.tolerance, numbers)
             return [one for one in scrambles if one in also]
     return []
 
@@ -76,46 +76,46 @@ def is_window(seen: Tensor) -> bool:
     return all(band.all() or not band.any() for band in bands)
 
 
-def shuffled_badly(patient: Patient, values: Tensor, chart: Chart) -> bool:
+def shuffled_badly(subject: Subject, results: Results) -> bool:
     """Permute the tokens; where the outputs do not follow, ask the plain average why."""
-    x = patient.x(1)
+    x = subject.x(1)
     order = torch.arange(x.shape[1]).roll(2).flip(0)
-    both = patient(torch.cat([x, x[:, order]]))
+    both = subject(torch.cat([x, x[:, order]]))
     if both is None or not both.output.isfinite().all():
         return False
     one, two = both.output[0][order], both.output[1]
     apart = ((one - two).abs().max() / one.abs().mean().clamp_min(1e-12)).item()
-    if apart < max(patient.tolerance, 1e-8):
-        chart.held("shuffled tokens give the same outputs, shuffled")
+    if apart < max(subject.tolerance, 1e-8):
+        results.held("shuffled tokens give the same outputs, shuffled")
         return False
-    if not patient.exact:
-        chart.note("Shuffled tokens change its outputs; why was not checked in float32.")
+    if not subject.exact:
+        results.note("Shuffled tokens change its outputs; why was not checked in float32.")
         return False
     if torch.cdist(one, two).amin(dim=1).max() < 1e-8:  # the same rows in another order
-        _tell_shuffled(patient, "position-mixing", apart, chart)
+        _tell_shuffled(subject, "position-mixing", apart, results)
         return True
     for still in (True, False):
-        by_row, by_column = _average_depends(_at_rest(patient, keep_positions=still))
+        by_row, by_column = _average_depends(_at_rest(subject, keep_positions=still))
         if by_row is None or (by_row and by_column):
             continue
         if not (by_row or by_column):
-            chart.note("It knows the order of the tokens: shuffled tokens change the outputs.")
+            results.note("It knows the order of the tokens: shuffled tokens change the outputs.")
             return False
         name = "merge-without-transpose" if by_row else "split-without-transpose"
-        name = name if patient.sizes.heads != 1 else "position-mixing"
-        _tell_shuffled(patient, name, apart, chart)
+        name = name if subject.sizes.heads != 1 else "position-mixing"
+        _tell_shuffled(subject, name, apart, results)
         return True
-    chart.note(
+    results.note(
         "Shuffled tokens change its outputs; whether by positions or a scramble is not clear."
     )
     return False
 
 
-def _at_rest(patient: Patient, *, keep_positions: bool) -> Patient:
+def _at_rest(subject: Subject, *, keep_positions: bool) -> Subject:
     """Return a copy without biases, so that tokens of zeros give equal scores."""
-    if not isinstance(patient.module, nn.Module):
-        return patient
-    module = copy_of(patient.module)
+    if not isinstance(subject.module, nn.Module):
+        return subject
+    module = copy_of(subject.module)
     with torch.no_grad():
         for name, parameter in [*module.named_parameters(), *module.named_buffers()]:
             last = name.split(".")[-1].lower()
@@ -126,20 +126,20 @@ def _at_rest(patient: Patient, *, keep_positions: bool) -> Patient:
         for part in module.modules():
             if isinstance(part, nn.Embedding) and not keep_positions:
                 part.weight.zero_()
-    return patient.like(module, patient.dtype)
+    return subject.like(module, subject.dtype)
 
 
-def _average_depends(patient: Patient) -> tuple[bool | None, bool]:
+def _average_depends(subject: Subject) -> tuple[bool | None, bool]:
     """Return whether the derivative of output i by token j at zero depends on i, and on j.
 
     With equal scores a right module averages: every output takes 1/L of every token. Heads that
     are joined wrongly make it depend on the row, heads that are cut wrongly on the column.
     """
-    length = patient.sizes.length
-    drawn = patient.tokens(patient.sizes.embed, seed=4)
-    directions = torch.zeros(length, length, patient.sizes.embed, dtype=patient.dtype)
+    length = subject.sizes.length
+    drawn = subject.tokens(subject.sizes.embed, seed=4)
+    directions = torch.zeros(length, length, subject.sizes.embed, dtype=subject.dtype)
     directions[torch.arange(length), torch.arange(length)] = drawn
-    slopes = push(patient, torch.zeros_like(directions[:1]), directions)  # (token, output, O)
+    slopes = push(subject, torch.zeros_like(directions[:1]), directions)  # (token, output, O)
     if slopes is None:
         return None, False
     off = ~torch.eye(length, dtype=torch.bool)
@@ -153,7 +153,7 @@ def _spread(rows: Tensor) -> Tensor:
     return (rows - rows[:1]).abs().max()
 
 
-def _tell_shuffled(patient: Patient, name: str, apart: float, chart: Chart) -> None:
+def _tell_shuffled(subject: Subject, name: str, apart: float, results: Results) -> None:
     words = {
         "merge-without-transpose": "The heads are joined by a bare view, without a transpose: "
         "shuffled tokens change the outputs by up to {:.2g} of their size, and what an output "
@@ -164,11 +164,11 @@ def _tell_shuffled(patient: Patient, name: str, apart: float, chart: Chart) -> N
         "position-mixing": "Shuffled tokens change the outputs by up to {:.2g} of their size: "
         "output row i is not that of token i.",
     }
-    x = patient.x(1)
+    x = subject.x(1)
     order = torch.arange(x.shape[1]).roll(2).flip(0)
-    both = patient(torch.cat([x, x[:, order]]))
+    both = subject(torch.cat([x, x[:, order]]))
     pair = torch.stack([both.output[0][order][:, 0], both.output[1][:, 0]])
     evidence = influence_table(
         "First feature of the outputs: row 0 shuffled afterwards, row 1 of shuffled tokens:", pair
     )
-    chart.found(name, words[name].format(apart), evidence)
+    results.found(name, words[name].format(apart), evidence)

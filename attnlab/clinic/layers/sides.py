@@ -5,40 +5,40 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab.clinic._chart import Chart
-from attnlab.clinic.layers.calls import Patient, Reply
+from attnlab.clinic._results import Results
+from attnlab.clinic.layers.calls import Reply, Subject
 from attnlab.clinic.layers.influence import influence_table
 
 
-def examine_sides(patient: Patient, chart: Chart) -> None:
+def examine_sides(subject: Subject, results: Results) -> None:
     """Give queries and keys different lengths and contents."""
-    if patient.plan.kind == "x" or chart.findings:
+    if subject.plan.kind == "x" or results.findings:
         return
-    sizes = patient.sizes
+    sizes = subject.sizes
     keys = sizes.other()
-    query, key = patient.x(seed=1), patient.x(length=keys, seed=2)
-    value = patient.x(length=keys, seed=3)
-    plain = patient(query, key, value)
+    query, key = subject.x(seed=1), subject.x(length=keys, seed=2)
+    value = subject.x(length=keys, seed=3)
+    plain = subject(query, key, value)
     if plain is None:
-        _tell_trouble(patient, sizes.length, keys, chart)
+        _tell_trouble(subject, sizes.length, keys, results)
         return
     names = ("query", "key", "value")
     moves = {}
-    for place, name in enumerate(names[: 3 if patient.plan.kind == "triple" else 2]):
+    for place, name in enumerate(names[: 3 if subject.plan.kind == "triple" else 2]):
         sides = [query, key, value]
-        sides[place] = sides[place] + patient.x(1, sides[place].shape[1], seed=9)
-        moves[name] = _move(plain, patient(*sides))
+        sides[place] = sides[place] + subject.x(1, sides[place].shape[1], seed=9)
+        moves[name] = _move(plain, subject(*sides))
     still = [name for name, move in moves.items() if move is not None and move < 1e-9]
     if still:
-        chart.found(
+        results.found(
             "cross-side",
             f"With {sizes.length} queries and {keys} keys, replacing the {still[0]} does not move "
             "the output: it is never read.",
         )
-    elif patient.plan.kind == "triple":
-        _judge_values(patient, query, key, value, chart)
-    if not chart.findings:
-        chart.held(f"takes {sizes.length} queries and {keys} keys")
+    elif subject.plan.kind == "triple":
+        _judge_values(subject, query, key, value, results)
+    if not results.findings:
+        results.held(f"takes {sizes.length} queries and {keys} keys")
 
 
 def _move(plain: Reply, other: Reply | None) -> float | None:
@@ -49,22 +49,22 @@ def _move(plain: Reply, other: Reply | None) -> float | None:
 
 
 def _judge_values(
-    patient: Patient, query: Tensor, key: Tensor, value: Tensor, chart: Chart
+    subject: Subject, query: Tensor, key: Tensor, value: Tensor, results: Results
 ) -> None:
     """Check that the output is affine in the values, and in nothing else."""
-    bent_value = _bend(patient, lambda part: patient(query, key, part), value)
-    bent_key = _bend(patient, lambda part: patient(query, part, value), key)
+    bent_value = _bend(subject, lambda part: subject(query, key, part), value)
+    bent_key = _bend(subject, lambda part: subject(query, part, value), key)
     if bent_value is None or bent_key is None:
         return
     if bent_key < 1e-6 < bent_value:
-        chart.found(
+        results.found(
             "key-value-swapped",
             "Key and value are swapped: the output is a weighted mean of the keys, and the values "
             "decide the weights.",
             _bend_table(bent_key, bent_value),
         )
     elif bent_value < 1e-6:
-        chart.held("the output is a weighted sum of the values")
+        results.held("the output is a weighted sum of the values")
 
 
 def _bend_table(bent_key: float, bent_value: float):
@@ -74,9 +74,9 @@ def _bend_table(bent_key: float, bent_value: float):
     )
 
 
-def _bend(patient: Patient, answer, tokens: Tensor) -> float | None:
+def _bend(subject: Subject, answer, tokens: Tensor) -> float | None:
     """Return how far f(2x - y) is from 2 f(x) - f(y)."""
-    other = patient.x(length=tokens.shape[1], seed=15)
+    other = subject.x(length=tokens.shape[1], seed=15)
     replies = [answer(part) for part in (tokens, other, 2 * tokens - other)]
     if any(reply is None for reply in replies):
         return None
@@ -85,18 +85,18 @@ def _bend(patient: Patient, answer, tokens: Tensor) -> float | None:
     return ((three - (2 * one - two)).abs().max() / size).item()
 
 
-def _tell_trouble(patient: Patient, length: int, keys: int, chart: Chart) -> None:
-    swapped = [(s[1] if len(s) == 3 else 0) for s in patient.shapes]
-    if patient.last.error is None and keys in swapped:
-        chart.found(
+def _tell_trouble(subject: Subject, length: int, keys: int, results: Results) -> None:
+    swapped = [(s[1] if len(s) == 3 else 0) for s in subject.shapes]
+    if subject.last.error is None and keys in swapped:
+        results.found(
             "cross-side",
             f"With {length} queries and {keys} keys it returns {keys} rows: the queries come from "
             "the memory.",
         )
-    elif patient.caller.out_of_time:
+    elif subject.caller.out_of_time:
         return
-    elif patient.plan.adapter is None and patient.last.error is not None:
-        chart.found(
+    elif subject.plan.adapter is None and subject.last.error is not None:
+        results.found(
             "square-only",
-            f"With {length} queries and {keys} keys it raises {patient.trouble}",
+            f"With {length} queries and {keys} keys it raises {subject.trouble}",
         )

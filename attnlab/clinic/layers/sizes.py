@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from attnlab.clinic._chart import Options
+from attnlab.clinic._results import Options
 
 WIDTHS = (
     "embed_dim d_model dim embed_size emb_dim emb_size embedding_dim model_dim n_embd n_embed "

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic.layers.calls import Patient
+from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.layers.influence import head_numbers
-from attnlab.clinic.layers.parts import Flow, Record, flows
+from attnlab.clinic.layers.parts import CallRecord, Flow, flows
 from attnlab.clinic.layers.recipe import (
     Recipe,
-    cook,
+    compute,
     fitting,
     misfit,
     misfits,
@@ -34,18 +34,18 @@ class Found(NamedTuple):
     words: str
 
 
-def understand(record: Record, patient: Patient, causal: tuple[bool, ...]) -> Found | None:
+def understand(record: CallRecord, subject: Subject, causal: tuple[bool, ...]) -> Found | None:
     """Return the first recipe, from right to more and more wrong, that gives the same output."""
     every = list(flows(record))
-    heads = head_numbers(patient) or [1]
-    if patient.sizes.heads is None:
+    heads = head_numbers(subject) or [1]
+    if subject.sizes.heads is None:
         heads = [1, *heads]
-    staged = [(flow, list(recipes(flow, patient, heads, causal))) for flow in every[:MOST_FLOWS]]
+    staged = [(flow, list(recipes(flow, heads, causal))) for flow in every[:MOST_FLOWS]]
     stages = max((len(stages) for _, stages in staged), default=0)
     for stage in range(stages):
         for flow, all_stages in staged:
             tries = (
-                _with_some_factor(flow, recipe, patient, 16 if stage == 0 else 4)
+                _with_some_factor(flow, recipe, subject, 16 if stage == 0 else 4)
                 for recipe in all_stages[stage]
             )
             if stage < stages - 1:
@@ -59,15 +59,17 @@ def understand(record: Record, patient: Patient, causal: tuple[bool, ...]) -> Fo
 
 
 def _distance(found: Found) -> float:
-    return misfit(found.flow, cook(found.flow, found.recipe))
+    return misfit(found.flow, compute(found.flow, found.recipe))
 
 
-def _with_some_factor(flow: Flow, recipe: Recipe, patient: Patient, count: int) -> Found | None:
+def _with_some_factor(flow: Flow, recipe: Recipe, subject: Subject, count: int) -> Found | None:
     width = flow.query.shape[-1]
-    tried = scales(patient, width // recipe.heads, width)[:count]
+    tried = scales(subject, width // recipe.heads, width)[:count]
     try:
-        joined = cook(flow, replace(recipe, scale=_stacked(flow, [scale for *_, scale in tried])))
-        fit = fitting(flow, joined, patient.exact)
+        joined = compute(
+            flow, replace(recipe, scale=_stacked(flow, [scale for *_, scale in tried]))
+        )
+        fit = fitting(flow, joined, subject.exact)
     except RuntimeError:
         return None
     for (name, words, scale), good in zip(tried, fit, strict=False):
@@ -80,13 +82,13 @@ def _stacked(flow: Flow, scales: list[float]) -> Tensor:
     return torch.tensor(scales, dtype=flow.query.dtype).view(-1, 1, 1, 1, 1)
 
 
-def fitted(record: Record, patient: Patient, causal: tuple[bool, ...]) -> Found | None:
+def fitted(record: CallRecord, subject: Subject, causal: tuple[bool, ...]) -> Found | None:
     """Search a factor that no name is known for."""
-    if not patient.exact:
+    if not subject.exact:
         return None
     for flow in list(flows(record))[:6]:
-        heads = [patient.sizes.heads] if patient.sizes.heads else [1]
-        for recipe in next(iter(recipes(flow, patient, heads, causal))):
+        heads = [subject.sizes.heads] if subject.sizes.heads else [1]
+        for recipe in next(iter(recipes(flow, heads, causal))):
             scale = _search(flow, recipe)
             if scale is not None:
                 return Found(flow, replace(recipe, scale=scale), "scale-other", "no known rule")
@@ -96,7 +98,7 @@ def fitted(record: Record, patient: Patient, causal: tuple[bool, ...]) -> Found 
 def _search(flow: Flow, recipe: Recipe) -> float | None:
     def far(*powers: float) -> list[float]:
         scale = _stacked(flow, [math.exp(power) for power in powers])
-        joined = cook(flow, replace(recipe, scale=scale))
+        joined = compute(flow, replace(recipe, scale=scale))
         return [math.inf] if joined is None else misfits(flow, joined).tolist()
 
     grid = [power / 4 for power in range(-24, 17)]

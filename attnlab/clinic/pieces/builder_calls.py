@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic.pieces.manners import Form, fit, plain_name
+from attnlab.clinic.pieces.behaviour import Form, fit, plain_name
 
 N, HEADS, FEATURES, WINDOW = 3, 2, 11, 3
 LENGTHS = ((2, 5, 3), (6, 1, 4, 3))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic._chart import Options
+from attnlab.clinic._results import Options
 from attnlab.clinic.pieces.builder_calls import Trial
 
 DEEP = 1000.0  # a fill value this far below the others leaves nothing after the softmax

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab.clinic._chart import Chart
 from attnlab.clinic._report import Evidence
+from attnlab.clinic._results import Results
 from attnlab.clinic.pieces.builder_calls import Trial
 from attnlab.clinic.pieces.builder_reading import Mask
 
 MOST_SHOWN = 7
 
 
-def judge(name: str, mask: Mask, trial: Trial, chart: Chart) -> bool:
+def judge(name: str, mask: Mask, trial: Trial, results: Results) -> bool:
     """Write down what is wrong with a mask; return whether nothing is.
 
     Parameters
@@ -24,7 +24,7 @@ def judge(name: str, mask: Mask, trial: Trial, chart: Chart) -> bool:
         What it allows.
     trial : Trial
         How it was called.
-    chart : Chart
+    results : Results
         Is written into.
 
     Returns
@@ -32,19 +32,19 @@ def judge(name: str, mask: Mask, trial: Trial, chart: Chart) -> bool:
     bool
         Whether it is right.
     """
-    before = len(chart.findings)
+    before = len(results.findings)
     asked = f"{name}({trial.form})"
     if mask.name in ("nan", "mask-dtype") and "0 and 1" not in mask.words:
-        chart.found(mask.name, f"{asked} {mask.words}.", _table(mask.allowed.double(), trial))
+        results.found(mask.name, f"{asked} {mask.words}.", _table(mask.allowed.double(), trial))
         return False
     examine = {"causal": _causal, "window": _window}.get(trial.family, _padding)
-    examine(asked, mask, trial, chart)
+    examine(asked, mask, trial, results)
     if mask.name:
-        chart.found(mask.name, f"{asked} {mask.words}.")
-    return len(chart.findings) == before
+        results.found(mask.name, f"{asked} {mask.words}.")
+    return len(results.findings) == before
 
 
-def _causal(asked: str, mask: Mask, trial: Trial, chart: Chart) -> None:
+def _causal(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
     """Write down how a mask differs from the lower triangle."""
     allowed = mask.allowed
     ones = torch.ones_like(allowed)
@@ -54,45 +54,45 @@ def _causal(asked: str, mask: Mask, trial: Trial, chart: Chart) -> None:
     if matches:
         if shift:
             corner = right[matches[0]]
-            chart.note(f"For L != S its diagonal starts in the {corner} corner.")
-        chart.held("query i may attend to the keys up to its own, and to no later one")
+            results.note(f"For L != S its diagonal starts in the {corner} corner.")
+        results.held("query i may attend to the keys up to its own, and to no later one")
         return
     table = _table(allowed.double(), trial)
     for k in right:
         if torch.equal(~allowed, ones.tril(k)):
-            return chart.found("mask-inverted", f"{asked} {mask.turned}.", table)
+            return results.found("mask-inverted", f"{asked} {mask.turned}.", table)
         if torch.equal(allowed, ones.triu(k)):
             words = "allows the own key and the later ones: it is the upper triangle"
-            return chart.found("causal-flipped", f"{asked} {words}.", table)
+            return results.found("causal-flipped", f"{asked} {words}.", table)
         for step, what in ((-1, "blocks the own key of every query"), (1, "allows one later key")):
             if torch.equal(allowed, ones.tril(k + step)):
-                return chart.found("causal-off-by-one", f"{asked} {what}.", table)
+                return results.found("causal-off-by-one", f"{asked} {what}.", table)
             if torch.equal(~allowed, ones.tril(k + step)):
-                chart.found("mask-inverted", f"{asked} {mask.turned}.", table)
-                return chart.found("causal-off-by-one", f"Turned around, it still {what}.")
-    return _odd(asked, allowed, trial, chart, table)
+                results.found("mask-inverted", f"{asked} {mask.turned}.", table)
+                return results.found("causal-off-by-one", f"Turned around, it still {what}.")
+    return _odd(asked, allowed, trial, results, table)
 
 
-def _odd(asked: str, allowed: Tensor, trial: Trial, chart: Chart, table: Evidence) -> None:
+def _odd(asked: str, allowed: Tensor, trial: Trial, results: Results, table: Evidence) -> None:
     """Write down what is wrong with a mask that resembles no triangle."""
     later = torch.ones_like(allowed).triu(1 + max(0, trial.keys - trial.queries))
     leaks = int((allowed & later).sum())
     total = int(later.sum())
     if allowed.all():
-        chart.found("causal-missing", f"{asked} blocks nothing at all.", table)
+        results.found("causal-missing", f"{asked} blocks nothing at all.", table)
     elif not allowed.any():
-        chart.found("blocked-row", f"{asked} blocks everything: no query may look.", table)
+        results.found("blocked-row", f"{asked} blocks everything: no query may look.", table)
     elif leaks:
         sentence = f"{asked} allows {leaks} of the {total} pairs of a query and a later key."
-        chart.found("causal-leak", sentence, table)
+        results.found("causal-leak", sentence, table)
     elif not allowed.diagonal(trial.keys - trial.queries).all() and not allowed.diagonal().all():
         sentence = f"{asked} blocks the own key of some queries."
-        chart.found("causal-off-by-one", sentence, table)
+        results.found("causal-off-by-one", sentence, table)
     else:
-        chart.note(f"{asked} blocks some of the earlier keys as well: a window?")
+        results.note(f"{asked} blocks some of the earlier keys as well: a window?")
 
 
-def _window(asked: str, mask: Mask, trial: Trial, chart: Chart) -> None:
+def _window(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
     """Write down whether a mask is a band around, or up to, the own key."""
     allowed = mask.allowed
     w, size = trial.window, trial.queries
@@ -107,45 +107,47 @@ def _window(asked: str, mask: Mask, trial: Trial, chart: Chart) -> None:
         other = (int(hidden.min()), int(hidden.max())) if len(hidden) else (0, -1)
         turned = torch.equal(~allowed, (distance >= other[0]) & (distance <= other[1]))
         if turned and (~allowed).diagonal().all():
-            chart.found("mask-inverted", f"{asked} {mask.turned}.", table)
+            results.found("mask-inverted", f"{asked} {mask.turned}.", table)
         elif not allowed.diagonal().all():
-            chart.found("causal-off-by-one", f"{asked} blocks the own key of some queries.", table)
+            results.found(
+                "causal-off-by-one", f"{asked} blocks the own key of some queries.", table
+            )
         else:
-            chart.note(f"{asked} is no band of neighbouring keys; it was not looked at further.")
+            results.note(f"{asked} is no band of neighbouring keys; it was not looked at further.")
     elif allowed.all() or not ({-band[0], band[1]} & reach):
         words = f"lets query i see the keys i{band[0]:+d} to i{band[1]:+d}"
-        chart.found("mask-ignored", f"{asked} {words}, which window {w} does not explain.", table)
+        results.found("mask-ignored", f"{asked} {words}, which window {w} does not explain.", table)
     elif band[0] == 0 < band[1]:
         words = f"sees only its own key and the {band[1]} after it"
-        chart.found("causal-flipped", f"{asked}: every query {words}.", table)
+        results.found("causal-flipped", f"{asked}: every query {words}.", table)
     elif band[1] == 1 and -band[0] > 1 and w > 2:
         words = f"lets query i see the keys i{band[0]:+d} to i+1: one later key"
-        chart.found("causal-off-by-one", f"{asked} {words}.", table)
+        results.found("causal-off-by-one", f"{asked} {words}.", table)
     else:
-        chart.held(f"with window {w} query i sees the keys i{band[0]:+d} to i{band[1]:+d}")
+        results.held(f"with window {w} query i sees the keys i{band[0]:+d} to i{band[1]:+d}")
 
 
-def _padding(asked: str, mask: Mask, trial: Trial, chart: Chart) -> None:
+def _padding(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
     """Write down how a mask differs from the real tokens of every sequence."""
     real, allowed = trial.real, mask.allowed
     n, size = real.shape
     if tuple(allowed.shape) == (size, n):
         sentence = f"{asked} has one column for each sequence, and one row for each key."
-        chart.found("mask-transposed", sentence, _table(allowed.double(), trial, flat=True))
+        results.found("mask-transposed", sentence, _table(allowed.double(), trial, flat=True))
         allowed = allowed.T
     elif allowed.ndim == 3:
-        _padding_rows(asked, mask, trial, chart)
+        _padding_rows(asked, mask, trial, results)
         return
     table = _table(allowed.double(), trial, flat=True)
     verdict = padding_verdict(allowed, real)
     left = torch.arange(size) >= size - real.sum(-1, keepdim=True)
     if verdict is None:
-        chart.held("every real token is allowed, and no padding")
+        results.held("every real token is allowed, and no padding")
     elif trial.family == "lengths" and torch.equal(allowed, left):
-        chart.note(f"{asked} takes the padding to be on the left.")
+        results.note(f"{asked} takes the padding to be on the left.")
     else:
         words = mask.turned if verdict[0] == "mask-inverted" else verdict[1]
-        chart.found(verdict[0], f"{asked} {words}.", table)
+        results.found(verdict[0], f"{asked} {words}.", table)
 
 
 def padding_verdict(allowed: Tensor, real: Tensor) -> tuple[str, str] | None:
@@ -185,7 +187,7 @@ def padding_verdict(allowed: Tensor, real: Tensor) -> tuple[str, str] | None:
     return "padding-leak", f"does not follow the lengths: it allows {counts}"
 
 
-def _padding_rows(asked: str, mask: Mask, trial: Trial, chart: Chart) -> None:
+def _padding_rows(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
     """Write down what a mask with a row for every query does: padding and maybe causality."""
     allowed = mask.allowed
     real, size = trial.real, trial.real.shape[1]
@@ -194,30 +196,32 @@ def _padding_rows(asked: str, mask: Mask, trial: Trial, chart: Chart) -> None:
     if allowed.shape[-1] == 1:
         allowed = allowed.expand(-1, -1, size)
     if torch.equal(allowed, keys & lower):
-        chart.note("The mask is causal as well.")
-        chart.held("every real token up to the query's own is allowed, and no padding")
+        results.note("The mask is causal as well.")
+        results.held("every real token up to the query's own is allowed, and no padding")
         return
     pairs = ((keys & queries).expand_as(allowed), keys & queries & lower)
     if any(torch.equal(allowed, pair) for pair in pairs):
-        chart.note("The rows of padded queries are blocked as well: they may not look at anything.")
-        chart.held("every real token is allowed for real queries, and no padding")
+        results.note(
+            "The rows of padded queries are blocked as well: they may not look at anything."
+        )
+        results.held("every real token is allowed for real queries, and no padding")
         return
     table = _table(allowed[0].double(), trial)
     if torch.equal(allowed, queries.expand_as(allowed)):
         words = "blocks the rows of padded queries and not the columns of padded keys"
-        chart.found("mask-queries", f"{asked} {words}.", table)
+        results.found("mask-queries", f"{asked} {words}.", table)
     elif torch.equal(~allowed, (keys & lower)) or torch.equal(~allowed, keys.expand_as(allowed)):
-        chart.found("mask-inverted", f"{asked} {mask.turned}.", table)
+        results.found("mask-inverted", f"{asked} {mask.turned}.", table)
     elif torch.equal(allowed, lower.expand_as(allowed)):
-        chart.found("mask-ignored", f"{asked} is causal and blocks no padding.", table)
+        results.found("mask-ignored", f"{asked} is causal and blocks no padding.", table)
     elif (allowed & ~keys).any():
         share = int((allowed & ~keys).sum())
         sentence = f"{asked} allows {share} pairs of a query and a padded key."
-        chart.found("padding-leak", sentence, table)
+        results.found("padding-leak", sentence, table)
     else:
         full = trial._replace(form=trial.form, family="causal", queries=size, keys=size)
         longest = mask._replace(allowed=allowed[int(real.sum(-1).argmax())])
-        _causal(asked, longest, full, chart)
+        _causal(asked, longest, full, results)
 
 
 def _table(values: Tensor, trial: Trial, *, flat: bool = False) -> Evidence:

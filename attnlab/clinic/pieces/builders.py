@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._results import Options, Results
+from attnlab.clinic.pieces.behaviour import Subject, numbers, shape
 from attnlab.clinic.pieces.builder_calls import Trial, families, trials
 from attnlab.clinic.pieces.builder_reading import Mask, read, reduced
 from attnlab.clinic.pieces.builder_verdicts import judge
-from attnlab.clinic.pieces.manners import Patient, numbers, shape
 
 SQUARE, WIDE, TALL, OTHER = (5, 5), (5, 7), (7, 5), (6, 6)
 WINDOW_SQUARE = (7, 7)
@@ -22,7 +22,7 @@ WANTED = {
 }
 
 
-def examine_mask_builder(function: Callable, options: Options, chart: Chart) -> None:
+def examine_mask_builder(function: Callable, options: Options, results: Results) -> None:
     """Write down how a function that builds a mask behaves.
 
     Parameters
@@ -32,28 +32,28 @@ def examine_mask_builder(function: Callable, options: Options, chart: Chart) -> 
         ``(lengths, max_len)`` or ``(ids, pad_id)``. True is meant to say "may attend".
     options : Options
         ``mask="blocked"`` if True is meant to say "blocked"; ``call(function, ...)``.
-    chart : Chart
+    results : Results
         Is written into.
 
     See Also
     --------
     attnlab.masks.causal_mask, attnlab.masks.sequence_mask : right ones.
     """
-    patient = Patient(function, "the function", options, chart)
-    patient.role = patient.name if patient.name.isidentifier() else patient.role
-    trial, value = _first(patient)
+    subject = Subject(function, "the function", options, results)
+    subject.role = subject.name if subject.name.isidentifier() else subject.role
+    trial, value = _first(subject)
     if trial is not None:
-        _examine(patient, options, trial, value)
-    patient.see_manners()
+        _examine(subject, options, trial, value)
+    subject.see_behaviour()
 
 
-def _first(patient: Patient) -> tuple[Trial | None, Tensor | None]:
+def _first(subject: Subject) -> tuple[Trial | None, Tensor | None]:
     """Return the first call that gives a mask of the shape that is meant; else the first result."""
     kept, failed = None, None
-    for family in families(patient.name, patient.parameters):
+    for family in families(subject.name, subject.parameters):
         sizes = WINDOW_SQUARE if family == "window" else SQUARE
-        for trial in trials(family, patient.parameters, sizes):
-            outcome = patient.ask(trial.form)
+        for trial in trials(family, subject.parameters, sizes):
+            outcome = subject.ask(trial.form)
             failed = failed or (outcome, trial.form)
             if not isinstance(outcome.value, Tensor) or numbers(outcome.value) is None:
                 continue
@@ -61,73 +61,73 @@ def _first(patient: Patient) -> tuple[Trial | None, Tensor | None]:
             if reduced(outcome.value, trial) is not None:
                 return trial, outcome.value
     if kept is None and failed is None:
-        sentence = f"{patient.role} can be called with no sizes, lengths or tokens that make sense."
-        patient.chart.found("raises", sentence)
+        sentence = f"{subject.role} can be called with no sizes, lengths or tokens that make sense."
+        subject.results.found("raises", sentence)
     elif kept is None:
-        patient.explain(*failed)
+        subject.explain(*failed)
     return kept or (None, None)
 
 
-def _examine(patient: Patient, options: Options, trial: Trial, value: Tensor) -> None:
-    chart = patient.chart
-    if not patient.see_noise(trial.form, numbers(value)):
+def _examine(subject: Subject, options: Options, trial: Trial, value: Tensor) -> None:
+    results = subject.results
+    if not subject.see_noise(trial.form, numbers(value)):
         return
     core = reduced(value, trial)
     if core is None:
-        asked = f"{patient.role}({trial.form}) returns shape {shape(value)}"
-        chart.found("wrong-shape", f"{asked} where {WANTED[trial.family]} is needed.")
+        asked = f"{subject.role}({trial.form}) returns shape {shape(value)}"
+        results.found("wrong-shape", f"{asked} where {WANTED[trial.family]} is needed.")
         return
     mask = read(core, options)
-    if not judge(patient.role, mask, trial, chart):
+    if not judge(subject.role, mask, trial, results):
         return
-    _see_kind(patient, mask, chart)
-    _see_others(patient, options, trial)
+    _see_kind(subject, mask, results)
+    _see_others(subject, options, trial)
 
 
-def _see_kind(patient: Patient, mask: Mask, chart: Chart) -> None:
+def _see_kind(subject: Subject, mask: Mask, results: Results) -> None:
     """Write down what the mask is made of, once it is known to be right."""
     if mask.note:
-        chart.note(f"{patient.role} {mask.note}.")
+        results.note(f"{subject.role} {mask.note}.")
     else:
-        chart.held("the mask is bool")
+        results.held("the mask is bool")
 
 
-def _see_others(patient: Patient, options: Options, trial: Trial) -> None:
+def _see_others(subject: Subject, options: Options, trial: Trial) -> None:
     """Judge again: other sizes, and fewer queries than keys where the function takes both."""
-    chart, name = patient.chart, patient.role
+    results, name = subject.results, subject.role
     again = [
         (one, "other sizes")
-        for one in trials(trial.family, patient.parameters, OTHER, 1)
+        for one in trials(trial.family, subject.parameters, OTHER, 1)
         if _alike(one, trial)
     ][:1]
     if trial.family == "causal":
         again += [
             (one, "as many keys as queries")
             for sizes in (WIDE, TALL)
-            for one in trials("causal", patient.parameters, sizes)
+            for one in trials("causal", subject.parameters, sizes)
             if _alike(one, trial) and _takes_both(one, sizes)
         ][:2]
     for other, what in again:
-        outcome = patient.ask(other.form)
+        outcome = subject.ask(other.form)
         value = outcome.value if isinstance(outcome.value, Tensor) else None
         core = None if value is None or numbers(value) is None else reduced(value, other)
         if core is None and other.keys != other.queries:
             told = outcome.trouble or (f"shape {shape(value)}" if value is not None else "nothing")
-            chart.found(
+            results.found(
                 "square-only",
                 f"{name} is right for {trial.queries} queries and {trial.keys} keys, but "
                 f"{name}({other.form}) gives {told}.",
             )
             return
         if core is None:
-            patient.explain(outcome, other.form) if value is None else chart.found(
+            subject.explain(outcome, other.form) if value is None else results.found(
                 "wrong-shape",
                 f"{name}({other.form}) returns shape {shape(value)}: it fits one size only.",
             )
             return
-        if not judge(name, read(core, options), other, chart):
+        if not judge(name, read(core, options), other, results):
             return
-        chart.held(f"it is right for {what} as well" if what == "other sizes" else _wide(other))
+        results.held(f"it is right for {what} as well" if what == "other sizes" else _wide(other))
 
 
 def _wide(trial: Trial) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from attnlab.clinic._calling import Outcome
+from attnlab.clinic.pieces.behaviour import numbers, same
 from attnlab.clinic.pieces.codes import Layout, Sizes, Verdict, arrange, judge, names_in, uncut
-from attnlab.clinic.pieces.manners import numbers, same
 from attnlab.clinic.pieces.pair_sides import Side, wrong_shape
 
 USUAL = (0, 2, 1, 3)  # (N, H, L, d) as an order of N, L, H, d
@@ -54,7 +54,7 @@ class Merge(Side):
             usual = self.take(self.sizes) and self.verdict is None
             self.layout = None if usual else self.other_layout()
             if self.layout is not None:
-                self.chart.note(f"merge takes {self.layout} and not (N, H, L, d).")
+                self.results.note(f"merge takes {self.layout} and not (N, H, L, d).")
         return super().start()
 
     def other_layout(self) -> Layout | None:
@@ -69,7 +69,7 @@ class Merge(Side):
         ):
             layout = Layout(order, size, whole)
             form = self.form(arrange(s, layout), s)
-            result = None if form is None else self.patient.values(form)
+            result = None if form is None else self.subject.values(form)
             if result is not None and same(result, s.tokens()):
                 return layout
         return None
@@ -77,7 +77,7 @@ class Merge(Side):
     def of(self, raw: object) -> Outcome:
         """Return what comes of merging what split returned."""
         form = self.form(raw, self.sizes)
-        return Outcome() if form is None else self.patient.ask(form)
+        return Outcome() if form is None else self.subject.ask(form)
 
     def undoes(self, raw: object) -> bool:
         """Return whether that is the input of split."""

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._calling import Outcome
-from attnlab.clinic._chart import Chart, Options
+from attnlab.clinic._results import Options, Results
+from attnlab.clinic.pieces.behaviour import Form, Subject, fit, numbers, plain_name, same, shape
 from attnlab.clinic.pieces.codes import Layout, Sizes, Verdict, judge, layout_of, names_in, uncut
-from attnlab.clinic.pieces.manners import Form, Patient, fit, numbers, plain_name, same, shape
 
 NAMES = {
     "heads": "numheads nheads nhead heads head headnum headsnum h nh numattentionheads",
@@ -36,9 +36,9 @@ class Side:
 
     role, scrambled = "", ""
 
-    def __init__(self, function: Callable, options: Options, chart: Chart) -> None:
-        self.patient = Patient(function, self.role, options, chart)
-        self.options, self.chart = options, chart
+    def __init__(self, function: Callable, options: Options, results: Results) -> None:
+        self.subject = Subject(function, self.role, options, results)
+        self.options, self.results = options, results
         self.sizes = _sizes(options)
         self.reading = 0  # of arguments whose names say nothing
         self.layout: Layout | None = None
@@ -50,7 +50,7 @@ class Side:
 
     def form(self, x: object, sizes: Sizes, reading: int | None = None) -> Form | None:
         """Return a call; None if nobody can guess its arguments."""
-        parameters, s = self.patient.parameters, sizes
+        parameters, s = self.subject.parameters, sizes
         known = {name: getattr(s, key) for key, names in NAMES.items() for name in names.split()}
         if parameters:  # the first one is x, whatever its name
             known.pop(plain_name(parameters[0].name), None)
@@ -82,7 +82,7 @@ class Side:
             return self.fail()
         _, self.verdict, self.layout, self.result, self.sizes, self.reading = best
         form = self.form(self.input(self.sizes), self.sizes)
-        if not self.patient.see_noise(form, self.result):
+        if not self.subject.see_noise(form, self.result):
             self.verdict = None  # whatever the first call looked like
         return True
 
@@ -103,7 +103,7 @@ class Side:
     def take(self, sizes: Sizes, reading: int = 0) -> bool:
         """Call once and judge; return whether there was a result."""
         form = self.form(self.input(sizes), sizes, reading)
-        outcome = Outcome() if form is None else self.patient.ask(form)
+        outcome = Outcome() if form is None else self.subject.ask(form)
         self.listed = self.listed or isinstance(outcome.value, (list, tuple))
         result = numbers(outcome.value)
         if result is None:
@@ -121,36 +121,38 @@ class Side:
     def fail(self) -> bool:
         """Write down why there was no result at all."""
         x = self.input(self.sizes)
-        self.patient.tensor(self.form(x, self.sizes, 0) or Form((x, self.sizes.heads), {}))
+        self.subject.tensor(self.form(x, self.sizes, 0) or Form((x, self.sizes.heads), {}))
         return False
 
     def report(self) -> None:
         """Write down the verdict."""
         if self.verdict is not None:
             sentence = f"{self.role} {self.verdict.words}."
-            self.chart.found(self.verdict.name, sentence, self.verdict.evidence)
-        if self.verdict is not None or self.chart.has("random"):
+            self.results.found(self.verdict.name, sentence, self.verdict.evidence)
+        if self.verdict is not None or self.results.has("random"):
             return
         if self.sizes.flat:
-            self.chart.note(f"{self.role} takes one sequence, without the dimension of the batch.")
-        self.chart.held(self.promise)
+            self.results.note(
+                f"{self.role} takes one sequence, without the dimension of the batch."
+            )
+        self.results.held(self.promise)
 
     def rest(self) -> None:
         """Look at other sizes, memory, dtype, gradient and noise."""
         x = self.input(self.sizes)
         form = self.form(x, self.sizes)
-        if not isinstance(x, Tensor) or self.chart.has("random"):
+        if not isinstance(x, Tensor) or self.results.has("random"):
             return
         if self.verdict is None:
             self.see_other_sizes()
-        if self.patient.caller.changed:
+        if self.subject.caller.changed:
             return
-        if self.verdict is None and not self.chart.has("contiguity"):
+        if self.verdict is None and not self.results.has("contiguity"):
             turned = x.transpose(-2, 0).contiguous().transpose(-2, 0)
             turned = turned if x.ndim > 2 else x.T.contiguous().T
-            self.patient.see_memory(self.form(turned, self.sizes), self.result)
-        self.patient.see_dtype(self.form(x.double(), self.sizes), torch.float64)
-        self.patient.see_gradient(form, x, self.result.float())
+            self.subject.see_memory(self.form(turned, self.sizes), self.result)
+        self.subject.see_dtype(self.form(x.double(), self.sizes), torch.float64)
+        self.subject.see_gradient(form, x, self.result.float())
 
     def see_other_sizes(self) -> None:
         """Do what was right once again for other numbers of sequences and tokens."""
@@ -158,16 +160,18 @@ class Side:
             return
         s = self.sizes._replace(n=1 if self.sizes.flat else 4, length=6)
         form = self.form(self.input(s), s)
-        result = None if form is None else self.patient.tensor(form)
+        result = None if form is None else self.subject.tensor(form)
         if result is None:
             return
         verdict, layout = self.look(result, s)
         if verdict is not None or layout is not None:
             name, words = verdict[:2] if verdict else ("wrong-shape", f"returns {shape(result)}")
             asked = f"for x of shape {shape(self.input(s))} {self.role} {words}"
-            self.chart.found(name, f"{asked[0].upper()}{asked[1:]}.", verdict and verdict.evidence)
+            self.results.found(
+                name, f"{asked[0].upper()}{asked[1:]}.", verdict and verdict.evidence
+            )
         else:
-            self.chart.held(f"{self.role} works for other numbers of sequences and tokens")
+            self.results.held(f"{self.role} works for other numbers of sequences and tokens")
 
     def unnamed(self, result: Tensor, expected: tuple[int, ...], s: Sizes) -> Verdict:
         """Return what is wrong with a result in which numbers are lost or changed."""
@@ -195,7 +199,7 @@ class Side:
         x = self.input(s)
         bumped = torch.where(torch.isin(x.long(), part), x + 1000.0, x)
         form = self.form(bumped, s)
-        other = None if form is None else self.patient.values(form)
+        other = None if form is None else self.subject.values(form)
         if other is None or other.shape != result.shape:
             return 0.0
         changed = self.canonical((other - result).abs() > 1e-3, s)  # (N, H, L, d)
@@ -221,7 +225,7 @@ class Split(Side):
         """Yield sizes for a function that knows its number of heads, found by trying."""
         for width in (self.options.embed_dim,) if self.options.embed_dim else WIDTHS:
             trial = sizes._replace(heads=1, d=width)
-            result = self.patient.values(self.form(trial.tokens(), trial, 0))
+            result = self.subject.values(self.form(trial.tokens(), trial, 0))
             if result is not None and result.ndim > 1 and result.numel() == trial.n * 5 * width:
                 d = result.shape[-1]
                 if 1 < d < width and width % d == 0:
@@ -257,11 +261,11 @@ class Split(Side):
         super().report()
         if self.verdict is None and self.layout is not None:
             first = ": x is read as (L, N, D)" if self.layout.groups[-2] == "N" else ""
-            self.chart.note(f"split gives {self.layout} and not (N, H, L, d){first}.")
+            self.results.note(f"split gives {self.layout} and not (N, H, L, d){first}.")
 
     def raw(self) -> object:
         """Return what split itself returns, a list or a tensor that is not contiguous included."""
-        return self.patient.ask(self.form(self.input(self.sizes), self.sizes)).value
+        return self.subject.ask(self.form(self.input(self.sizes), self.sizes)).value
 
 
 def _is_bare(form: Form | None, sizes: Sizes) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._report import Evidence
-from attnlab.clinic.pieces.manners import same, shape
+from attnlab.clinic.pieces.behaviour import same, shape
 
 Verdict = tuple[str, str, Evidence | None]
 AXES = ("batch", "heads", "queries", "keys")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from attnlab.clinic._chart import Chart, Options
-from attnlab.clinic.pieces.manners import Form, Patient, fit, numbers, plain_name, same, shape
+from attnlab.clinic._results import Options, Results
+from attnlab.clinic.pieces.behaviour import Form, Subject, fit, numbers, plain_name, same, shape
 from attnlab.clinic.pieces.softmax_verdicts import axis_name, judge, judge_masked
 
 SHAPES = ((2, 3, 5, 6), (2, 5, 6), (5, 6))  # N, H, L, S
@@ -19,7 +19,7 @@ LENGTHS = "validlens validlen lengths lens validlengths seqlens".split()
 LARGE = 1000.0
 
 
-def examine_softmax(function: Callable, options: Options, chart: Chart) -> None:
+def examine_softmax(function: Callable, options: Options, results: Results) -> None:
     """Write down how a softmax behaves, with a mask if it takes one.
 
     Parameters
@@ -28,7 +28,7 @@ def examine_softmax(function: Callable, options: Options, chart: Chart) -> None:
         ``(scores)``, ``(scores, dim)``, ``(scores, mask)`` or ``(scores, lengths)``.
     options : Options
         ``mask`` says what True means; with ``strict`` overflow is a finding and no note.
-    chart : Chart
+    results : Results
         Is written into.
 
     See Also
@@ -36,49 +36,49 @@ def examine_softmax(function: Callable, options: Options, chart: Chart) -> None:
     attnlab.attention.attention_weights : a right one with a mask.
     torch.softmax : a right one without.
     """
-    patient = Patient(function, "softmax", options, chart)
-    patient.role = patient.name if patient.name.isidentifier() else patient.role
-    patient.extra = False  # whether dim is passed to a function that names no arguments
-    names = {plain_name(one.name): one for one in patient.parameters or []}
+    subject = Subject(function, "softmax", options, results)
+    subject.role = subject.name if subject.name.isidentifier() else subject.role
+    subject.extra = False  # whether dim is passed to a function that names no arguments
+    names = {plain_name(one.name): one for one in subject.parameters or []}
     mask = next((one for name, one in names.items() if name in (*MASKS, *LENGTHS)), None)
     if mask is None or mask.default is not mask.empty:
-        _examine_plain(patient, options, needs_mask=mask is None)
-    if mask is not None and not chart.findings:
-        _examine_masked(patient, options)
-    patient.see_manners()
+        _examine_plain(subject, options, needs_mask=mask is None)
+    if mask is not None and not results.findings:
+        _examine_masked(subject, options)
+    subject.see_behaviour()
 
 
 # --- without a mask -------------------------------------------------------------------------------
 
 
-def _examine_plain(patient: Patient, options: Options, *, needs_mask: bool) -> None:
-    chart = patient.chart
-    found = _first_result(patient)
+def _examine_plain(subject: Subject, options: Options, *, needs_mask: bool) -> None:
+    results = subject.results
+    found = _first_result(subject)
     if found is None:
-        if needs_mask and _second_is_unknown(patient):
-            _examine_masked(patient, options)
+        if needs_mask and _second_is_unknown(subject):
+            _examine_masked(subject, options)
         else:
-            _explain(patient)
+            _explain(subject)
         return
     x, form, out = found
-    if not patient.see_noise(form, out):
+    if not subject.see_noise(form, out):
         return
     verdict = judge(out, x.double())
-    if verdict is not None and _is_right_for_three(patient, verdict):
-        chart.note("It counts the dimension from the front: right for scores (N, L, S) only.")
+    if verdict is not None and _is_right_for_three(subject, verdict):
+        results.note("It counts the dimension from the front: right for scores (N, L, S) only.")
         x = scores(SHAPES[1])
-        form = _plain_form(patient, x)
-        out, verdict = patient.values(form), None
+        form = _plain_form(subject, x)
+        out, verdict = subject.values(form), None
     if verdict is not None:
         name, words, evidence = verdict
-        chart.found(name, f"{words[0].upper()}{words[1:]}.", evidence)
+        results.found(name, f"{words[0].upper()}{words[1:]}.", evidence)
         return
-    chart.held("the weights of every query are the softmax of its scores and sum to 1")
+    results.held("the weights of every query are the softmax of its scores and sum to 1")
     if x.ndim < 4:
-        chart.note(f"It was looked at with scores of shape {shape(x)}.")
-    _see_dims(patient, x)
-    _see_rest(patient, x, form, out)
-    _see_extremes(patient, x, options)
+        results.note(f"It was looked at with scores of shape {shape(x)}.")
+    _see_dims(subject, x)
+    _see_rest(subject, x, form, out)
+    _see_extremes(subject, x, options)
 
 
 def scores(size: tuple[int, ...]) -> Tensor:
@@ -86,24 +86,24 @@ def scores(size: tuple[int, ...]) -> Tensor:
     return 1.5 * torch.randn(size, generator=torch.Generator().manual_seed(4))
 
 
-def _plain_form(patient: Patient, x: Tensor, dim: int = -1) -> Form | None:
+def _plain_form(subject: Subject, x: Tensor, dim: int = -1) -> Form | None:
     known = dict.fromkeys(DIMS, dim)
-    if patient.parameters:
-        known.pop(plain_name(patient.parameters[0].name), None)
-    if patient.parameters is None and not patient.extra:
+    if subject.parameters:
+        known.pop(plain_name(subject.parameters[0].name), None)
+    if subject.parameters is None and not subject.extra:
         return Form((x,), {})
-    return fit(patient.parameters, known, [x, dim])
+    return fit(subject.parameters, known, [x, dim])
 
 
-def _first_result(patient: Patient) -> tuple[Tensor, Form, Tensor] | None:
+def _first_result(subject: Subject) -> tuple[Tensor, Form, Tensor] | None:
     """Return scores, the call and its result: of the right shape if there is one."""
     kept = None
-    for extra in (False, True) if patient.parameters is None else (False,):
-        patient.extra = extra
+    for extra in (False, True) if subject.parameters is None else (False,):
+        subject.extra = extra
         for size in (*SHAPES, SQUARE, SHAPES[0][-1:]):
             x = scores(size)
-            form = _plain_form(patient, x)
-            out = None if form is None else patient.values(form)
+            form = _plain_form(subject, x)
+            out = None if form is None else subject.values(form)
             if out is None:
                 continue
             if size == SQUARE:  # it needs as many keys as queries, if there is no other result
@@ -114,74 +114,74 @@ def _first_result(patient: Patient) -> tuple[Tensor, Form, Tensor] | None:
     return kept
 
 
-def _explain(patient: Patient) -> None:
+def _explain(subject: Subject) -> None:
     """Write down why there is no result; maybe there is one for as many keys as queries."""
     x = scores(SQUARE)
-    form = _plain_form(patient, x)
-    out = None if form is None else patient.values(form)
-    other = _plain_form(patient, scores(SHAPES[2])) or Form((scores(SHAPES[2]),), {})
+    form = _plain_form(subject, x)
+    out = None if form is None else subject.values(form)
+    other = _plain_form(subject, scores(SHAPES[2])) or Form((scores(SHAPES[2]),), {})
     if out is not None and out.shape == x.shape:
-        trouble = patient.ask(other).trouble
+        trouble = subject.ask(other).trouble
         wrong = judge(out, x.double())
         also = f" and for (6, 6) {wrong[1]}" if wrong else ""
         sentence = f"For scores of shape (5, 6) it raises {trouble}{also}."
-        patient.chart.found("square-only", sentence, wrong[2] if wrong else None)
+        subject.results.found("square-only", sentence, wrong[2] if wrong else None)
     else:
-        patient.tensor(other)
+        subject.tensor(other)
 
 
-def _second_is_unknown(patient: Patient) -> bool:
-    plain = [one for one in patient.parameters or [] if one.kind is not one.VAR_KEYWORD]
+def _second_is_unknown(subject: Subject) -> bool:
+    plain = [one for one in subject.parameters or [] if one.kind is not one.VAR_KEYWORD]
     needed = [one for one in plain if one.default is one.empty]
     return len(needed) > 1 and plain_name(needed[1].name) not in DIMS
 
 
-def _is_right_for_three(patient: Patient, verdict: tuple) -> bool:
+def _is_right_for_three(subject: Subject, verdict: tuple) -> bool:
     """Return whether softmax(dim=2) was meant for (N, L, S), where it is right."""
     x = scores(SHAPES[1])
-    form = _plain_form(patient, x)
-    out = None if form is None or verdict[0] != "softmax-axis" else patient.values(form)
+    form = _plain_form(subject, x)
+    out = None if form is None or verdict[0] != "softmax-axis" else subject.values(form)
     return out is not None and out.shape == x.shape and judge(out, x.double()) is None
 
 
-def _see_dims(patient: Patient, x: Tensor) -> None:
+def _see_dims(subject: Subject, x: Tensor) -> None:
     """Check other values of ``dim``, if the function takes it."""
-    names = [plain_name(one.name) for one in patient.parameters or []]
+    names = [plain_name(one.name) for one in subject.parameters or []]
     if not any(name in DIMS for name in names[1:]) or x.ndim < 2:
         return
     for dim in (-2, 0):
-        form = _plain_form(patient, x, dim)
-        out = patient.tensor(form)
+        form = _plain_form(subject, x, dim)
+        out = subject.tensor(form)
         if out is None:
             return
         if not same(out, x.double().softmax(dim)):
             wrong = "the same result as dim=-1" if same(out, x.double().softmax(-1)) else "others"
             where = f"{axis_name(dim, x.ndim)} (dim={dim})"
             sentence = f"Asked for the softmax over {where} it does not give it: {wrong}."
-            patient.chart.found("softmax-axis", sentence)
+            subject.results.found("softmax-axis", sentence)
             return
-    patient.chart.held("it follows dim")
+    subject.results.held("it follows dim")
 
 
-def _see_rest(patient: Patient, x: Tensor, form: Form, out: Tensor) -> None:
+def _see_rest(subject: Subject, x: Tensor, form: Form, out: Tensor) -> None:
     """Check memory, dtype and gradient."""
-    if x.ndim > 1 and not patient.caller.changed:
+    if x.ndim > 1 and not subject.caller.changed:
         turned = x.transpose(-2, -1).contiguous().transpose(-2, -1)
-        patient.see_memory(_plain_form(patient, turned), out)
-    patient.see_dtype(_plain_form(patient, x.double()), torch.float64)
-    _see_gradient(patient, form, x, lambda leaf: leaf.softmax(-1))
+        subject.see_memory(_plain_form(subject, turned), out)
+    subject.see_dtype(_plain_form(subject, x.double()), torch.float64)
+    _see_gradient(subject, form, x, lambda leaf: leaf.softmax(-1))
 
 
-def _see_gradient(patient: Patient, form: Form, x: Tensor, right: Callable) -> None:
-    if patient.caller.changed:
+def _see_gradient(subject: Subject, form: Form, x: Tensor, right: Callable) -> None:
+    if subject.caller.changed:
         return
     weights = scores((*x.shape[:-1], x.shape[-1] + 1))[..., 1:]
     leaf = x.double().requires_grad_()
     wanted = torch.autograd.grad((right(leaf) * weights).sum(), leaf)[0]
-    patient.see_gradient(form, x, weights, wanted)
+    subject.see_gradient(form, x, weights, wanted)
 
 
-def _see_extremes(patient: Patient, x: Tensor, options: Options) -> None:
+def _see_extremes(subject: Subject, x: Tensor, options: Options) -> None:
     """Look at very large scores, and at one row far below the others."""
     low = x.clone()
     low.view(-1, x.shape[-1])[0] -= LARGE
@@ -193,69 +193,65 @@ def _see_extremes(patient: Patient, x: Tensor, options: Options) -> None:
         ("underflow", low, f"a row of scores {LARGE:g} below the others gives {{}}: it needs its "
          "own maximum"),
     ):  # fmt: skip
-        out = patient.values(_plain_form(patient, given))
+        out = subject.values(_plain_form(subject, given))
         if out is None or same(out, given.double().softmax(-1), atol=1e-3):
             continue
         bad = out.view(-1, out.shape[-1])[0] if out.shape == x.shape else out.flatten()[:1]
         told = "NaN" if bad.isnan().any() else f"weights that sum to {bad.sum().item():.3g}"
         sentence = words.format(told)
         if options.strict:
-            patient.chart.found(name, f"{sentence[0].upper()}{sentence[1:]}.")
+            subject.results.found(name, f"{sentence[0].upper()}{sentence[1:]}.")
         else:
-            patient.chart.note(f"{sentence[0].upper()}{sentence[1:]}.")
+            subject.results.note(f"{sentence[0].upper()}{sentence[1:]}.")
         return
-    patient.chart.held("very large and very small scores give no NaN")
+    subject.results.held("very large and very small scores give no NaN")
 
 
 # --- with a mask ----------------------------------------------------------------------------------
 
 
-def _examine_masked(patient: Patient, options: Options) -> None:
-    chart, failed = patient.chart, None
-    for x, given, allowed in _masked_ways(patient, options):
-        form = _masked_form(patient, x, given)
+def _examine_masked(subject: Subject, options: Options) -> None:
+    results, failed = subject.results, None
+    for x, given, allowed in _masked_ways(subject, options):
+        form = _masked_form(subject, x, given)
         if form is None:
             continue
-        outcome = patient.ask(form)
+        outcome = subject.ask(form)
         out = numbers(outcome.value)
         if out is None or out.shape != x.shape:
             failed = failed or (outcome, form, out, x)
             continue
-        if not patient.see_noise(form, out):
+        if not subject.see_noise(form, out):
             return
-        exact = _in_float64(patient, x, given)
+        exact = _in_float64(subject, x, given)
         result = out if exact is None else exact
         verdict = judge_masked(result, x.double(), allowed, by_length=given.ndim == 1)
         if verdict is not None:
             name, words, evidence = verdict
-            chart.found(name, f"{words[0].upper()}{words[1:]}.", evidence)
+            results.found(name, f"{words[0].upper()}{words[1:]}.", evidence)
             return
         if given.dtype != torch.bool and given.ndim > 1:
-            chart.note(f"It takes masks of {given.dtype}, not bool.")
-        chart.held("blocked keys get the weight 0, and the others share 1")
-        _see_blocked_row(patient, options, x, given, allowed)
+            results.note(f"It takes masks of {given.dtype}, not bool.")
+        results.held("blocked keys get the weight 0, and the others share 1")
+        _see_blocked_row(subject, options, x, given, allowed)
         blocked = ~allowed
         _see_gradient(
-            patient, form, x, lambda s, b=blocked: s.masked_fill(b, -torch.inf).softmax(-1)
+            subject, form, x, lambda s, b=blocked: s.masked_fill(b, -torch.inf).softmax(-1)
         )
         return
     if failed is None:
         x = scores(SHAPES[2])
-        patient.tensor(Form((x, torch.ones(x.shape, dtype=torch.bool)), {}))
+        subject.tensor(Form((x, torch.ones(x.shape, dtype=torch.bool)), {}))
     elif failed[2] is not None:
         sentence = f"It returns shape {shape(failed[2])} for scores of shape {shape(failed[3])}."
-        chart.found("wrong-shape", sentence)
+        results.found("wrong-shape", sentence)
     else:
-        patient.explain(failed[0], failed[1])
+        subject.explain(failed[0], failed[1])
 
 
-def _right(x: Tensor, allowed: Tensor) -> Tensor:
-    return x.masked_fill(~allowed, -torch.inf).softmax(-1)
-
-
-def _masked_ways(patient: Patient, options: Options) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+def _masked_ways(subject: Subject, options: Options) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield scores, the mask to be passed, and what it allows."""
-    names = [plain_name(one.name) for one in patient.parameters or []]
+    names = [plain_name(one.name) for one in subject.parameters or []]
     if any(name in LENGTHS for name in names):
         for size in SHAPES[1::-1]:
             lengths = torch.tensor([2, 4])
@@ -274,23 +270,23 @@ def _masked_ways(patient: Patient, options: Options) -> Iterator[tuple[Tensor, T
             yield from ((scores(size), one, meant) for one in kinds)
 
 
-def _masked_form(patient: Patient, x: Tensor, given: Tensor) -> Form | None:
+def _masked_form(subject: Subject, x: Tensor, given: Tensor) -> Form | None:
     known = {**dict.fromkeys((*MASKS, *LENGTHS), given), **dict.fromkeys(DIMS, -1)}
-    if patient.parameters:
-        known.pop(plain_name(patient.parameters[0].name), None)
-    return fit(patient.parameters, known, [x, given, -1] if patient.parameters else [x, given])
+    if subject.parameters:
+        known.pop(plain_name(subject.parameters[0].name), None)
+    return fit(subject.parameters, known, [x, given, -1] if subject.parameters else [x, given])
 
 
-def _in_float64(patient: Patient, x: Tensor, given: Tensor) -> Tensor | None:
+def _in_float64(subject: Subject, x: Tensor, given: Tensor) -> Tensor | None:
     """Return the result for float64 scores, if there is one: it tells 0 from 1e-9."""
     given = given.double() if given.is_floating_point() else given
-    form = _masked_form(patient, x.double(), given)
-    out = patient.values(form)
+    form = _masked_form(subject, x.double(), given)
+    out = subject.values(form)
     return out if out is not None and out.shape == x.shape else None
 
 
 def _see_blocked_row(
-    patient: Patient, options: Options, x: Tensor, given: Tensor, allowed: Tensor
+    subject: Subject, options: Options, x: Tensor, given: Tensor, allowed: Tensor
 ) -> None:
     """Write down what a row with no allowed key gives."""
     given = given.clone()
@@ -299,7 +295,7 @@ def _see_blocked_row(
     else:
         value = given[~allowed[(0,) * (x.ndim - given.ndim)]].view(-1)[:1]
         given.view(-1, given.shape[-1])[0] = value
-    out = patient.values(_masked_form(patient, x, given))
+    out = subject.values(_masked_form(subject, x, given))
     if out is None or out.shape != x.shape:
         return
     row = out.view(-1, x.shape[-1])[0]
@@ -307,6 +303,6 @@ def _see_blocked_row(
     what = "NaN" if row.isnan().any() else "zeros" if not row.any() else total
     sentence = f"A row in which no key is allowed gives {what}."
     if options.strict and what != "zeros":
-        patient.chart.found("blocked-row", sentence)
+        subject.results.found("blocked-row", sentence)
     else:
-        patient.chart.note(sentence)
+        subject.results.note(sentence)

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._calling import Unusable, call
-from attnlab.clinic._chart import Chart
 from attnlab.clinic._damage import damage
+from attnlab.clinic._results import Results
 from attnlab.clinic.functions.calls import GENERAL, Attention, Sizes
 from attnlab.clinic.functions.measure import close, number_table
 
 FRESH = Sizes(N=3, H=2, L=6, S=9, E=12, Ev=10)  # a call as no probe makes it elsewhere
 
 
-def examine_steadiness(attention: Attention, chart: Chart) -> bool:
+def examine_steadiness(attention: Attention, results: Results) -> bool:
     """Call twice with the same input; return whether it gives the same twice."""
     inputs = attention.inputs(attention.main)
     one = attention(*inputs).output
@@ -34,41 +34,41 @@ def examine_steadiness(attention: Attention, chart: Chart) -> bool:
         {name: part.reshape(-1, part.shape[-1])[0, :5].tolist() for name, part in rows.items()},
         tuple(f"feature {i}" for i in range(5)),
     )
-    chart.found("random", sentence, evidence)
+    results.found("random", sentence, evidence)
     return False
 
 
-def examine_arguments(attention: Attention, chart: Chart) -> None:
+def examine_arguments(attention: Attention, results: Results) -> None:
     """Write down whether the arguments of all the calls so far are as they were."""
     changed = attention.caller.changed
     if changed:
         names = " and ".join(attention.name_of(place) for place in sorted(changed))
         sentence = f"It modifies its arguments in place: {names} changed."
-        chart.found("modifies-input", sentence, damage(attention.caller))
+        results.found("modifies-input", sentence, damage(attention.caller))
     elif attention.ndims:
-        chart.held("the arguments are left unchanged")
+        results.held("the arguments are left unchanged")
 
 
-def examine_watch(attention: Attention, chart: Chart) -> None:
+def examine_watch(attention: Attention, results: Results) -> None:
     """Write down what was noticed during all the calls before."""
     caller = attention.caller
-    examine_arguments(attention, chart)
+    examine_arguments(attention, results)
     if caller.printed.strip():
         line = caller.printed.strip().splitlines()[0][:60]
-        chart.found("prints", f"Every call prints something: {line!r}.")
+        results.found("prints", f"Every call prints something: {line!r}.")
     if caller.hangs:
         limit = caller.time_limit
-        chart.found("hangs", f"A call did not come back within {limit:g} seconds.")
+        results.found("hangs", f"A call did not come back within {limit:g} seconds.")
     elif caller.slow:
         typical = statistics.median(caller.seconds)
-        chart.found(
+        results.found(
             "slow",
             f"A call with {GENERAL.S} keys takes about {typical:.1f} seconds, so that the other "
             "probes were left out.",
         )
 
 
-def examine_memory(attention: Attention, chart: Chart) -> None:
+def examine_memory(attention: Attention, results: Results) -> None:
     """Repeat an early call after others of other sizes: it must still give the same."""
     inputs = attention.inputs(attention.main)
     before = attention.ndims[attention.main].output
@@ -81,16 +81,16 @@ def examine_memory(attention: Attention, chart: Chart) -> None:
         return
     if not close(after, before) and before.isfinite().all():
         sentence = "The same call gives something else after calls of other sizes: it remembers."
-        chart.found("remembers", sentence)
-    elif close(one, two) and not chart.findings:
+        results.found("remembers", sentence)
+    elif close(one, two) and not results.findings:
         sentence = (
             "A second call with other keys of the same shape gives the result of the first: the "
             "keys of an earlier call are remembered."
         )
-        chart.found("remembers", sentence)
+        results.found("remembers", sentence)
 
 
-def examine_gradient(attention: Attention, chart: Chart) -> None:
+def examine_gradient(attention: Attention, results: Results) -> None:
     """Ask autograd for the gradients, and compare them with small steps."""
     if attention.caller.changed:  # autograd refuses to change a leaf in place
         return
@@ -100,9 +100,9 @@ def examine_gradient(attention: Attention, chart: Chart) -> None:
     except Unusable as trouble:
         text = trouble.outcome.trouble
         if "grad" in text or "numpy" in text:
-            chart.found("detached", f"Inputs that require a gradient give {text}.")
+            results.found("detached", f"Inputs that require a gradient give {text}.")
         return
-    grads = _gradients(output, inputs, chart)
+    grads = _gradients(output, inputs, results)
     if grads is None:
         return
     worst = _gradient_error(attention, grads, inputs)
@@ -111,19 +111,19 @@ def examine_gradient(attention: Attention, chart: Chart) -> None:
             f"The gradient is not the slope of the output: they differ by {worst:.2f} of their "
             "size, so some part of the computation is cut off."
         )
-        chart.found("detached", sentence)
+        results.found("detached", sentence)
     else:
-        chart.held("gradients reach query, key and value, and match small steps")
+        results.held("gradients reach query, key and value, and match small steps")
 
 
-def _gradients(output: Tensor, inputs: list[Tensor], chart: Chart) -> list[Tensor] | None:
+def _gradients(output: Tensor, inputs: list[Tensor], results: Results) -> list[Tensor] | None:
     """Return the gradients of query, key and value; say so if they do not all exist."""
     names = ("query", "key", "value")
     missing, sizes = names, [0.0, 0.0, 0.0]
     if output.requires_grad:
         outcome = call(torch.autograd.grad, output.square().sum(), inputs, allow_unused=True)
         if outcome.error is not None:
-            chart.found("detached", f"The backward pass raises {outcome.trouble}.")
+            results.found("detached", f"The backward pass raises {outcome.trouble}.")
             return None
         sizes = [0.0 if grad is None else float(grad.abs().max()) for grad in outcome.value]
         missing = [name for name, size in zip(names, sizes, strict=True) if not size > 0]
@@ -135,7 +135,7 @@ def _gradients(output: Tensor, inputs: list[Tensor], chart: Chart) -> list[Tenso
     )
     rows = {name: [size] for name, size in zip(names, sizes, strict=True)}
     evidence = number_table("Largest entry of each gradient:", rows, ("gradient",))
-    chart.found("detached", sentence, evidence)
+    results.found("detached", sentence, evidence)
     return None
 
 
@@ -158,7 +158,7 @@ def _gradient_error(attention: Attention, grads: list[Tensor], inputs: list[Tens
     return worst
 
 
-def examine_layout(attention: Attention, chart: Chart) -> None:
+def examine_layout(attention: Attention, results: Results) -> None:
     """Give the same numbers in another order of memory."""
     inputs = attention.inputs(attention.main)
     turned = [part.transpose(-2, -1).contiguous().transpose(-2, -1) for part in inputs]
@@ -169,7 +169,7 @@ def examine_layout(attention: Attention, chart: Chart) -> None:
     if attention.caller.out_of_time:
         return
     if outcome.error is not None:
-        chart.found(
+        results.found(
             "contiguity",
             f"A tensor that is a transposed view, with the same shape and numbers, gives "
             f"{outcome.trouble}.",
@@ -180,13 +180,13 @@ def examine_layout(attention: Attention, chart: Chart) -> None:
     except Unusable:
         return
     if close(after, attention(*inputs).output):
-        chart.held("transposed views give the same as contiguous tensors")
+        results.held("transposed views give the same as contiguous tensors")
     else:
         sentence = "A transposed view with the same shape and numbers gives another result."
-        chart.found("contiguity", sentence)
+        results.found("contiguity", sentence)
 
 
-def examine_device(attention: Attention, chart: Chart) -> None:
+def examine_device(attention: Attention, results: Results) -> None:
     """Call with tensors of another device: torch's meta device, which holds no numbers."""
     inputs = [part.to("meta") for part in attention.inputs(attention.main)]
     with torch.no_grad():
@@ -195,10 +195,10 @@ def examine_device(attention: Attention, chart: Chart) -> None:
             outcome = attention.outcome(*inputs, causal=True)
     text = outcome.message
     if isinstance(outcome.error, RuntimeError) and all(word in text for word in ("device", "cpu")):
-        chart.found(
+        results.found(
             "device",
             "It makes a tensor on the CPU whatever device its input is on: with tensors on the "
             f"meta device it raises {outcome.trouble}.",
         )
     elif outcome.error is None:
-        chart.held("no tensor is made on a device of its own")
+        results.held("no tensor is made on a device of its own")

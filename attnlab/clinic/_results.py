@@ -23,7 +23,7 @@ class Options:
 
 
 @dataclass
-class Chart:
+class Results:
     """Findings, notes and properties, in the order in which they were seen."""
 
     findings: list[Finding] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Ask a stranger's small function, and say in words what came back instead of a tensor."""
+"""Call a small function, and say in words what came back instead of a tensor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._calling import Caller, Outcome, OutOfTime, call, name_of, parameters
-from attnlab.clinic._chart import Chart, Options
 from attnlab.clinic._damage import damage
+from attnlab.clinic._results import Options, Results
 
 MOST = 10**6  # numbers that a result of the clinic's small inputs may have
 VIEW_ERRORS = ("view size is not compatible", "contiguous")
@@ -28,24 +28,24 @@ class Form(NamedTuple):
         return ", ".join([*map(_told, self.arguments), *named])
 
 
-class Patient:
+class Subject:
     """A function under examination: every call goes through here, on copies of the inputs.
 
     Parameters
     ----------
     function : callable
-        The stranger's code.
+        The code under examination.
     role : str
         How the sentences call it, such as ``"split"``.
     options : Options
         ``options.call`` is called as ``call(function, ...)`` if given.
-    chart : Chart
+    results : Results
         Where findings go.
     """
 
-    def __init__(self, function: Callable, role: str, options: Options, chart: Chart) -> None:
+    def __init__(self, function: Callable, role: str, options: Options, results: Results) -> None:
         self.role = role
-        self.chart = chart
+        self.results = results
         self.name = name_of(function)
         adapter = options.call
         known = parameters(adapter or function)
@@ -79,45 +79,47 @@ class Patient:
         asked = f"{self.role}({form})"
         if isinstance(outcome.error, OutOfTime):
             limit = self.caller.time_limit
-            self.chart.found("hangs", f"{asked} gives no answer within {limit:g} seconds.")
+            self.results.found("hangs", f"{asked} gives no answer within {limit:g} seconds.")
         elif outcome.error is not None and any(e in outcome.message for e in VIEW_ERRORS):
             sentence = f"{asked} views a tensor whose memory is in another order"
-            self.chart.found("contiguity", f"{sentence}: {outcome.trouble}")
+            self.results.found("contiguity", f"{sentence}: {outcome.trouble}")
         elif outcome.error is not None:
-            self.chart.found("raises", f"{asked} raises {outcome.trouble}")
+            self.results.found("raises", f"{asked} raises {outcome.trouble}")
         elif outcome.value is None:
-            self.chart.found("not-done", f"{asked} returns None: there is nothing to look at yet.")
+            self.results.found(
+                "not-done", f"{asked} returns None: there is nothing to look at yet."
+            )
         elif isinstance(outcome.value, Tensor):
-            self.chart.found("wrong-type", f"{asked} returns {kind_of_tensor(outcome.value)}.")
+            self.results.found("wrong-type", f"{asked} returns {kind_of_tensor(outcome.value)}.")
         else:
             kind = type(outcome.value).__name__
             article = "an" if kind[:1].lower() in "aeiou" else "a"
-            self.chart.found("wrong-type", f"{asked} returns {article} {kind}, not a tensor.")
+            self.results.found("wrong-type", f"{asked} returns {article} {kind}, not a tensor.")
 
     def see_noise(self, form: Form, first: Tensor) -> bool:
         """Write down whether the same call gives another result; return whether it does not."""
         again = self.values(form)
         if again is None:
-            self.chart.found("random", f"{self.role} answers once and then no more.")
+            self.results.found("random", f"{self.role} answers once and then no more.")
         elif not same(first, again):
             change = _distance(first, again)
             sentence = f"{self.role} gives two results for the same input: {change}."
-            self.chart.found("random", sentence)
+            self.results.found("random", sentence)
         else:
-            self.chart.held(f"{self.role} gives the same result for the same input")
+            self.results.held(f"{self.role} gives the same result for the same input")
             return True
         return False
 
-    def see_manners(self) -> None:
+    def see_behaviour(self) -> None:
         """Write down what was printed and which arguments were changed by all calls so far."""
         if self.caller.printed.strip():
             first = self.caller.printed.strip().splitlines()[0][:60]
-            self.chart.found("prints", f"{self.role} prints at every call: {first!r}.")
+            self.results.found("prints", f"{self.role} prints at every call: {first!r}.")
         if self.caller.changed:
             sentence = f"{self.role} changes the tensor that it is given, in place."
-            self.chart.found("modifies-input", sentence, damage(self.caller))
+            self.results.found("modifies-input", sentence, damage(self.caller))
         else:
-            self.chart.held(f"{self.role} leaves its input as it is")
+            self.results.held(f"{self.role} leaves its input as it is")
 
     def see_memory(self, turned: Form, expected: Tensor) -> None:
         """Write down whether the order of the numbers in memory matters."""
@@ -125,21 +127,21 @@ class Patient:
         result = numbers(outcome.value)
         if outcome.error is not None and not isinstance(outcome.error, OutOfTime):
             sentence = f"{self.role} fails on a tensor that is not contiguous: {outcome.trouble}"
-            self.chart.found("contiguity", sentence)
+            self.results.found("contiguity", sentence)
         elif result is None or not same(result, expected):
             sentence = "gives another result when the same numbers are stored in another order"
-            self.chart.found("contiguity", f"{self.role} {sentence}.")
+            self.results.found("contiguity", f"{self.role} {sentence}.")
         else:
-            self.chart.held(f"{self.role} takes tensors that are not contiguous")
+            self.results.held(f"{self.role} takes tensors that are not contiguous")
 
     def see_dtype(self, form: Form, dtype: torch.dtype) -> None:
         """Write down whether the result keeps the dtype of the input."""
         value = _stacked(self.ask(form).value)
         if isinstance(value, Tensor) and value.dtype != dtype:
             sentence = f"{self.role} is given {dtype} and returns {value.dtype}."
-            self.chart.found("dtype", sentence)
+            self.results.found("dtype", sentence)
         elif isinstance(value, Tensor):
-            self.chart.held(f"{self.role} keeps the dtype of its input")
+            self.results.held(f"{self.role} keeps the dtype of its input")
 
     def see_gradient(
         self, form: Form, x: Tensor, weights: Tensor, wanted: Tensor | None = None
@@ -155,13 +157,13 @@ class Patient:
         if given is None:
             trouble = f": {outcome.trouble}" if outcome.trouble else "."
             sentence = f"the result of {self.role} does not depend on its input for autograd"
-            self.chart.found("detached", f"{sentence[0].upper()}{sentence[1:]}{trouble}")
+            self.results.found("detached", f"{sentence[0].upper()}{sentence[1:]}{trouble}")
         elif wanted is not None and not same(given, wanted, atol=1e-4):
             apart = (given - wanted).abs().nan_to_num().max().item()
             sentence = f"The gradient of {self.role} is off by up to {apart:.3g}"
-            self.chart.found("detached", f"{sentence}: a part of it is cut off.")
+            self.results.found("detached", f"{sentence}: a part of it is cut off.")
         else:
-            self.chart.held(f"gradients flow through {self.role}")
+            self.results.held(f"gradients flow through {self.role}")
 
 
 def fit(
