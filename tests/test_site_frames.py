@@ -26,12 +26,6 @@ from tools.live_figures import (
 from tools.notebooks import KERNELSPEC
 
 
-@pytest.fixture(autouse=True)
-def errors_stay_in_the_widget(monkeypatch):
-    """Let a figure keep an error, as it does outside of tests."""
-    monkeypatch.setattr("attnlab.live.raise_in_tests", lambda error: None, raising=False)
-
-
 CALLS = itertools.count()
 
 # --- the sweep ------------------------------------------------------------------------------------
