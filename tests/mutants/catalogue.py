@@ -1,4 +1,4 @@
-"""The mutants of mutants.txt, and which tests have to notice them."""
+"""The mutants in the lists of this folder, and the tests that have to notice them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+PACKAGE = ROOT / "attnlab"
 
-# the tests that must notice a mutant of a module: a file is run if those before it notice nothing
-TESTS = {
-    "attention.py": ("attention", "modules"),
-    "masks.py": ("masks", "attention", "modules"),
-    "heads.py": ("heads", "modules"),
-    "modules.py": ("modules",),
-    "tiled.py": ("tiled",),
-    "diagnostics.py": ("diagnostics",),
-    "_checks.py": ("heads", "modules", "attention", "masks", "diagnostics"),
-}
+LINES = (["-", "+"], ["-", "+", "?"], ["-", "+", "!"])  # what may follow the name of a mutant
 
 
 class Mutant(NamedTuple):
@@ -27,30 +19,47 @@ class Mutant(NamedTuple):
     name: str
     old: str
     new: str
-    first: str = ""  # the test that notices it, run before all others
+    first: str = ""  # a test that notices it, which is run before all others
+    excuse: str = ""  # why no test can notice it
+    tests: tuple[str, ...] = ()  # files of tests that must notice it otherwise
+    area: str = ""  # the list it comes from
+
+    @property
+    def title(self) -> str:
+        return f"{self.file}: {self.name}"
 
     def source(self) -> str:
         """Return the text of the file with the slip in it."""
-        text = (ROOT / "attnlab" / self.file).read_text(encoding="utf-8")
+        text = (PACKAGE / self.file).read_text(encoding="utf-8")
         if (count := text.count(self.old)) != 1:
             raise ValueError(
-                f"the text of the mutant '{self.name}' must stand in {self.file} exactly once, "
-                f"it stands there {count} times: {self.old!r}; bring mutants.txt up to date."
+                f"the text of the mutant '{self.name}' must be in {self.file} exactly once, "
+                f"it is there {count} times: {self.old!r}; bring {self.area}.txt up to date."
             )
         return text.replace(self.old, self.new)
 
 
-def read(text: str) -> list[Mutant]:
-    """Return the mutants of a list in the form of mutants.txt."""
+def read(text: str, area: str = "") -> list[Mutant]:
+    """Return the mutants of a list; README.md says how it is written."""
     mutants = []
     for part in text.split("\n== ")[1:]:
-        file, *entries = part.strip().split("\n\n")
+        head, *entries = part.strip().split("\n\n")
+        file, *tests = head.split()
         for entry in entries:
             name, *lines = entry.split("\n")
-            if [line[:2] for line in lines] not in (["- ", "+ "], ["- ", "+ ", "? "]):
+            marks = {line[0]: line[2:] for line in lines}
+            if [line[:1] for line in lines] not in LINES or {line[1:2] for line in lines} != {" "}:
                 raise ValueError(f"a mutant is a name, a line '- ' and a line '+ ', got {entry!r}.")
-            mutants.append(Mutant(file, name, *(line[2:] for line in lines)))
+            first, excuse = marks.get("?", ""), marks.get("!", "")
+            paths = tuple(f"tests/{test}.py" for test in tests)
+            mutants.append(
+                Mutant(file, name, marks["-"], marks["+"], first, excuse, paths, area)
+            )
     return mutants
 
 
-MUTANTS = read((HERE / "mutants.txt").read_text(encoding="utf-8"))
+MUTANTS = [
+    mutant
+    for path in sorted(HERE.glob("*.txt"))
+    for mutant in read(path.read_text(encoding="utf-8"), path.stem)
+]

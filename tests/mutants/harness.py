@@ -1,7 +1,9 @@
-"""Run tests against changed sources of the package: one fork of a warm process for each.
+"""Run tests against changed sources of the package.
 
 ``python -m tests.mutants.harness`` reads a list of jobs from standard input as JSON and writes a
-list of verdicts. torch and pytest are imported once, the package itself only in the forks.
+list of verdicts. A changed Python module gets a fork of a warm process: torch, pytest and other
+libraries are imported once, the package itself only in the forks. All changed scripts share one
+further process with one browser.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import select
@@ -19,15 +22,16 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import pytest
 
-from tests.mutants.catalogue import ROOT
+from tests.mutants.catalogue import PACKAGE, ROOT
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-FLAGS = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
+FLAGS = ["-q", "--tb=no", "-p", "no:cacheprovider"]
+SCRIPT = ".mjs"
 
 
 class Job(NamedTuple):
@@ -35,9 +39,10 @@ class Job(NamedTuple):
 
     file: str
     source: str
-    tests: tuple[str, ...]  # names of files without test_ and .py
+    tests: tuple[str, ...]  # files of tests
     seconds: float = 60.0  # for one file of tests
     first: str = ""  # a test to run before them, because it is known to notice
+    whole: bool = False  # run all the tests of the files, also after a failure
 
 
 class Verdict(NamedTuple):
@@ -45,9 +50,11 @@ class Verdict(NamedTuple):
 
     result: str
     by: str = ""
+    failed: tuple[str, ...] = ()  # all tests that failed
+    seconds: dict[str, float] | None = None  # what each test took, of those that ran
 
 
-def judge(jobs: Sequence[Job]) -> list[Verdict]:
+def judge(jobs: Sequence[Job], limit: float = 600.0) -> list[Verdict]:
     """Run the jobs one after the other in a fresh process; return their verdicts in order.
 
     One more verdict follows: that of all tests that noticed something on the package itself.
@@ -61,11 +68,12 @@ def judge(jobs: Sequence[Job]) -> list[Verdict]:
         input=json.dumps(jobs),
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=limit,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return [Verdict(*verdict) for verdict in json.loads(done.stdout)]
+    verdicts = [Verdict(*verdict) for verdict in json.loads(done.stdout)]
+    return [verdict._replace(failed=tuple(verdict.failed)) for verdict in verdicts]
 
 
 def main() -> None:
@@ -74,16 +82,32 @@ def main() -> None:
         warm_up()
     with tempfile.TemporaryDirectory() as sys.pycache_prefix:
         sys.dont_write_bytecode = False  # pytest rewrites a file of tests once, not in every fork
-        verdicts = [verdict_on(job) for job in jobs]
-        json.dump([*verdicts, control(jobs, verdicts)], sys.stdout)
+        modules = [(place, job) for place, job in enumerate(jobs) if not job.file.endswith(SCRIPT)]
+        scripts = [(place, job) for place, job in enumerate(jobs) if job.file.endswith(SCRIPT)]
+        verdicts = {place: verdict_on(job, run_in_fork) for place, job in modules}
+        controls = []
+        if modules:
+            controls.append(control(modules, verdicts, run_in_fork))
+        if scripts:
+            in_browser, last = run_scripts(scripts)
+            verdicts |= in_browser
+            controls.append(last)
+        json.dump([*(verdicts[place] for place in range(len(jobs))), joined(controls)], sys.stdout)
 
 
 def warm_up() -> None:
     """Load what every fork needs; nothing of the package, and no thread that a fork would lose."""
+    import anywidget  # noqa: F401
+    import ipywidgets  # noqa: F401
+    import safetensors.torch  # noqa: F401
+    import tokenizers  # noqa: F401
     import torch
 
     torch.set_num_threads(1)
     pytest.main([*FLAGS, "--collect-only", "tests/mutants"])  # imports conftest.py and matplotlib
+    from matplotlib.figure import Figure
+
+    Figure(layout="constrained").add_subplot(title="fonts").figure.savefig(io.BytesIO())
     x = torch.ones(1, 1, 1, 1)
     torch.testing.assert_close(x, x)  # imports sympy
     with torch.device("meta"):
@@ -92,67 +116,109 @@ def warm_up() -> None:
     gc.freeze()
 
 
-def verdict_on(job: Job) -> Verdict:
+# --- verdicts -------------------------------------------------------------------------------------
+
+Run = Callable[..., Verdict]  # of a job and the tests to run
+
+
+def verdict_on(job: Job, run: Run) -> Verdict:
+    if job.whole:
+        return run(job, *job.tests)
     verdict = Verdict("error", "no tests are named for this file")
-    if job.first and (known := run_in_fork(job, job.first)).result == "killed":
+    if job.first and (known := run(job, job.first)).result == "killed":
         return known
     for tests in job.tests:
-        verdict = run_in_fork(job, f"tests/test_{tests}.py")
+        verdict = run(job, tests)
         if verdict.result != "survived":
             break
     return verdict
 
 
-def control(jobs: Sequence[Job], verdicts: Sequence[Verdict]) -> Verdict:
-    """Run every test that noticed a mutant on the package as it is: it must not fail by itself."""
-    noticed = {verdict.by: None for verdict in verdicts if "::" in verdict.by}
-    file = jobs[0].file
-    itself = (ROOT / "attnlab" / file).read_text(encoding="utf-8")
-    return run_in_fork(Job(file, itself, ()), *noticed)
+def control(
+    jobs: Sequence[tuple[int, Job]], verdicts: dict[int, Verdict], run: Run
+) -> Verdict:
+    """Run every test that noticed a mutant on the package as it is: it must not fail by itself.
+
+    Where the jobs run whole files of tests, all of these are run.
+    """
+    noticed = {verdicts[place].by: None for place, _ in jobs if "::" in verdicts[place].by}
+    if any(job.whole for _, job in jobs):
+        noticed = {path: None for _, job in jobs for path in job.tests}
+    _, job = jobs[0]
+    itself = (PACKAGE / job.file).read_text(encoding="utf-8")
+    most = max(job.seconds for _, job in jobs)
+    return run(job._replace(source=itself, seconds=max(most, 60.0)), *noticed)
+
+
+def joined(controls: Sequence[Verdict]) -> Verdict:
+    """Return the first verdict that is bad, or one that all are good."""
+    bad = [verdict for verdict in controls if verdict.result != "survived"]
+    seconds = {k: v for verdict in controls for k, v in (verdict.seconds or {}).items()}
+    return (bad or [Verdict("survived")])[0]._replace(seconds=seconds)
+
+
+# --- modules: a fork for each ---------------------------------------------------------------------
 
 
 def run_in_fork(job: Job, *tests: str) -> Verdict:
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            run_tests(job, writer, *tests)
-        finally:
-            os._exit(1)  # reached by an exception only
-    os.close(writer)
-    with open(reader, encoding="utf-8") as report:
-        if not select.select([report], [], [], job.seconds)[0]:
-            os.kill(child, signal.SIGKILL)
-        text = report.read()
-    _, status = os.waitpid(child, 0)
-    if text:
-        return Verdict(*json.loads(text))
-    if os.waitstatus_to_exitcode(status) == -signal.SIGKILL:
+    def run() -> Verdict:
+        planted = Planted(job)
+        sys.meta_path.insert(0, planted)
+        return run_tests(job, lambda: planted.imported, *tests)
+
+    verdict, status = forked(run, job.seconds)
+    if verdict is not None:
+        return Verdict(*verdict)
+    if status == -signal.SIGKILL:
         return Verdict("killed", f"{' '.join(tests)} needed more than {job.seconds:g} s")
     return Verdict("error", f"{' '.join(tests)} ended with status {status} and no report")
 
 
-def run_tests(job: Job, writer: int, *tests: str) -> None:
-    """Run a file of tests, or some tests, in this process, write the verdict and end it."""
+def forked(function: Callable[[], object], seconds: float) -> tuple[object, int]:
+    """Return what a function returns in a fork, by way of JSON, and how the fork ended."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            with open(writer, "w", encoding="utf-8") as report, silenced():
+                text = json.dumps(function())
+                report.write(text)
+            os._exit(0)
+        finally:
+            os._exit(1)  # reached by an exception only
+    os.close(writer)
+    with open(reader, encoding="utf-8") as report:
+        if not select.select([report], [], [], seconds)[0]:
+            os.kill(child, signal.SIGKILL)
+        text = report.read()
+    _, status = os.waitpid(child, 0)
+    return json.loads(text) if text else None, os.waitstatus_to_exitcode(status)
+
+
+@contextlib.contextmanager
+def silenced() -> Iterator[None]:
+    """Send all output of this process, that of libraries in C too, nowhere."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
-    planted = Planted(job)
-    sys.meta_path.insert(0, planted)
-    seen = FirstFailure()
-    code = pytest.main([*FLAGS, *tests], plugins=[seen])
-    if not planted.imported:
+    yield
+
+
+def run_tests(job: Job, was_run: Callable[[], bool], *tests: str) -> Verdict:
+    """Run files of tests, or some tests, in this process."""
+    seen = Results()
+    flags = FLAGS if job.whole else [*FLAGS, "-x"]
+    code = pytest.main([*flags, *tests], plugins=[seen])
+    failed = tuple(seen.failed)
+    if not was_run():
         where = seen.collection or " ".join(tests)
-        verdict = Verdict("error", f"{where}: attnlab/{job.file} was not run")
-    elif code == pytest.ExitCode.OK:
-        verdict = Verdict("survived")
-    elif code == pytest.ExitCode.TESTS_FAILED and seen.test:
-        verdict = Verdict("killed", seen.test)
-    else:
-        ended = f"pytest {' '.join(tests)} ended with {code!r}"
-        verdict = Verdict("error", f"{ended}: {seen.collection}")
-    os.write(writer, json.dumps(verdict).encode())
-    os._exit(0)
+        return Verdict("error", f"{where}: attnlab/{job.file} was not run")
+    if code == pytest.ExitCode.OK:
+        return Verdict("survived", seconds=seen.seconds)
+    if code == pytest.ExitCode.TESTS_FAILED and failed:
+        return Verdict("killed", failed[0], failed)
+    ended = f"pytest {' '.join(tests)} ended with {code!r}"
+    return Verdict("error", f"{ended}: {seen.collection}")
 
 
 class Planted(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
@@ -160,8 +226,8 @@ class Planted(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader
 
     def __init__(self, job: Job) -> None:
         self.job, self.imported = job, False
-        name = f"attnlab.{job.file.removesuffix('.py')}"
-        super().__init__(name, str(ROOT / "attnlab" / job.file))
+        name = f"attnlab.{job.file.removesuffix('.py').replace('/', '.')}"
+        super().__init__(name, str(PACKAGE / job.file))
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname != self.name:
@@ -176,24 +242,83 @@ class Planted(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader
         self.imported = True
 
 
-class FirstFailure:
-    """A plugin of pytest that looks for a failure soon and remembers it."""
+# --- scripts: one browser for all -----------------------------------------------------------------
+
+
+def run_scripts(jobs: Sequence[tuple[int, Job]]) -> tuple[dict[int, Verdict], Verdict]:
+    """Return the verdicts on changed scripts by their place, and the control's."""
+    limit = 60.0 + sum(job.seconds for _, job in jobs)
+    report, status = forked(lambda: scripts_in_browser(jobs), limit)
+    if report is None:
+        raise RuntimeError(f"the process with the browser ended with status {status}.")
+    verdicts, last = report
+    return {int(place): Verdict(*one) for place, one in verdicts.items()}, Verdict(*last)
+
+
+def scripts_in_browser(jobs: Sequence[tuple[int, Job]]) -> tuple[dict[int, Verdict], Verdict]:
+    import playwright.sync_api
+
+    import tools._browser
+
+    with (
+        playwright.sync_api.sync_playwright() as driver,
+        tools._browser.launch(driver) as browser,
+    ):
+        # a session of tests that asks for a browser gets this one
+        playwright.sync_api.sync_playwright = lambda: contextlib.nullcontext(driver)
+        tools._browser.launch = lambda _driver: contextlib.nullcontext(browser)
+        verdicts = {place: verdict_on(job, run_with_script) for place, job in jobs}
+        return verdicts, control(jobs, verdicts, run_with_script)
+
+
+def run_with_script(job: Job, *tests: str) -> Verdict:
+    """Run tests in this process while pages get another source of one script."""
+    from attnlab.explorers import _page
+
+    name, asked = PACKAGE.joinpath(job.file).stem, []
+
+    def source_of(module: str) -> str:
+        if module != name:
+            return original(module)
+        asked.append(module)
+        return job.source
+
+    with pytest.MonkeyPatch.context() as patch:
+        original = _page.source_of
+        patch.setattr(_page, "source_of", source_of)
+        _page.key_of.cache_clear()
+        verdict = run_tests(job, lambda: bool(asked), *tests)
+    _page.key_of.cache_clear()
+    return verdict
+
+
+# --- watching pytest ------------------------------------------------------------------------------
+
+
+class Results:
+    """A plugin of pytest that looks for a failure soon and remembers what failed."""
 
     def __init__(self) -> None:
-        self.test, self.collection = "", ""
+        self.failed: dict[str, None] = {}
+        self.seconds: dict[str, float] = {}
+        self.collection = ""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Run the first case of every test, then the second of every test, and so on."""
-        cases: Counter[str] = Counter()
+        """Of each file run the first case of every test, then the second, and so on."""
+        cases: Counter[tuple[str, str]] = Counter()
+        files: dict[str, int] = {}
         place = {}
         for item in items:
-            cases[item.originalname] += 1
-            place[item] = cases[item.originalname]
+            file = item.nodeid.partition("::")[0]
+            cases[file, item.originalname] += 1
+            place[item] = files.setdefault(file, len(files)), cases[file, item.originalname]
         items.sort(key=place.__getitem__)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and not self.test:
-            self.test = report.nodeid
+        taken = self.seconds.get(report.nodeid, 0.0) + report.duration
+        self.seconds[report.nodeid] = round(taken, 3)
+        if report.failed:
+            self.failed[report.nodeid] = None
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed and not self.collection:
