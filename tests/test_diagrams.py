@@ -1,6 +1,6 @@
 """Drawings of boxes and arrows: the words stand inside their boxes, nothing runs over another."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import matplotlib.pyplot as plt
 import pytest
@@ -65,6 +65,39 @@ def test_no_two_texts_overlap_and_all_are_inside_the_picture(draw):
     page = ax.figure.bbox
     assert all(page.x0 <= t.x0 and t.x1 <= page.x1 for t in texts)
     assert all(page.y0 <= t.y0 and t.y1 <= page.y1 for t in texts)
+
+
+def joined_by_arrows(ax) -> set[tuple[str, str]]:
+    """Return the first lines of the words in two boxes for every arrow from one to the other."""
+    found = set()
+    frames = [box.get_bbox() for box in boxes(ax)]
+    for arrow in ax.texts:
+        if arrow.get_text():
+            continue
+        (start_x, start_y), (end_x, end_y) = arrow.xyann, arrow.xy
+        begin = [f for f in frames if f.x1 == pytest.approx(start_x) and f.y0 < start_y < f.y1]
+        end = [f for f in frames if f.x0 == pytest.approx(end_x) and f.y0 < end_y < f.y1]
+        if begin and end:
+            found.add(tuple(word_in(ax, frame) for frame in (*begin, *end)))
+    return found
+
+
+def word_in(ax, frame) -> str:
+    (found,) = [t.get_text() for t in words(ax) if frame.contains(*t.get_position())]
+    return found.partition("\n")[0]
+
+
+def test_arrows_lead_from_each_step_to_the_next():
+    assert joined_by_arrows(draw_attention_steps()) == {
+        ("query", "scores"),
+        ("key", "scores"),
+        ("scores", "mask,"),
+        ("mask,", "weights"),
+        ("weights", "output"),
+        ("value", "output"),
+    }
+    block = ["words as", "+ position", "norm", "attention", "+", "norm", "MLP", "+", "to the"]
+    assert joined_by_arrows(draw_transformer_block()) == set(pairwise(block))
 
 
 def test_the_steps_name_every_tensor_with_its_shape():

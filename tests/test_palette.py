@@ -55,4 +55,5 @@ def test_every_role_has_its_own_property_in_both_themes():
         names = [line.partition(":")[0] for line in palette.css(dark=dark).split("; ")]
         assert names == [f"--{name}" for name in palette.ROLES]
     assert "--raw: #ff9d5c" in palette.css(dark=True)
+    assert palette.to_hex((8, 48, 107)) == "#08306b"
     assert palette.to_hex(palette.RAMP[0]) == palette.ROLES["paper"].light

@@ -52,9 +52,7 @@ def read(text: str, area: str = "") -> list[Mutant]:
                 raise ValueError(f"a mutant is a name, a line '- ' and a line '+ ', got {entry!r}.")
             first, excuse = marks.get("?", ""), marks.get("!", "")
             paths = tuple(f"tests/{test}.py" for test in tests)
-            mutants.append(
-                Mutant(file, name, marks["-"], marks["+"], first, excuse, paths, area)
-            )
+            mutants.append(Mutant(file, name, marks["-"], marks["+"], first, excuse, paths, area))
     return mutants
 
 

@@ -134,9 +134,7 @@ def verdict_on(job: Job, run: Run) -> Verdict:
     return verdict
 
 
-def control(
-    jobs: Sequence[tuple[int, Job]], verdicts: dict[int, Verdict], run: Run
-) -> Verdict:
+def control(jobs: Sequence[tuple[int, Job]], verdicts: dict[int, Verdict], run: Run) -> Verdict:
     """Run every test that noticed a mutant on the package as it is: it must not fail by itself.
 
     Where the jobs run whole files of tests, all of these are run.
@@ -232,7 +230,7 @@ class Planted(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader
     def find_spec(self, fullname, path=None, target=None):
         if fullname != self.name:
             return None
-        return importlib.util.spec_from_loader(fullname, self, origin=self.path)
+        return importlib.util.spec_from_file_location(fullname, self.path, loader=self)
 
     def get_code(self, fullname):
         return compile(self.job.source, self.path, "exec", dont_inherit=True)
