@@ -330,10 +330,14 @@ SPELL = "text must be spelled with Latin letters, digits and common punctuation;
         ("bank \u0301", ValueError, f"{SPELL}vocabulary fits into '\u0301'."),
         ("5€", ValueError, f"{SPELL}vocabulary fits into '5€'."),
         ("[UNK]", ValueError, f"{SPELL}vocabulary fits into '[UNK]'."),
-        ("a \ud800", ValueError, "readable characters, got half a character in '\\ud800'."),
+        ("a \udfff", ValueError, "readable characters, got half a character in '\\udfff'."),
         ("b" * 101, ValueError, f"at most 100 characters, got '{'b' * 19}...bbbb' of 101."),
         ("cat " * 127, ValueError, "text must have at most 126 words, got 127."),
-        ("qzx " * 60, ValueError, "text must have at most 126 word pieces, got 180 in 60 words."),
+        (
+            "a" + " qzx" * 42,
+            ValueError,
+            "text must have at most 126 word pieces, got 127 in 43 words.",
+        ),
     ],
 )
 @pytest.mark.parametrize("method", ["tokens", "read", "respelled"])
