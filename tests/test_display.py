@@ -117,19 +117,6 @@ def test_a_bare_picture_takes_its_alt_text_and_width():
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "sentence"),
-    [
-        ({"alt": ""}, ValueError, "alt must not be empty, got ''"),
-        ({"caption": " \n"}, ValueError, "caption must not be empty, got ' "),
-        ({"fig": [1, 2]}, TypeError, "fig must be a matplotlib Figure or Axes, got list"),
-    ],
-)
-def test_a_bad_call_raises_its_sentence(changed, error, sentence):
-    with pytest.raises(error, match=sentence):
-        show_figure(**{"fig": a_figure(), **TEXTS, **changed})
-
-
-@pytest.mark.parametrize(
     ("setting", "expected"), [(None, False), ("", False), ("0", False), ("1", True)]
 )
 def test_the_switch_for_stored_outputs(monkeypatch, setting, expected):

@@ -132,40 +132,6 @@ def test_numbers_become_sliders_and_words_and_switches_buttons(stops, kind, labe
     assert list(control.options) == list(zip(labels, values, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "sentence"),
-    [
-        ({}, ValueError, "live needs at least one control, e.g. d_k=[1, 4, 16]."),
-        (
-            {"d_k": 4},
-            TypeError,
-            "d_k must be a list of stops or a bool, got int; e.g. d_k=[1, 4, 16].",
-        ),
-        ({"d_k": "abc"}, TypeError, "d_k must be a list of stops or a bool, got str;"),
-        ({"d_k": {1, 4}}, TypeError, "d_k must be a list of stops or a bool, got set;"),
-        ({"d_k": [4]}, ValueError, "d_k must have at least 2 stops, got 1."),
-        (
-            {"d_k": [1, 4], "start": {"dk": 4}},
-            ValueError,
-            "start must name controls, got 'dk'; the controls are ['d_k'].",
-        ),
-        (
-            {"d_k": [1, 4], "start": {"d_k": 5}},
-            ValueError,
-            "start of d_k must be one of its stops [1, 4], got 5.",
-        ),
-        (
-            {"d_k": True, "start": {"d_k": "on"}},
-            ValueError,
-            "start of d_k must be one of its stops (True, False), got 'on'.",
-        ),
-    ],
-)
-def test_a_bad_call_raises_its_sentence(options, error, sentence):
-    with pytest.raises(error, match=re.escape(sentence)):
-        live(draw_line, **options)
-
-
 # --- errors of the learner's code -----------------------------------------------------------------
 
 

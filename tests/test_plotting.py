@@ -1,7 +1,6 @@
 """Pictures: asserted on what is drawn (arrays, colours, labels), not on pixels."""
 
 import random
-import re
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -524,103 +523,6 @@ def test_one_curve_needs_no_legend_and_a_value_can_be_marked():
     curve, marker = ax.lines
     assert curve.get_label() == "one"
     assert list(marker.get_xdata()) == [1.5, 1.5]
-
-
-# --- bad calls ------------------------------------------------------------------------------------
-
-WEIGHTS = torch.rand(L, S)
-BAD_CALLS = {
-    "four dimensions": (
-        lambda: plot_attention(torch.rand(2, 3, 5, 7)),
-        ValueError,
-        "weights must have shape (L, S), got (2, 3, 5, 7); "
-        "select one head, e.g. weights[0, 0], or use plot_heads(weights[0]).",
-    ),
-    "scores of three dimensions": (
-        lambda: plot_scores(torch.rand(3, 5, 7)),
-        ValueError,
-        "scores must have shape (L, S), got (3, 5, 7); select one, e.g. scores[0].",
-    ),
-    "one dimension": (
-        lambda: plot_attention(torch.rand(7)),
-        ValueError,
-        "weights must have shape (L, S), got (7,)",
-    ),
-    "a list": (
-        lambda: plot_attention([[1.0]]),
-        TypeError,
-        "weights must be a torch.Tensor, got list;",
-    ),
-    "queries": (
-        lambda: plot_attention(WEIGHTS, queries=["a"] * 4),
-        ValueError,
-        "queries must name every row (L = 5), got 4.",
-    ),
-    "keys": (
-        lambda: plot_scores(WEIGHTS, keys=["a"] * 9),
-        ValueError,
-        "keys must name every column (S = 7), got 9.",
-    ),
-    "mask shape": (
-        lambda: plot_attention(WEIGHTS, attn_mask=torch.ones(7, 5, dtype=torch.bool)),
-        ValueError,
-        "attn_mask must broadcast to the weights' shape (..., L, S) = (5, 7), got (7, 5).",
-    ),
-    "mask of numbers": (
-        lambda: plot_attention(WEIGHTS, attn_mask=torch.zeros(5, 7)),
-        TypeError,
-        "attn_mask must be a bool tensor (True = may attend), got torch.float32;",
-    ),
-    "numbers as a mask": (
-        lambda: plot_mask(WEIGHTS),
-        TypeError,
-        "attn_mask must be bool (True = may attend), got torch.float32.",
-    ),
-    "mask of four dimensions": (
-        lambda: plot_mask(torch.ones(2, 1, 5, 7, dtype=torch.bool)),
-        ValueError,
-        "attn_mask must have shape (L, S), got (2, 1, 5, 7);",
-    ),
-    "one head for many": (
-        lambda: plot_heads(WEIGHTS),
-        ValueError,
-        "weights must have shape (H, L, S), got (5, 7); for one matrix use plot_attention.",
-    ),
-    "titles": (
-        lambda: plot_heads(torch.rand(3, 5, 7), titles=["a", "b"]),
-        ValueError,
-        "titles must name every head, got 2 for 3 heads.",
-    ),
-    "mask of heads": (
-        lambda: plot_heads(torch.rand(3, 5, 7), attn_mask=torch.ones(2, 5, 7).bool()),
-        ValueError,
-        "= (3, 5, 7), got (2, 5, 7).",
-    ),
-    "no columns": (
-        lambda: plot_heads(torch.rand(2, 3, 3), ncols=0),
-        ValueError,
-        "ncols must be at least 1, got 0",
-    ),
-    "no heads": (lambda: plot_heads(torch.zeros(0, 3, 3)), ValueError, "at least 1, got 0"),
-    "no curves": (lambda: plot_sweep([1], {}), ValueError, "curves must be 1 to 4, got 0."),
-    "five curves": (
-        lambda: plot_sweep([1], {str(n): [1] for n in range(5)}),
-        ValueError,
-        "curves must be 1 to 4, got 5.",
-    ),
-    "length of a curve": (
-        lambda: plot_sweep([1, 2], {"raw": [1, 2, 3]}),
-        ValueError,
-        "curve 'raw' must have as many points as x, got (3,) and (2,).",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD_CALLS)
-def test_a_bad_call_raises_its_sentence(name):
-    call, error, sentence = BAD_CALLS[name]
-    with pytest.raises(error, match=re.escape(sentence)):
-        call()
 
 
 def test_tokens_are_text_and_not_formulas():
