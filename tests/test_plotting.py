@@ -292,13 +292,6 @@ def test_a_cell_reads_its_own_number(scores, texts):
     assert [reads(ax, 0, column) for column in range(len(texts))] == [[text] for text in texts]
 
 
-def test_numbers_belong_to_their_cells():
-    ax = plot_attention(torch.tensor([[1.0, 0.0], [0.0, 0.25]]), ax=blank_axes())
-    assert reads(ax, 0, 0) == ["1.00"]
-    assert reads(ax, 0, 1) == reads(ax, 1, 0) == ["0.00"]
-    assert reads(ax, 1, 1) == ["0.25"]
-
-
 @pytest.mark.parametrize(
     ("plot", "data"),
     [
@@ -350,14 +343,6 @@ def test_numbers_stay_inside_their_cells(size, largest):
     assert largest_share(ax, of_a_line=True) < 1
 
 
-def test_numbers_of_many_heads_stay_inside_their_cells():
-    figure = plot_heads(torch.rand(8, 5, 5), queries=["word"] * 5, keys=["word"] * 5)
-    figure.draw_without_rendering()
-    shares = [largest_share(ax) for ax in panels(figure)]
-    assert len(shares) == 8
-    assert 0.2 < min(shares) <= max(shares) < 1
-
-
 # --- blocked and NaN ------------------------------------------------------------------------------
 
 
@@ -383,13 +368,6 @@ def test_a_mask_is_broadcast_over_rows_and_columns(shape, blocked):
     mask[(0, 1) if shape == (1, 3) else (1, 0)] = False
     ax = plot_attention(torch.rand(2, 3), ax=blank_axes(), attn_mask=mask)
     assert hatched_cells(ax) == blocked
-
-
-def test_without_blocked_cells_or_nan_nothing_is_hatched_or_crossed():
-    mask = torch.ones(L, S, dtype=torch.bool)
-    ax = plot_attention(torch.rand(L, S), ax=blank_axes(), attn_mask=mask)
-    assert hatched_cells(ax) == set()
-    assert crossed_cells(ax) == []
 
 
 @pytest.mark.parametrize("plot", [plot_attention, plot_scores])

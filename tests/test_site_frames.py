@@ -25,7 +25,6 @@ from tools.live_figures import (
 )
 from tools.notebooks import KERNELSPEC
 
-
 CALLS = itertools.count()
 
 # --- the sweep ------------------------------------------------------------------------------------

@@ -51,9 +51,15 @@ def read(text: str, area: str = "") -> list[Mutant]:
             if [line[:1] for line in lines] not in LINES or {line[1:2] for line in lines} != {" "}:
                 raise ValueError(f"a mutant is a name, a line '- ' and a line '+ ', got {entry!r}.")
             first, excuse = marks.get("?", ""), marks.get("!", "")
-            paths = tuple(f"tests/{test}.py" for test in tests)
+            paths = tuple(path_of(test) for test in tests)
             mutants.append(Mutant(file, name, marks["-"], marks["+"], first, excuse, paths, area))
     return mutants
+
+
+def path_of(test: str) -> str:
+    """Return the path, and the test if one is named, as pytest takes it."""
+    file, *rest = test.split("::")
+    return "::".join([f"tests/{file}.py", *rest])
 
 
 MUTANTS = [
