@@ -38,7 +38,9 @@ def shape(tensor: Tensor) -> str:
 def check_type(name: str, value: object, kind: type | UnionType, what: str) -> None:
     """Raise TypeError unless ``value`` is of a type; True and False do not count as numbers."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise TypeError(f"{name} must be {what}, got {type(value).__name__} {short(value)}.")
+        kind_name, text = type(value).__name__, short(value)
+        got = text if text.startswith(kind_name) else f"{kind_name} {text}"
+        raise TypeError(f"{name} must be {what}, got {got}.")
 
 
 def check_list(name: str, value: object, what: str) -> None:
