@@ -1,4 +1,4 @@
-"""Scores, weights, output: against torch in every case, and the decisions where torch has none."""
+"""Scores, weights and output agree with torch; where torch gives NaN, they are as documented."""
 
 import math
 import random
@@ -377,7 +377,7 @@ def test_a_nan_in_an_allowed_place_stays_visible(where, kind):
     mask = None
     if kind != "none":
         mask = torch.ones(L, S, dtype=torch.bool)
-        mask[1] = False  # a blocked row must not tempt anybody to wipe NaN away
+        mask[1] = False  # a kernel that replaces the NaN of a blocked row must keep this one
         mask = mask if kind == "bool" else to_additive_mask(mask, torch.float64)
     rows = nan_rows(scaled_dot_product_attention(**tensors, attn_mask=mask)[1:, 2:])
     seeing = [0, 1, 2, 3, 4] if kind == "none" else [0, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""The small input files of the lessons, and what is said about a file that is wrong."""
+"""The input files of the lessons are read, and a wrong file gives a clear error."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""Measurements: closed forms, autograd as a second opinion, and rows that have nothing to say."""
+"""Measurements agree with closed forms and with autograd, and empty rows measure 0."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Drawings of boxes and arrows: the words stand inside their boxes, nothing runs over another."""
+"""Drawings of boxes and arrows: words lie inside their boxes, and nothing overlaps."""
 
 from itertools import combinations, pairwise
 

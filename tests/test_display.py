@@ -1,4 +1,4 @@
-"""Figures with number, caption and alternative text: the HTML, the picture, nothing left open."""
+"""A shown figure has number, caption and alternative text, and no pyplot figure stays open."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""Heads: every number carries its name (token, head, feature), so a wrong move can be seen."""
+"""Splitting and merging heads: each number encodes its token, head and feature."""
 
 import pytest
 import torch
@@ -55,7 +55,7 @@ def test_the_short_cut_has_the_right_shape_and_the_wrong_numbers():
     right = split_heads(x, H)
     assert short_cut.shape == right.shape
     wrong_rows = (short_cut != right).any(dim=-1).sum(dim=(1, 2)).tolist()
-    assert wrong_rows == [12, 12]  # of 15: only those that happen to stand where they belong
+    assert wrong_rows == [12, 12]  # of 15: the others are where they belong by chance
     # two wrongs make a right: a round trip alone proves nothing
     assert torch.equal(short_cut.reshape(N, L, H * D), x)
 

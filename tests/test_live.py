@@ -1,4 +1,4 @@
-"""Sliders without a browser: moving a control redraws, errors show, and nothing is left behind."""
+"""Moving a control redraws the figure, errors are shown, and no figure or setting is left behind."""
 
 import functools
 import io
@@ -214,7 +214,7 @@ def test_drawings_that_are_no_plain_function_work_and_tell_their_errors():
 
     figure = live(functools.partial(draw, word="a"), d_k=[1, 2, 0])
     assert repr(figure) == "live(draw, d_k=1)"
-    assert figure.sentence.value == ""  # axes are no sentence
+    assert figure.sentence.value == ""  # axes are not a sentence
     figure.controls["d_k"].value = 0
     assert "ZeroDivisionError" in figure.error.value
 

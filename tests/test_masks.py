@@ -1,4 +1,4 @@
-"""Masks: every one drawn out cell by cell, and equal to what torch does with its own flags."""
+"""Masks are compared cell by cell with drawings, and with torch's own flags."""
 
 import pytest
 import torch
@@ -181,7 +181,7 @@ def test_additive_mask_is_float32_if_not_told_otherwise_and_stays_on_its_device(
     [lambda m: m.double(), lambda m: to_additive_mask(~m, torch.float64)],
     ids=["0 and 1 added", "flipped"],
 )
-def test_the_tempting_short_cuts_give_other_weights(wrong):
+def test_short_cuts_to_an_additive_mask_give_other_weights(wrong):
     scores, mask = torch.randn(L, L, dtype=torch.float64), causal_mask(L)
     right = attention_weights(scores, attn_mask=mask)
     assert_close(right, attention_weights(scores, attn_mask=to_additive_mask(mask, scores.dtype)))

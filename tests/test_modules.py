@@ -1,4 +1,4 @@
-"""The layers: equal to torch.nn.MultiheadAttention with the same weights, in both directions."""
+"""The layers equal torch.nn.MultiheadAttention with the same weights, in both directions."""
 
 import copy
 

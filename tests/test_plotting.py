@@ -102,7 +102,7 @@ def numbered_cells(ax: plt.Axes) -> set[tuple[int, int]]:
 
 
 def reads(ax: plt.Axes, row: int, column: int) -> list[str]:
-    """Return which of some texts stands in a cell, by its outline."""
+    """Return which of some known texts a cell shows, by its outline."""
     numbers = only(ax, PathCollection, "numbers")
     where = numbers.get_offsets().tolist().index([column + 0.5, row + 0.5])
     outline = numbers.get_paths()[where].vertices

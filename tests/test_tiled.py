@@ -1,4 +1,4 @@
-"""Tiled attention: the plain kernel's numbers in every case, and never an L x S tensor."""
+"""Tiled attention gives the numbers of the plain kernel and never makes an L x S tensor."""
 
 import itertools
 import math
