@@ -1,4 +1,4 @@
-"""Moving a control redraws the figure, errors are shown, and no figure or setting is left behind."""
+"""Moving a control redraws the figure and errors are shown; no figure or setting is left behind."""
 
 import functools
 import io
