@@ -1,0 +1,49 @@
+"""The sentence of a finding says what is wrong, where the name of the finding alone does not."""
+
+import pytest
+import torch
+
+from attnlab import split_heads
+from attnlab.clinic import diagnose
+
+
+def softmax_over_the_batch(scores):
+    _batch, _queries, _keys = scores.shape
+    return scores.softmax(dim=0)
+
+
+def logarithms(scores):
+    return scores.log_softmax(dim=-1)
+
+
+def sigmoids(scores):
+    return scores.sigmoid()
+
+
+def split_like_cards(x, num_heads):
+    return x.unflatten(-1, (-1, num_heads)).movedim(-1, -3)
+
+
+def split_in_opposite_order(x, num_heads):
+    return split_heads(x, num_heads).flip(-3)
+
+
+def split_with_turned_features(x, num_heads):
+    return split_heads(x, num_heads).flip(-1)
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (softmax_over_the_batch, "softmax runs over the batch (dimension -3)"),
+        (logarithms, "returns the logarithms of the weights"),
+        (sigmoids, "it is a sigmoid of every score by itself"),
+        (split_like_cards, "head 0 holds features 0, 3, 6, 9 and not 0 to 3"),
+        (split_like_cards, "deals the features out to the heads like cards"),
+        (split_in_opposite_order, "puts the heads in the opposite order"),
+        (split_with_turned_features, "changes the order of the features inside the heads"),
+    ],
+)
+def test_the_sentence_says_what_is_wrong(target, words):
+    torch.manual_seed(0)
+    assert words in diagnose(target).findings[0].sentence
