@@ -1,13 +1,6 @@
 """What a learner does: predict an answer before a cell shows it, and check an exercise."""
 
 from attnlab.exercises._causal_test import check_causal_test
-from attnlab.exercises._lesson_00 import check_is_distribution
-from attnlab.exercises._lesson_01 import (
-    check_attention_from_exp,
-    check_mended,
-    check_query_for_awesome,
-    check_zero_query,
-)
 from attnlab.exercises._lesson_02 import (
     check_always_true,
     check_good_factor,
@@ -23,12 +16,6 @@ from attnlab.exercises._lesson_04 import (
     check_recovered_weights,
     check_sequence_first,
     check_sharp_factor,
-)
-from attnlab.exercises._lesson_05 import (
-    check_minimal_pair,
-    check_needed_strength,
-    check_plain_average,
-    check_tested_head,
 )
 from attnlab.exercises._lesson_06 import (
     check_layer_test,
@@ -66,6 +53,19 @@ from attnlab.exercises._safe_softmax import (
     check_safe_softmax,
 )
 from attnlab.exercises._verdict import Verdict
+from attnlab.exercises.lesson_00 import check_is_distribution
+from attnlab.exercises.lesson_01 import (
+    check_attention_from_exp,
+    check_mended,
+    check_query_for_awesome,
+    check_zero_query,
+)
+from attnlab.exercises.lesson_05 import (
+    check_minimal_pair,
+    check_needed_strength,
+    check_plain_average,
+    check_tested_head,
+)
 
 __all__ = [
     "Prediction",

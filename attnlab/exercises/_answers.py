@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,17 @@ from attnlab.exercises._verdict import Verdict
 
 TIME_LIMIT = 2.0  # seconds for one call
 STUB = "Write your answer into the cell above, run it, then run this cell again."
+# The bytecode of a function without a body: a docstring, pass, ... or return None at most.
+NO_BODY = {"RESUME", "NOP", "COPY_FREE_VARS", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
+# What errors of torch's mean here, by a part of their text.
+HINTS = {
+    "is ambiguous": "`.all()` makes one True or False of many.",
+    "view size is not compatible": (
+        "Use reshape instead: view cannot join axes that do not lie side by side in memory."
+    ),
+}
+
+Read = Callable[[object], object]  # makes numbers of what an answer gives, or raises Wrong
 
 
 class NotDone(Exception):
@@ -22,19 +34,7 @@ class NotDone(Exception):
 
 
 class Wrong(Exception):
-    """The answer is wrong.
-
-    Parameters
-    ----------
-    message : str
-        The misconception or the smallest failing case, in words.
-    evidence : Evidence, optional
-        The numbers.
-    report : Report, optional
-        What the clinic found.
-    by_error : bool
-        Whether the answer raised.
-    """
+    """The answer is wrong; ``by_error`` says whether it raised."""
 
     def __init__(
         self,
@@ -48,9 +48,13 @@ class Wrong(Exception):
         self.by_error = by_error
 
 
+class NoValue(Wrong):
+    """The answer runs and gives None, though it has a body."""
+
+
 @dataclass(frozen=True)
 class Right:
-    """The answer is right; ``message`` says what was verified."""
+    """The answer is correct; ``message`` says what was verified."""
 
     message: str
     evidence: Evidence | None = None
@@ -59,45 +63,23 @@ class Right:
 
 
 class Answer:
-    """What a learner handed in.
-
-    Parameters
-    ----------
-    given : object
-        A function, or the value itself where an exercise asks for a value.
-    """
+    """The answer of a learner: a function, or a value where an exercise asks for one."""
 
     def __init__(self, given: object) -> None:
         self.given = given
         self.name = _name(given)
 
-    def value(self, read: Callable[[object], object]) -> object:
+    def value(self, read: Read) -> object:
         """Return what the answer gives without arguments, read by ``read``."""
-        return self.ask(read=read) if callable(self.given) else self._take(read)
+        if callable(self.given):
+            return self.ask(read=read)
+        return _settled(call(_read, self.given, read, time_limit=TIME_LIMIT), "")
 
-    def ask(
-        self,
-        *inputs: object,
-        read: Callable[[object], object] = lambda value: value,
-        case: str = "",
-    ) -> object:
-        """Return what the answer gives for these inputs, read by ``read``.
+    def ask(self, *inputs: object, read: Read = lambda value: value, case: str = "") -> object:
+        """Return what the answer gives for these inputs.
 
-        Parameters
-        ----------
-        *inputs
-            What the learner's function gets.
-        read : callable
-            Makes numbers of the result; runs under the same time limit and may raise Wrong.
-        case : str
-            How a message names the inputs.
-
-        Raises
-        ------
-        NotDone
-            If it is a stub.
-        Wrong
-            If it raises, hangs, or is no function.
+        ``read`` runs under the same time limit. ``case`` says in a message what the inputs are.
+        Raises NotDone for a stub, and Wrong if the answer raises, hangs or is not a function.
         """
         if self.given is None or self.given is Ellipsis:
             raise NotDone
@@ -105,65 +87,26 @@ class Answer:
             kind = article(type(self.given).__name__)
             raise Wrong(f"The check needs the function itself, not {kind}: its name without ().")
         outcome = call(lambda: _read(self.given(*inputs), read), time_limit=TIME_LIMIT)
-        return settled(outcome, case)
-
-    def _take(self, read: Callable[[object], object]) -> object:
-        return settled(call(_read, self.given, read, time_limit=TIME_LIMIT), "")
-
-
-def settled(outcome: Outcome, case: str) -> object:
-    """Return the value of an outcome; raise NotDone or Wrong if there is none.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        Of one call.
-    case : str
-        How a message names the inputs.
-
-    Returns
-    -------
-    object
-        What was returned.
-    """
-    error = outcome.error
-    if error is None:
-        return outcome.value
-    words = trouble(outcome)
-    by_torch = isinstance(error, NotImplementedError) and "not implemented for" in words
-    if isinstance(error, NotDone | NotImplementedError) and not by_torch:
-        raise NotDone
-    if isinstance(error, Wrong):
-        raise error
-    called = f"Called with {case} it" if case else "It"
-    if isinstance(error, OutOfTime):
-        raise Wrong(f"{called} did not come back within {TIME_LIMIT:g} seconds: a loop?")
-    raise Wrong(f"{called} raises {words}.", by_error=True)
+        try:
+            return _settled(outcome, case)
+        except NotDone:
+            if not isinstance(outcome.error, NotDone) or is_stub(self.given):
+                raise
+        called = _called(case)
+        if outcome.printed:
+            raise NoValue(f"{called} prints, and it returns None: use return instead of print.")
+        raise NoValue(f"{called} runs, but it returns None: is a `return` missing?")
 
 
-def trouble(outcome: Outcome) -> str:
-    """Return what a call raised, as one short line without a full stop."""
-    try:
-        return outcome.trouble.rstrip(".")
-    except Exception:  # its own text raises
-        return type(outcome.error).__name__
+def is_stub(function: object) -> bool:
+    """Return whether a function has no body yet."""
+    function = inspect.unwrap(getattr(function, "func", function))
+    code = getattr(function, "__code__", None)
+    return code is not None and {one.opname for one in dis.get_instructions(code)} <= NO_BODY
 
 
 def judge(given: object, decide: Callable[[Answer], Right]) -> Verdict:
-    """Return what ``decide`` says about an answer; let nothing through but an interrupt.
-
-    Parameters
-    ----------
-    given : object
-        What the learner handed in.
-    decide : callable
-        Returns Right, or raises NotDone or Wrong.
-
-    Returns
-    -------
-    Verdict
-        Whatever happened.
-    """
+    """Return what ``decide`` says about an answer; let nothing through but an interrupt."""
     name = "your answer"
     try:
         with torch.random.fork_rng(devices=[]):  # the notebook's random numbers stay as they are
@@ -184,27 +127,66 @@ def judge(given: object, decide: Callable[[Answer], Right]) -> Verdict:
         return Verdict(name, True, False, f"The check cannot read what it gives ({kind}).")
 
 
-# --- reading --------------------------------------------------------------------------------------
+def _settled(outcome: Outcome, case: str) -> object:
+    """Return the value of a call; raise NotDone or Wrong if there is none."""
+    error = outcome.error
+    if error is None:
+        return outcome.value
+    try:
+        words = outcome.trouble
+    except Exception:  # the error cannot say what it is
+        words = type(error).__name__
+    by_torch = isinstance(error, NotImplementedError) and "not implemented for" in words
+    if isinstance(error, NotDone | NotImplementedError) and not by_torch:
+        raise NotDone
+    if isinstance(error, Wrong):
+        raise error
+    if isinstance(error, OutOfTime):
+        raise Wrong(f"{_called(case)} did not come back within {TIME_LIMIT:g} seconds: a loop?")
+    stop = "" if words.endswith("...") else "."
+    raise Wrong(hinted(f"{_called(case)} raises {words}{stop}", HINTS), by_error=True)
+
+
+def _called(case: str) -> str:
+    return f"Called with {case.removesuffix(',')} it" if case else "It"
+
+
+def hinted(message: str, hints: dict[str, str]) -> str:
+    """Return a message with the first hint whose fragment it contains."""
+    hint = next((hint for fragment, hint in hints.items() if fragment in message), "")
+    return f"{message} {hint}".rstrip()
+
+
+def _read(value: object, read: Read) -> object:
+    if value is None or value is Ellipsis:
+        raise NotDone
+    if inspect.iscoroutine(value) or inspect.isgenerator(value):
+        value.close()
+        kind = "coroutine" if inspect.iscoroutine(value) else "generator"
+        raise Wrong(f"It gives a {kind}: use an ordinary def with return.")
+    return read(value)
+
+
+def _name(given: object) -> str:
+    try:
+        name = getattr(getattr(given, "func", given), "__name__", None)
+    except Exception:
+        name = None
+    return name if isinstance(name, str) else "your answer"
+
+
+# --- what an answer gives -------------------------------------------------------------------------
+
+
+def tensor(value: object) -> Tensor:
+    """Return a tensor without its gradient."""
+    if not isinstance(value, Tensor):
+        raise Wrong(f"It gives {kind_of(value)}; return the output alone, as a tensor.")
+    return value.detach()
 
 
 def vector(value: object) -> Tensor:
-    """Return numbers as a tensor of float64: a number, a list, a tuple, a tensor, an array.
-
-    Parameters
-    ----------
-    value : object
-        What a learner's function returned.
-
-    Returns
-    -------
-    Tensor
-        A copy without a gradient.
-
-    Raises
-    ------
-    Wrong
-        If these are no numbers.
-    """
+    """Return numbers as a tensor of float64: a number, a list, a tuple, a tensor, an array."""
     if isinstance(value, str | bytes | dict | set) or value is None:
         raise Wrong(f"It gives {article(type(value).__name__)}, and numbers are asked for.")
     if isinstance(value, Tensor):
@@ -217,61 +199,31 @@ def vector(value: object) -> Tensor:
 
 
 def number(value: object) -> float:
-    """Return one number, also from a tensor with a single entry.
-
-    Parameters
-    ----------
-    value : object
-        What a learner's function returned.
-
-    Returns
-    -------
-    float
-        Finite.
-
-    Raises
-    ------
-    Wrong
-        If it is something else.
-    """
+    """Return one finite number, also from a tensor with a single entry."""
     read = vector(value)
     if read.numel() != 1:
         raise Wrong(f"One number is asked for, and it gives the shape {tuple(read.shape)}.")
     if not read.isfinite().all():
-        raise Wrong(f"It gives {read.item()}, which is no finite number.")
+        raise Wrong(f"It gives {read.item()}, which is not a finite number.")
     return read.item()
 
 
-def table(caption: str, rows: dict[str, Sequence[float]], columns: Sequence[str]) -> Evidence:
-    """Return rows of numbers as evidence.
-
-    Parameters
-    ----------
-    caption : str
-        What they are.
-    rows : dict from str to sequence of float
-        By their labels.
-    columns : sequence of str
-        Labels.
-
-    Returns
-    -------
-    Evidence
-        For a Wrong or a Right.
-    """
-    numbers = [[float(entry) for entry in row] for row in rows.values()]
-    values = torch.tensor(numbers, dtype=torch.float64)
-    return Evidence(caption, values, tuple(rows), tuple(columns))
-
-
-def _read(value: object, read: Callable[[object], object]) -> object:
-    if value is None or value is Ellipsis:
-        raise NotDone
-    if inspect.iscoroutine(value) or inspect.isgenerator(value):
-        value.close()
-        kind = "coroutine" if inspect.iscoroutine(value) else "generator"
-        raise Wrong(f"It gives a {kind}: use an ordinary def with return.")
-    return read(value)
+def yes_or_no(value: object) -> bool:
+    """Return True or False, also from a tensor or an array with a single entry."""
+    if isinstance(value, bool):
+        return value
+    kind = article(type(value).__name__)
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        entries = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        if entries.numel() != 1:
+            raise Wrong(
+                f"It gives the shape {tuple(entries.shape)}; return one True or False for all of "
+                "it. `.all()` makes one of many."
+            )
+        if entries.dtype == torch.bool:
+            return bool(entries.item())
+        kind = f"{kind} of {entries.dtype}"
+    raise Wrong(f"It gives {kind}; return True or False.")
 
 
 def article(kind: str) -> str:
@@ -279,9 +231,32 @@ def article(kind: str) -> str:
     return f"{'an' if kind == 'ndarray' or kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
-def _name(given: object) -> str:
-    try:
-        name = getattr(getattr(given, "func", given), "__name__", None)
-    except Exception:
-        name = None
-    return name if isinstance(name, str) else "your answer"
+def kind_of(value: object) -> str:
+    """Return what a value is, with its length if it is a list or a tuple."""
+    many = f" of {len(value)}" if isinstance(value, tuple | list) else ""
+    return f"{article(type(value).__name__)}{many}"
+
+
+# --- numbers that show what is wrong --------------------------------------------------------------
+
+
+def table(caption: str, rows: dict[str, Sequence[float]], columns: Sequence[str]) -> Evidence:
+    """Return rows of numbers, by their labels, as evidence."""
+    numbers = [[float(entry) for entry in row] for row in rows.values()]
+    values = torch.tensor(numbers, dtype=torch.float64)
+    return Evidence(caption, values, tuple(rows), tuple(columns))
+
+
+def first_difference(got: Tensor, right: Tensor, axes: Sequence[str], shown: int = 5) -> Evidence:
+    """Return the first row that differs, from its first wrong entry on; ``axes`` have names."""
+    off = (got - right).abs().nan_to_num(nan=torch.inf)
+    *place, first = (off > 0.1 * off.max().clamp(max=1e3)).nonzero()[0].tolist()
+    first = 0 if right.shape[-1] <= shown else first
+    columns = range(first, min(first + shown, right.shape[-1]))
+    rows = {
+        name: numbers[tuple(place)][columns.start : columns.stop].tolist()
+        for name, numbers in (("yours", got), ("correct", right))
+    }
+    *names, last = axes[-right.ndim :]
+    where = ", ".join(f"{name} {at}" for name, at in zip(names, place, strict=True))
+    return table(f"The first difference, {where}:", rows, [f"{last} {n}" for n in columns])

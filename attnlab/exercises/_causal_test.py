@@ -9,7 +9,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.clinic import Evidence
-from attnlab.exercises._answers import Answer, NotDone, Right, Wrong, article, judge, table
+from attnlab.exercises._answers import (
+    Answer,
+    NotDone,
+    NoValue,
+    Right,
+    Wrong,
+    article,
+    judge,
+    table,
+)
 from attnlab.exercises._verdict import Verdict
 from attnlab.masks import causal_mask, sliding_window_mask
 
@@ -102,12 +111,12 @@ def _causal_test(answer: Answer) -> Right:
         x = _tokens()
         try:
             said[name] = answer.ask(_attend(mask), x, read=_word, case=name)
-        except NotDone:
-            said[name] = "None"
+        except (NotDone, NoValue) as error:
+            said[name], nothing = "None", error
         if not torch.equal(x, _tokens()):
             raise Wrong("It changes the tokens it is given. Work on x.clone().")
     if set(said.values()) == {"None"}:
-        raise NotDone
+        raise nothing
     for name, (truth, mask) in MASKS.items():
         if said[name] != truth:
             raise Wrong(_why(name, said, truth), _picture(name, mask))

@@ -1,4 +1,4 @@
-"""The checks of lessons 0 and 9: what they reject and why, what they accept, what they survive."""
+"""The checks of lesson 9: what they reject and why, what they accept, what they survive."""
 
 import ast
 import math
@@ -15,79 +15,18 @@ from attnlab.exercises import (
     _lesson_09,
     check_disguise,
     check_hiding_sizes,
-    check_is_distribution,
     check_learning_probe,
     check_mended_mask,
 )
 from tests.exercises.verdicts import accepted, refused, steady
 
 CHECKS = [
-    check_is_distribution,
     check_hiding_sizes,
     check_mended_mask,
     check_learning_probe,
     check_disguise,
 ]
 SOURCE = Path(__file__).parents[2] / "notebooks" / "source" / "09_clinic.py"
-
-
-# --- lesson 0, a distribution ---------------------------------------------------------------------
-
-
-def is_distribution(row):
-    return bool((row >= 0).all() and abs(row.sum() - 1) < 1e-5)
-
-
-def without_else(row):
-    if is_distribution(row):
-        return True
-
-
-@pytest.mark.parametrize(
-    ("function", "words"),
-    [
-        (lambda row: True, "True of every row, also of [0.2, 0.2], which sums to 0.4"),
-        (lambda row: False, "False of every row, also of [1.0, 0.0]"),
-        (lambda row: bool((row >= 0).all() and row.sum() == 1), "sums to 0.9999998"),
-        (lambda row: math.isclose(row.sum(), 1) and bool((row >= 0).all()), "leave a tolerance"),
-        (lambda row: bool((row > 0).all() and abs(row.sum() - 1) < 1e-5), "may be exactly 0"),
-        (lambda row: bool((row >= 0).all()), "True of the row [0.9, 0.4, 0.0], shape (3,)"),
-        (lambda row: bool(abs(row.sum() - 1) < 1e-5), "-0.5 is negative"),
-        (lambda row: bool((row >= 0).any() and abs(row.sum() - 1) < 1e-5), "every entry"),
-        (lambda row: bool((row >= 0).all() and abs(row.sum() - 1) < 0.1), "narrow the tolerance"),
-        (lambda row: bool((row >= 0).all() and row.sum() - 1 < 1e-5), "take `abs`"),
-        (lambda row: bool((row >= 0).all() and 1 - row.sum() < 1e-5), "Sums above 1"),
-        (lambda row: bool((row >= 0).all() or abs(row.sum() - 1) < 1e-5), "join them by `and`"),
-        (lambda row: (row >= 0) & (abs(row.sum() - 1) < 1e-5), "the shape (3,); return one"),
-        (lambda row: row >= 0 and row.sum() == 1, "`.all()` makes one truth"),
-        (lambda row: row.sum(), "a Tensor of torch.float32; return True or False"),
-        (lambda row: float(row.sum()), "a float; return True or False"),
-        (without_else, "returns None: return False"),
-    ],
-)
-def test_is_distribution_names_the_mistake(function, words):
-    refused(check_is_distribution, function, words)
-
-
-def test_a_wrong_distribution_is_shown_with_all_six_rows():
-    verdict = refused(check_is_distribution, without_else)
-    assert verdict.evidence.columns == ("its sum", "right", "yours")
-    assert len(verdict.evidence.rows) == 6
-    assert "NaN" in repr(verdict)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        is_distribution,
-        lambda row: (row >= 0).all() and torch.isclose(row.sum(), torch.tensor(1.0)),
-        lambda row: row.min() >= 0 and round(row.sum().item(), 5) == 1,
-        lambda row: all(w >= 0 for w in row) and abs(sum(row) - 1) < 1e-3,
-        lambda row: ((row >= 0).all() & ((row.sum() - 1).abs() < 1e-6)).numpy(),
-    ],
-)
-def test_is_distribution_accepts(function):
-    accepted(check_is_distribution, function)
 
 
 # --- lesson 9, sizes that hide a bug --------------------------------------------------------------
@@ -436,14 +375,13 @@ def test_the_stored_solutions_are_right():
     solutions = shown(*(f"{name}_solution" for name in names))
     inputs = [leaf.detach() for leaf in fresh()]
     solutions[2].__globals__.update(zip(("query", "key", "value"), inputs, strict=True))
-    for check, solution in zip(CHECKS[1:], solutions, strict=True):
+    for check, solution in zip(CHECKS, solutions, strict=True):
         assert "solution" not in accepted(check, solution).message.replace(solution.__name__, "")
 
 
 # --- all of them ----------------------------------------------------------------------------------
 
 RIGHT = (
-    is_distribution,
     (2, 5, 11, 11, 3),
     mended,
     right_probe,
@@ -459,7 +397,6 @@ def test_a_verdict_is_the_same_every_time_and_moves_no_random_stream(check, answ
 @pytest.mark.parametrize(
     ("check", "answer", "spoiler"),
     [
-        (check_is_distribution, is_distribution, "tolerance"),
         (check_hiding_sizes, (2, 5, 11, 11, 3), "11"),
         (check_disguise, RIGHT[-1], "d_k"),
     ],

@@ -185,7 +185,7 @@ def without_return(attention, query, key):
         (always_float32, "the dtype of the key, torch.float64"),
         (cast_to_float32, "must be torch.float64, got torch.float32"),
         (one_axis_too_many, "one axis too many"),
-        (without_return, "is return missing"),
+        (without_return, "is a `return` missing"),
         (transposed, "must be (5, 7), got (7, 5)"),
         (keys_as_values, "averages of the keys"),
         (
@@ -321,7 +321,7 @@ def call_without_return(layer, x):
         (switched_and_back, "Turn the data, not the layer"),
         (left_in_training, "training mode"),
         (in_training, "training mode"),
-        (call_without_return, "is return missing"),
+        (call_without_return, "is a `return` missing"),
         (lambda layer, x: (x, x), "does not call the layer"),
         (lambda layer, x: (layer(x, x, x)[0] + 1, x), "wrong numbers"),
         (lambda layer, x: (x, None), "One of the two is None"),

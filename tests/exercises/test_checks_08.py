@@ -40,7 +40,7 @@ CHECKS = (check_joined_pieces, check_mended_pieces, check_needed_tile, check_wei
         (0.375, "every pair of tokens"),
         (1000, "Multiply: texts, heads"),
         (-1536, "Multiply: texts, heads"),
-        (math.nan, "no finite number"),
+        (math.nan, "not a finite number"),
         ("1536", "a str"),
         (torch.ones(2), "One number is asked for"),
     ],

@@ -1,0 +1,297 @@
+"""The forms of a check: a lesson declares what is correct and which mistakes have a name.
+
+A check is a function with one of these forms as its decorator: the docstring says what is checked,
+the body on what, and the form what is correct and which mistakes it names. A mistake is a wrong
+answer that runs, with the sentence that names it: the check compares the learner's answer with it,
+and one test gives every mistake of every lesson back to its check.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from attnlab._checks import shape
+from attnlab.clinic import Evidence
+from attnlab.exercises import _answers
+from attnlab.exercises._answers import (
+    Answer,
+    NotDone,
+    NoValue,
+    Read,
+    Right,
+    Wrong,
+    call,
+    first_difference,
+    hinted,
+    judge,
+    number,
+    tensor,
+    yes_or_no,
+)
+from attnlab.exercises._verdict import Verdict
+
+# Parts of the names of torch's functions that compute a softmax.
+SOFTMAX = ("softmax", "softmin", "scaled_dot_product", "multi_head_attention")
+
+
+class Either(tuple):
+    """Several wrong answers with the same sentence."""
+
+    def __new__(cls, *ways: object) -> Either:
+        """Return them as one mistake."""
+        return super().__new__(cls, ways)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A check of any kind: its body takes an Answer and returns Right or raises Wrong."""
+
+    answer: str  # what a learner gives it, as one sentence
+    see: str  # "name : what it is", of a related function
+    slips: Mapping[str, object] = field(default_factory=dict)  # sentence: wrong answer, or Either
+    errors: Mapping[str, str] = field(default_factory=dict)  # part of an error's message: a hint
+
+    def __call__(self, body: Callable) -> Callable[[object], Verdict]:
+        """Return the check, with the name of ``body`` and its docstring made complete."""
+
+        def check(answer: object) -> Verdict:
+            return judge(answer, lambda asked: self._explained(body, asked))
+
+        for name in ("__module__", "__name__", "__qualname__"):
+            setattr(check, name, getattr(body, name))
+        check.__doc__ = self._described(inspect.getdoc(body))
+        check.form = self
+        return check
+
+    def decide(self, body: Callable, answer: Answer) -> Right:
+        """Return Right, or raise NotDone or Wrong."""
+        return body(answer)
+
+    def _explained(self, body: Callable, answer: Answer) -> Right:
+        try:
+            return self.decide(body, answer)
+        except Wrong as wrong:
+            if wrong.by_error:
+                wrong.message = hinted(wrong.message, self.errors)
+            raise
+
+    def _described(self, about: str) -> str:
+        named = "\n".join(f"- {why}" for why in self.slips)
+        return (
+            f"{about}\n\nParameters\n----------\nanswer\n    {self.answer}\n\n"
+            f"Returns\n-------\nVerdict\n    Never an error.\n\nSee Also\n--------\n{self.see}\n"
+            + (f"\nNotes\n-----\nMistakes that it names:\n\n{named}\n" if named else "")
+        )
+
+
+# --- a value --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value(Check):
+    """A check of one value; its body says what a message begins with, if anything."""
+
+    right: object  # the value, or a function that says whether a value is correct
+    verified: str | Callable[[object], str]  # said of a correct value
+    otherwise: str | Callable[[object], str]  # said of a wrong one whose mistake has no name
+    read: Read = number
+    near: Callable[[object, object], bool] = operator.eq  # whether two values are the same
+    evidence: Callable[[object], Evidence] | None = None  # shown with a wrong value
+    by_hand: bool = False  # the value must be found without a softmax
+
+    def decide(self, body: Callable, answer: Answer) -> Right:
+        """Compare the value with the correct one, then with each mistake."""
+        said = answer.value(self.read)
+        begin = body(said) or ""
+        if self.right(said) if callable(self.right) else self.near(said, self.right):
+            if self.by_hand and calls_softmax(answer):
+                raise Wrong("The numbers are right, but softmax made them. Find them without it.")
+            return Right(f"{begin} {_text(self.verified, said)}".lstrip())
+        why = fitting(self.slips, lambda slip: self.near(said, slip))
+        evidence = self.evidence and self.evidence(said)
+        raise Wrong(f"{begin} {why or _text(self.otherwise, said)}".lstrip(), evidence)
+
+
+def calls_softmax(answer: Answer, *inputs: object) -> bool:
+    """Return whether an answer calls torch's softmax or its fused attention."""
+    if not callable(answer.given):
+        return False
+    watch = _Watch()
+
+    def watched() -> object:
+        with watch:
+            return answer.given(*inputs)
+
+    call(watched, time_limit=_answers.TIME_LIMIT)
+    return watch.seen
+
+
+class _Watch(TorchFunctionMode):
+    """Notices when torch computes a softmax, under whatever name it was imported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = False
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name = str(getattr(func, "__name__", func))
+        self.seen |= any(part in name for part in SOFTMAX)
+        return func(*args, **(kwargs or {}))
+
+
+# --- a function of tensors ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared(Check):
+    """A check of a function of tensors; its body yields (case, inputs), the case in words.
+
+    Each mistake is a function of the same inputs, which returns what a learner's function would.
+    One that gives another shape explains that shape.
+    """
+
+    right: Callable[..., object]  # the correct function
+    verified: str  # said of a correct answer
+    otherwise: str | Callable[..., str]  # said of a wrong one; of (result, correct one, *inputs)
+    what: str = "output"  # what the function returns
+    read: Callable[[object], Tensor] = tensor  # makes a tensor of what any of them returns
+    nan: str = "It gives NaN although every input is ordinary."
+    misshapen: str = ""  # said of a wrong shape that no mistake explains
+    evidence: Callable[..., Evidence] | None = None  # of (result, correct one, *inputs)
+    axes: tuple[str, ...] = ("sequence", "head", "query", "feature")  # names of the last axes
+    atol: float = 1e-5
+    rtol: float = 1e-5
+    keeps_inputs: bool = False  # the inputs must stay as they are
+    keeps_dtype: bool = False  # the result must have the dtype of the correct one
+
+    def decide(self, body: Callable, answer: Answer) -> Right:
+        """Compare the result of every case with the correct one, then with each mistake."""
+        for case, inputs in body():
+            got = asked(answer, inputs, case, self.read, keeps_inputs=self.keeps_inputs)
+            self._compare(case, got, inputs)
+        return Right(self.verified)
+
+    def _compare(self, case: str, got: Tensor, inputs: tuple) -> None:
+        right = self.read(self.right(*inputs))
+        if got.shape != right.shape:
+            why = self._named(inputs, lambda slip: slip.shape == got.shape) or self.misshapen
+            wanted = f"must be {shape(right)}, got {shape(got)}"
+            raise Wrong(f"With {case} the {self.what} {wanted}. {why}".rstrip())
+        if not self._same(got, right):
+            why = self._named(inputs, lambda slip: self._same(got, slip))
+            if not why and got.isnan().any():
+                why = self.nan
+            why = why or _text(self.otherwise, got, right, *inputs)
+            verb = "are" if self.what.endswith("s") else "is"
+            show = self.evidence or (lambda *_: first_difference(got, right, self.axes))
+            raise Wrong(
+                f"With {case} the {self.what} {verb} wrong. {why}", show(got, right, *inputs)
+            )
+        if self.keeps_dtype and got.dtype != right.dtype:
+            raise Wrong(f"With {case} the {self.what} must be {right.dtype}, got {got.dtype}.")
+
+    def _named(self, inputs: tuple, fits: Callable[[Tensor], bool]) -> str | None:
+        def made_so(slip: Callable[..., Tensor]) -> bool:
+            try:
+                return fits(self.read(slip(*inputs)))
+            except RuntimeError:  # the mistake is an error for these sizes
+                return False
+
+        return fitting(self.slips, made_so)
+
+    def _same(self, one: Tensor, other: Tensor) -> bool:
+        return one.shape == other.shape and torch.allclose(
+            one.double(), other.double(), rtol=self.rtol, atol=self.atol, equal_nan=True
+        )
+
+
+def asked(
+    answer: Answer, inputs: tuple, case: str, read: Read, *, keeps_inputs: bool = False
+) -> object:
+    """Return what an answer gives for copies of the inputs."""
+    given = [one.clone() if isinstance(one, Tensor) else one for one in inputs]
+    got = answer.ask(*given, read=read, case=case)
+    for one, before in zip(given, inputs, strict=True):
+        if keeps_inputs and isinstance(one, Tensor) and not torch.equal(one, before):
+            raise Wrong(f"With {case} it changes its arguments in place. Work on a copy.")
+    return got
+
+
+# --- an opinion -----------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """One thing to judge: its name, the arguments, the truth, and why a wrong opinion is wrong."""
+
+    name: str
+    arguments: tuple
+    truth: object
+    hint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opinion(Check):
+    """A check of a test that the learner writes; its body yields Cases, in order of importance.
+
+    Each mistake is a test as well; it fits if it says the same of every case.
+    """
+
+    verified: str  # said of a correct test
+    read: Read = yes_or_no
+    evidence: Callable[[Case, dict[str, object]], Evidence] | None = None  # of all opinions by name
+    keeps_inputs: bool = False  # the arguments must stay as they are
+
+    def decide(self, body: Callable, answer: Answer) -> Right:
+        """Compare every opinion with the truth; if one is wrong, all with those of each mistake."""
+        said = self.opinions(body(), answer)
+        wrong = [case for case in body() if said[case.name] != case.truth]
+        if not wrong:
+            return Right(self.verified)
+        evidence = self.evidence and self.evidence(wrong[0], said)
+        for case in wrong:
+            if said[case.name] is None:
+                truth = f"return {case.truth!r}, also where no `if` holds"
+                raise Wrong(f"Of {case.name} it returns None: {truth}.", evidence)
+        why = fitting(
+            self.slips, lambda slip: all(slip(*one.arguments) == said[one.name] for one in body())
+        )
+        name, _, _, hint = wrong[0]
+        raise Wrong(f"It says {said[name]!r} of {name}. {why or hint}", evidence)
+
+    def opinions(self, cases: Iterable[Case], answer: Answer) -> dict[str, object]:
+        """Return what the answer says of every case, None where it returns nothing."""
+        said: dict[str, object] = {}
+        nothing = None
+        for name, arguments, _, _ in cases:
+            try:
+                said[name] = asked(
+                    answer, arguments, name, self.read, keeps_inputs=self.keeps_inputs
+                )
+            except (NotDone, NoValue) as error:
+                said[name], nothing = None, error
+        if set(said.values()) == {None}:
+            raise nothing
+        return said
+
+
+# --- shared ---------------------------------------------------------------------------------------
+
+
+def fitting(slips: Mapping[str, object], fits: Callable[[object], bool]) -> str | None:
+    """Return the sentence of the first mistake that fits, if one does."""
+    for why, ways in slips.items():
+        if any(fits(way) for way in (ways if isinstance(ways, Either) else (ways,))):
+            return why
+    return None
+
+
+def _text(words: str | Callable[..., str], *facts: object) -> str:
+    return words if isinstance(words, str) else words(*facts)

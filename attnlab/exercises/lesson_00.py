@@ -1,0 +1,74 @@
+"""The check of lesson 0: start here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from attnlab.clinic import Evidence
+from attnlab.exercises._answers import table
+from attnlab.exercises._forms import Case, Opinion
+
+ROWS = {
+    (0.2, 0.3, 0.4999998): (
+        True,
+        "It sums to 0.9999998. Floats are rounded, and softmax gives such rows too: leave a "
+        "tolerance.",
+    ),
+    (1.0, 0.0): (True, "It sums to 1, and a weight may be exactly 0."),
+    (0.9, 0.4, 0.0): (False, "It sums to 1.3: these are scores."),
+    (0.2, 0.2): (False, "It sums to 0.4."),
+    (0.5, 0.45): (
+        False,
+        "It sums to 0.95. Rounding moves a sum by a millionth, not by a twentieth: narrow the "
+        "tolerance.",
+    ),
+    (1.5, -0.5): (
+        False,
+        "It sums to 1, but -0.5 is negative: every entry must be at least 0.",
+    ),
+}
+
+
+def positive(row: Tensor) -> bool:
+    """Return whether no entry is negative."""
+    return bool((row >= 0).all())
+
+
+def judged(_case: Case, said: dict[str, bool | None]) -> Evidence:
+    """Return all rows, with the truth and what was said of them."""
+    opinions = [math.nan if one is None else one for one in said.values()]
+    rows = {
+        str([*row]): [sum(row), truth, opinion]
+        for (row, (truth, _)), opinion in zip(ROWS.items(), opinions, strict=True)
+    }
+    return table("Six rows; 1 = True, 0 = False:", rows, ("its sum", "correct", "yours"))
+
+
+@Opinion(
+    answer="A function of a row, shape (S,), that returns a bool.",
+    see="attnlab.attention_weights : makes such rows.",
+    slips={
+        "It says so of every row, also of [0.2, 0.2], which sums to 0.4. Both conditions must "
+        "hold: join them by `and`.": lambda row: positive(row) or abs(row.sum() - 1) < 1e-5,
+        "It says so of every row, also of [1.0, 0.0]: these sum to 1, and 0 is not negative.": (
+            lambda row: False
+        ),
+        "The row [0.2, 0.2], which sums to 0.4, passes as well. The difference to 1 may have "
+        "either sign: take `abs` of it.": lambda row: positive(row) and row.sum() - 1 < 1e-5,
+        "Sums above 1 are wrong as well.": lambda row: positive(row) and 1 - row.sum() < 1e-5,
+    },
+    evidence=judged,
+    verified="Two rows of weights and four other rows are told apart.",
+)
+def check_is_distribution() -> Iterator[Case]:
+    """Check a function that tells whether a row holds attention weights.
+
+    Verified: True for two rows of weights, False for four others.
+    """
+    for row, (truth, hint) in ROWS.items():
+        name = f"the row {[*row]}, shape ({len(row)},)"
+        yield Case(name, (torch.tensor(row, dtype=torch.float32),), truth, hint)

@@ -1,0 +1,307 @@
+"""The checks of lesson 5: mixing, selecting, and controls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from attnlab._checks import shape
+from attnlab.exercises._answers import Answer, Right, Wrong, article, kind_of, number, table
+from attnlab.exercises._forms import Check, Compared, Value
+from attnlab.pretrained import FIRST, LAST, PretrainedLayer, Reading, load_layer
+
+# --- a strength -----------------------------------------------------------------------------------
+
+OTHERS = 8
+STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
+
+
+@Value(
+    answer="The number, or a function without arguments that returns it.",
+    see="attnlab.attention_weights : the softmax.",
+    right=STRENGTH,
+    near=lambda one, other: abs(one - other) < 0.006,  # two decimals
+    slips={
+        "Nine would be for all words; half means as much as the other eight.": math.log(9),
+        "That is e to the strength. Which strength gives it?": OTHERS,
+        "2 to this number is 8. Softmax raises e, not 2.": math.log2(OTHERS),
+        "10 to this number is 8. Softmax raises e, not 10.": math.log10(OTHERS),
+        "That is the weight that the word should get. Which score leads to it?": 0.5,
+    },
+    verified="e to this number is 8, as much as the eight others.",
+    otherwise=lambda strength: f"That is too {'little' if strength < STRENGTH else 'much'}.",
+)
+def check_needed_strength(strength: float) -> str:
+    """Check the score with which one key among nine gets half of the weight; the others score 0.
+
+    Verified: the number, to two decimals.
+    """
+    share = 1 / (1 + OTHERS * math.exp(-strength)) if abs(strength) < 500 else float(strength > 0)
+    return f"With {strength:.4g} the word gets {share:.3f} of the weight."
+
+
+# --- the control ----------------------------------------------------------------------------------
+
+L, S, EV = 4, 5, 3
+
+
+def average(value: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean of the values that each query may look at."""
+    return mask.to(value.dtype) / mask.sum(dim=-1, keepdim=True).clamp(min=1) @ value
+
+
+@Compared(
+    answer="A function of (value, attn_mask) that returns the output.",
+    see="attnlab.scaled_dot_product_attention : with a query of zeros it computes the same.",
+    right=average,
+    slips={
+        "It averages all values: the mask is not used.": (
+            lambda value, mask: average(value, torch.ones_like(mask))
+        ),
+        "It sums: divide by how many may be looked at.": (
+            lambda value, mask: mask.to(value.dtype) @ value
+        ),
+        "It divides by all keys: a query that may look at two shares among two.": (
+            lambda value, mask: mask.to(value.dtype) @ value / S
+        ),
+        "It averages what is blocked: True means “may attend”.": (
+            lambda value, mask: average(value, ~mask)
+        ),
+        "The query that may look at nothing gets the average of all; it must get zeros.": (
+            lambda value, mask: average(value, mask | ~mask.any(dim=-1, keepdim=True))
+        ),
+    },
+    errors={
+        "same dtype": "The mask is bool: turn it into value.dtype before the product.",
+        "expected scalar type": "The mask is bool: turn it into value.dtype before the product.",
+    },
+    nan="It gives NaN: a query that may look at nothing gets zeros, not 0 / 0.",
+    otherwise="Every allowed value must count the same.",
+    verified="One sentence, a batch and heads are right, with rows that see nothing too.",
+    keeps_inputs=True,
+    keeps_dtype=True,
+)
+def check_plain_average() -> Iterator[tuple[str, tuple]]:
+    """Check a function that averages the values a query may look at, with equal weights.
+
+    Verified: the output for one sentence, a batch and heads, with queries that may look at nothing,
+    in float64, and that the arguments stay as they were.
+    """
+    for lead, blocked, dtype in (
+        ((), False, torch.float32),
+        ((), True, torch.float32),
+        ((2,), False, torch.float32),
+        ((2,), True, torch.float32),
+        ((2, 3), False, torch.float32),
+        ((2, 3), True, torch.float32),
+        ((2,), True, torch.float64),
+    ):
+        generator = torch.Generator().manual_seed(0)
+        value = torch.randn(*lead, S, EV, generator=generator, dtype=torch.float32).to(dtype)
+        mask = torch.rand(*lead, L, S, generator=generator, dtype=torch.float32) < 0.5
+        mask[..., :2] = torch.tensor([True, False])
+        if blocked:
+            mask[..., 1, :] = False
+        seen = "query 1 may look at nothing" if blocked else "every query may look at some"
+        yield (
+            f"value {shape(value)} {str(dtype)[6:]}, attn_mask {shape(mask)}, {seen},",
+            (value, mask),
+        )
+
+
+# --- a head, tested -------------------------------------------------------------------------------
+
+
+def reported(choose_on: Tensor, measure_on: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the head that is best in one table, and its mean in another."""
+    head = choose_on.mean(dim=1).argmax()
+    return head, measure_on[head].mean()
+
+
+def both(known: Tensor, fresh: Tensor) -> Tensor:
+    """Return the table of all sentences."""
+    return torch.cat([known, fresh], dim=1)
+
+
+def head_and_mean(value: object) -> Tensor:
+    """Read a report."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise Wrong(f"Head and mean are asked for, two numbers; it gives {kind_of(value)}.")
+    return torch.tensor([number(one) for one in value])
+
+
+def misreported(got: Tensor, right: Tensor, known: Tensor, fresh: Tensor) -> str:
+    """Say which of the two numbers is wrong."""
+    (head, mean), (best, _) = got.tolist(), right.tolist()
+    if head == best:
+        return f"Head {best:g} is correct, but {mean:.3f} is not its mean on the fresh sentences."
+    fresh_too = ", the best with the fresh sentences in sight"
+    why = fresh_too if head == fresh.mean(dim=1).argmax() else ""
+    return f"It chooses head {head:g}{why}; on the known ones alone head {best:g} is best."
+
+
+@Compared(
+    answer="A function of (known, fresh) that returns the head and its mean.",
+    see="torch.argmax : the first of the largest.",
+    right=reported,
+    slips={
+        "It reports the mean on the known sentences, which also chose the head.": (
+            lambda known, fresh: reported(known, known)
+        ),
+        "It reports the mean on all sentences; the known ones also chose the head.": (
+            lambda known, fresh: reported(known, both(known, fresh))
+        ),
+        "It reports the mean of all heads.": (
+            lambda known, fresh: (reported(known, fresh)[0], fresh.mean())
+        ),
+        "The order is turned round: first the head, then its mean.": (
+            lambda known, fresh: reported(known, fresh)[::-1]
+        ),
+        "It chooses the head with the largest single share, not with the largest mean.": (
+            lambda known, fresh: reported(known.amax(dim=1, keepdim=True), fresh)
+        ),
+    },
+    what="report",
+    read=head_and_mean,
+    otherwise=misreported,
+    verified="Chosen on the known sentences, measured on the fresh ones, for three tables.",
+    evidence=lambda got, right, known, fresh: table(
+        "Head and mean:", {"yours": got, "correct": right}, ("head", "mean")
+    ),
+    atol=1e-4,
+    rtol=0.0,
+)
+def check_tested_head() -> Iterator[tuple[str, tuple]]:
+    """Check a report that chooses a head on some sentences and measures it on others.
+
+    Verified: head and mean, for three pairs of tables.
+    """
+    for heads, known, fresh in ((6, 3, 9), (12, 4, 5), (5, 2, 2)):
+        generator = torch.Generator().manual_seed(heads)
+        sizes = (heads, known), (heads, fresh)
+        seen, new = (torch.rand(size, generator=generator, dtype=torch.float32) for size in sizes)
+        seen[1] += 1.0  # the best on the known sentences
+        seen[2, 0] = 2.1  # the largest single share
+        new[3] += 3.0  # the best on the fresh sentences and on all
+        yield f"known {shape(seen)} and fresh {shape(new)}", (seen, new)
+
+
+# --- a minimal pair -------------------------------------------------------------------------------
+
+HEAD = 10
+LITTLE = frozenset(
+    "a an the of to in into on at by for from with near along under and or but not no as so he she "
+    "they we i you it his her their our my your its this that is was are were be been has have had "
+    ", . ' ! ? ; :".split()
+)
+
+
+@Check(
+    answer="Two sentences, or a function without arguments that returns them.",
+    see="attnlab.pretrained.load_layer : the layer.",
+)
+def check_minimal_pair(answer: Answer) -> Right:
+    """Check two sentences that differ in one word, where “bank” attends most to the same word.
+
+    Verified: what the trained layer's head 10 attends to. What the sentences mean is not judged.
+    """
+    readings = [read_sentence(text) for text in answer.value(two_texts)]
+    changed = changed_place(readings)
+    rows = [one.weights[HEAD, one.tokens.index("bank")] for one in readings]
+    tops = [int(row.argmax()) for row in rows]
+    words = [one.tokens[top] for one, top in zip(readings, tops, strict=True)]
+    weights = [row[top].item() for row, top in zip(rows, tops, strict=True)]
+    if tops[0] != tops[1]:
+        raise Wrong(
+            f"In head {HEAD} “bank” attends most to “{words[0]}” ({weights[0]:.3f}) in the first "
+            f"and to “{words[1]}” ({weights[1]:.3f}) in the second sentence."
+        )
+    if tops[0] == changed:
+        raise Wrong(
+            f"In head {HEAD} “bank” attends most to the word that you changed, “{words[0]}” and "
+            f"“{words[1]}”. It must be the same word in both."
+        )
+    if words[0] in (FIRST, LAST, "bank") or words[0] in LITTLE:
+        raise Wrong(
+            f"In head {HEAD} “bank” attends most to “{words[0]}”, which says nothing about banks."
+        )
+    shown = {
+        f"with “{one.tokens[changed]}”": [row[tops[0]], row[changed], 1 / len(row)]
+        for one, row in zip(readings, rows, strict=True)
+    }
+    columns = (f"“{words[0]}”", "the changed word", "an even share")
+    return Right(
+        f"In both, “bank” attends most to “{words[0]}” in head {HEAD}: {weights[0]:.3f} and "
+        f"{weights[1]:.3f}. If a reader agrees that only the second is about money, the claim is "
+        "broken.",
+        table(f"Head {HEAD}, weights of the query “bank”:", shown, columns),
+    )
+
+
+def two_texts(value: object) -> tuple[str, str]:
+    """Read two sentences."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise Wrong(f"Two sentences are asked for; it gives {kind_of(value)}.")
+    for text in value:
+        if not isinstance(text, str):
+            raise Wrong(f"Two sentences are asked for; one is {article(type(text).__name__)}.")
+    return value[0], value[1]
+
+
+@cache
+def trained_layer() -> PretrainedLayer:
+    """Return a layer that no answer can change."""
+    return load_layer()
+
+
+def read_sentence(text: str) -> Reading:
+    """Return what the layer makes of a sentence with one "bank"."""
+    try:
+        reading = trained_layer().read(text)
+    except ValueError as error:  # the layer says in one sentence what it cannot read
+        raise Wrong(f"The layer cannot read it: {error}") from None
+    count = reading.tokens.count("bank")
+    if count != 1:
+        raise Wrong(f"Each sentence needs the word “bank” once; “{text}” has it {count} times.")
+    return reading
+
+
+def changed_place(readings: list[Reading]) -> int:
+    """Return the place of the one token in which two sentences differ."""
+    first, second = (whole_words(one.tokens[1:-1]) for one in readings)
+    if len(first) != len(second):
+        raise Wrong(
+            f"Only one word may differ; the sentences have {len(first)} and {len(second)} words, "
+            "with each punctuation mark counted as one."
+        )
+    differ = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
+    if not differ:
+        raise Wrong("The two sentences are the same.")
+    if len(differ) > 1:
+        raise Wrong(f"Only one word may differ; {len(differ)} do.")
+    for pieces in differ[0]:
+        word = "".join(pieces).replace("##", "")
+        if len(pieces) > 1:
+            raise Wrong(
+                f"This layer does not know the word “{word}”: it spells it in {len(pieces)} "
+                f"pieces, {' '.join(pieces)}. Choose a word that it knows, such as swim or loan."
+            )
+        if not word.isalnum():
+            raise Wrong(f"A word must differ, and “{word}” is a punctuation mark.")
+    places = zip(readings[0].tokens, readings[1].tokens, strict=True)
+    return next(place for place, (one, other) in enumerate(places) if one != other)
+
+
+def whole_words(tokens: list[str]) -> list[list[str]]:
+    """Return word pieces, word by word."""
+    words: list[list[str]] = []
+    for token in tokens:
+        if token.startswith("##"):
+            words[-1].append(token)
+        else:
+            words.append([token])
+    return words

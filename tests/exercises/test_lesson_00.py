@@ -1,0 +1,63 @@
+"""The check of lesson 0: what it accepts, and what it says of wrong answers that are not slips."""
+
+import math
+
+import torch
+
+from attnlab.exercises import check_is_distribution
+from tests.exercises.verdicts import accepts, names, refused
+
+
+def is_distribution(row):
+    return bool((row >= 0).all() and abs(row.sum() - 1) < 1e-5)
+
+
+def without_else(row):
+    if is_distribution(row):
+        return True
+
+
+test_accepts = accepts(
+    {
+        check_is_distribution: [
+            is_distribution,
+            lambda row: (row >= 0).all() and torch.isclose(row.sum(), torch.tensor(1.0)),
+            lambda row: row.min() >= 0 and round(row.sum().item(), 5) == 1,
+            lambda row: all(w >= 0 for w in row) and abs(sum(row) - 1) < 1e-3,
+            lambda row: ((row >= 0).all() & ((row.sum() - 1).abs() < 1e-6)).numpy(),
+        ]
+    }
+)
+
+test_names_the_mistake = names(
+    {
+        check_is_distribution: {
+            "True of the row [0.9, 0.4, 0.0], shape (3,). It says so of every row": lambda row: (
+                True
+            ),
+            "sums to 0.9999998": lambda row: bool((row >= 0).all() and row.sum() == 1),
+            "leave a tolerance": lambda row: math.isclose(row.sum(), 1) and bool((row >= 0).all()),
+            "may be exactly 0": lambda row: bool((row > 0).all() and abs(row.sum() - 1) < 1e-5),
+            "True of the row [0.9, 0.4, 0.0], shape (3,)": lambda row: bool((row >= 0).all()),
+            "-0.5 is negative": lambda row: bool(abs(row.sum() - 1) < 1e-5),
+            "every entry": lambda row: bool((row >= 0).any() and abs(row.sum() - 1) < 1e-5),
+            "narrow the tolerance": (
+                lambda row: bool((row >= 0).all() and abs(row.sum() - 1) < 0.1)
+            ),
+            ("the shape (3,); return one", "`.all()` makes one"): (
+                lambda row: (row >= 0) & (abs(row.sum() - 1) < 1e-5)
+            ),
+            "`.all()` makes one True": lambda row: row >= 0 and row.sum() == 1,
+            "a Tensor of torch.float32; return True or False": lambda row: row.sum(),
+            "a float; return True or False": lambda row: float(row.sum()),
+            "returns None: return False": without_else,
+        }
+    }
+)
+
+
+def test_a_wrong_distribution_is_shown_with_all_six_rows():
+    verdict = refused(check_is_distribution, without_else)
+    assert verdict.evidence.columns == ("its sum", "correct", "yours")
+    assert len(verdict.evidence.rows) == 6
+    assert "NaN" in repr(verdict)

@@ -1,0 +1,234 @@
+"""The checks of lesson 1: what they accept, and what they say of answers that are not slips."""
+
+import functools
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.functional import softmax as weigh
+
+from attnlab import attention_weights, load_table, scaled_dot_product_attention
+from attnlab.exercises import (
+    check_attention_from_exp,
+    check_mended,
+    check_query_for_awesome,
+    check_zero_query,
+)
+from tests.exercises.verdicts import accepted, accepts, names, refused
+
+X = load_table("he_is_awesome.csv").values
+SOFTMAXES = [
+    lambda scores: scores.softmax(-1),
+    lambda scores: torch.softmax(scores, dim=-1),
+    lambda scores: F.softmax(scores, dim=-1),
+    lambda scores: weigh(scores, dim=-1),
+    lambda scores: nn.Softmax(dim=-1)(scores),
+    lambda scores: F.log_softmax(scores, dim=-1).exp(),
+    lambda scores: scores.log_softmax(-1).exp(),
+    lambda scores: torch.special.softmax(scores, -1),
+    lambda scores: F.softmin(-scores, dim=-1),
+    attention_weights,
+]
+
+
+def scores_of(query, key):
+    return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+
+
+def from_scores(weights):
+    return lambda query, key, value: weights(scores_of(query, key)) @ value
+
+
+def shared(positive):
+    return positive / positive.sum(dim=-1, keepdim=True)
+
+
+attention = from_scores(lambda scores: scores.softmax(dim=-1))
+from_exp = from_scores(lambda scores: shared((scores - scores.amax(-1, keepdim=True)).exp()))
+
+
+def with_einsum(query, key, value):
+    scores = torch.einsum("...le,...se->...ls", query, key) * query.shape[-1] ** -0.5
+    return torch.einsum("...ls,...sv->...lv", torch.softmax(scores, -1), value)
+
+
+def query_by_query(query, key, value):
+    rows = [
+        (query[..., i : i + 1, :] @ key.mT / query.size(-1) ** 0.5).softmax(-1) @ value
+        for i in range(query.shape[-2])
+    ]
+    return torch.cat(rows, dim=-2)
+
+
+def broken(query, key, value):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(len(key))
+    return scores.softmax(dim=0) @ value
+
+
+def half_mended(query, key, value):
+    scores = query @ key.transpose(-2, -1) / math.sqrt(len(key))
+    return scores.softmax(dim=-1) @ value
+
+
+test_accepts = accepts(
+    {
+        check_zero_query: [
+            lambda: [1 / 3, 1 / 3, 1 / 3],
+            lambda: (0.33, 0.33, 0.33),
+            lambda: [0.34, 0.33, 0.33],
+            lambda: torch.full((3,), 1 / 3, requires_grad=True),
+            lambda: torch.ones(3, dtype=torch.float16) / 3,
+            lambda: [torch.tensor(1 / 3)] * 3,
+            torch.exp(torch.zeros(3)) / 3,
+        ],
+        check_query_for_awesome: [
+            lambda: 20 * (X[2] - X[1]),
+            lambda: [10, -10, -10, -10],
+            (20.0, -20.0, -1.0, 0.0),
+            (20 * (X[2] - X[1])).requires_grad_(),
+        ],
+        check_mended: [
+            attention,
+            with_einsum,
+            query_by_query,
+            lambda query, key, value: scaled_dot_product_attention(query, key, value),
+            F.scaled_dot_product_attention,
+            functools.partial(attention),
+        ],
+        check_attention_from_exp: [
+            from_exp,
+            from_scores(lambda s: (s - s.logsumexp(dim=-1, keepdim=True)).exp()),
+            from_scores(lambda s: shared(torch.exp(s - s.max(dim=-1, keepdim=True).values))),
+            from_scores(lambda s: shared(math.e ** (s - s.amax(-1)[..., None]))),
+        ],
+    }
+)
+
+test_names_the_mistake = names(
+    {
+        check_zero_query: {
+            "four counts the features": [0.25] * 4,
+            "yours has (2,)": lambda: [0.5, 0.5],
+            "weights of the query “He”": [0.315, 0.385, 0.3],
+            "In percent?": [100 / 3] * 3,
+            "yours to 0.900": [0.3, 0.3, 0.3],
+            "No weight is negative": [0.5, 0.6, -0.1],
+            "Does any key score more": [0.4, 0.3, 0.3],
+            "NaN": [math.nan] * 3,
+            "yours has (1, 3)": torch.full((1, 3), 1 / 3),
+            "a str": "a third",
+        },
+        check_query_for_awesome: {
+            "Make the query longer": X[2],
+            "leads already": X[2] - X[1],
+            "“is” leads": X[0],
+            "the opposite one would do": 100 * X[1],
+            "Choose another direction; the opposite": -20 * (X[2] - X[1]),
+            "prefers none": torch.zeros(4),
+            "“is” leads: length will not help": torch.ones(4),
+            "length will not help": 1000 * torch.ones(4),
+            "one query alone": X[2][None],
+            "per feature, not per word": [0, 0, 1],
+            "NaN or infinity": [1, math.inf, 0, 0],
+            "leave the range": [1e308] * 4,
+        },
+        check_mended: {
+            "runs over the sequences of the batch": broken,
+            "root of the batch size": half_mended,
+            "runs over the queries": from_scores(lambda s: s.softmax(dim=-2)),
+            "root of S": lambda q, k, v: (q @ k.mT / k.shape[-2] ** 0.5).softmax(-1) @ v,
+            "not scaled at all": lambda q, k, v: (q @ k.mT).softmax(-1) @ v,
+            ("query (5, 11)", "Count dimensions from the end"): (
+                from_scores(lambda s: s.softmax(dim=2))
+            ),
+            ("query (2, 5, 11)", "transpose(-2, -1)"): (
+                lambda q, k, v: (q @ k.T / q.shape[-1] ** 0.5).softmax(-1) @ v
+            ),
+            "Exchange the last two dimensions": lambda q, k, v: (q @ k).softmax(-1) @ v,
+            "t() expects": lambda q, k, v: (q @ k.t() / q.shape[-1] ** 0.5).softmax(-1) @ v,
+            "a tuple of 2; return the output alone": (
+                lambda q, k, v: (attention(q, k, v), scores_of(q, k))
+            ),
+            "a list of 2": lambda q, k, v: attention(q, k, v).tolist(),
+            "(2, 5, 7)": lambda q, k, v: scores_of(q, k).softmax(-1),
+            "are exchanged": lambda q, k, v: attention(q, v, k),
+            "query (2, 5, 11)": (
+                lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            ),
+            ("The size of tensor a (7)", "keepdim=True"): (
+                from_scores(lambda s: shared((s - s.amax(-1)).exp()))
+            ),
+            "random": lambda q, k, v: F.dropout(attention(q, k, v)),
+            "value (7, 13) it runs, but it returns None": (
+                lambda q, k, v: attention(q, k, v) if q.ndim == 3 else None
+            ),
+            "an ndarray": lambda q, k, v: attention(q, k, v).detach().numpy(),
+            "in place": lambda q, k, v: attention(q.mul_(1), k.add_(1), v),
+        },
+        check_attention_from_exp: {
+            "e to the 1000 is infinite": from_scores(lambda s: shared(s.exp())),
+            "own largest score": from_scores(lambda s: shared((s - s.max()).exp())),
+            "the mean of a row does not": (
+                from_scores(lambda s: shared((s - s.mean(-1, keepdim=True)).exp()))
+            ),
+            "finite, but wrong": from_scores(lambda s: shared(s.clamp(-80, 80).exp())),
+            "Nothing may be cut off": from_scores(lambda s: shared(s.exp()).nan_to_num()),
+            "numbers are finite": (
+                from_scores(
+                    lambda s: (
+                        (s - s.max()).exp() / ((s - s.max()).exp().sum(-1, keepdim=True) + 1e-30)
+                    )
+                )
+            ),
+            "sum to": from_scores(lambda s: (s - s.amax(-1, keepdim=True)).exp()),
+            "runs over the queries": from_scores(lambda s: s.exp() / s.exp().sum(-2, keepdim=True)),
+            "not scaled at all": (
+                lambda query, key, value: from_exp(query * query.shape[-1] ** 0.5, key, value)
+            ),
+            "not divided by the root": (
+                from_scores(lambda s: shared(torch.exp2(s - s.amax(-1, keepdim=True))))
+            ),
+            "calls softmax": lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
+            "or a function that does": attention,
+            "keepdim=True": from_scores(lambda s: s.exp() / s.exp().sum(-1)),
+        },
+    }
+)
+
+
+@pytest.mark.parametrize("softmax", SOFTMAXES)
+def test_a_softmax_is_noticed_under_every_name(softmax):
+    refused(check_zero_query, lambda: softmax(torch.zeros(1, 3))[0], "Find them without it")
+    refused(check_attention_from_exp, from_scores(softmax), "calls softmax")
+
+
+def test_a_wrong_attention_is_shown_in_numbers_and_shapes():
+    verdict = refused(check_mended, broken, "Tried with query (2, 5, 11)")
+    assert verdict.report.findings[0].name == "softmax-axis"
+    assert "<table" in verdict._repr_html_()
+    assert "sum" in repr(verdict)
+
+
+@pytest.mark.parametrize("function", [attention, F.scaled_dot_product_attention])
+def test_a_flawless_attention_gets_no_remarks(function):
+    assert accepted(check_mended, function).remarks == ()
+
+
+def test_what_cannot_be_learned_through_is_a_remark():
+    (remark,) = accepted(check_mended, torch.no_grad()(attention)).remarks
+    assert "No gradient" in remark
+    assert not remark.endswith("..")
+
+
+def test_a_print_and_a_missing_head_are_remarks():
+    def talkative(query, key, value):
+        print("row sums", 1)
+        if query.ndim == 4:
+            raise ValueError("too many")
+        return attention(query, key, value)
+
+    remarks = " ".join(accepted(check_mended, talkative).remarks)
+    assert "prints something" in remarks
+    assert "with heads" in remarks

@@ -1,0 +1,153 @@
+"""The checks of lesson 5: what they accept, and what they say of answers that are not slips."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from attnlab.exercises import (
+    check_minimal_pair,
+    check_needed_strength,
+    check_plain_average,
+    check_tested_head,
+)
+from tests.exercises.verdicts import accepts, names
+
+
+def divided(value, attn_mask):
+    weights = attn_mask.to(value.dtype)
+    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=1) @ value
+
+
+def by_zero_query(value, attn_mask):
+    query = value.new_zeros(*attn_mask.shape[:-1], 4)
+    key = value.new_zeros(*value.shape[:-1], 4)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask)
+
+
+def filled_afterwards(value, attn_mask):
+    weights = attn_mask.to(value.dtype)
+    return (weights @ value / weights.sum(dim=-1, keepdim=True)).nan_to_num()
+
+
+def emptied(value, attn_mask):
+    output = divided(value, attn_mask)
+    value.zero_()
+    return output
+
+
+def report(known, fresh):
+    head = known.mean(dim=1).argmax()
+    return head, fresh[head].mean()
+
+
+def best_of_fresh(_known, fresh):
+    means = fresh.mean(dim=1)
+    return means.argmax(), means.max()
+
+
+SAILED = ("they sailed to the bank for a swim", "they sailed to the bank for a loan")
+
+test_accepts = accepts(
+    {
+        check_needed_strength: [
+            math.log(8),
+            2.08,
+            torch.tensor(8.0).log(),
+            [2.079],
+            lambda: math.log(8),
+        ],
+        check_plain_average: [divided, by_zero_query, filled_afterwards],
+        check_tested_head: [report, lambda k, f: [one.item() for one in report(k, f)]],
+        check_minimal_pair: [
+            SAILED,
+            lambda: SAILED,
+            ["She sat at the bank by the river.", "She works at the bank by the river."],
+            ("they met at the bank near the lake", "they paid at the bank near the lake"),
+        ],
+    }
+)
+
+test_names_the_mistake = names(
+    {
+        check_needed_strength: {
+            "0.111 of the weight. That is too little": 0,
+            "0.015 of the weight. That is too little": -2.079,
+            "0.495 of the weight. That is too little": 2.06,
+            "0.505 of the weight. That is too much": 2.1,
+            "1.000 of the weight. That is too much": 1e6,
+            "0.000 of the weight. That is too little": -1e6,
+            "One number": [1.0, 2.0],
+        },
+        check_plain_average: {
+            "It gives NaN: a query": (
+                lambda value, mask: mask.float() @ value / mask.sum(dim=-1, keepdim=True)
+            ),
+            "gets the average of all": (
+                lambda value, mask: (-1e9 * ~mask).to(value.dtype).softmax(dim=-1) @ value
+            ),
+            "must be (4, 3), got (4, 5)": lambda value, mask: mask.float(),
+            "must be torch.float64, got torch.float32": (
+                lambda value, mask: divided(value.float(), mask)
+            ),
+            "turn it into value.dtype": (
+                lambda value, mask: (
+                    mask.float() @ value / mask.sum(dim=-1, keepdim=True).clamp(min=1)
+                )
+            ),
+            "changes its arguments in place": emptied,
+            "must be (2, 4, 3), got (1, 4, 3)": (
+                lambda value, mask: (
+                    divided(value[-1:], mask[-1:]) if value.ndim > 2 else divided(value, mask)
+                )
+            ),
+            "Every allowed value must count the same": (
+                lambda value, mask: value[..., :1, :] * mask.any(dim=-1, keepdim=True)
+            ),
+            "a tuple of 2; return the output alone": lambda value, mask: (value, mask),
+        },
+        check_tested_head: {
+            "It chooses head 3, the best with the fresh": best_of_fresh,
+            "It chooses head 3, the best with": (
+                lambda known, fresh: best_of_fresh(None, torch.cat([known, fresh], dim=1))
+            ),
+            "It chooses head 0; on the known ones alone head 1": lambda known, fresh: (0, 0.0),
+            "0.000 is not its mean on the fresh": lambda known, fresh: (1, 0.0),
+            "two numbers; it gives a Tensor": lambda known, fresh: report(known, fresh)[0],
+            "it gives a tuple of 3": lambda known, fresh: (1, 2, 3),
+        },
+        check_minimal_pair: {
+            "“river” (0.537) in the first and to “robbed” (0.585)": (
+                "the thief saw the bank by the river",
+                "the thief robbed the bank by the river",
+            ),
+            "are the same": (SAILED[0], SAILED[0]),
+            "Only one word may differ; 2 do": (SAILED[0], "they walked to the bank for a loan"),
+            "have 8 and 5 words": (SAILED[0], "they sailed to a bank"),
+            "has it 0 times": ("they sailed to the shore", SAILED[1]),
+            "has it 2 times": ("a bank is no bank", SAILED[1]),
+            "which says nothing about banks": ("the bank is open", "the bank is closed"),
+            "the word that you changed, “river” and “lake”": (
+                "the bank by the river was wet",
+                "the bank by the lake was wet",
+            ),
+            "cannot read it: text must hold at least one word": ("", SAILED[1]),
+            "cannot read it: text must be spelled": ("die Bank am Fluß 银行", SAILED[1]),
+            "Two sentences are asked for; it gives a str": SAILED[0],
+            "one is an int": (SAILED[0], 3),
+            "it gives a tuple of 3": (*SAILED, SAILED[0]),
+            "does not know the word “picnic”": (
+                "he rowed to the bank to picnic",
+                "he rowed to the bank to withdraw",
+            ),
+            "does not know the word “fished”": (
+                "we fished from the bank",
+                "we borrowed from the bank",
+            ),
+            "“.” is a punctuation mark": (
+                "the fish swam near the bank .",
+                "the fish swam near the bank !",
+            ),
+        },
+    }
+)
