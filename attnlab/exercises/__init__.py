@@ -1,16 +1,5 @@
 """What a learner does: predict an answer before a cell shows it, and check an exercise."""
 
-from attnlab.exercises._causal_test import check_causal_test
-from attnlab.exercises._lesson_02 import (
-    check_always_true,
-    check_good_factor,
-    check_hundred_dice,
-    check_repeatable_experiment,
-)
-from attnlab.exercises._lesson_03 import (
-    check_decoder_mask,
-    check_padded_batch,
-)
 from attnlab.exercises._lesson_04 import (
     check_lonely_weights,
     check_recovered_weights,
@@ -47,11 +36,7 @@ from attnlab.exercises._lesson_10 import (
     check_sink_share,
     check_third_word,
 )
-from attnlab.exercises._normed_scores import check_normed_scores
 from attnlab.exercises._predict import Prediction, predict
-from attnlab.exercises._safe_softmax import (
-    check_safe_softmax,
-)
 from attnlab.exercises._verdict import Verdict
 from attnlab.exercises.lesson_00 import check_is_distribution
 from attnlab.exercises.lesson_01 import (
@@ -59,6 +44,19 @@ from attnlab.exercises.lesson_01 import (
     check_mended,
     check_query_for_awesome,
     check_zero_query,
+)
+from attnlab.exercises.lesson_02 import (
+    check_always_true,
+    check_good_factor,
+    check_hundred_dice,
+    check_normed_scores,
+    check_repeatable_experiment,
+)
+from attnlab.exercises.lesson_03 import (
+    check_causal_test,
+    check_decoder_mask,
+    check_padded_batch,
+    check_safe_softmax,
 )
 from attnlab.exercises.lesson_05 import (
     check_minimal_pair,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from attnlab.exercises._answers import (
     hinted,
     tensor,
 )
-from attnlab.exercises._forms import Check, asked, fitting
+from attnlab.exercises._forms import Check, asked, fitting, same
 
 # Findings of the clinic about a function whose numbers are correct: remarks in a first lesson.
 REMARKS = ("prints", "slow", "device", "dtype", "contiguity", "detached")
@@ -75,7 +74,7 @@ def examined(
     causes = [one for one in report.findings if one.name not in REMARKS]
     if causes and tried:
         case, inputs = tried
-        why = fitting(slips, lambda slip: _same(output, slip(*inputs)))
+        why = fitting(slips, lambda slip: same(output, slip(*inputs), atol=1e-4))
         if why:
             raise Wrong(f"With {case} the output is wrong. {why}", _shown(output, inputs), report)
     if causes:
@@ -103,7 +102,7 @@ def compared(answer: Answer, case: str, inputs: tuple) -> None:
     right = F.scaled_dot_product_attention(*inputs)
     if output.shape != right.shape:
         raise Wrong(f"With {case} the output must be {shape(right)}, got {shape(output)}.")
-    if not _same(output, right):
+    if not same(output, right, atol=1e-4):
         raise Wrong(f"With {case} the output is wrong.", _shown(output, inputs))
 
 
@@ -144,12 +143,6 @@ def _accusation(
     if len(causes) > 1:
         told += " Something else is wrong as well; this comes first."
     return Wrong(told, cause.evidence, report)
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and torch.allclose(
-        one.double(), other.double(), atol=1e-4, equal_nan=True
-    )
 
 
 def _shown(output: Tensor, inputs: tuple) -> Evidence:

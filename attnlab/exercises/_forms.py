@@ -101,7 +101,7 @@ class Value(Check):
 
     right: object  # the value, or a function that says whether a value is correct
     verified: str | Callable[[object], str]  # said of a correct value
-    otherwise: str | Callable[[object], str]  # said of a wrong one whose mistake has no name
+    otherwise: str | Callable[[object], str] = ""  # said of a wrong one without a named mistake
     read: Read = number
     near: Callable[[object, object], bool] = operator.eq  # whether two values are the same
     evidence: Callable[[object], Evidence] | None = None  # shown with a wrong value
@@ -117,7 +117,7 @@ class Value(Check):
             return Right(f"{begin} {_text(self.verified, said)}".lstrip())
         why = fitting(self.slips, lambda slip: self.near(said, slip))
         evidence = self.evidence and self.evidence(said)
-        raise Wrong(f"{begin} {why or _text(self.otherwise, said)}".lstrip(), evidence)
+        raise Wrong(f"{begin} {why or _text(self.otherwise, said)}".strip(), evidence)
 
 
 def calls_softmax(answer: Answer, *inputs: object) -> bool:
@@ -154,8 +154,9 @@ class _Watch(TorchFunctionMode):
 class Compared(Check):
     """A check of a function of tensors; its body yields (case, inputs), the case in words.
 
-    Each mistake is a function of the same inputs, which returns what a learner's function would.
-    One that gives another shape explains that shape.
+    Each mistake is a function of the same inputs, which returns what a learner's function would. It
+    fits if it gives the learner's result in the first case that fails, and the correct one in those
+    before; one that gives another shape explains that shape.
     """
 
     right: Callable[..., object]  # the correct function
@@ -164,6 +165,7 @@ class Compared(Check):
     what: str = "output"  # what the function returns
     read: Callable[[object], Tensor] = tensor  # makes a tensor of what any of them returns
     nan: str = "It gives NaN although every input is ordinary."
+    credit: str = ""  # said first where the first case is correct and another is not
     misshapen: str = ""  # said of a wrong shape that no mistake explains
     evidence: Callable[..., Evidence] | None = None  # of (result, correct one, *inputs)
     axes: tuple[str, ...] = ("sequence", "head", "query", "feature")  # names of the last axes
@@ -174,19 +176,28 @@ class Compared(Check):
 
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Compare the result of every case with the correct one, then with each mistake."""
+        passed: list[tuple] = []
         for case, inputs in body():
-            got = asked(answer, inputs, case, self.read, keeps_inputs=self.keeps_inputs)
-            self._compare(case, got, inputs)
+            try:
+                got = asked(answer, inputs, case, self.read, keeps_inputs=self.keeps_inputs)
+                self._compare(case, got, inputs, passed)
+            except Wrong as wrong:
+                if passed and self.credit:
+                    wrong.message = f"{self.credit} {wrong.message}"
+                raise
+            passed.append(inputs)
         return Right(self.verified)
 
-    def _compare(self, case: str, got: Tensor, inputs: tuple) -> None:
-        right = self.read(self.right(*inputs))
+    def _compare(self, case: str, got: Tensor, inputs: tuple, passed: list[tuple]) -> None:
+        right = self._made(self.right, inputs)
         if got.shape != right.shape:
-            why = self._named(inputs, lambda slip: slip.shape == got.shape) or self.misshapen
+            why = (
+                self._named(inputs, passed, lambda made: made.shape == got.shape) or self.misshapen
+            )
             wanted = f"must be {shape(right)}, got {shape(got)}"
             raise Wrong(f"With {case} the {self.what} {wanted}. {why}".rstrip())
         if not self._same(got, right):
-            why = self._named(inputs, lambda slip: self._same(got, slip))
+            why = self._named(inputs, passed, lambda made: self._same(got, made))
             if not why and got.isnan().any():
                 why = self.nan
             why = why or _text(self.otherwise, got, right, *inputs)
@@ -198,19 +209,33 @@ class Compared(Check):
         if self.keeps_dtype and got.dtype != right.dtype:
             raise Wrong(f"With {case} the {self.what} must be {right.dtype}, got {got.dtype}.")
 
-    def _named(self, inputs: tuple, fits: Callable[[Tensor], bool]) -> str | None:
-        def made_so(slip: Callable[..., Tensor]) -> bool:
+    def _named(
+        self, inputs: tuple, passed: list[tuple], fits: Callable[[Tensor], bool]
+    ) -> str | None:
+        """Return the sentence of the mistake that explains the result, if one does."""
+
+        def explains(slip: Callable[..., object]) -> bool:
             try:
-                return fits(self.read(slip(*inputs)))
+                return fits(self._made(slip, inputs)) and all(
+                    self._same(self._made(slip, one), self._made(self.right, one)) for one in passed
+                )
             except RuntimeError:  # the mistake is an error for these sizes
                 return False
 
-        return fitting(self.slips, made_so)
+        return fitting(self.slips, explains)
+
+    def _made(self, function: Callable[..., object], inputs: tuple) -> Tensor:
+        return self.read(function(*inputs))
 
     def _same(self, one: Tensor, other: Tensor) -> bool:
-        return one.shape == other.shape and torch.allclose(
-            one.double(), other.double(), rtol=self.rtol, atol=self.atol, equal_nan=True
-        )
+        return same(one, other, rtol=self.rtol, atol=self.atol)
+
+
+def same(one: Tensor, other: Tensor, *, rtol: float = 1e-5, atol: float = 1e-5) -> bool:
+    """Return whether two tensors have one shape and, up to a tolerance, the same numbers."""
+    return one.shape == other.shape and torch.allclose(
+        one.double(), other.double(), rtol=rtol, atol=atol, equal_nan=True
+    )
 
 
 def asked(
@@ -220,8 +245,11 @@ def asked(
     given = [one.clone() if isinstance(one, Tensor) else one for one in inputs]
     got = answer.ask(*given, read=read, case=case)
     for one, before in zip(given, inputs, strict=True):
-        if keeps_inputs and isinstance(one, Tensor) and not torch.equal(one, before):
-            raise Wrong(f"With {case} it changes its arguments in place. Work on a copy.")
+        if keeps_inputs and isinstance(one, Tensor) and not same(one, before, rtol=0, atol=0):
+            raise Wrong(
+                f"With {case} it changes its arguments in place, as functions whose name ends in _ "
+                "and assignments such as x /= 2 do. Work on a copy."
+            )
     return got
 
 

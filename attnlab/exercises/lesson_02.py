@@ -1,0 +1,373 @@
+"""The checks of lesson 2: why divide by the square root of d_k."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnlab._checks import shape
+from attnlab.attention import attention_scores, attention_weights
+from attnlab.exercises._answers import Answer, Right, Wrong, number, table, vector
+from attnlab.exercises._forms import Check, Compared, Either, Value, fitting
+
+# --- always true ----------------------------------------------------------------------------------
+
+
+def letter(value: object) -> str:
+    """Read one of four letters."""
+    said = value.strip().upper() if isinstance(value, str) else ""
+    if said not in ("A", "B", "C", "D"):
+        raise Wrong('One letter is asked for: "A", "B", "C" or "D".')
+    return said
+
+
+@Value(
+    answer='"A", "B", "C" or "D", or a function without arguments that returns the letter.',
+    see="attnlab.score_variance : measures what the sentences speak of.",
+    read=letter,
+    right="B",
+    slips={
+        "A is not always true: the tokens times 10 were divided as well, and ended at 436.": "A",
+        "C is not always true: the mean gradient of the raw scores grew.": "C",
+        "D is not always true: in the race the raw model learned.": "D",
+    },
+    verified="The other three have a counterexample in the lesson; this one has none.",
+)
+def check_always_true(_said: str) -> None:
+    """Check which of four sentences about the division is always true.
+
+    Verified: the letter; a wrong one meets its counterexample.
+    """
+
+
+# --- a hundred dice -------------------------------------------------------------------------------
+
+DIVISORS = (1, 10, 100)
+MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
+MEANS: dict[str, Callable[[int], float]] = {
+    "Yours is the mean of one die, whatever c is: means add up.": lambda c: 3.5,
+    "Yours begins with the mean of one die: means add up.": lambda c: 3.5 / c,
+    "Dividing by c divides a mean by c; yours stays.": lambda c: MEAN,
+    "Dividing by c divides a mean by c, not by its square.": lambda c: MEAN / c**2,
+}
+VARIANCES: dict[str, Callable[[int], float]] = {
+    "Yours is the variance of one die: variances of independent terms add up.": lambda c: 35 / 12,
+    "Yours begins with the variance of one die: variances of independent terms add up.": (
+        lambda c: 35 / 12 / c**2
+    ),
+    "Dividing by c divides a variance by c squared; yours stays.": lambda c: VARIANCE,
+    "Dividing by c divides a variance by c squared, not by c.": lambda c: VARIANCE / c,
+    "Yours is the standard deviation, the root of the variance.": lambda c: VARIANCE**0.5 / c,
+    "Yours is correct for 100 times the same die; independent dice do not all fall alike.": (
+        lambda c: 100 * VARIANCE / c**2
+    ),
+    "Yours takes a fifth of the squared distances. The six faces are all there is: divide by 6 "
+    "(correction=0).": lambda c: 350 / c**2,
+}
+
+
+def mean_and_variance(value: object) -> tuple[float, float]:
+    """Read two numbers."""
+    read = vector(value)
+    if read.shape != (2,):
+        raise Wrong(f"Two numbers are asked for, mean and variance; got {tuple(read.shape)}.")
+    if not read.isfinite().all():
+        raise Wrong("Mean or variance is NaN or infinite.")
+    mean, variance = read.tolist()
+    return mean, variance
+
+
+def near(one: float, other: float, share: float = 0.01) -> bool:
+    """Return whether two numbers differ by no more than a share of the second."""
+    return abs(one - other) <= share * abs(other)
+
+
+@Check(
+    answer="A function of the divisor that returns mean and variance.",
+    see="check_always_true : the same law in words.",
+    slips={
+        **{why: lambda c, law=law: (law(c), VARIANCE / c**2) for why, law in MEANS.items()},
+        **{why: lambda c, law=law: (MEAN / c, law(c)) for why, law in VARIANCES.items()},
+        "Mean and variance are in the wrong order: the mean comes first.": (
+            lambda c: (VARIANCE / c**2, MEAN / c)
+        ),
+    },
+)
+def check_hundred_dice(answer: Answer) -> Right:
+    """Check formulas for mean and variance of a sum of 100 dice, divided by a number.
+
+    Verified: both, for the divisors 1, 10 and 100, against 20,000 throws.
+    """
+    generator = torch.Generator().manual_seed(2)
+    sums = torch.randint(1, 7, (20_000, 100), generator=generator).double().sum(dim=-1)
+    thrown = {c: ((sums / c).mean().item(), (sums / c).var().item()) for c in DIVISORS}
+    said = {c: answer.ask(c, read=mean_and_variance, case=f"divisor {c}") for c in DIVISORS}
+    for c in DIVISORS:
+        why = misjudged_dice(c, said, thrown)
+        if why:
+            rows = {"yours": said[c], "thrown": thrown[c]}
+            caption = f"The sum of 100 dice, divided by {c}:"
+            raise Wrong(why, table(caption, rows, ("mean", "variance")))
+    rows = {f"sum / {c}": [*said[c], *thrown[c]] for c in DIVISORS}
+    columns = ("your mean", "your variance", "mean thrown", "variance thrown")
+    evidence = table("A hundred dice, thrown 20,000 times:", rows, columns)
+    return Right("Mean and variance agree with the throws for every divisor.", evidence)
+
+
+Pairs = dict[int, tuple[float, float]]  # mean and variance for each divisor
+
+
+def misjudged_dice(c: int, said: Pairs, thrown: Pairs) -> str | None:
+    """Say what is wrong for one divisor, up to chance, by the law that all numbers follow."""
+    (mean, variance), (right_mean, right_variance) = said[c], thrown[c]
+    if near(variance, right_mean) and near(mean, right_variance, 0.05):
+        return "Mean and variance are in the wrong order: the mean comes first."
+    if not near(mean, right_mean):
+        follows = fitting(MEANS, lambda law: all(near(said[d][0], law(d)) for d in said))
+        law = follows or "Add up the means of 100 dice, then divide."
+        return f"The mean of sum / {c} is {right_mean:.3f}. {law}"
+    if not near(variance, right_variance, 0.05):
+        follows = fitting(VARIANCES, lambda law: all(near(said[d][1], law(d)) for d in said))
+        law = follows or "Add up the variances of 100 dice, then divide by c squared."
+        return f"The variance of sum / {c} is {right_variance:.3f}. {law}"
+    return None
+
+
+# --- a repeatable experiment ----------------------------------------------------------------------
+
+
+def drawn(seed: int) -> list[Tensor]:
+    """Return query and key of the lesson's first experiment, from a generator of their own."""
+    own = torch.Generator().manual_seed(seed)
+    return [torch.randn(1, 4, 8, generator=own) for _ in range(2)]
+
+
+def weight(query: Tensor, key: Tensor, row: int = 1, column: int = 1, **options: float) -> float:
+    """Return one attention weight."""
+    return attention_weights(attention_scores(query, key, **options))[0, row, column].item()
+
+
+@Check(
+    answer="A function of the seed that returns one number.",
+    see="torch.Generator : a stream of one's own.",
+    slips={
+        "Draw the query first, then the key.": lambda seed: weight(*reversed(drawn(seed))),
+        "The scores were not divided by the root of 8.": (
+            lambda seed: weight(*drawn(seed), scale=1.0)
+        ),
+        "That is a score; softmax makes it a weight.": (
+            lambda seed: attention_scores(*drawn(seed))[0, 1, 1].item()
+        ),
+        "That is another entry of the table: query 1 and key 1 are asked for.": Either(
+            *(
+                lambda seed, row=row, column=column: weight(*drawn(seed), row, column)
+                for row in range(4)
+                for column in range(4)
+                if (row, column) != (1, 1)
+            )
+        ),
+        "Query and key are the same numbers: draw two, from one generator.": (
+            lambda seed: weight(*(2 * drawn(seed)[:1]))
+        ),
+        "Seed 43 gives the same number as seed 42: the seed is not used.": (
+            lambda seed: weight(*drawn(42))
+        ),
+    },
+)
+def check_repeatable_experiment(answer: Answer) -> Right:
+    """Check an experiment with random numbers of its own.
+
+    Verified: 0.6555 for seed 42 at every call, another number for another seed, and that torch's
+    common stream of random numbers has not moved.
+    """
+    torch.manual_seed(1)
+    before = torch.random.get_rng_state()
+    first = answer.ask(42, read=number, case="seed 42")
+    if not torch.equal(before, torch.random.get_rng_state()):
+        raise Wrong(
+            "The common stream of random numbers has moved, for all code that uses it. Draw from a "
+            "generator of your own."
+        )
+    again, other = (answer.ask(seed, read=number, case=f"seed {seed}") for seed in (42, 43))
+    rows = {"seed 42": [first], "seed 42 again": [again], "seed 43": [other]}
+    evidence = table("Your numbers:", rows, ("weight",))
+    if again != first:
+        raise Wrong(
+            "The second call with seed 42 gives another number: the stream went on. Make the "
+            "generator inside the function.",
+            evidence,
+        )
+    if abs(first - weight(*drawn(42))) > 1e-4:
+        slips = check_repeatable_experiment.form.slips
+        why = fitting(slips, lambda slip: abs(slip(42) - first) < 1e-4)
+        why = (
+            why or "Draw query and key, in this order, each of shape (1, 4, 8), from one generator."
+        )
+        raise Wrong(f"Seed 42 must give 0.6555, got {first:.4f}. {why}", evidence)
+    if other == first:
+        raise Wrong("Seed 43 gives the same number as seed 42: the seed is not used.", evidence)
+    return Right(
+        "0.6555 for seed 42 at every call, another number for seed 43, and the common stream of "
+        "random numbers has not moved."
+    )
+
+
+# --- a good factor --------------------------------------------------------------------------------
+
+LOW, HIGH = 0.8, 1.25
+START = 436.5  # the variance with the factor 10
+
+
+@cache
+def variance_with(factor: float) -> float:
+    """Return the variance of the scaled scores in the demonstration of the lesson."""
+    torch.manual_seed(42)  # as in the lesson: the layers come first
+    w_query, w_key, _ = (nn.Linear(8, 8) for _ in range(3))
+    x = torch.randn(10, 8) * factor
+    with torch.no_grad():
+        return attention_scores(w_query(x), w_key(x)).var().item()
+
+
+@Value(
+    answer="The factor, or a function without arguments that returns it.",
+    see="attnlab.score_variance : measures the spread of scores.",
+    right=lambda factor: LOW < variance_with(factor) < HIGH,
+    near=lambda factor, other: near(factor, other, 0.03),
+    slips={
+        "A score is a product: it grows with the square of the factor, its variance with the "
+        "fourth power.": Either(10 / START, 10 / START**0.5),
+        "The exponent is four: twice the factor, four times the score, sixteen times the "
+        "variance.": Either(10 / START**0.125, 10 / START ** (1 / 3)),
+        "Dividing tokens by the root of 8 is not enough: the variance has to fall by 436.": (
+            10 / 8**0.5
+        ),
+        "Dividing tokens by 8 divides the variance by the fourth power of 8, 4096. It has to fall "
+        "by 436 only.": 10 / 8,
+    },
+    verified=f"That is between {LOW} and {HIGH}; with the factor 10 it is {START}.",
+    evidence=lambda factor: table(
+        "Tokens (10, 8), d_k = 8:",
+        {
+            "10, the demonstration": [10.0, variance_with(10.0)],
+            "yours": [factor, variance_with(factor)],
+        },
+        ("factor", "variance"),
+    ),
+)
+def check_good_factor(factor: float) -> str:
+    """Check a factor on the tokens that brings the variance of the scaled scores near 1.
+
+    Verified: the variance lies between 0.8 and 1.25, with the layers of the lesson.
+    """
+    variance = variance_with(factor)
+    if LOW < variance < HIGH:
+        return f"The variance is {variance:.3f}."
+    return (
+        f"The variance is {variance:.3g}: the factor is too {'small' if variance < 1 else 'large'}."
+    )
+
+
+# --- scores that do not depend on lengths ---------------------------------------------------------
+
+L, S, E = 5, 7, 11
+
+
+def unit(x: Tensor) -> Tensor:
+    """Return vectors rescaled to root mean square 1."""
+    return x / x.square().mean(dim=-1, keepdim=True).sqrt()
+
+
+def scores(query: Tensor, key: Tensor) -> Tensor:
+    """Return scaled scores."""
+    return query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
+
+
+def root(query: Tensor) -> float:
+    """Return the root of d_k."""
+    return query.shape[-1] ** 0.5
+
+
+def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
+    """Return scores of queries and keys normed in a wrong way, with the division and without."""
+    divided = [lambda query, key, norm=norm: scores(norm(query), norm(key)) for norm in norms]
+    raw = [lambda query, key, way=way: way(query, key) * root(query) for way in divided]
+    return Either(*divided, *raw)
+
+
+@Compared(
+    answer="A function of query (..., L, E) and key (..., S, E) that returns scores (..., L, S).",
+    see="torch.nn.functional.rms_norm : torch's version of the rescaling.",
+    right=lambda query, key: scores(unit(query), unit(key)),
+    slips={
+        "Nothing is rescaled: keys ten times as large change the scores.": normed_by(lambda x: x),
+        "Only the queries are rescaled: keys ten times as large change the scores.": (
+            lambda query, key: scores(unit(query), key)
+        ),
+        "Only the keys are rescaled: queries ten times as large change the scores.": (
+            lambda query, key: scores(query, unit(key))
+        ),
+        "The division by the root of d_k is missing: every query scores d_k with itself, and the "
+        "root of d_k is asked for.": lambda query, key: unit(query) @ unit(key).transpose(-2, -1),
+        "Every query scores 1 with itself: these are cosines. Set the root mean square to 1, not "
+        "the length, and divide by the root of d_k, not by d_k.": (
+            lambda query, key: scores(unit(query), unit(key)) / root(query)
+        ),
+        "The length is 1, not the root mean square: take the mean of the squares, not their sum.": (
+            lambda query, key: scores(unit(query), unit(key)) / root(query) ** 2
+        ),
+        "Softmax is one step too far: scores are asked for, not weights.": (
+            lambda query, key: scores(unit(query), unit(key)).softmax(-1)
+        ),
+        "The scores were rescaled. Rescale the queries and the keys, before the product.": Either(
+            lambda query, key: unit(scores(query, key)),
+            lambda query, key: unit(scores(query, key)) / root(query),
+        ),
+        "The mean was taken off: that is another norm (LayerNorm). Rescale only.": normed_by(
+            lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
+            lambda x: F.layer_norm(x, x.shape[-1:]),
+        ),
+        "That is the standard deviation, which takes the mean off before it squares. Root mean "
+        "square takes nothing off.": normed_by(
+            lambda x: x / x.std(-1, keepdim=True),
+            lambda x: x / x.std(-1, keepdim=True, correction=0),
+        ),
+        "The root is missing: divide by the root of the mean square.": normed_by(
+            lambda x: x / x.square().mean(-1, keepdim=True)
+        ),
+        "One number rescales them all: each query and each key needs its own.": normed_by(
+            lambda x: x / x.square().mean().sqrt(),
+            lambda x: x / x.square().mean((-2, -1), keepdim=True).sqrt(),
+        ),
+        "The mean runs over the tokens: each query needs the mean over its own features, the last "
+        "axis.": normed_by(lambda x: x / x.square().mean(-2, keepdim=True).sqrt()),
+        "That is the mean of the sizes, not the root of the mean of the squares.": normed_by(
+            lambda x: x / x.abs().mean(-1, keepdim=True)
+        ),
+    },
+    what="scores",
+    axes=("sequence", "head", "query", "key"),
+    nan="They hold NaN although every input is ordinary: a root of a negative number?",
+    misshapen="Count dimensions from the end.",
+    otherwise="Queries and keys need the root mean square 1, and then the root of d_k divides.",
+    verified="Every query scores the root of d_k with itself, whatever its length; factors on "
+    "single queries or keys change nothing, and no mean is taken off.",
+    atol=5e-3,  # a small number added against division by 0 is welcome
+    rtol=5e-3,
+    keeps_inputs=True,
+)
+def check_normed_scores() -> Iterator[tuple[str, tuple]]:
+    """Check scores that do not depend on the lengths of queries and keys.
+
+    Verified: every query and key alone brought to root mean square 1, no mean taken off, the
+    division by the root of d_k; for one sequence, a batch, and a batch with heads.
+    """
+    for lead in ((2,), (), (2, 3)):
+        generator = torch.Generator().manual_seed(0)  # rows of different lengths, no mean of 0
+        query, key = (1 + torch.randn(*lead, n, E, generator=generator) for n in (L, S))
+        query *= torch.arange(1.0, L + 1)[:, None]
+        key *= torch.arange(0.5, S)[:, None]
+        yield f"query {shape(query)} and key {shape(key)}", (query, key)

@@ -1,0 +1,488 @@
+"""The checks of lesson 3: masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnlab._checks import shape
+from attnlab.attention import attention_weights
+from attnlab.clinic import Evidence
+from attnlab.exercises._answers import (
+    Answer,
+    NotDone,
+    Right,
+    Wrong,
+    first_difference,
+    kind_of,
+    table,
+    tensor,
+    vector,
+)
+from attnlab.exercises._forms import Case, Check, Compared, Either, Opinion, asked
+from attnlab.masks import causal_mask, sequence_mask, sliding_window_mask
+
+# --- a test for leaks -----------------------------------------------------------------------------
+
+TOKENS = 6
+CAUSAL = causal_mask(TOKENS)
+ADDED = "ones and zeros, added"
+MOVES = "Output i may, and must, move with tokens 0 to i."
+LATER = "A token that comes later moves an earlier output."
+MASKS = {  # the truth about it, the mask, and why another word is wrong
+    "causal attention": ("right", CAUSAL, MOVES),
+    "causal attention, -inf added": (
+        "right",
+        torch.zeros(TOKENS, TOKENS).masked_fill(~CAUSAL, -torch.inf),
+        MOVES,
+    ),
+    "attention without a mask": ("leaks", torch.ones_like(CAUSAL), LATER),
+    "the mask turned over": ("leaks", ~CAUSAL, "It is too tight as well: look for leaks first."),
+    ADDED: ("leaks", CAUSAL.float(), "Adding 1 and 0 to the scores blocks nothing."),
+    "a mask without its diagonal": (
+        "too tight",
+        CAUSAL.tril(-1),
+        "No token sees itself there: output i must move with token i.",
+    ),
+    "a window of 4": (
+        "too tight",
+        CAUSAL & sliding_window_mask(TOKENS, window=4),
+        "Output 5 does not see tokens 0 and 1 there, and it should.",
+    ),
+}
+for output, token in (CAUSAL | ~CAUSAL).tril(-1).nonzero().tolist() + (~CAUSAL).nonzero().tolist():
+    # A token that does not see itself alone cannot be found: its output moves with its query.
+    flipped = CAUSAL.clone()
+    flipped[output, token] = token > output
+    MASKS[
+        f"one {'open' if token > output else 'closed'} cell, output {output} and token {token}"
+    ] = (
+        "leaks" if token > output else "too tight",
+        flipped,
+        "It is wrong in that cell alone: change every token in turn.",
+    )
+
+
+def word(value: object) -> str:
+    """Read one of three words."""
+    wanted = 'return one of "leaks", "too tight", "right".'
+    if not isinstance(value, str):
+        raise Wrong(f"It gives {kind_of(value)}; {wanted}")
+    if value not in ("leaks", "too tight", "right"):
+        raise Wrong(f'It gives "{value[:40]}"; {wanted}')
+    return value
+
+
+def picture(case: Case, _said: dict[str, str | None]) -> Evidence:
+    """Return the mask of a case."""
+    rows = {f"output {i}": row for i, row in enumerate(MASKS[case.name][1].float())}
+    of = f"The mask of {case.name}, 1 = may attend:"
+    caption = "What is added to the scores there:" if case.name == ADDED else of
+    return table(caption, rows, [f"token {j}" for j in range(TOKENS)])
+
+
+@Opinion(
+    answer='A function of (attend, x) that returns "leaks", "too tight" or "right".',
+    see="attnlab.causal_mask : the mask that is promised.",
+    read=word,
+    slips={
+        "It says so of every function.": Either(
+            lambda attend, x: "leaks", lambda attend, x: "too tight", lambda attend, x: "right"
+        )
+    },
+    evidence=picture,
+    verified=f"It is right about all {len(MASKS)} functions.",
+    keeps_inputs=True,
+)
+def check_causal_test() -> Iterator[Case]:
+    """Check a function that says whether another one attends causally.
+
+    Verified: what it says of attention functions, two of them correct, and of the causal mask with
+    any one cell of the future opened or any one of the past closed.
+    """
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(TOKENS, 5, generator=generator, dtype=torch.float32)
+    for name, (truth, mask, hint) in MASKS.items():
+
+        def attend(x: Tensor, mask: Tensor = mask) -> Tensor:
+            return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+        yield Case(name, (attend, x), truth, f'"{truth}" is true. {hint}')
+
+
+# --- a decoder's mask -----------------------------------------------------------------------------
+
+
+def words_of(lengths: Tensor) -> Tensor:
+    """Return which keys are words: (N, 1, 1, L)."""
+    return sequence_mask(lengths)[:, None, None, :]
+
+
+def causal_of(lengths: Tensor) -> Tensor:
+    """Return which keys are not in the future: (L, L)."""
+    return causal_mask(int(lengths.max()))
+
+
+def decoder_mask(lengths: Tensor) -> Tensor:
+    """Return the mask for padding and for the future: (N, 1, L, L)."""
+    return words_of(lengths) & causal_of(lengths)
+
+
+def bool_mask(value: object) -> Tensor:
+    """Read a mask."""
+    mask = tensor(value)
+    if mask.dtype != torch.bool:
+        raise Wrong(
+            f"The mask must be bool, got {mask.dtype}: numbers would be added to the scores."
+        )
+    return mask
+
+
+def wrong_cell(mask: Tensor, right: Tensor, lengths: Tensor) -> str:
+    """Name the first wrong cell of a mask."""
+    n, _, i, j = (mask != right).nonzero()[0].tolist()
+    if right[n, 0, i, j]:
+        state, what = "open", "the token itself" if i == j else "a word of the past"
+    else:
+        state, what = "closed", "the future" if words_of(lengths)[n, 0, 0, j] else "padding"
+    return f"In sentence {n} query {i} and key {j} must be {state}: it is {what}."
+
+
+def shown_mask(mask: Tensor, right: Tensor, lengths: Tensor) -> Evidence:
+    """Return the mask of the second sentence, if there are two."""
+    sentence = min(1, len(lengths) - 1)
+    rows = {f"query {i}": row for i, row in enumerate(mask[sentence, 0])}
+    names = [f"key {j}" for j in range(mask.shape[-1])]
+    return table(f"Your mask of sentence {sentence}, 1 = may attend:", rows, names)
+
+
+ROWS_CLOSED = (
+    "The rows of <pad> are closed too. The words are none the worse, but a row without a key is "
+    "NaN in a bare softmax, and the next layer hands it on: padding masks columns, not rows."
+)
+
+
+@Compared(
+    answer="A function of the lengths, shape (N,), that returns the mask.",
+    see="attnlab.combine_masks : joins masks.",
+    right=decoder_mask,
+    slips={
+        "It is turned over; True must mean may attend.": lambda n: ~decoder_mask(n),
+        "The padding is still open. No word sees it here, since it comes last; but <pad> does, and "
+        "words would if it came first.": lambda n: causal_of(n).expand(len(n), 1, -1, -1),
+        "The future is still open.": lambda n: words_of(n).expand_as(decoder_mask(n)),
+        "The masks are joined by or; a cell is open if both leave it open.": (
+            lambda n: causal_of(n) | words_of(n)
+        ),
+        "No token may look at itself; the diagonal is open in a causal mask.": (
+            lambda n: causal_of(n).tril(-1) & words_of(n)
+        ),
+        "Queries look at the future and not at the past.": Either(
+            lambda n: causal_of(n).mT & words_of(n), lambda n: ~causal_of(n) & words_of(n)
+        ),
+        "Only padding is open: the lengths are read the wrong way round.": (
+            lambda n: causal_of(n) & ~words_of(n)
+        ),
+        ROWS_CLOSED: lambda n: decoder_mask(n) & words_of(n).mT,
+        "All queries share one row: the causal part is missing.": words_of,
+        "The second of three axes would meet the heads: put an axis of 1 before the queries.": (
+            lambda n: decoder_mask(n)[:, 0]
+        ),
+        "One table cannot serve sentences of different lengths.": causal_of,
+    },
+    what="mask",
+    read=bool_mask,
+    otherwise=wrong_cell,
+    evidence=shown_mask,
+    verified="Every cell is right for the lengths [5, 3], [4] and [2, 6, 1].",
+)
+def check_decoder_mask() -> Iterator[tuple[str, tuple]]:
+    """Check a mask for padding on the right and for the future.
+
+    Verified: bool, shape (N, 1, L, L), and every cell, for three batches.
+    """
+    for lengths in ([5, 3], [4], [2, 6, 1]):
+        yield f"lengths {lengths}", (torch.tensor(lengths),)
+
+
+# --- a safe softmax -------------------------------------------------------------------------------
+
+ALLOWED = torch.tensor([[1, 1, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]]).bool()
+WITH_EMPTY = ALLOWED & torch.tensor([[False], [True], [True]])
+ROUNDING = 5e-7  # of a sum of four weights in float32: correct answers stay below 3e-7
+KEYS = tuple(f"key {j}" for j in range(4))
+
+
+def random_scores(*lead: int) -> Tensor:
+    """Return scores (..., 3, 4)."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(*lead, 3, 4, generator=generator, dtype=torch.float32)
+
+
+def safe(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Return the weights; 0 in a row without an allowed key."""
+    return attention_weights(scores, attn_mask=allowed)
+
+
+def filled(fill: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a softmax over scores whose blocked ones are replaced by a number."""
+    return lambda scores, allowed: scores.masked_fill(~allowed, fill).softmax(dim=-1)
+
+
+def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor) -> str:
+    """Say what is wrong with weights whose mistake has no name."""
+    if scores.isnan().any():
+        return (
+            "A NaN in a blocked score reaches the weights: adding and multiplying keep a NaN. "
+            "masked_fill replaces it."
+        )
+    if scores.ndim > 2:
+        return "Count axes from the end, with -1."
+    if scores.abs().max() > 50:
+        if (weights * ~allowed).nan_to_num().sum() > 0.01:
+            return "A blocked key is still read: only -inf lies below everything."
+        return (
+            "Scores of 100 or -110 break it: the exponential overflows or rounds to 0. softmax "
+            "takes off the largest score first, and blocked ones must be gone by then."
+        )
+    if allowed.any(dim=-1).all():
+        nan = weights[allowed.all(dim=-1)].isnan().any()
+        return (
+            "A row without any blocked key gives NaN." if nan else "Every row has an allowed key."
+        )
+    if weights[0].isnan().any():
+        return "Row 0 allows no key and gives NaN: the softmax divides 0 by 0."
+    if not torch.allclose(weights[1:], right[1:], atol=1e-5):
+        return "An empty row changes the others: look for it row by row, along the keys."
+    return "Row 0 allows no key: all its weights must be 0."
+
+
+WEIGHTS = Compared(
+    answer="A function of (scores, allowed) that returns the weights.",
+    see="attnlab.attention_weights : attnlab's own.",
+    right=safe,
+    slips={
+        "The mask is read the wrong way round.": lambda scores, allowed: safe(scores, ~allowed),
+        "Weights are erased after the softmax, so the rows do not sum to 1.": (
+            lambda scores, allowed: scores.softmax(dim=-1) * allowed
+        ),
+        "The mask is not used.": lambda scores, allowed: scores.softmax(dim=-1),
+        "Blocked scores are filled with 0, a score like any other.": filled(0.0),
+        "The softmax runs over the queries; the keys are the last axis.": (
+            lambda scores, allowed: (
+                scores.masked_fill(~allowed, -torch.inf).softmax(dim=-2).nan_to_num()
+            )
+        ),
+        "Row 0 allows no key and gives each 0.25: the fill is one number in the whole row, so all "
+        "keys are read. It must give 0.": filled(-1e9),
+        "Row 0 allows no key and gets weights all the same: set them to 0 after the softmax.": (
+            lambda scores, allowed: (
+                scores.masked_fill(~allowed & allowed.any(dim=-1, keepdim=True), -torch.inf)
+            ).softmax(dim=-1)
+        ),
+    },
+    what="weights",
+    read=vector,
+    nan="",
+    otherwise=unexplained,
+    verified="",
+    axes=("sequence", "head", "row", "key"),
+    keeps_inputs=True,
+)
+
+
+@Check(answer=WEIGHTS.answer, see=WEIGHTS.see, slips=WEIGHTS.slips)
+def check_safe_softmax(answer: Answer) -> Right:
+    """Check a softmax over the allowed keys that is 0 in rows without any.
+
+    Verified: the weights, also for large scores, an empty row, sums of 1 up to rounding and
+    blocked weights of exactly 0, a NaN that must stay visible and one that must not matter, the
+    gradient, a mask that broadcasts, and that the scores stay as they are.
+    """
+    scores, blocked = random_scores(), random_scores()
+    blocked[0, :2], blocked[1, 0] = torch.tensor([torch.nan, torch.inf]), torch.nan
+    for_all_heads = torch.tensor([[1, 1, 1, 0], [0, 0, 0, 0]]).bool()[:, None, None, :]
+    large = torch.tensor([[100, 101, -100, 99], [100, 100, -110, -111], [-100, 100, 0, 99.0]])
+    far_below = large - 1e5  # the weights stay, but a fill such as -150 is no longer lowest
+    first = [
+        ("scores (3, 4) and a mask with a key in every row", (scores, ALLOWED)),
+        ("scores from -111 to 101", (large, ALLOWED)),
+        ("scores from -100111 to -99899", (far_below, ALLOWED)),
+        ("a mask whose row 0 allows no key", (scores, WITH_EMPTY)),
+    ]
+    last = [
+        ("scores (2, 3, 3, 4) and allowed (2, 1, 1, 4)", (random_scores(2, 3), for_all_heads)),
+        ("a NaN among blocked scores", (blocked, WITH_EMPTY)),
+    ]
+    WEIGHTS.decide(lambda: first, answer)
+    see_exact(answer)
+    see_visible_nan(answer)
+    see_gradient(answer, scores, "a mask with an empty row")
+    WEIGHTS.decide(lambda: first + last, answer)
+    see_gradient(answer, blocked, "NaN and infinity among the blocked scores")
+    told = "Weights, large scores, an empty row, NaN, the gradient and a mask (N, 1, 1, S) hold."
+    return Right(told, None, half_precision(answer))
+
+
+def see_exact(answer: Answer) -> None:
+    """Raise Wrong unless blocked keys get nothing at all and rows sum to 1 up to rounding."""
+    allowed = torch.tensor([[0, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]]).bool()
+    case = "a mask with an empty row, a row of one key and a full one"
+    weights = asked(answer, (random_scores(), allowed), case, vector)
+    if (most := weights[~allowed].abs().max()) > 0:
+        raise Wrong(
+            f"A blocked key gets the weight {most:.0e}: little, but not nothing. Whatever its "
+            "value holds, NaN included, still reaches the output a little."
+        )
+    sums = weights[1:].sum(dim=-1)
+    row = int((sums - 1).abs().argmax())
+    if abs(sums[row] - 1) > ROUNDING:
+        raise Wrong(
+            f"Row {row + 1} sums to {sums[row]:.7f}, and rounding does not explain it: is a small "
+            "number added to the weights, or to what divides them? The mask says which rows are "
+            "empty."
+        )
+
+
+def see_visible_nan(answer: Answer) -> None:
+    """Raise Wrong unless a NaN in an allowed score stays visible."""
+    scores = random_scores()
+    scores[1, 2] = torch.nan
+    weights = asked(answer, (scores, WITH_EMPTY), "a NaN among the allowed scores", vector)
+    if not weights[1, 2:].isnan().any():
+        raise Wrong(
+            "A NaN in an allowed score of row 1 has vanished: a bug elsewhere would stay hidden. "
+            "Find empty rows from the mask, not from the NaN.",
+            table("Row 1, keys 2 and 3 allowed:", {"yours": weights[1]}, KEYS),
+        )
+
+
+def see_gradient(answer: Answer, scores: Tensor, case: str) -> None:
+    """Raise Wrong unless the gradient is that of attnlab's own weights."""
+    factors = torch.randn(2, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float32)
+    scores = scores.clone().requires_grad_()
+
+    def gradient(value: object) -> Tensor | None:
+        if not isinstance(value, Tensor) or not value.requires_grad:
+            return None
+        loss = (value[1:] * factors).sum()  # row 0 does not count
+        (found,) = torch.autograd.grad(loss, scores, allow_unused=True)
+        return found
+
+    found = answer.ask(scores, WITH_EMPTY.clone(), read=gradient, case=case)
+    if found is None:
+        raise Wrong(
+            "No gradient comes back: the weights must be computed by torch from the scores."
+        )
+    if not found.isfinite().all():
+        raise Wrong(
+            f"With {case} the weights are right, and the gradient is NaN: the empty row's trouble "
+            "was covered up after the softmax. Give such a row finite scores before it."
+        )
+    right = gradient(safe(scores, WITH_EMPTY))
+    if not torch.allclose(found, right, atol=1e-5):
+        raise Wrong(
+            f"With {case} the weights are right, and the gradient is not: is a part of the "
+            "calculation, such as the sum, detached?",
+            first_difference(found, right, ("row", "key")),
+        )
+
+
+def half_precision(answer: Answer) -> tuple[str, ...]:
+    """Return a remark if float16 is too narrow for the answer."""
+    try:
+        answer.ask(random_scores().half(), WITH_EMPTY.clone(), read=vector)
+    except (Wrong, NotDone):
+        return ("With float16 scores it raises: the fill does not fit; -inf fits every float.",)
+    return ()
+
+
+# --- a padded batch -------------------------------------------------------------------------------
+
+S, E, EV = 5, 4, 6
+WORDS = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]])  # 1 = a word: padding right and left
+LARGE = 20.0  # makes scores of 30 and more: what blocks must lie below them
+
+
+def with_mask(mask_of: Callable[[Tensor], Tensor | None]) -> Callable[..., Tensor]:
+    """Return attention with a mask that is made of the attention_mask."""
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
+        mask = mask_of(attention_mask)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+    return attend
+
+
+def of_keys(attention_mask: Tensor) -> Tensor:
+    """Return which keys are words: (N, 1, 1, S)."""
+    return attention_mask[:, None, None] == 1
+
+
+def by_accident(words: int) -> Callable[..., Tensor]:
+    """Return attention with one axis too few where that is not an error, else correct attention."""
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
+        alike = query.shape[0] == query.shape[1] and query.shape[0] > 1
+        mask = attention_mask[:, None] == words if alike else of_keys(attention_mask)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+    return attend
+
+
+ACCIDENT = "The 2 of the sentences has met the 2 of the heads: (N, 1, S) needs one more axis."
+
+
+@Compared(
+    answer="A function of (query, key, value, attention_mask) that returns the output.",
+    see="attnlab.from_hf_attention_mask : converts the mask.",
+    right=with_mask(of_keys),
+    slips={
+        ACCIDENT: by_accident(1),
+        f"{ACCIDENT} And 1 is a word, 0 is padding.": by_accident(0),
+        "The mask is not used.": with_mask(lambda m: None),
+        "Only <pad> is looked at: 1 is a word, 0 is padding.": with_mask(lambda m: ~of_keys(m)),
+        "Ones and zeros are added to the scores: a mask that blocks must be bool.": (
+            with_mask(lambda m: of_keys(m).float())
+        ),
+        "The mask blocks rows; padding is a matter of keys.": with_mask(lambda m: of_keys(m).mT),
+        ROWS_CLOSED: with_mask(lambda m: of_keys(m) & of_keys(m).mT),
+        "The words are counted, and taken to come first: padding may be on the left.": (
+            with_mask(lambda m: sequence_mask(m.sum(dim=-1), S)[:, None, None])
+        ),
+        "What is added to the blocked scores is too little: the scores go above 30 here. Add -inf, "
+        "or use a bool mask.": Either(
+            *(with_mask(lambda m, low=low: low * ~of_keys(m)) for low in (-5.0, -10.0, -20.0))
+        ),
+    },
+    errors={
+        "2 sentences, 3 heads, query (2, 3, 5, 4)": (
+            "The sentences met the heads: one axis is missing."
+        ),
+        "query (2, 3, 4, 4)": "There are 4 queries and 5 keys: the mask need not be square.",
+    },
+    credit="With one sentence the numbers are right.",
+    nan="NaN comes out; every query has a word to look at.",
+    otherwise="Does every query look at the words of its own sentence, and at nothing else?",
+    verified="Each sentence gets its own mask, whatever the number of heads and queries.",
+    atol=1e-4,
+)
+def check_padded_batch() -> Iterator[tuple[str, tuple]]:
+    """Check attention over heads with a Hugging Face ``attention_mask``.
+
+    Verified: the output, for one sentence and two, padded on either side, as many heads as
+    sentences or not, large scores, and fewer queries than keys.
+    """
+    # as many heads as sentences hide a missing axis, as many queries as keys a square mask
+    for N, H, L in ((1, 3, S), (2, 3, S), (2, 2, S), (2, 3, 4)):
+        generator = torch.Generator().manual_seed(0)
+        query, key, value = (
+            torch.randn(N, H, length, width, generator=generator, dtype=torch.float32)
+            for length, width in ((L, E), (S, E), (S, EV))
+        )
+        sentences = "one sentence" if N == 1 else f"{N} sentences"
+        case = f"{sentences}, {H} heads, query {shape(query)}, attention_mask {(N, S)}"
+        yield case, (LARGE * query, key, value, WORDS[:N].clone())

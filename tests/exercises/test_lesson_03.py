@@ -1,0 +1,338 @@
+"""The checks of lesson 3: what they accept, and what they say of answers that are not slips."""
+
+import functools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attnlab import (
+    attention_weights,
+    causal_mask,
+    from_hf_attention_mask,
+    sequence_mask,
+)
+from attnlab.exercises import (
+    check_causal_test,
+    check_decoder_mask,
+    check_padded_batch,
+    check_safe_softmax,
+)
+from attnlab.exercises.lesson_03 import ROWS_CLOSED
+from tests.exercises.verdicts import accepted, accepts, names, refused
+
+# --- a test for leaks -----------------------------------------------------------------------------
+
+
+def moved(attend, x, place):
+    changed = x.clone()
+    changed[place] = 99.0
+    return (attend(changed) - attend(x)).abs().amax(dim=-1) > 1e-5
+
+
+def judged(found):
+    """Return the word for a table of which output moves with which token."""
+    allowed = causal_mask(len(found))
+    if (found & ~allowed).any():
+        return "leaks"
+    return "right" if torch.equal(found, allowed) else "too tight"
+
+
+def causal_test(attend, x):
+    return judged(torch.stack([moved(attend, x, place) for place in range(len(x))], dim=-1))
+
+
+def by_gradient(attend, x):
+    jacobian = torch.autograd.functional.jacobian(attend, x)  # (L, E, L, E)
+    return judged(jacobian.abs().amax(dim=(1, 3)) > 0)
+
+
+def ends_only(attend, x):
+    if moved(attend, x, -1)[:-1].any():
+        return "leaks"
+    return "right" if moved(attend, x, 0).all() and moved(attend, x, -1)[-1] else "too tight"
+
+
+def tightness_first(attend, x):
+    if not all(moved(attend, x, place)[place:].all() for place in range(len(x))):
+        return "too tight"
+    return causal_test(attend, x)
+
+
+def in_place_test(attend, x):
+    said = causal_test(attend, x)
+    x[-1] = 99.0
+    return said
+
+
+def blind_in(cell):
+    """Return a test that does not look at one cell (output, token)."""
+
+    def test(attend, x):
+        found = torch.stack([moved(attend, x, place) for place in range(len(x))], dim=-1)
+        found[cell] = causal_mask(len(x))[cell]
+        return judged(found)
+
+    return test
+
+
+@pytest.mark.parametrize("cell", [(i, j) for i in range(6) for j in range(6) if i != j])
+def test_causal_test_must_look_at_every_cell(cell):
+    words = f"output {cell[0]} and token {cell[1]}", "change every token"
+    refused(check_causal_test, blind_in(cell), *words)
+
+
+# --- a decoder's mask -----------------------------------------------------------------------------
+
+
+def real_of(lengths):
+    return sequence_mask(lengths)[:, None, None, :]
+
+
+def decoder_mask(lengths):
+    real = real_of(lengths)
+    return real & causal_mask(real.shape[-1])
+
+
+def square(lengths):
+    return torch.ones(int(lengths.max()), int(lengths.max()), dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda n: causal_mask(int(n.max())).expand(len(n), 1, -1, -1),
+        lambda n: decoder_mask(n) & real_of(n).mT,
+    ],
+)
+def test_what_is_said_to_spare_the_words_spares_them(mask):
+    lengths = torch.tensor([5, 3])
+    words = real_of(lengths).mT  # rows of words
+    assert torch.equal(mask(lengths) & words, decoder_mask(lengths) & words)
+    assert (mask(lengths) != decoder_mask(lengths)).any()
+
+
+def test_a_wrong_mask_is_shown():
+    verdict = refused(check_decoder_mask, lambda n: ~decoder_mask(n), "lengths [5, 3]")
+    assert "key 4" in repr(verdict)
+
+
+# --- a safe softmax -------------------------------------------------------------------------------
+
+
+def safe_softmax(scores, allowed):
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    filled = scores.masked_fill(~allowed, -torch.inf).masked_fill(empty, 0.0)
+    return filled.softmax(dim=-1).masked_fill(empty, 0.0)
+
+
+def unfilled(scores, allowed):
+    """Leave the scores of an empty row as they are: a NaN there reaches the gradient."""
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    filled = scores.masked_fill(~allowed & ~empty, -torch.inf)
+    return filled.softmax(dim=-1).masked_fill(empty, 0.0)
+
+
+def by_exp(total_of):
+    def softmax(scores, allowed):
+        positive = scores.masked_fill(~allowed, -torch.inf).exp()
+        return positive / total_of(positive.sum(dim=-1, keepdim=True))
+
+    return softmax
+
+
+def erased_and_divided(scores, allowed):
+    weights = safe_softmax(scores, torch.ones_like(allowed)).masked_fill(~allowed, 0.0)
+    total = weights.sum(dim=-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1.0)
+
+
+def detached_sum(scores, allowed):
+    scores = scores.masked_fill(~allowed, -torch.inf)
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    scores = scores.masked_fill(empty, 0.0)
+    positive = (scores - scores.amax(dim=-1, keepdim=True).detach()).exp()
+    return (positive / positive.sum(dim=-1, keepdim=True).detach()).masked_fill(empty, 0.0)
+
+
+def filled_with(fill, then=lambda weights, allowed: weights):
+    def softmax(scores, allowed):
+        return then(scores.masked_fill(~allowed, fill).softmax(dim=-1), allowed)
+
+    return softmax
+
+
+def erase_empty(fill):
+    return filled_with(fill, lambda w, m: w.masked_fill(~m.any(dim=-1, keepdim=True), 0.0))
+
+
+def covered_up(scores, allowed):
+    additive = torch.zeros_like(scores).masked_fill(~allowed, -torch.inf)
+    weights = (scores + additive).softmax(dim=-1)
+    return weights.masked_fill(~allowed.any(dim=-1, keepdim=True), 0.0)
+
+
+def in_place(scores, allowed):
+    with torch.no_grad():
+        scores.masked_fill_(~allowed, -1e9)
+    return scores.softmax(dim=-1)
+
+
+def empty_when_any(scores, allowed):
+    weights = filled_with(-torch.inf)(scores, allowed)
+    return torch.zeros_like(weights) if (~allowed).all(dim=-1).any() else weights
+
+
+def counted_from_the_front(scores, allowed):
+    some = allowed.any(1, keepdim=True)
+    weights = scores.masked_fill(~allowed & some, -torch.inf).softmax(-1)
+    return weights.masked_fill(~some, 0.0)
+
+
+def by_hand(scores, allowed, small=0.0):
+    largest = scores.masked_fill(~allowed, -torch.inf).amax(dim=-1, keepdim=True)
+    largest = largest.masked_fill(largest.isneginf(), 0.0)
+    scores = scores.masked_fill(~allowed, 0.0)  # whatever is blocked: NaN as well
+    positive = (scores - largest).exp().masked_fill(~allowed, 0.0)
+    total = positive.sum(dim=-1, keepdim=True) + small
+    return positive / total.masked_fill(total == 0, 1.0)
+
+
+@pytest.mark.parametrize("answer", [safe_softmax, by_hand])
+def test_a_safe_softmax_gets_no_remarks(answer):
+    assert accepted(check_safe_softmax, answer).remarks == ()
+
+
+def test_a_fill_that_half_precision_cannot_hold_is_a_remark():
+    (remark,) = accepted(check_safe_softmax, erase_empty(-1e9)).remarks
+    assert "float16" in remark
+
+
+# --- a padded batch -------------------------------------------------------------------------------
+
+
+def attend(mask_of):
+    def attention(query, key, value, attention_mask):
+        mask = mask_of(attention_mask)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+    return attention
+
+
+mended = attend(from_hf_attention_mask)
+
+
+def square_mask(query, key, value, attention_mask):
+    mask = (attention_mask == 1)[:, None, None].expand(-1, query.shape[1], 5, -1)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+def nan_rows(query, key, value, attention_mask):
+    output = mended(query, key, value, attention_mask)
+    return output.masked_fill(attention_mask[:, None, :, None] == 0, torch.nan)
+
+
+# --- all four -------------------------------------------------------------------------------------
+
+test_accepts = accepts(
+    {
+        check_causal_test: [
+            causal_test,
+            by_gradient,
+            lambda attend, x: "NaN" if attend(x).isnan().any() else causal_test(attend, x),
+        ],
+        check_decoder_mask: [
+            decoder_mask,
+            lambda lengths: (
+                (torch.arange(int(lengths.max())) < lengths[:, None])[:, None, None]
+                & torch.ones(int(lengths.max()), int(lengths.max())).tril().bool()
+            ),
+        ],
+        check_safe_softmax: [
+            safe_softmax,
+            by_hand,
+            lambda scores, allowed: attention_weights(scores, attn_mask=allowed),
+            functools.partial(safe_softmax),
+        ],
+        check_padded_batch: [
+            mended,
+            attend(lambda m: m.bool()[:, None, None, :]),
+            attend(lambda m: torch.zeros(m.shape).masked_fill(m == 0, -1e9)[:, None, None]),
+        ],
+    }
+)
+
+test_names_the_mistake = names(
+    {
+        check_causal_test: {
+            "change every token in turn": ends_only,
+            "Output i may, and must, move": lambda attend, x: {"right": "leaks"}.get(
+                causal_test(attend, x), "right"
+            ),
+            "No token sees itself there": lambda attend, x: (
+                "leaks" if causal_test(attend, x) == "leaks" else "right"
+            ),
+            "look for leaks first": tightness_first,
+            "a bool; return one of": lambda attend, x: causal_test(attend, x) == "right",
+            '"fine"; return one of': lambda attend, x: "fine",
+            "returns None: return 'right'": (
+                lambda attend, x: None if causal_test(attend, x) == "right" else "leaks"
+            ),
+            "changes its arguments in place": in_place_test,
+        },
+        check_decoder_mask: {
+            "masks columns, not rows": lambda n: causal_mask(int(n.max())) & real_of(n).mT,
+            "query 4 and key 0 must be open: it is a word of the past": (
+                lambda n: decoder_mask(n) & ~square(n).tril(-4)
+            ),
+            "must be closed: it is the future": (
+                lambda n: decoder_mask(n) | square(n).triu(1).tril(1) & real_of(n)
+            ),
+            "must be bool, got torch.float32": lambda n: decoder_mask(n).float(),
+            "a list": lambda n: decoder_mask(n).tolist(),
+        },
+        check_safe_softmax: {
+            "divides 0 by 0": filled_with(-torch.inf),
+            "gives each 0.25": filled_with(torch.finfo(torch.float32).min),
+            "has vanished": filled_with(-torch.inf, lambda w, m: w.nan_to_num()),
+            "An empty row changes the others": empty_when_any,
+            "the gradient is NaN": covered_up,
+            "No gradient": lambda s, m: safe_softmax(s.detach(), m),
+            "changes its arguments in place": in_place,
+            ("scores (2, 3, 3, 4)", "Count axes from the end"): counted_from_the_front,
+            "Scores of 100 or -110 break it": by_exp(lambda total: total.clamp_min(1e-6)),
+            "takes off the largest score": by_exp(lambda total: total.masked_fill(total == 0, 1.0)),
+            "blocked ones must be gone": by_exp(lambda total: total + 1e-6),
+            "overflows or rounds to 0": erased_and_divided,
+            ("from -111 to 101", "A blocked key is still read"): erase_empty(-20.0),
+            ("to -99899", "A blocked key is still read"): erase_empty(-150.0),
+            "only -inf lies below everything": erase_empty(-1e3),
+            "the gradient is not": detached_sum,
+            "NaN and infinity among the blocked scores the weights are right": unfilled,
+            "must be (3, 4), got (4,)": lambda s, m: safe_softmax(s, m)[0],
+            "sums to 1.0000010, and rounding does not explain it": (
+                lambda s, m: safe_softmax(s, m) * (1 + 1e-6)
+            ),
+            "Row 1 sums to 0.9999990, and rounding": functools.partial(by_hand, small=1e-6),
+            "A blocked key gets the weight 1e-08: little, but not nothing": (
+                lambda s, m: safe_softmax(s, m).clamp_min(1e-8)
+            ),
+        },
+        check_padded_batch: {
+            "With one sentence, 3 heads": attend(lambda m: m[:, None] == 0),
+            ("With one sentence the numbers are right", "one axis is missing"): (
+                attend(lambda m: m[:, None] == 1)
+            ),
+            ROWS_CLOSED: attend(lambda m: (m[:, None, None] * m[:, None, :, None]).bool()),
+            "What is added to the blocked scores is too little": (
+                attend(lambda m: -20.0 * (m[:, None, None] == 0))
+            ),
+            "4 queries and 5 keys": square_mask,
+            "raises": attend(lambda m: m[:, None, None]),
+            "NaN comes out": nan_rows,
+            "the words of its own sentence": lambda q, k, v, m: mended(q, k, 2 * v, m),
+            "the output must be": lambda q, k, v, m: mended(q, k, v, m).transpose(1, 2),
+            "a tuple": lambda q, k, v, m: (mended(q, k, v, m), m),
+        },
+    }
+)
