@@ -257,12 +257,15 @@ def asked(
 
 
 class Case(NamedTuple):
-    """One thing to judge: its name, the arguments, the truth, and why a wrong opinion is wrong."""
+    """One thing to judge: its name, the arguments, the truth, and why a wrong opinion is wrong.
+
+    The hint may be a function, which is called if the opinion was wrong.
+    """
 
     name: str
     arguments: tuple
     truth: object
-    hint: str
+    hint: str | Callable[[], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,8 +282,9 @@ class Opinion(Check):
 
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Compare every opinion with the truth; if one is wrong, all with those of each mistake."""
-        said = self.opinions(body(), answer)
-        wrong = [case for case in body() if said[case.name] != case.truth]
+        cases = list(body())
+        said = self.opinions(cases, answer)
+        wrong = [case for case in cases if said[case.name] != case.truth]
         if not wrong:
             return Right(self.verified)
         evidence = self.evidence and self.evidence(wrong[0], said)
@@ -292,7 +296,7 @@ class Opinion(Check):
             self.slips, lambda slip: all(slip(*one.arguments) == said[one.name] for one in body())
         )
         name, _, _, hint = wrong[0]
-        raise Wrong(f"It says {said[name]!r} of {name}. {why or hint}", evidence)
+        raise Wrong(f"It says {said[name]!r} of {name}. {why or _text(hint)}", evidence)
 
     def opinions(self, cases: Iterable[Case], answer: Answer) -> dict[str, object]:
         """Return what the answer says of every case, None where it returns nothing."""
