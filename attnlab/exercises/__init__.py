@@ -1,11 +1,5 @@
 """What a learner does: predict an answer before a cell shows it, and check an exercise."""
 
-from attnlab.exercises._lesson_04 import (
-    check_lonely_weights,
-    check_recovered_weights,
-    check_sequence_first,
-    check_sharp_factor,
-)
 from attnlab.exercises._lesson_06 import (
     check_layer_test,
     check_linear_from,
@@ -57,6 +51,12 @@ from attnlab.exercises.lesson_03 import (
     check_decoder_mask,
     check_padded_batch,
     check_safe_softmax,
+)
+from attnlab.exercises.lesson_04 import (
+    check_lonely_weights,
+    check_recovered_weights,
+    check_sequence_first,
+    check_sharp_factor,
 )
 from attnlab.exercises.lesson_05 import (
     check_minimal_pair,

@@ -156,7 +156,7 @@ class Compared(Check):
 
     Each mistake is a function of the same inputs, which returns what a learner's function would. It
     fits if it gives the learner's result in the first case that fails, and the correct one in those
-    before; one that gives another shape explains that shape.
+    before.
     """
 
     right: Callable[..., object]  # the correct function
@@ -166,7 +166,7 @@ class Compared(Check):
     read: Callable[[object], Tensor] = tensor  # makes a tensor of what any of them returns
     nan: str = "It gives NaN although every input is ordinary."
     credit: str = ""  # said first where the first case is correct and another is not
-    misshapen: str = ""  # said of a wrong shape that no mistake explains
+    misshapen: str | Callable[[Tensor], str] = ""  # said of a wrong shape without a named mistake
     evidence: Callable[..., Evidence] | None = None  # of (result, correct one, *inputs)
     axes: tuple[str, ...] = ("sequence", "head", "query", "feature")  # names of the last axes
     atol: float = 1e-5
@@ -190,33 +190,25 @@ class Compared(Check):
 
     def _compare(self, case: str, got: Tensor, inputs: tuple, passed: list[tuple]) -> None:
         right = self._made(self.right, inputs)
+        about = f"With {case} the {self.what}"
         if got.shape != right.shape:
-            why = (
-                self._named(inputs, passed, lambda made: made.shape == got.shape) or self.misshapen
-            )
-            wanted = f"must be {shape(right)}, got {shape(got)}"
-            raise Wrong(f"With {case} the {self.what} {wanted}. {why}".rstrip())
+            why = self._named(got, inputs, passed) or _text(self.misshapen, got)
+            raise Wrong(f"{about} must be {shape(right)}, got {shape(got)}. {why}".rstrip())
         if not self._same(got, right):
-            why = self._named(inputs, passed, lambda made: self._same(got, made))
-            if not why and got.isnan().any():
-                why = self.nan
+            why = self._named(got, inputs, passed) or (got.isnan().any() and self.nan)
             why = why or _text(self.otherwise, got, right, *inputs)
-            verb = "are" if self.what.endswith("s") else "is"
             show = self.evidence or (lambda *_: first_difference(got, right, self.axes))
-            raise Wrong(
-                f"With {case} the {self.what} {verb} wrong. {why}", show(got, right, *inputs)
-            )
+            verb = "are" if self.what.endswith("s") else "is"
+            raise Wrong(f"{about} {verb} wrong. {why}", show(got, right, *inputs))
         if self.keeps_dtype and got.dtype != right.dtype:
-            raise Wrong(f"With {case} the {self.what} must be {right.dtype}, got {got.dtype}.")
+            raise Wrong(f"{about} must be {right.dtype}, got {got.dtype}.")
 
-    def _named(
-        self, inputs: tuple, passed: list[tuple], fits: Callable[[Tensor], bool]
-    ) -> str | None:
+    def _named(self, got: Tensor, inputs: tuple, passed: list[tuple]) -> str | None:
         """Return the sentence of the mistake that explains the result, if one does."""
 
         def explains(slip: Callable[..., object]) -> bool:
             try:
-                return fits(self._made(slip, inputs)) and all(
+                return self._same(got, self._made(slip, inputs)) and all(
                     self._same(self._made(slip, one), self._made(self.right, one)) for one in passed
                 )
             except RuntimeError:  # the mistake is an error for these sizes

@@ -141,6 +141,16 @@ def bool_mask(value: object) -> Tensor:
     return mask
 
 
+def missing_axis(mask: Tensor) -> str:
+    """Say what is wrong with the shape of a mask."""
+    if mask.ndim == 4 and mask.shape[2] == 1:
+        return "All queries share one row: the causal part is missing."
+    return {
+        3: "The second of three axes would meet the heads: put an axis of 1 before the queries.",
+        2: "One table cannot serve sentences of different lengths.",
+    }.get(mask.ndim, "")
+
+
 def wrong_cell(mask: Tensor, right: Tensor, lengths: Tensor) -> str:
     """Name the first wrong cell of a mask."""
     n, _, i, j = (mask != right).nonzero()[0].tolist()
@@ -187,14 +197,10 @@ ROWS_CLOSED = (
             lambda n: causal_of(n) & ~words_of(n)
         ),
         ROWS_CLOSED: lambda n: decoder_mask(n) & words_of(n).mT,
-        "All queries share one row: the causal part is missing.": words_of,
-        "The second of three axes would meet the heads: put an axis of 1 before the queries.": (
-            lambda n: decoder_mask(n)[:, 0]
-        ),
-        "One table cannot serve sentences of different lengths.": causal_of,
     },
     what="mask",
     read=bool_mask,
+    misshapen=missing_axis,
     otherwise=wrong_cell,
     evidence=shown_mask,
     verified="Every cell is right for the lengths [5, 3], [4] and [2, 6, 1].",

@@ -288,6 +288,9 @@ test_names_the_mistake = names(
             "must be closed: it is the future": (
                 lambda n: decoder_mask(n) | square(n).triu(1).tril(1) & real_of(n)
             ),
+            "the causal part is missing": real_of,
+            "would meet the heads": lambda n: decoder_mask(n)[:, 0],
+            "One table cannot serve": lambda n: causal_mask(int(n.max())),
             "must be bool, got torch.float32": lambda n: decoder_mask(n).float(),
             "a list": lambda n: decoder_mask(n).tolist(),
         },

@@ -1,0 +1,227 @@
+"""The checks of lesson 4: what they accept, and what they say of answers that are not slips."""
+
+import copy
+import math
+
+import torch
+from torch import nn
+
+from attnlab.exercises import (
+    check_lonely_weights,
+    check_recovered_weights,
+    check_sequence_first,
+    check_sharp_factor,
+)
+from tests.exercises.verdicts import accepted, accepts, names, refused
+
+E = math.e
+LONELY = [1 / (E + 3), E / (E + 3), 1 / (E + 3), 1 / (E + 3)]
+
+# --- weights of a function that hides them --------------------------------------------------------
+
+
+def recovered(attention, query, key):
+    S = key.shape[-2]
+    return attention(query, key, torch.eye(S, dtype=key.dtype).expand(*key.shape[:-2], S, S))
+
+
+def basis_by_basis(attention, query, key):
+    columns = torch.eye(key.shape[-2], dtype=key.dtype)
+    shape = (*key.shape[:-1], 1)
+    return torch.cat(
+        [attention(query, key, e[:, None].expand(shape)) for e in columns],
+        dim=-1,
+    )
+
+
+def as_wide_as_the_query(attention, query, key):
+    S, E = key.shape[-2:]
+    value = torch.eye(S, S + E, dtype=key.dtype).expand(*key.shape[:-2], S, S + E)
+    return attention(query, key, value)[..., :S]
+
+
+def normed(attention, query, key):
+    weights = recovered(attention, query, key)
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+def unpacked(attention, query, key):
+    _output, weights = attention(query, key, key)
+    return weights
+
+
+# --- a layer that reads words first ---------------------------------------------------------------
+
+
+def turned(layer, x):
+    x = x.transpose(0, 1)
+    output, weights = layer(x, x, x)
+    return output.transpose(0, 1), weights
+
+
+def one_by_one(layer, x):
+    parts = [layer(one[:, None], one[:, None], one[:, None]) for one in x]
+    return (
+        torch.stack([output[:, 0] for output, _ in parts]),
+        torch.cat([weights for _, weights in parts]),
+    )
+
+
+def layer_switched(layer, x):
+    layer.batch_first = True
+    return layer(x, x, x)
+
+
+def rebuilt(layer, x, make=nn.MultiheadAttention):
+    twin = make(x.shape[-1], layer.num_heads, batch_first=True).eval()
+    twin.load_state_dict(layer.state_dict())
+    return twin(x, x, x)
+
+
+def rebuilt_beside_a_call(layer, x):
+    layer(x, x, x)
+    return rebuilt(layer, x)
+
+
+def switched_and_back(layer, x):
+    result = layer_switched(layer, x)
+    layer.batch_first = False
+    return result
+
+
+def left_in_training(layer, x):
+    result = turned(layer, x)
+    layer.train()
+    return result
+
+
+def in_training(layer, x):
+    layer.train()
+    result = turned(layer, x)
+    layer.eval()
+    return result
+
+
+def test_the_layer_of_the_check_is_torch_s_own():
+    seen = []
+
+    def answer(layer, x):
+        seen.append(layer)
+        return turned(layer, x)
+
+    accepted(check_sequence_first, answer)
+    assert all(isinstance(layer, nn.MultiheadAttention) for layer in seen)
+
+
+def test_layers_can_be_built_again_after_the_check():
+    refused(check_sequence_first, rebuilt, "builds another layer")
+    assert nn.MultiheadAttention(4, 2).num_heads == 2
+
+
+# --- all four -------------------------------------------------------------------------------------
+
+
+def softmax_of_scores():
+    return torch.tensor([0.0, 1, 0, 0]).softmax(dim=-1)
+
+
+test_accepts = accepts(
+    {
+        check_lonely_weights: [
+            LONELY,
+            lambda: torch.tensor(LONELY).round(decimals=2),
+            lambda: torch.tensor([LONELY]),  # (1, 4)
+        ],
+        check_sharp_factor: [
+            2.3,
+            lambda: 2.2996,
+            torch.tensor(2.2996),
+            [2.3],
+            math.log(198) ** 0.5,
+        ],
+        check_recovered_weights: [
+            recovered,
+            lambda attention, query, key: (  # without leading dimensions
+                attention(query, key, torch.eye(key.shape[-2], dtype=key.dtype))
+            ),
+            basis_by_basis,
+            as_wide_as_the_query,
+        ],
+        check_sequence_first: [turned, one_by_one],
+    }
+)
+
+test_names_the_mistake = names(
+    {
+        check_lonely_weights: {
+            "softmax made them": softmax_of_scores,
+            "sum to 1, yours to 0.800": [0.2, 0.2, 0.2, 0.2],
+            "sum to 1, yours to 1.020": [0.18, 0.48, 0.18, 0.18],
+            "The weights differ": [0.1, 0.7, 0.1, 0.1],
+            "yours has (3,)": [0.2, 0.6, 0.2],
+            "yours has (2, 2)": [[0.17, 0.48], [0.17, 0.17]],
+            "NaN or infinity": [math.inf, 0, 0, 0],
+        },
+        check_sharp_factor: {
+            "0.9647. That is too little": 2.0,
+            "0.9875. That is too little": 2.25,
+            "0.9891. That is too little": 2.28,
+            "0.9896. That is too little": 2.29,
+            "0.9898. That is too little": 2.295,
+            "a smaller factor reaches": 2.304,
+            "enough, but a smaller factor": 2.33,
+            "a smaller factor": 10,
+            "Query and key flip together": -2.3,
+            "does the same as 7": -7,
+            "positive factor": 0,
+            "One number": [2.3, 2.3],
+        },
+        check_recovered_weights: {
+            "one row per key": lambda attention, query, key: attention(
+                query, key, torch.eye(query.shape[-2]).expand(*key.shape[:-2], -1, -1)
+            ),
+            "the leading dimensions of the key": (
+                lambda attention, query, key: attention(query, key, torch.eye(key.shape[-1]))
+            ),
+            "a query that may look at no key": normed,
+            ("plain attention in torch.float64", "the key, and its dtype"): (
+                lambda attention, query, key: attention(query, key, torch.eye(key.shape[-2]))
+            ),
+            "must be torch.float64, got torch.float32": (
+                lambda attention, query, key: recovered(attention, query.float(), key.float())
+            ),
+            "must be (5, 7), got (7, 5)": (
+                lambda attention, query, key: recovered(attention, query, key).mT
+            ),
+            "The function returns one tensor": unpacked,
+            "One column per key": (
+                lambda attention, query, key: attention(query, key, key[..., :1])
+            ),
+            "not what the function multiplied": (
+                lambda attention, query, key: recovered(attention, query, key) / 2
+            ),
+            "a list of 1": lambda attention, query, key: [1.0],
+        },
+        check_sequence_first: {
+            "the batch in front": lambda layer, x: (
+                (pair := turned(layer, x))[0],
+                pair[1].transpose(0, 1),
+            ),
+            "as they come": lambda layer, x: ((pair := turned(layer, x))[0], pair[1].mT),
+            "Return two things": lambda layer, x: turned(layer, x)[0],
+            "It switches the layer to batch_first": layer_switched,
+            "Turn the data, not the layer": switched_and_back,
+            "builds another layer": rebuilt,
+            "It builds another layer": rebuilt_beside_a_call,
+            "another layer": lambda layer, x: rebuilt(layer, x, type(layer)),
+            "It does not call the layer": (
+                lambda layer, x: layer_switched(copy.deepcopy(layer), x)
+            ),
+            "does not call the layer": lambda layer, x: (x, x),
+            "to training mode": left_in_training,
+            "training mode": in_training,
+            "its numbers are not": lambda layer, x: (layer(x, x, x)[0] + 1, x),
+            "One of the two is None": lambda layer, x: (x, None),
+        },
+    }
+)
