@@ -10,50 +10,52 @@ from collections.abc import Sequence
 
 from attnlab._checks import lessons_extra
 from attnlab.display import Storable
+from attnlab.palette import css
 
 with lessons_extra():
     import ipywidgets as widgets
 
 CSS = """<style>
-.attnlab-predict { max-width: 780px; margin: 4px 0; padding: 4px 0 6px 16px; overflow: visible;
-  border-left: 5px solid var(--jp-brand-color1, #0b61a4); }
+.attnlab-predict { PALETTE; max-width: 780px; margin: 4px 0; padding: 4px 0 6px 16px;
+  overflow: visible;
+  border-left: 5px solid var(--jp-brand-color1, var(--scaled)); }
 .attnlab-predict .widget-html, .attnlab-predict .widget-htmlmath,
 .attnlab-predict .widget-html-content, .attnlab-predict .widget-htmlmath-content {
   height: auto; line-height: 1.45; overflow: visible; white-space: normal; flex: 1 1 auto; }
 .attnlab-predict p { font-size: 17px; line-height: 1.45; margin: 2px 0 6px; max-width: 44em;
-  color: var(--jp-content-font-color1, #1c1c1c); }
+  color: var(--jp-content-font-color1, var(--ink)); }
 .attnlab-predict p.attnlab-predict-kind { font-size: 14px; font-weight: 700; margin: 0; }
 .attnlab-predict code { font-size: 0.92em; white-space: nowrap; padding: 1px 4px;
-  border-radius: 3px; color: inherit; background: var(--jp-layout-color2, #eee); }
+  border-radius: 3px; color: inherit; background: var(--jp-layout-color2, var(--soft)); }
 .attnlab-predict .widget-hbox { overflow: visible; gap: 8px; margin: 2px; align-items: center; }
 .attnlab-predict .jupyter-button { width: auto; height: auto; min-height: 38px; margin: 0;
   padding: 5px 16px; font-size: 16px; line-height: 1.35; white-space: normal; text-align: left;
-  border: 1px solid var(--jp-ui-font-color2, #616161); border-radius: 4px; box-shadow: none;
-  color: var(--jp-ui-font-color1, #1c1c1c); background: var(--jp-layout-color1, #fff); }
-.attnlab-predict .jupyter-button:hover:enabled { background: var(--jp-layout-color2, #eee);
+  border: 1px solid var(--jp-ui-font-color2, var(--mute)); border-radius: 4px; box-shadow: none;
+  color: var(--jp-ui-font-color1, var(--ink)); background: var(--jp-layout-color1, var(--paper)); }
+.attnlab-predict .jupyter-button:hover:enabled { background: var(--jp-layout-color2, var(--soft));
   box-shadow: none; }
 .attnlab-predict .jupyter-button:focus-visible, .attnlab-predict input:focus-visible {
-  outline: 3px solid var(--jp-brand-color1, #0b61a4); outline-offset: 2px; }
+  outline: 3px solid var(--jp-brand-color1, var(--scaled)); outline-offset: 2px; }
 .attnlab-predict .jupyter-button:disabled { opacity: 1; cursor: default;
-  color: var(--jp-ui-font-color2, #616161); border-style: dashed; }
+  color: var(--jp-ui-font-color2, var(--mute)); border-style: dashed; }
 .attnlab-predict .jupyter-button.attnlab-predict-said,
 .attnlab-predict .jupyter-button.attnlab-predict-said:hover:enabled { font-weight: 700;
-  cursor: default; color: #fff; border: 1px solid #0b61a4; background: #0b61a4; }
+  cursor: default; color: var(--on); border: 1px solid var(--scaled); background: var(--scaled); }
 .attnlab-predict .widget-text { width: auto; height: auto; margin: 0; align-items: center; }
 .attnlab-predict .widget-label { width: auto; height: auto; font-size: 16px; }
 .attnlab-predict .widget-text input[type="text"] { width: 130px; flex: none; height: 38px;
-  font-size: 16px; border: 1px solid var(--jp-ui-font-color2, #616161); border-radius: 4px;
-  color: var(--jp-ui-font-color1, #1c1c1c); background: var(--jp-layout-color1, #fff); }
+  font-size: 16px; border: 1px solid var(--jp-ui-font-color2, var(--mute)); border-radius: 4px;
+  color: var(--jp-ui-font-color1, var(--ink)); background: var(--jp-layout-color1, var(--paper)); }
 .attnlab-predict .widget-text input:disabled { opacity: 1; font-weight: 700; }
 .attnlab-predict [role="status"]:not(:empty) { margin: 8px 0 2px; padding: 8px 14px 4px;
-  border-radius: 4px; background: var(--jp-layout-color2, #eee); }
-.attnlab-predict [role="status"] code { background: var(--jp-layout-color1, #fff); }
-</style>"""
+  border-radius: 4px; background: var(--jp-layout-color2, var(--soft)); }
+.attnlab-predict [role="status"] code { background: var(--jp-layout-color1, var(--paper)); }
+</style>""".replace("PALETTE", css())
 
 FORMATTED = re.compile(r"(`[^`]+`|\$[^$]+\$)")
 SIMPLE_TAGS = re.compile(r"&lt;(/?(?:b|i|em|strong|code|sub|sup))&gt;")
 NO_NUMBER = "Write a number, such as 0.25."
-ENTER_LASTS = 1  # seconds: a pressed Enter is told first, then what the box holds
+ENTER_LASTS = 1  # seconds: the browser reports a pressed Enter first, then what the box holds
 
 
 def predict(
@@ -72,7 +74,7 @@ def predict(
     ----------
     question : str
         One or two sentences. It and ``reveal`` may hold `` `code` ``, ``**bold**``, ``$formulas$``
-        and tags such as ``<sup>``; all else is shown as it is written.
+        and tags such as ``<sup>``; everything else is shown as it is written.
     options : sequence of str, optional
         Two to five short answers, as plain text: buttons.
     number : str, optional
@@ -90,7 +92,7 @@ def predict(
     Raises
     ------
     TypeError
-        If a text is no string, or ``options`` is no sequence of strings.
+        If a text is not a string, or ``options`` is not a sequence of strings.
     ValueError
         If neither or both of ``options`` and ``number`` are given, there are not two to five
         options, two are the same, or a text is empty.
@@ -114,13 +116,13 @@ class Prediction(Storable, widgets.VBox):
     Attributes
     ----------
     answer : str, float or None
-        What the learner said: an option, or a number; None before.
+        The learner's answer: an option, or a number; None before.
     buttons : tuple of ipywidgets.Button
         One per option, or the one that commits a number.
     box : ipywidgets.Text or None
-        Where a number is written.
+        The box for a number.
     outcome : ipywidgets.HTML
-        What was said and the answer; empty before.
+        The learner's answer and the correct one; empty before.
     """
 
     def __init__(
@@ -176,7 +178,7 @@ class Prediction(Storable, widgets.VBox):
             self._commit_number()
 
     def _on_enter(self, _box: widgets.Text, content: dict, _buffers: object) -> None:
-        """Note that Enter was pressed: the browser tells what was written right after."""
+        """Note that Enter was pressed: the browser sends the text right after."""
         if content.get("event") == "submit":
             self._entered = time.monotonic()
 
@@ -191,7 +193,7 @@ class Prediction(Storable, widgets.VBox):
             self.outcome.value = _status(NO_NUMBER)
             return
         self._commit(self.buttons[0], value, written)
-        self.buttons[0].focus()  # a box that is off loses the keyboard's focus
+        self.buttons[0].focus()  # a disabled box loses the keyboard's focus
         self.box.disabled = True
 
     def _commit(self, chosen: widgets.Button, answer: str | float, written: str = "") -> None:
@@ -280,7 +282,7 @@ def _shortened(text: str, width: int = 60) -> str:
 
 
 def _read_number(text: str) -> float | None:
-    """Return the number that a text is, also 1/3; None if it is none."""
+    """Return the number that a text stands for, also 1/3; None if it is not one."""
     above, slash, below = text.partition("/")
     try:
         value = float(above) / (float(below) if slash else 1)

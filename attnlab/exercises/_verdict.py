@@ -1,4 +1,4 @@
-"""What a check hands back: one sentence about an answer, and the numbers that show it."""
+"""What a check returns: one sentence about an answer, and the numbers that show it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from html import escape
 
 from attnlab.clinic import Evidence, Report
+from attnlab.palette import BLUE, EDGE, ORANGE, ROLES
 
-# Told apart by words and by the kind of line, not by colour alone.
+# Words and the kind of line say which it is; colour alone never does.
 LOOKS = {
-    "Not done yet": "6px dotted #767676",
-    "Not yet right": "6px dashed #b84a00",
-    "Right": "6px solid #0b61a4",
+    "Not done yet": f"6px dotted {EDGE}",
+    "Not yet right": f"6px dashed {ORANGE}",
+    "Right": f"6px solid {BLUE}",
 }
 BOX = (
     "box-sizing:border-box;max-width:860px;margin:8px 0;padding:6px 16px;line-height:1.45;"
-    "border:1px solid #767676;border-left:{line};font-size:16px;"
-    "background:var(--jp-layout-color0, #ffffff);color:var(--jp-content-font-color0, #1c1c1c)"
+    f"border:1px solid {EDGE};border-left:{{line}};font-size:16px;"
+    f"background:var(--jp-layout-color0, {ROLES['paper'].light});"
+    f"color:var(--jp-content-font-color0, {ROLES['ink'].light})"
 )
 TEXT = "margin:4px 0;max-width:48em"
 
@@ -28,19 +30,19 @@ class Verdict:
     Attributes
     ----------
     name : str
-        Of the answer, as the learner named it.
+        The name of the answer.
     done : bool
         Whether there is an answer at all.
     ok : bool
-        Whether it is right.
+        Whether it is correct.
     message : str
         What is wrong, or what was verified.
     evidence : Evidence or None
         A small table of numbers that shows it.
     remarks : tuple of str
-        Good to know; they do not make an answer wrong.
+        What is good to know about a correct answer.
     report : Report or None
-        All that the clinic found, if it was asked.
+        Everything that the clinic found, if it was asked.
     """
 
     name: str
@@ -53,7 +55,7 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        """The verdict in a word or three."""
+        """The verdict in one to three words."""
         if not self.done:
             return "Not done yet"
         return "Right" if self.ok else "Not yet right"

@@ -13,6 +13,7 @@ from torch.overrides import _get_current_function_mode_stack
 from attnlab import exercises
 from attnlab.exercises import Verdict, _answers
 from attnlab.exercises._forms import Check, Compared, Either, Value
+from attnlab.palette import BLUE, EDGE, ORANGE
 from tests.exercises.verdicts import accepted, refused
 
 CHECKS = {name: getattr(exercises, name) for name in exercises.__all__ if name.startswith("check_")}
@@ -273,6 +274,20 @@ def test_an_interrupt_passes_through(check):
 
 
 # --- what a verdict says --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "headline", "line"),
+    [
+        (None, "Not done yet", f"dotted {EDGE}"),
+        ("A", "Not yet right", f"dashed {ORANGE}"),
+        ("B", "Right", f"solid {BLUE}"),
+    ],
+)
+def test_a_verdict_shows_its_state_by_words_and_by_its_line(answer, headline, line):
+    page = exercises.check_always_true(answer)._repr_html_()
+    assert f"<b>{headline}</b>" in page
+    assert f"border-left:6px {line};" in page
 
 
 def test_every_check_has_answers_that_it_must_accept():
