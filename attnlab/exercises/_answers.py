@@ -143,8 +143,9 @@ def _settled(outcome: Outcome, case: str) -> object:
         raise error
     if isinstance(error, OutOfTime):
         raise Wrong(f"{_called(case)} did not come back within {TIME_LIMIT:g} seconds: a loop?")
-    stop = "" if words.endswith("...") else "."
-    raise Wrong(hinted(f"{_called(case)} raises {words}{stop}", HINTS), by_error=True)
+    stop = "..." if words.endswith("...") else "."  # a long text is cut
+    told = f"{_called(case)} raises {words.rstrip('.')}{stop}"
+    raise Wrong(hinted(told, HINTS), by_error=True)
 
 
 def _called(case: str) -> str:
