@@ -65,7 +65,7 @@ def judged(_case: Case, said: dict[str, bool | None]) -> Evidence:
     verified="Two rows of weights and four other rows are told apart.",
 )
 def check_is_distribution() -> Iterator[Case]:
-    """Check a function that tells whether a row holds attention weights.
+    """Check a function that says whether a row holds attention weights.
 
     Verified: True for two rows of weights, False for four others.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import permutations
 
 import torch
 import torch.nn.functional as F
@@ -53,17 +54,24 @@ MASKS = {  # the truth about it, the mask, and why another word is wrong
         "Output 5 does not see tokens 0 and 1 there, and it should.",
     ),
 }
-for output, token in (CAUSAL | ~CAUSAL).tril(-1).nonzero().tolist() + (~CAUSAL).nonzero().tolist():
-    # A token that does not see itself alone cannot be found: its output moves with its query.
-    flipped = CAUSAL.clone()
-    flipped[output, token] = token > output
-    MASKS[
-        f"one {'open' if token > output else 'closed'} cell, output {output} and token {token}"
-    ] = (
-        "leaks" if token > output else "too tight",
-        flipped,
+
+
+def flipped(output: int, token: int) -> Tensor:
+    """Return the causal mask with one cell turned over."""
+    mask = CAUSAL.clone()
+    mask[output, token] = ~mask[output, token]
+    return mask
+
+
+# A token that does not see itself alone cannot be found: its output moves with its query.
+MASKS |= {
+    f"one {'open' if j > i else 'closed'} cell, output {i} and token {j}": (
+        "leaks" if j > i else "too tight",
+        flipped(i, j),
         "It is wrong in that cell alone: change every token in turn.",
     )
+    for i, j in permutations(range(TOKENS), 2)
+}
 
 
 def word(value: object) -> str:

@@ -56,7 +56,7 @@ def off(weights: Tensor, other: object) -> float:
         "This is the row of a token a. The question is about the query b.": (
             [E1 / (3 * E1 + 1), 1 / (3 * E1 + 1), E1 / (3 * E1 + 1), E1 / (3 * E1 + 1)]
         ),
-        "These are the weights of the three tokens in the text. One more a shares here.": (
+        "These are the weights of the three tokens in the text. Here the row has one more a.": (
             [0.212, 0.576, 0.212, 0.212]
         ),
         "The numbers are right, but not in the order of the keys a, b, a, a.": Either(

@@ -65,7 +65,7 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
         "It sums: divide by how many may be looked at.": (
             lambda value, mask: mask.to(value.dtype) @ value
         ),
-        "It divides by all keys: a query that may look at two shares among two.": (
+        "It divides by the number of all keys: a query that may look at two keys divides by two.": (
             lambda value, mask: mask.to(value.dtype) @ value / S
         ),
         "It averages what is blocked: True means “may attend”.": (
@@ -81,7 +81,7 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
     },
     nan="It gives NaN: a query that may look at nothing gets zeros, not 0 / 0.",
     otherwise="Every allowed value must count the same.",
-    verified="One sentence, a batch and heads are right, with rows that see nothing too.",
+    verified="One sentence, a batch and heads are right, also where a query may look at nothing.",
     keeps_inputs=True,
     keeps_dtype=True,
 )

@@ -15,6 +15,7 @@ from attnlab.exercises import (
     check_mended,
     check_query_for_awesome,
     check_zero_query,
+    lesson_01,
 )
 from tests.exercises.verdicts import accepted, accepts, names, refused
 
@@ -202,6 +203,15 @@ test_names_the_mistake = names(
 def test_a_softmax_is_noticed_under_every_name(softmax):
     refused(check_zero_query, lambda: softmax(torch.zeros(1, 3))[0], "Find them without it")
     refused(check_attention_from_exp, from_scores(softmax), "calls softmax")
+
+
+def test_an_answer_cannot_change_what_the_checks_use():
+    def emptied(query, key, value):
+        key.zero_()
+        return from_exp(query, key, value)
+
+    refused(check_attention_from_exp, emptied)
+    torch.testing.assert_close(lesson_01.KEYS, X, rtol=0, atol=0)
 
 
 def test_a_wrong_attention_is_shown_in_numbers_and_shapes():
