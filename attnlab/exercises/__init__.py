@@ -1,11 +1,5 @@
 """What a learner does: predict an answer before a cell shows it, and check an exercise."""
 
-from attnlab.exercises._lesson_06 import (
-    check_layer_test,
-    check_linear_from,
-    check_other_pair,
-    check_parameter_count,
-)
 from attnlab.exercises._lesson_07 import (
     check_by_letters,
     check_mended_heads,
@@ -63,6 +57,12 @@ from attnlab.exercises.lesson_05 import (
     check_needed_strength,
     check_plain_average,
     check_tested_head,
+)
+from attnlab.exercises.lesson_06 import (
+    check_layer_test,
+    check_linear_from,
+    check_other_pair,
+    check_parameter_count,
 )
 
 __all__ = [
