@@ -1,11 +1,5 @@
 """What a learner does: predict an answer before a cell shows it, and check an exercise."""
 
-from attnlab.exercises._lesson_07 import (
-    check_by_letters,
-    check_mended_heads,
-    check_pair_test,
-    check_tokens_in_head,
-)
 from attnlab.exercises._lesson_08 import (
     check_joined_pieces,
     check_mended_pieces,
@@ -63,6 +57,12 @@ from attnlab.exercises.lesson_06 import (
     check_linear_from,
     check_other_pair,
     check_parameter_count,
+)
+from attnlab.exercises.lesson_07 import (
+    check_by_letters,
+    check_mended_heads,
+    check_pair_test,
+    check_tokens_in_head,
 )
 
 __all__ = [

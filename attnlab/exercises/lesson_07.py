@@ -1,0 +1,391 @@
+"""The checks of lesson 7: multi-head attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from attnlab._checks import shape
+from attnlab.clinic import Evidence
+from attnlab.exercises._answers import Wrong, table, vector
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value
+from attnlab.heads import merge_heads, split_heads
+
+Split = Callable[[Tensor, int], Tensor]
+Merge = Callable[[Tensor], Tensor]
+Divisor = Callable[[Tensor], float]
+
+
+def randoms(*sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """Return random tensors, the same every time."""
+    generator = torch.Generator().manual_seed(0)
+    return tuple(torch.randn(size, generator=generator, dtype=torch.float32) for size in sizes)
+
+
+# --- tokens in a head -----------------------------------------------------------------------------
+
+
+def tokens(value: object) -> frozenset[int]:
+    """Read tokens of a sentence of six."""
+    if isinstance(value, set | frozenset) and all(isinstance(one, int) for one in value):
+        value = sorted(value)
+    read = vector(value).flatten()
+    if not read.isfinite().all() or (read != read.round()).any():
+        raise Wrong("Tokens are whole numbers, counted from 0.")
+    said = [int(one) for one in read.tolist()]
+    if not said:
+        raise Wrong("The list is empty: head 2 holds twelve numbers, and they belong to tokens.")
+    outside = [token for token in said if token not in range(6)]
+    if outside:
+        raise Wrong(f"There are tokens 0 to 5, and your list holds {outside[0]}.")
+    if len(set(said)) < len(said):
+        raise Wrong("Name each of them once.")
+    return frozenset(said)
+
+
+@Value(
+    answer="The tokens, or a function without arguments that returns them.",
+    see="attnlab.split_heads : puts every token into every head.",
+    read=tokens,
+    right={3, 4},
+    slips={
+        "That is what a correct split gives. Here `view` hands the numbers out in the order of "
+        "memory, and head 2 gets twelve of them.": {0, 1, 2, 3, 4, 5},
+        "Those are the tokens of head 0. Heads are counted from 0: head 2 is the third.": {0, 1},
+        "Those are the tokens of head 1. Heads are counted from 0: head 2 is the third.": {1, 2},
+        "Those are the tokens of head 3, the last one. Heads are counted from 0.": {4, 5},
+        "A head holds 6 rows of 2 numbers, twelve in all: more than the 8 of one token.": {2},
+        "Count numbers: the heads 0 and 1 take 24, and token 2 ends at number 23.": {2, 3},
+        "Token 4 holds the numbers 32 to 39. Where do the numbers of head 2 begin?": {4},
+        "A head holds twelve numbers, and a token has 8: one token is not enough.": {3},
+    },
+    verified="These are the tokens whose numbers head 2 holds.",
+    otherwise="Number the 48 numbers of x in the order of memory. Which of them go to head 2?",
+    evidence=lambda _said: table(
+        "Numbers of x in the order of memory; token t holds 8 t to 8 t + 7:",
+        {"head 0": [0, 11]},
+        ["first number", "last number"],
+    ),
+)
+def check_tokens_in_head(_said: frozenset[int]) -> None:
+    """Check which tokens have numbers in head 2 of ``x.view(4, 6, 2)``, with x of shape (6, 8).
+
+    Verified: the two tokens, each once, in any order.
+    """
+
+
+# --- attention in heads, with some of its steps changed -------------------------------------------
+
+
+def root_of(*axes: int) -> Divisor:
+    """Return a function of heads (N, H, L, head_dim): the root of the product of some sizes."""
+    return lambda heads: math.sqrt(math.prod(heads.shape[axis] for axis in axes))
+
+
+HEAD_DIM, HEADS_AND_DIM = root_of(-1), root_of(1, -1)
+DIVIDED: dict[str, Divisor] = {
+    "The scores are not divided: by the root of head_dim.": lambda heads: 1,
+    "The scores are divided by the root of the number of heads, not of head_dim.": root_of(1),
+    "The scores are divided by the root of the number of tokens, not of head_dim.": root_of(2),
+    "The scores are divided by head_dim itself, not by its root.": lambda heads: heads.shape[-1],
+}
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    divisor: Divisor = HEAD_DIM,
+    weigh: Callable[[Tensor], Tensor] = lambda scores: scores.softmax(dim=-1),
+) -> Tensor:
+    """Return attention in every head."""
+    return weigh(query @ key.transpose(-2, -1) / divisor(query)) @ value
+
+
+def transposed(x: Tensor) -> Tensor:
+    """Return x with heads and tokens exchanged."""
+    return x.transpose(1, 2)
+
+
+def cut_anew(x: Tensor) -> Tensor:
+    """Return x in the shape of ``transposed``, with its numbers in the order of memory."""
+    return x.reshape(transposed(x).shape)
+
+
+def by_letters(
+    split: Merge = transposed, merge: Merge = transposed, **steps: Callable
+) -> Callable[..., Tensor]:
+    """Return attention in the layout (N, L, H, head_dim)."""
+    return lambda *inputs: merge(attend(*map(split, inputs), **steps))
+
+
+def in_heads(
+    split: Split = split_heads, merge: Merge = merge_heads, **steps: Callable
+) -> Callable[[Tensor, int], Tensor]:
+    """Return self-attention without projections."""
+
+    def self_attend(x: Tensor, num_heads: int) -> Tensor:
+        heads = split(x, num_heads)
+        return merge(attend(heads, heads, heads, **steps))
+
+    return self_attend
+
+
+def split_by_reshape(x: Tensor, num_heads: int) -> Tensor:
+    """Cut the order of memory into heads."""
+    n, length, width = x.shape
+    return x.reshape(n, num_heads, length, width // num_heads)
+
+
+def merge_by_reshape(heads: Tensor) -> Tensor:
+    """Join the heads in the order of memory."""
+    return cut_anew(heads).flatten(-2)
+
+
+# --- attention by letters -------------------------------------------------------------------------
+
+SIZES = ((2, 5, 7, 3, 6), (3, 4, 2, 5, 7))  # N, L, S, H, head_dim: no root is another size
+
+
+@Compared(
+    answer="A function of (query, key, value) that returns the output.",
+    see="torch.einsum : names the axes by letters.",
+    right=by_letters(),
+    slips={
+        "The heads are in front of the tokens: end the letters with lhd.": by_letters(
+            merge=lambda heads: heads
+        ),
+        "The heads are merged already; leave them apart.": by_letters(merge=merge_heads),
+        "These are the weights; the values are still to be averaged.": (
+            lambda query, key, _value: transposed(query) @ transposed(key).mT
+        ),
+        **{why: by_letters(divisor=divisor) for why, divisor in DIVIDED.items()},
+        "The scores are divided by the root of all features of a token. A dot product inside a "
+        "head has head_dim terms: divide by its root.": by_letters(divisor=HEADS_AND_DIM),
+        "The scores are divided by 2: the root belongs to head_dim, the last size of the query.": (
+            by_letters(divisor=lambda heads: 2)
+        ),
+        "The softmax runs over the queries. In nhls the keys are s, the last letter.": by_letters(
+            weigh=lambda scores: scores.softmax(dim=-2)
+        ),
+        "The softmax runs over the heads. In nhls the keys are s, the last letter.": by_letters(
+            weigh=lambda scores: scores.softmax(dim=1)
+        ),
+        "There is no softmax: the scores are used as weights.": Either(
+            by_letters(weigh=lambda scores: scores),
+            by_letters(weigh=lambda scores: scores, divisor=lambda heads: 1),
+        ),
+        "`reshape` and `view` cannot exchange two axes: they cut the numbers anew in the order of "
+        "memory. Use transpose(1, 2), or the letters.": Either(
+            by_letters(merge=cut_anew), by_letters(cut_anew), by_letters(cut_anew, cut_anew)
+        ),
+    },
+    otherwise=lambda _got, _right, query, *_others: (
+        "The shape is correct. Which letter is summed over in each line?"
+        if query.shape[-1] == 6
+        else "With head_dim 6 it is correct. Is a size fixed?"
+    ),
+    verified="The numbers are correct in every head, for two sizes.",
+    axes=("sequence", "query", "head", "feature"),
+)
+def check_by_letters() -> Iterator[tuple[str, tuple]]:
+    """Check attention in the layout (N, L, H, head_dim).
+
+    Verified: shape and numbers of the output for random query, key and value of two sizes, with L
+    and S apart.
+    """
+    for n, length, others, heads, size in SIZES:
+        inputs = randoms((n, length, heads, size), *[(n, others, heads, size)] * 2)
+        query, key, _ = inputs
+        yield f"query {shape(query)}, key and value {shape(key)}", inputs
+
+
+# --- three bugs -----------------------------------------------------------------------------------
+
+SPLIT = "the split cuts the order of memory: cut the features first, then transpose."
+ROOT = (
+    "the scores are divided by the root of E: a dot product inside a head has only head_dim terms."
+)
+MERGE = "the merge joins without transposing back."
+
+
+@Compared(
+    answer="A function of (x, num_heads) that returns the output (N, L, E).",
+    see="attnlab.MultiHeadAttention : the same with projections.",
+    right=in_heads(),
+    slips={
+        f"One bug is left: {SPLIT}": in_heads(split_by_reshape),
+        f"One bug is left: {ROOT}": in_heads(divisor=HEADS_AND_DIM),
+        f"One bug is left: {MERGE}": in_heads(merge=merge_by_reshape),
+        f"2 bugs are left, first: {SPLIT}": Either(
+            in_heads(split_by_reshape, divisor=HEADS_AND_DIM),
+            in_heads(split_by_reshape, merge_by_reshape),
+        ),
+        f"2 bugs are left, first: {ROOT}": in_heads(merge=merge_by_reshape, divisor=HEADS_AND_DIM),
+        f"3 bugs are left, first: {SPLIT}": in_heads(
+            split_by_reshape, merge_by_reshape, divisor=HEADS_AND_DIM
+        ),
+        "The heads were not moved in front of the tokens: each token attends to its own heads, and "
+        "nothing passes from token to token.": in_heads(
+            lambda x, num_heads: x.unflatten(-1, (num_heads, -1)), lambda heads: heads.flatten(-2)
+        ),
+        **{why: in_heads(divisor=divisor) for why, divisor in DIVIDED.items()},
+        "This is a single head over all features: the cut is missing.": (
+            lambda x, _num_heads: attend(x, x, x)
+        ),
+    },
+    otherwise=lambda _got, _right, _x, num_heads: (
+        "The shape is correct. Follow one number through split and merge."
+        if num_heads == 3
+        else "With 3 heads it is correct. Is a size fixed?"
+    ),
+    verified="Every head sees every token, and the numbers are correct for 1, 2, 3 and 12 heads.",
+    axes=("sequence", "token", "feature"),
+)
+def check_mended_heads() -> Iterator[tuple[str, tuple]]:
+    """Check self-attention in several heads, without projections.
+
+    Verified: shape and numbers of the output, for four numbers of heads and two sizes.
+    """
+    for size, heads in (((2, 5, 12), 3), ((2, 5, 12), 1), ((2, 5, 12), 12), ((1, 7, 6), 2)):
+        yield f"x {size} and {heads} head{'s' * (heads > 1)}", (*randoms(size), heads)
+
+
+# --- a test for pairs -----------------------------------------------------------------------------
+
+HEAD_AXIS, TOKEN_AXIS, FEATURE_AXIS = 1, 2, 3  # of (N, H, L, head_dim)
+
+
+def dealt_split(x: Tensor, num_heads: int) -> Tensor:
+    """Give head h the features h, h + num_heads, h + 2 num_heads, ..."""
+    return x.unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)
+
+
+def dealt_merge(heads: Tensor) -> Tensor:
+    """Join what ``dealt_split`` has dealt."""
+    return heads.permute(0, 2, 3, 1).flatten(-2)
+
+
+def last_token_reversed(heads: Tensor) -> Tensor:
+    """Merge, and reverse the last token of the last sequence."""
+    merged = merge_heads(heads).clone()
+    merged[-1, -1] = merged[-1, -1].flip(0)
+    return merged
+
+
+def merge_by_strides(heads: Tensor) -> Tensor:
+    """Merge correctly only if the heads are a view of the tokens, as they are after a split."""
+    return merge_by_reshape(heads) if heads.is_contiguous() else merge_heads(heads)
+
+
+def swapped(axis: int, one: int, other: int, head: int | None = None) -> tuple[Split, Merge]:
+    """Return a pair that swaps two entries of an axis, in all heads or in one, and swaps back."""
+
+    def swap(heads: Tensor) -> Tensor:
+        order = list(range(heads.shape[axis]))
+        here, there = one % len(order), other % len(order)  # a test may use few of them
+        order[here], order[there] = order[there], order[here]
+        moved, which = heads.clone(), slice(None) if head is None else head
+        moved[:, which] = heads.index_select(axis, torch.tensor(order))[:, which]
+        return moved
+
+    return (lambda x, num_heads: swap(split_heads(x, num_heads))), (
+        lambda heads: merge_heads(swap(heads))
+    )
+
+
+ROUND_TRIP = "A round trip finds this one."
+IDENTITY = "Its round trip gives x again"
+EVERY_HEAD = f"{IDENTITY}, and a look at some of the heads finds nothing: compare all."
+EVERY_TOKEN = f"{IDENTITY}, and most rows are correct: compare every token of a head."
+CORRECT_PAIRS: dict[str, tuple[Split, Merge]] = {
+    "reshape and transpose": (
+        lambda x, num_heads: x.reshape(*x.shape[:2], num_heads, -1).transpose(1, 2),
+        lambda heads: heads.transpose(1, 2).reshape(len(heads), heads.shape[2], -1),
+    ),
+    "split_heads and merge_heads": (split_heads, merge_heads),
+    "chunk and cat": (
+        lambda x, num_heads: torch.stack(x.chunk(num_heads, dim=-1), dim=1),
+        lambda heads: torch.cat(heads.unbind(dim=1), dim=-1),
+    ),
+}
+WRONG_PAIRS: dict[str, tuple[Split, Merge, str]] = {
+    "reshaped split, correct merge": (
+        split_by_reshape,
+        merge_heads,
+        "A round trip finds this one, but not all of them: look into a head as well.",
+    ),
+    "correct split, reshaped merge": (split_heads, merge_by_reshape, ROUND_TRIP),
+    "reshaped split, reshaped merge": (
+        split_by_reshape,
+        merge_by_reshape,
+        f"{IDENTITY}. Look into a head: it must hold its slice of every token.",
+    ),
+    "features dealt out like cards": (
+        dealt_split,
+        dealt_merge,
+        "Each head has every token, but not the features h * head_dim and following.",
+    ),
+    "sequences swapped": (
+        lambda x, num_heads: split_heads(x.flip(0), num_heads),
+        lambda heads: merge_heads(heads).flip(0),
+        "Head h of sequence 0 holds numbers of another sequence: test a batch of two.",
+    ),
+    "first two heads swapped": (*swapped(HEAD_AXIS, 0, 1), EVERY_HEAD),
+    "last two heads swapped": (*swapped(HEAD_AXIS, -2, -1), EVERY_HEAD),
+    "first and last head swapped": (*swapped(HEAD_AXIS, 0, -1), EVERY_HEAD),
+    "first and last token swapped": (*swapped(TOKEN_AXIS, 0, -1), EVERY_TOKEN),
+    "tokens 0 and 1 swapped": (*swapped(TOKEN_AXIS, 0, 1), EVERY_TOKEN),
+    "tokens 1 and 2 swapped": (*swapped(TOKEN_AXIS, 1, 2), EVERY_TOKEN),
+    "last two tokens swapped in the last head": (*swapped(TOKEN_AXIS, -2, -1, -1), EVERY_TOKEN),
+    "last two features swapped in the last head": (
+        *swapped(FEATURE_AXIS, -2, -1, -1),
+        f"{IDENTITY}, and each token is in place: compare every feature.",
+    ),
+    "correct split, dealt merge": (split_heads, dealt_merge, ROUND_TRIP),
+    "merge wrong in the last token": (
+        split_heads,
+        last_token_reversed,
+        "A round trip finds this one, if all rows are compared.",
+    ),
+    "merge correct only after a split": (
+        split_heads,
+        merge_by_strides,
+        f"{IDENTITY}. After attention the heads lie in memory in their own order: test "
+        "merge(heads.contiguous()) too.",
+    ),
+}
+
+
+def passed(_case: Case, said: dict[str, bool | None]) -> Evidence:
+    """Return how many pairs of each kind pass the test."""
+    opinions = [bool(one) for one in said.values()]  # the correct pairs come first
+    right, wrong = opinions[: len(CORRECT_PAIRS)], opinions[len(CORRECT_PAIRS) :]
+    return table(
+        "How many pairs pass:",
+        {"your test": [sum(right), sum(wrong)], "correct": [len(right), 0]},
+        [f"of {len(right)} correct pairs", f"of {len(wrong)} wrong pairs"],
+    )
+
+
+@Opinion(
+    answer="A function of (split, merge) that returns a bool.",
+    see="attnlab.clinic.diagnose : names what is wrong with such a pair.",
+    verified=f"{len(CORRECT_PAIRS)} correct pairs pass, {len(WRONG_PAIRS)} wrong ones do not.",
+    evidence=passed,
+)
+def check_pair_test() -> Iterator[Case]:
+    """Check a test that separates correct pairs (split, merge) from wrong ones.
+
+    Verified: True for the correct pairs, False for the wrong ones. Some of the wrong ones go wrong
+    in one head, one token or one feature only, or only with heads that lie in memory in their
+    order.
+    """
+    for name, pair in CORRECT_PAIRS.items():
+        hint = "Compare numbers and shapes, not strides or names."
+        yield Case(f"the correct pair “{name}”", pair, True, hint)
+    for name, (split, merge, why) in WRONG_PAIRS.items():
+        yield Case(f"the wrong pair “{name}”", (split, merge), False, why)
