@@ -233,16 +233,27 @@ def same(one: Tensor, other: Tensor, *, rtol: float = 1e-5, atol: float = 1e-5) 
 def asked(
     answer: Answer, inputs: tuple, case: str, read: Read, *, keeps_inputs: bool = False
 ) -> object:
-    """Return what an answer gives for copies of the inputs."""
-    given = [one.clone() if isinstance(one, Tensor) else one for one in inputs]
+    """Return what an answer gives for copies of the inputs: tensors, and tuples of tensors."""
+    given = _copied(inputs)
     got = answer.ask(*given, read=read, case=case)
-    for one, before in zip(given, inputs, strict=True):
-        if keeps_inputs and isinstance(one, Tensor) and not same(one, before, rtol=0, atol=0):
-            raise Wrong(
-                f"With {case} it changes its arguments in place, as functions whose name ends in _ "
-                "and assignments such as x /= 2 do. Work on a copy."
-            )
+    if keeps_inputs and not _unchanged(given, inputs):
+        raise Wrong(
+            f"With {case} it changes its arguments in place, as functions whose name ends in _ "
+            "and assignments such as x /= 2 do. Work on a copy."
+        )
     return got
+
+
+def _copied(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple(map(_copied, value))
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def _unchanged(one: object, before: object) -> bool:
+    if isinstance(one, tuple):
+        return all(map(_unchanged, one, before))
+    return not isinstance(one, Tensor) or same(one, before, rtol=0, atol=0)
 
 
 # --- an opinion -----------------------------------------------------------------------------------
