@@ -1,11 +1,5 @@
 """What a learner does: predict an answer before a cell shows it, and check an exercise."""
 
-from attnlab.exercises._lesson_08 import (
-    check_joined_pieces,
-    check_mended_pieces,
-    check_needed_tile,
-    check_weight_memory,
-)
 from attnlab.exercises._lesson_09 import (
     check_disguise,
     check_hiding_sizes,
@@ -63,6 +57,12 @@ from attnlab.exercises.lesson_07 import (
     check_mended_heads,
     check_pair_test,
     check_tokens_in_head,
+)
+from attnlab.exercises.lesson_08 import (
+    check_joined_pieces,
+    check_mended_pieces,
+    check_needed_tile,
+    check_weight_memory,
 )
 
 __all__ = [

@@ -1,0 +1,358 @@
+"""The checks of lesson 8: what attention costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnlab.clinic import Evidence
+from attnlab.exercises._answers import Wrong, article, first_difference, table, vector
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value
+
+# --- memory of the weights ------------------------------------------------------------------------
+
+TEXTS, HEADS, TOKENS, BYTES, MIB = 3, 16, 4096, 2, 2**20
+MEMORY = TEXTS * HEADS * TOKENS**2 * BYTES // MIB
+
+
+@Value(
+    answer="The number, or a function without arguments that returns it.",
+    see='torch.Tensor.nbytes : counts the bytes of a tensor, also of one on the device "meta".',
+    right=lambda said: math.isclose(said, MEMORY, rel_tol=1e-6),
+    near=partial(math.isclose, rel_tol=2e-3),
+    slips={
+        "That is one text; there are 3 in the batch.": MEMORY / TEXTS,
+        "Each head has weights of its own.": MEMORY / HEADS,
+        "That is one head of one text.": MEMORY / (TEXTS * HEADS),
+        "A number of 16 bits takes 2 bytes, not 4.": MEMORY * 2,
+        "A number of 16 bits takes 2 bytes, not 1.": MEMORY / 2,
+        "A byte has 8 bits: a number of 16 bits takes 2 bytes.": MEMORY * 8,
+        "The weights grow with the number of heads, not with its square.": MEMORY * HEADS,
+        "A token attends to the tokens of its own text only.": MEMORY * TEXTS,
+        "Those are the bytes. 1 MiB is 1024 times 1024 bytes.": MEMORY * MIB,
+        "Those are millions of bytes. 1 MiB is 1024 times 1024 bytes.": MEMORY * MIB / 10**6,
+        "Those are GiB; the answer is asked in MiB.": MEMORY / 1024,
+        "A head has a weight for every pair of tokens, not one for every token.": MEMORY / TOKENS,
+    },
+    verified="3 texts, 16 heads, a weight for every pair of tokens, 2 bytes each.",
+    otherwise=(
+        "Multiply texts, heads, queries, keys and the bytes of a number; then divide by the bytes "
+        "of a MiB."
+    ),
+)
+def check_weight_memory(said: float) -> str:
+    """Check how many MiB the attention weights of a batch of 3 texts take.
+
+    Verified: the number, for 16 heads, 4,096 tokens and 16 bits a number.
+    """
+    return "" if math.isclose(said, MEMORY, rel_tol=1e-6) else f"{said:g} is not the number."
+
+
+# --- tiles under a causal window ------------------------------------------------------------------
+
+TILES = [
+    (i * size, j * size, size, window)
+    for tiles, size, windows in (
+        (6, 4, (1, 2, 4, 5, 6, 9, 30)),
+        (5, 1, (1, 2, 4)),
+        (4, 8, (1, 3, 8, 9, 10, 17)),
+    )
+    for window in windows
+    for i in range(tiles)
+    for j in range(tiles)
+]
+
+
+def is_needed(i: int, j: int, size: int, window: int) -> bool:
+    """Return whether some query of a tile may look at some key of it."""
+    return j <= i and i - (j + size - 1) < window
+
+
+def corners(case: Case, _said: dict[str, bool | None]) -> Evidence:
+    """Return the nearest pair of a tile and the one that is farthest apart."""
+    i, j, size, window = case.arguments
+    first, last = i + size - 1, j + size - 1
+    rows = {"first query, last key": [i, last, i - last]}
+    rows["last query, first key"] = [first, j, first - j]
+    caption = f"A pair is allowed if the query lies 0 to {window - 1} steps after the key:"
+    return table(caption, rows, ["query", "key", "steps"])
+
+
+@Opinion(
+    answer=(
+        "A function of (i, j, size, window): the first query and the first key of a tile, its "
+        "side, and the window. Returns a bool."
+    ),
+    see="attnlab.tiled_attention : skips the tiles that are not needed.",
+    slips={
+        "It says so of every tile.": Either(lambda *tile: True, lambda *tile: False),
+        "It says the opposite of every tile.": lambda *tile: not is_needed(*tile),
+        "That is the causal mask alone; keys too far back are blocked too.": (
+            lambda i, j, size, window: j <= i
+        ),
+        "That is the window alone; later keys are blocked too.": (
+            lambda i, j, size, window: abs(i - j) < window + size - 1
+        ),
+        "It compares the first query with the first key. The pair that lies nearest is the first "
+        "query and the last key.": lambda i, j, size, window: 0 <= i - j < window,
+        "It compares the last query with the first key, the pair that is farthest apart. The pair "
+        "that lies nearest is the first query and the last key.": (
+            lambda i, j, size, window: 0 <= i + size - 1 - j < window
+        ),
+        "It asks whether the whole tile is allowed; one allowed pair is enough.": (
+            lambda i, j, size, window: j + size - 1 <= i and i + size - 1 - j < window
+        ),
+        "It is off by one: a key exactly window steps back is blocked.": (
+            lambda i, j, size, window: j <= i and i - (j + size - 1) <= window
+        ),
+    },
+    verified=f"It is correct for all {len(TILES)} tiles.",
+    evidence=corners,
+)
+def check_needed_tile() -> Iterator[Case]:
+    """Check a function that says whether a tile is needed under a causal window.
+
+    Verified: every tile of a few grids, with windows narrower and wider than a tile.
+    """
+    for tile in TILES:
+        name = "the tile with i = {}, j = {}, size = {} and window = {}".format(*tile)
+        truth = is_needed(*tile)
+        hint = "A query in it may look at a key in it."
+        if not truth:
+            hint = "No query in it may look at any of its keys."
+        yield Case(name, tile, truth, hint)
+
+
+# --- three bugs -----------------------------------------------------------------------------------
+
+L, S, E, EV, SIZE = 5, 11, 4, 3, 4
+TOP = "the top begins at 0, which is wrong where every score lies far below 0."
+SHRINK = "the output is not shrunk when the top rises."
+DIVIDE = "the output is divided in every round, and not once at the end."
+
+
+def in_pieces(
+    first_top: float | None = None,
+    shrinks: tuple[str, ...] = ("total", "output"),
+    divides: tuple[str, ...] = ("at the end",),
+    scaled: bool = True,
+) -> Callable[..., Tensor]:
+    """Return attention in pieces of the keys, with some of its steps changed."""
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, size: int) -> Tensor:
+        scores = query @ key.mT / (math.sqrt(E) if scaled else 1)
+        lowest = torch.finfo(scores.dtype).min if first_top is None else first_top
+        top = torch.full_like(scores[:, :1], lowest)
+        total = output = torch.zeros_like(top)
+        for piece, values in zip(scores.split(size, dim=-1), value.split(size), strict=True):
+            new_top = torch.maximum(top, piece.amax(dim=-1, keepdim=True))
+            shrink, exponentials = (top - new_top).exp(), (piece - new_top).exp()
+            total = total * (shrink if "total" in shrinks else 1)
+            total = total + exponentials.sum(dim=-1, keepdim=True)
+            output = output * (shrink if "output" in shrinks else 1) + exponentials @ values
+            output = output / total if "in every round" in divides else output
+            top = new_top
+        return output / total if "at the end" in divides else output
+
+    return attend
+
+
+IN_EVERY_ROUND = ("in every round",)
+
+
+@Compared(
+    answer="A function of (query, key, value, size) that returns the output (L, Ev).",
+    see="attnlab.tiled_attention : the same for queries in tiles, with masks and a backward pass.",
+    right=in_pieces(),
+    slips={
+        f"One bug is left: {TOP}": in_pieces(0.0),
+        f"One bug is left: {SHRINK}": in_pieces(shrinks=("total",)),
+        f"One bug is left: {DIVIDE}": in_pieces(divides=IN_EVERY_ROUND),
+        f"2 bugs are left, first: {SHRINK}": Either(
+            in_pieces(0.0, ("total",)), in_pieces(shrinks=("total",), divides=IN_EVERY_ROUND)
+        ),
+        f"2 bugs are left, first: {DIVIDE}": in_pieces(0.0, divides=IN_EVERY_ROUND),
+        f"3 bugs are left, first: {SHRINK}": in_pieces(0.0, ("total",), IN_EVERY_ROUND),
+        "The total is not shrunk when the top rises.": Either(
+            in_pieces(shrinks=("output",)), in_pieces(0.0, ("output",))
+        ),
+        "Neither total nor output is shrunk when the top rises.": Either(
+            in_pieces(shrinks=()), in_pieces(0.0, ())
+        ),
+        "The scores are not divided by the root of E.": in_pieces(scaled=False),
+        "The output is divided twice: in every round and at the end.": in_pieces(
+            divides=("in every round", "at the end")
+        ),
+        "The output is not divided by the total.": in_pieces(divides=()),
+        "These are the values of the last piece alone: what was added up before is lost.": (
+            lambda query, key, value, size: F.scaled_dot_product_attention(
+                query, key[(S - 1) // size * size :], value[(S - 1) // size * size :]
+            )
+        ),
+    },
+    nan=(
+        "It gives NaN. For scores far above or below 0, take the largest score so far away from "
+        "every score, before exp."
+    ),
+    otherwise=lambda _got, _right, _query, _key, _value, size: (
+        "The shape is correct. Follow top, total and output of one row."
+        if size == SIZE
+        else f"With pieces of {SIZE} it is correct."
+    ),
+    verified="The numbers are those of attention, for low and high scores and pieces of 1, 4, 14.",
+    axes=("query", "feature"),
+)
+def check_mended_pieces() -> Iterator[tuple[str, tuple]]:
+    """Check attention that goes through the keys in pieces.
+
+    Verified: shape and numbers of the output, for scores near 0, far above and far below, and for
+    pieces of one key and of more keys than there are. Not verified: that the sums are made piece
+    by piece, in one pass; attention in a single piece has the same numbers.
+    """
+    generator = torch.Generator().manual_seed(0)
+    sizes = (L, E), (S, E), (S, EV)
+    query, key, value = (
+        torch.randn(size, generator=generator, dtype=torch.float32) for size in sizes
+    )
+    query = query.abs() + 0.5
+    key = key.sort(dim=0).values  # the top rises
+    query[:, -1] = torch.tensor([-2048.0, 0, 0, 0, 2048])  # scores near -1024, 0 and 1024
+    key[:, -1] = 1
+    inputs = [(8 * one).round() / 8 for one in (query, key)]  # scores without rounding errors
+    for size in (SIZE, 1, S + 3):
+        case = "query {}, key {}, value {}, scores near -1024, 0 and 1024, and pieces of {}"
+        yield case.format(*sizes, size), (*inputs, value, size)
+
+
+# --- two pieces, joined ---------------------------------------------------------------------------
+
+ROWS, FEATURES = 4, 3
+State = tuple[Tensor, Tensor, Tensor]  # top, total, output
+MEANING = ("top + log(total)", *(f"output / total, {n}" for n in range(FEATURES)))
+
+
+def meaning(value: object) -> Tensor:
+    """Read a state: the logarithm of the sum of all exponentials, and the means of the values."""
+    if not isinstance(value, tuple | list) or len(value) != 3:
+        kind = article(type(value).__name__)
+        raise Wrong(f"It gives {kind}; return the three parts (top, total, output).")
+    top, total, output = state = tuple(vector(part) for part in value)
+    shapes, found = [(ROWS, 1), (ROWS, 1), (ROWS, FEATURES)], [tuple(one.shape) for one in state]
+    if found != shapes:
+        raise Wrong(f"top, total and output must have the shapes {shapes}, got {found}.")
+    mean = torch.where(total == 0, output, output / total)
+    return torch.cat([top + total.log(), mean], dim=-1)
+
+
+def joined(
+    top: Callable[[Tensor, Tensor], Tensor] = torch.maximum,
+    total: tuple[bool, bool] = (True, True),
+    output: tuple[bool, bool] = (True, True),
+) -> Callable[[State, State], State]:
+    """Return a function that joins two states and shrinks these parts of the two."""
+
+    def join(*states: State) -> State:
+        new_top = top(states[0][0], states[1][0])
+        shrinks = [(state[0] - new_top).exp() for state in states]
+        sums = [
+            sum(
+                state[part] * (shrink if shrunk else 1)
+                for state, shrink, shrunk in zip(states, shrinks, which, strict=True)
+            )
+            for part, which in ((1, total), (2, output))
+        ]
+        return new_top, *sums
+
+    return join
+
+
+def state_of(scores: Tensor, value: Tensor) -> State:
+    """Return what a piece of the keys leaves behind."""
+    top = scores.amax(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
+    exponentials = (scores - top).exp()
+    return top, exponentials.sum(dim=-1, keepdim=True), exponentials @ value
+
+
+def divided(one: State, other: State) -> State:
+    """Join two states and divide the output."""
+    top, total, output = joined()(one, other)
+    return top, total, output / total
+
+
+def mean_of_two(one: State, other: State) -> State:
+    """Return the mean of two outputs, as if the pieces weighed the same."""
+    top = torch.maximum(one[0], other[0])
+    return top, torch.ones_like(top), (one[2] / one[1] + other[2] / other[1]) / 2
+
+
+@Compared(
+    answer=(
+        "A function of two states (top, total, output), shapes (L, 1), (L, 1) and (L, Ev), that "
+        "returns the state of both."
+    ),
+    see="torch.logsumexp : top + log(total), which joined states add up in the same way.",
+    right=joined(),
+    slips={
+        "Nothing is shrunk. The piece with the smaller top was added up on another scale.": joined(
+            total=(False, False), output=(False, False)
+        ),
+        "Only the first piece is shrunk. Where its top is the larger one, the second must be.": (
+            joined(total=(True, False), output=(True, False))
+        ),
+        "Only the second piece is shrunk. Where its top is the larger one, the first must be.": (
+            joined(total=(False, True), output=(False, True))
+        ),
+        "The total is correct, the output is not shrunk.": joined(output=(False, False)),
+        "The output is correct, the total is not shrunk.": joined(total=(False, False)),
+        "The output is divided by the total already. Leave that to the end.": divided,
+        "It takes the mean of two outputs. A piece counts by its share of the total.": mean_of_two,
+        "A total is 0 though keys were seen. Take the larger top of every row for itself.": (
+            joined(lambda one, other: torch.maximum(one, other).max().expand_as(one))
+        ),
+    },
+    what="state of both",
+    read=meaning,
+    nan=(
+        "It gives NaN or infinity. Shrink both pieces to the larger top, so that no factor is "
+        "above 1, and divide nothing by a total, which may be 0."
+    ),
+    otherwise="It is not what all keys together give. Which factor does each piece need?",
+    verified="It joins near and far tops, and pieces in which nothing was seen.",
+    evidence=lambda got, right, *_states: replace(
+        first_difference(got, right, ("row", "number")), columns=MEANING
+    ),
+    atol=3e-5,  # tops near 100 are rounded
+    rtol=0.0,
+    keeps_inputs=True,
+)
+def check_joined_pieces() -> Iterator[tuple[str, tuple]]:
+    """Check a function that joins what two pieces of the keys have left behind.
+
+    Verified: top + log(total) and output / total for random pieces, for tops far apart in both
+    directions and from row to row, with a piece in which nothing was seen, and that the arguments
+    stay as they are.
+    """
+
+    def two_states(apart: float, between_rows: float = 0.0) -> tuple[State, State]:
+        generator = torch.Generator().manual_seed(0)
+        scores = torch.randn(ROWS, 9, generator=generator, dtype=torch.float32)
+        value = torch.randn(9, FEATURES, generator=generator, dtype=torch.float32)
+        scores[::2, :4] += apart + 1  # in rows 0 and 2 the first piece has the larger top
+        scores[1::2, 4:] += apart + 1
+        scores += between_rows * torch.arange(ROWS)[:, None]
+        return state_of(scores[:, :4], value[:4]), state_of(scores[:, 4:], value[4:])
+
+    seen, _ = near = two_states(0.0)
+    nothing = state_of(torch.full((ROWS, 1), -math.inf), torch.zeros(1, FEATURES))
+    yield "two pieces", near
+    yield "tops that lie 100 apart, in both directions,", two_states(100.0)
+    yield "rows whose tops lie 40 apart", two_states(0.0, between_rows=40.0)
+    yield "a second piece in which nothing was seen (the lowest number, 0 and 0)", (seen, nothing)
+    yield "a first piece in which nothing was seen (the lowest number, 0 and 0)", (nothing, seen)
+    yield "two pieces in which nothing was seen", (nothing, nothing)

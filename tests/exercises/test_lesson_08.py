@@ -1,0 +1,196 @@
+"""The checks of lesson 8: what they accept, and what they say of answers that are not slips."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attnlab.exercises import (
+    check_joined_pieces,
+    check_mended_pieces,
+    check_needed_tile,
+    check_weight_memory,
+)
+from attnlab.exercises.lesson_08 import is_needed
+from attnlab.masks import causal_mask, sliding_window_mask
+from tests.exercises.verdicts import accepts, names, refused
+
+# --- tiles under a causal window ------------------------------------------------------------------
+
+
+def needed(i, j, size, window):
+    return j <= i and i - (j + size - 1) < window
+
+
+def needed_in_the_mask(i, j, size, window):
+    queries, keys = torch.arange(i, i + size)[:, None], torch.arange(j, j + size)
+    return ((keys <= queries) & (queries - keys < window)).any()
+
+
+# --- three bugs -----------------------------------------------------------------------------------
+
+
+def mended(query, key, value, size):
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    top = torch.full((len(query), 1), -math.inf)
+    total, output = torch.zeros_like(top), torch.zeros(len(query), value.shape[-1])
+    for start in range(0, scores.shape[1], size):
+        piece = scores[:, start : start + size]
+        new_top = torch.maximum(top, piece.amax(dim=-1, keepdim=True))
+        shrink, exponentials = (top - new_top).exp(), (piece - new_top).exp()
+        total = total * shrink + exponentials.sum(dim=-1, keepdim=True)
+        output = output * shrink + exponentials @ value[start : start + size]
+        top = new_top
+    return output / total
+
+
+def at_once(query, key, value, size):
+    return F.scaled_dot_product_attention(query, key, value)
+
+
+def without_top(query, key, value, size):
+    exponentials = (query @ key.mT / math.sqrt(query.shape[-1])).exp()
+    return exponentials @ value / exponentials.sum(dim=-1, keepdim=True)
+
+
+# --- two pieces, joined ---------------------------------------------------------------------------
+
+
+def joined(one, other):
+    top = torch.maximum(one[0], other[0])
+    first, second = (one[0] - top).exp(), (other[0] - top).exp()
+    return top, one[1] * first + other[1] * second, one[2] * first + other[2] * second
+
+
+def by_logs(one, other):
+    level = torch.logaddexp(one[0] + one[1].log(), other[0] + other[1].log())
+    level = level.nan_to_num(neginf=torch.finfo(level.dtype).min)
+    total = sum((part[0] + part[1].log() - level).exp() for part in (one, other))
+    output = sum((part[0] - level).exp() * part[2] for part in (one, other))
+    return level, total, output
+
+
+def with_a_total_of_one(one, other):
+    top, total, output = by_logs(one, other)
+    return top, (total > 0).float(), output
+
+
+def to_the_second_top(one, other):
+    factor = (one[0] - other[0]).exp()
+    return other[0], one[1] * factor + other[1], one[2] * factor + other[2]
+
+
+def in_place(one, other):
+    state = joined(one, other)
+    one[1].mul_(2)
+    return state
+
+
+def by_shares(one, other):
+    top, total, _ = joined(one, other)
+    return top, total, sum(s[1] * (s[0] - top).exp() * s[2] / s[1] for s in (one, other))
+
+
+# --- all ------------------------------------------------------------------------------------------
+
+test_accepts = accepts(
+    {
+        check_weight_memory: [
+            1536,
+            1536.0,
+            lambda: torch.tensor(1536),
+            torch.empty(3, 16, 4096, 4096, dtype=torch.bfloat16, device="meta").nbytes / 2**20,
+        ],
+        check_needed_tile: [needed, needed_in_the_mask],
+        check_mended_pieces: [mended, at_once],
+        check_joined_pieces: [
+            joined,
+            lambda *states: [*joined(*states)],
+            by_logs,
+            with_a_total_of_one,
+        ],
+    }
+)
+
+test_names_the_mistake = names(
+    {
+        check_weight_memory: {
+            "1610.6 is not the number. Those are millions of bytes": 1610.6,
+            "1000 is not the number. Multiply texts, heads": lambda: 1000,
+            "1537 is not": 1537,
+            "-1536 is not the number. Multiply texts": -1536,
+            "not a finite number": lambda: math.nan,
+            "a str": lambda: "1536",
+            "One number is asked for": lambda: torch.ones(2),
+        },
+        check_needed_tile: {
+            "i = 0, j = 4, size = 4 and window = 1. It says so of every tile": lambda *tile: True,
+            "off by one: a key exactly window steps back": (
+                lambda i, j, size, window: j <= i and i - (j + size) < window
+            ),
+            "compares the last query with the first key": (
+                lambda i, j, size, window: j <= i and i + size - 1 - j < window
+            ),
+            "A query in it may look at a key in it": (
+                lambda i, j, size, window: j < i and needed(i, j, size, window)
+            ),
+            "No query in it may look at any": lambda i, j, size, window: j <= i and i - j < 8,
+            "return True or False": lambda i, j, size, window: 1,
+            "it raises TypeError": lambda i, j: True,
+        },
+        check_mended_pieces: {
+            ("NaN", "take the largest score so far away"): without_top,
+            "pieces of 1 the output is wrong. With pieces of 4 it is correct": (
+                lambda q, k, v, size: at_once(q, k, v, size) * (2 if size == 1 else 1)
+            ),
+            "pieces of 14 the output is wrong. With pieces of 4 it is correct": (
+                lambda q, k, v, size: at_once(q, k, v, size) * (2 if size > len(k) else 1)
+            ),
+            "must be (5, 3), got (3, 5)": lambda q, k, v, size: mended(q, k, v, size).mT,
+            "Follow top, total and output": lambda q, k, v, size: mended(q, k.flip(0), v, size),
+            "a list of 1": lambda q, k, v, size: [1],
+            "it raises TypeError": lambda q, k: q,
+        },
+        check_joined_pieces: {
+            "so that no factor is above 1": to_the_second_top,
+            ("nothing was seen", "divide nothing by a total"): by_shares,
+            "Which factor does each piece need": lambda one, other: one,
+            "a first piece in which nothing was seen": (
+                lambda one, other: one if (one[1] == 0).all() else joined(one, other)
+            ),
+            "a second piece in which nothing was seen": (
+                lambda one, other: other if (other[1] == 0).all() else joined(one, other)
+            ),
+            "changes its arguments in place": in_place,
+            "a Tensor; return the three parts": lambda one, other: joined(one, other)[2],
+            "a tuple; return the three parts": lambda one, other: joined(one, other)[:2],
+            "must have the shapes": lambda one, other: (1, 2, 3),
+            "it raises TypeError": lambda one: one,
+        },
+    }
+)
+
+
+def test_the_corners_of_the_first_wrong_tile_are_shown():
+    def one_wrong(i, j, size, window):
+        return needed(i, j, size, window) != ((i, j, size, window) == (8, 0, 4, 5))
+
+    verdict = refused(check_needed_tile, one_wrong, "i = 8, j = 0, size = 4 and window = 5")
+    assert verdict.evidence.values.tolist() == [[8, 3, 5], [11, 0, 11]]
+    assert "0 to 4 steps" in verdict.evidence.caption
+
+
+@pytest.mark.parametrize(("size", "window"), [(4, 5), (4, 30), (8, 9), (1, 2)])
+def test_the_masks_of_the_package_need_the_same_tiles(size, window):
+    n = 4 * size
+    allowed = causal_mask(n) & sliding_window_mask(n, window=window)
+    grid = allowed.unflatten(0, (-1, size)).unflatten(2, (-1, size)).any(dim=3).any(dim=1)
+    tiles = [[is_needed(i, j, size, window) for j in range(0, n, size)] for i in range(0, n, size)]
+    assert tiles == grid.tolist()
+
+
+def test_a_wrong_state_is_shown_by_what_it_means():
+    evidence = refused(check_joined_pieces, lambda one, other: one).evidence
+    assert evidence.columns[:2] == ("top + log(total)", "output / total, 0")
+    assert evidence.rows == ("yours", "correct")
