@@ -1,11 +1,5 @@
 """What a learner does: predict an answer before a cell shows it, and check an exercise."""
 
-from attnlab.exercises._lesson_09 import (
-    check_disguise,
-    check_hiding_sizes,
-    check_learning_probe,
-    check_mended_mask,
-)
 from attnlab.exercises._lesson_10 import (
     check_mended_ablation,
     check_own_word,
@@ -63,6 +57,12 @@ from attnlab.exercises.lesson_08 import (
     check_mended_pieces,
     check_needed_tile,
     check_weight_memory,
+)
+from attnlab.exercises.lesson_09 import (
+    check_disguise,
+    check_hiding_sizes,
+    check_learning_probe,
+    check_mended_mask,
 )
 
 __all__ = [

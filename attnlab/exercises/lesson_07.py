@@ -159,8 +159,13 @@ SIZES = ((2, 5, 7, 3, 6), (3, 4, 2, 5, 7))  # N, L, S, H, head_dim: no root is a
             merge=lambda heads: heads
         ),
         "The heads are merged already; leave them apart.": by_letters(merge=merge_heads),
-        "These are the weights; the values are still to be averaged.": (
-            lambda query, key, _value: transposed(query) @ transposed(key).mT
+        "These are the weights; the values are still to be averaged.": Either(
+            *(
+                lambda query, key, _value, divisor=divisor: attend(
+                    transposed(query), transposed(key), torch.eye(key.shape[1]), divisor
+                )
+                for divisor in (HEAD_DIM, lambda heads: 1)
+            )
         ),
         **{why: by_letters(divisor=divisor) for why, divisor in DIVIDED.items()},
         "The scores are divided by the root of all features of a token. A dot product inside a "
