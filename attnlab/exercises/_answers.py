@@ -259,5 +259,6 @@ def first_difference(got: Tensor, right: Tensor, axes: Sequence[str], shown: int
         for name, numbers in (("yours", got), ("correct", right))
     }
     *names, last = axes[-right.ndim :]
-    where = ", ".join(f"{name} {at}" for name, at in zip(names, place, strict=True))
-    return table(f"The first difference, {where}:", rows, [f"{last} {n}" for n in columns])
+    where = (f"{name} {at}" for name, at in zip(names, place, strict=True))
+    caption = ", ".join(("The first difference", *where))
+    return table(f"{caption}:", rows, [f"{last} {n}" for n in columns])
