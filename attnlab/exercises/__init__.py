@@ -1,11 +1,5 @@
 """What a learner does: predict an answer before a cell shows it, and check an exercise."""
 
-from attnlab.exercises._lesson_10 import (
-    check_mended_ablation,
-    check_own_word,
-    check_sink_share,
-    check_third_word,
-)
 from attnlab.exercises._predict import Prediction, predict
 from attnlab.exercises._verdict import Verdict
 from attnlab.exercises.lesson_00 import check_is_distribution
@@ -63,6 +57,12 @@ from attnlab.exercises.lesson_09 import (
     check_hiding_sizes,
     check_learning_probe,
     check_mended_mask,
+)
+from attnlab.exercises.lesson_10 import (
+    check_mended_ablation,
+    check_own_word,
+    check_sink_share,
+    check_third_word,
 )
 
 __all__ = [

@@ -1,0 +1,131 @@
+"""The checks of lesson 10: what they accept, and what they say of answers that are not slips."""
+
+import torch
+
+from attnlab.exercises import (
+    check_mended_ablation,
+    check_own_word,
+    check_sink_share,
+    check_third_word,
+)
+from attnlab.pretrained import load_layer
+from tests.exercises.verdicts import accepted, accepts, names, refused
+
+# --- what the markers get -------------------------------------------------------------------------
+
+
+def share(weights):
+    rows = weights[:, 1:-1]
+    return (rows[:, :, 0] + rows[:, :, -1]).mean(dim=-1)
+
+
+# --- a layer without a head -----------------------------------------------------------------------
+
+
+def columns(head):
+    return slice(32 * head, 32 * (head + 1))
+
+
+def on_a_copy(change):
+    """Return an answer that changes the last matrix of a copy."""
+
+    def answer(layer, text, head):
+        copy = load_layer()
+        change(copy.attention.out_proj.weight, head)
+        return copy.read(text).output
+
+    return answer
+
+
+def careless(layer, text, head):
+    layer.attention.out_proj.weight[:, columns(head)] = 0
+    return layer.read(text).output
+
+
+def put_back(layer, text, head):
+    matrix = layer.attention.out_proj.weight
+    kept = matrix.clone()
+    output = careless(layer, text, head)
+    matrix.copy_(kept)
+    return output
+
+
+# --- an ambiguous word ----------------------------------------------------------------------------
+
+GOLF = ("he hit the golf ball with a club", "golf", 10)
+DANCED = ("they danced in the club", "danced", 10)
+
+test_accepts = accepts(
+    {
+        check_third_word: [0.06, lambda: 0.06],
+        check_sink_share: [share, lambda weights: share(weights).tolist()],
+        check_mended_ablation: [
+            on_a_copy(lambda matrix, head: matrix[:, columns(head)].zero_()),
+            put_back,
+        ],
+        check_own_word: [lambda: ("club", GOLF, DANCED), ("Club", (*GOLF[:2], 9), [*DANCED])],
+    }
+)
+
+test_names_the_mistake = names(
+    {
+        check_third_word: {"0.5 is not the weight. Both scores": lambda: 0.5},
+        check_sink_share: {
+            "Which rows count": lambda weights: share(weights) + 0.01,
+            "One number per head": lambda weights: share(weights).mean(),
+            "it gives (12, ": lambda weights: weights[:, 1:-1, 0],
+        },
+        check_mended_ablation: {
+            "It changes the layer that it is given (attention.out_proj.weight)": careless,
+            "Rows of out_proj.weight are output features": (
+                on_a_copy(lambda matrix, head: matrix[columns(head)].zero_())
+            ),
+            "lacks head 3: heads are counted from 0": (
+                on_a_copy(lambda matrix, head: matrix[:, columns(head - 1)].zero_())
+            ),
+            "Which 32 columns": on_a_copy(lambda matrix, head: matrix.zero_()),
+            "must be (7, 384), got (12, 7, 7)": lambda layer, text, head: layer.read(text).weights,
+            "is a tensor (L, 384)": lambda layer, text, head: layer.read(text),
+        },
+        check_own_word: {
+            "lesson's words": ("bank", ("she sat on the bank of the river", "river", 4), GOLF),
+            "where is the other meaning": ("club", GOLF, GOLF),
+            "head 7 attends most to [CLS]": ("club", (*GOLF[:2], 7), DANCED),
+            ("“book” in the same place gives it 1.00", "not 0.05 less: the head attends to"): (
+                ("club", ("the golf club", "golf", 2), DANCED)
+            ),
+            "“club” must occur once": ("club", GOLF, ("a club is a club, we danced", "danced", 10)),
+            "“dance” must occur once": ("club", GOLF, ("they danced in the club", "dance", 10)),
+            "“begins” is not in this layer's small vocabulary": (
+                ("club", GOLF, ("the club begins", "begins", 10))
+            ),
+            "cannot read": lambda: ("club", GOLF, ("the club 🙂 danced", "danced", 10)),
+            "cannot read “”": ("club", GOLF, ("", "danced", 10)),
+            "from 0 to 11": ("club", (*GOLF[:2], 12), DANCED),
+            "whole number from 0 to 11": ("club", (*GOLF[:2], True), DANCED),
+            "must be texts": ("club", (3, "golf", 1), DANCED),
+            "Return a word and two examples": ("club", GOLF),
+            "and two examples: (word": ("club", "golf", "danced"),
+        },
+    }
+)
+
+
+def test_the_ratio_stays_in_the_layer_too():
+    layer = load_layer()
+    rows = [layer.read(f"the cat saw the dog {word}").weights[:, 2] for word in ("sit", "run")]
+    ratios = [row[:, 3] / row[:, 5] for row in rows]  # 2 asks, 3 and 5 are compared
+    assert not torch.allclose(rows[0][:, 3], rows[1][:, 3], rtol=1e-3)
+    torch.testing.assert_close(*ratios, rtol=1e-3, atol=0)
+
+
+def test_wrong_shares_are_shown_by_head():
+    evidence = refused(check_sink_share, lambda weights: share(weights) + 0.01).evidence
+    assert evidence.caption == "The first difference:"
+    assert evidence.columns[0] == "head 0"
+
+
+def test_one_head_for_both_meanings_is_a_remark():
+    verdict = accepted(check_own_word, ("club", GOLF, DANCED))
+    assert verdict.remarks == ("One head does it in both sentences.",)
+    assert accepted(check_own_word, ("club", (*GOLF[:2], 9), DANCED)).remarks == ()
