@@ -223,6 +223,14 @@ class Compared(Check):
         return same(one, other, rtol=self.rtol, atol=self.atol)
 
 
+def randoms(
+    *sizes: tuple[int, ...], seed: int = 0, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, ...]:
+    """Return normally distributed tensors, the same every time."""
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(size, generator=generator, dtype=dtype) for size in sizes)
+
+
 def same(one: Tensor, other: Tensor, *, rtol: float = 1e-5, atol: float = 1e-5) -> bool:
     """Return whether two tensors have one shape and, up to a tolerance, the same numbers."""
     return one.shape == other.shape and torch.allclose(

@@ -15,7 +15,7 @@ from attnlab.exercises._answers import (
     first_difference,
     table,
 )
-from attnlab.exercises._forms import Case, Check, Opinion, Value, fitting
+from attnlab.exercises._forms import Case, Check, Opinion, Value, fitting, randoms
 
 # --- counting -------------------------------------------------------------------------------------
 
@@ -65,9 +65,7 @@ def check_linear_from(answer: Answer) -> Right:
     """
     for sizes in ((5, 3), (4, 4)):
         case = f"a matrix {sizes}"
-        generator = torch.Generator().manual_seed(0)
-        matrix = torch.randn(sizes, generator=generator, dtype=torch.float32)
-        kept = matrix.clone()
+        (matrix,), (kept,) = randoms(sizes), randoms(sizes)
         layer = answer.ask(matrix, read=linear, case=case)
         see_weight(layer, kept, case)
         if not layer.weight.requires_grad:
@@ -132,15 +130,13 @@ def check_other_pair(answer: Answer) -> Right:
     """
     for sizes in ((8, 4), (13, 6)):
         case = f"two matrices {sizes}"
-        generator = torch.Generator().manual_seed(0)
-        given = [torch.randn(sizes, generator=generator, dtype=torch.float32) for _ in range(2)]
+        *given, x = randoms(sizes, sizes, (3, sizes[0]))
         found = answer.ask(*(one.clone() for one in given), read=two_matrices, case=case)
         for name, new, old in zip(("W_query", "W_key"), found, given, strict=True):
             if new.shape != old.shape:
                 raise Wrong(f"For {case} the new {name} must be {sizes}, got {tuple(new.shape)}.")
             if (new - old).abs().max() < 1e-3:
                 raise Wrong(f"{name} has not changed. Change both, and keep the scores.")
-        x = torch.randn(3, sizes[0], generator=generator, dtype=torch.float32)
         see_scores(x, given, found)
     return Right("Both matrices are new, and the scores of random tokens stay as they were.")
 
@@ -194,10 +190,9 @@ class Layer(nn.Module):
         self, *zero: str, seed: int = 0, alone: Callable[[Tensor], Tensor] | None = None
     ) -> None:
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
-        for name in ("W_query", "W_key", "W_value"):
-            matrix = torch.randn(8, 4, generator=generator, dtype=torch.float32) / 8**0.5
-            setattr(self, name, nn.Parameter(matrix * (name not in zero)))
+        matrices = randoms(*3 * [(8, 4)], seed=seed)
+        for name, matrix in zip(("W_query", "W_key", "W_value"), matrices, strict=True):
+            setattr(self, name, nn.Parameter(matrix / 8**0.5 * (name not in zero)))
         self.alone, self.inputs = alone, []
 
     def forward(self, x: Tensor) -> Tensor:

@@ -11,19 +11,12 @@ from torch import Tensor
 from attnlab._checks import shape
 from attnlab.clinic import Evidence
 from attnlab.exercises._answers import Wrong, table, vector
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms
 from attnlab.heads import merge_heads, split_heads
 
 Split = Callable[[Tensor, int], Tensor]
 Merge = Callable[[Tensor], Tensor]
 Divisor = Callable[[Tensor], float]
-
-
-def randoms(*sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """Return random tensors, the same every time."""
-    generator = torch.Generator().manual_seed(0)
-    return tuple(torch.randn(size, generator=generator, dtype=torch.float32) for size in sizes)
-
 
 # --- tokens in a head -----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlab.clinic import Evidence
 from attnlab.exercises._answers import Wrong, article, first_difference, table, vector
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms
 
 # --- memory of the weights ------------------------------------------------------------------------
 
@@ -215,11 +215,8 @@ def check_mended_pieces() -> Iterator[tuple[str, tuple]]:
     pieces of one key and of more keys than there are. Not verified: that the sums are made piece
     by piece, in one pass; attention in a single piece has the same numbers.
     """
-    generator = torch.Generator().manual_seed(0)
     sizes = (L, E), (S, E), (S, EV)
-    query, key, value = (
-        torch.randn(size, generator=generator, dtype=torch.float32) for size in sizes
-    )
+    query, key, value = randoms(*sizes)
     query = query.abs() + 0.5
     key = key.sort(dim=0).values  # the top rises
     query[:, -1] = torch.tensor([-2048.0, 0, 0, 0, 2048])  # scores near -1024, 0 and 1024
@@ -340,9 +337,7 @@ def check_joined_pieces() -> Iterator[tuple[str, tuple]]:
     """
 
     def two_states(apart: float, between_rows: float = 0.0) -> tuple[State, State]:
-        generator = torch.Generator().manual_seed(0)
-        scores = torch.randn(ROWS, 9, generator=generator, dtype=torch.float32)
-        value = torch.randn(9, FEATURES, generator=generator, dtype=torch.float32)
+        scores, value = randoms((ROWS, 9), (9, FEATURES))
         scores[::2, :4] += apart + 1  # in rows 0 and 2 the first piece has the larger top
         scores[1::2, 4:] += apart + 1
         scores += between_rows * torch.arange(ROWS)[:, None]

@@ -120,9 +120,6 @@ test_names_the_mistake = names(
             "1000 is not the number. Multiply texts, heads": lambda: 1000,
             "1537 is not": 1537,
             "-1536 is not the number. Multiply texts": -1536,
-            "not a finite number": lambda: math.nan,
-            "a str": lambda: "1536",
-            "One number is asked for": lambda: torch.ones(2),
         },
         check_needed_tile: {
             "i = 0, j = 4, size = 4 and window = 1. It says so of every tile": lambda *tile: True,
@@ -136,8 +133,6 @@ test_names_the_mistake = names(
                 lambda i, j, size, window: j < i and needed(i, j, size, window)
             ),
             "No query in it may look at any": lambda i, j, size, window: j <= i and i - j < 8,
-            "return True or False": lambda i, j, size, window: 1,
-            "it raises TypeError": lambda i, j: True,
         },
         check_mended_pieces: {
             ("NaN", "take the largest score so far away"): without_top,
@@ -147,10 +142,7 @@ test_names_the_mistake = names(
             "pieces of 14 the output is wrong. With pieces of 4 it is correct": (
                 lambda q, k, v, size: at_once(q, k, v, size) * (2 if size > len(k) else 1)
             ),
-            "must be (5, 3), got (3, 5)": lambda q, k, v, size: mended(q, k, v, size).mT,
             "Follow top, total and output": lambda q, k, v, size: mended(q, k.flip(0), v, size),
-            "a list of 1": lambda q, k, v, size: [1],
-            "it raises TypeError": lambda q, k: q,
         },
         check_joined_pieces: {
             "so that no factor is above 1": to_the_second_top,
@@ -166,7 +158,6 @@ test_names_the_mistake = names(
             "a Tensor; return the three parts": lambda one, other: joined(one, other)[2],
             "a tuple; return the three parts": lambda one, other: joined(one, other)[:2],
             "must have the shapes": lambda one, other: (1, 2, 3),
-            "it raises TypeError": lambda one: one,
         },
     }
 )

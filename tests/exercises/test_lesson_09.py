@@ -170,22 +170,16 @@ test_names_the_mistake = names(
             "Five numbers are asked for, N, L, S, E, Ev; got 4": (2, 5, 11, 11),
             "the shape (5, 1)": torch.ones(5, 1),
             "whole numbers": (2, 5, 11.5, 11.5, 3),
-            "whole numbers.": (2, 5, math.inf, math.inf, 3),
             "too large for a quick check": (2, 5, 10**6, 10**6, 3),
-            "a set": {2, 5, 11, 3},
-            "a str": "2 5 11 11 3",
         },
         check_mended_mask: {
             ("not by its root", "mask (2, 5, 7)", "Something else is wrong as well"): two_bugs,
             "not by its root": lambda q, k, v, mask: weigh(q, k, mask, q.shape[-1]) @ v,
             "e to the 0 is 1": multiplied,
-            "e to the 0": lambda q, k, v, mask: weigh(q, k, mask, blocked=0.0) @ v,
-            "not scaled at all": lambda q, k, v, mask: weigh(q, k, mask, 1.0) @ v,
             "the other way round": lambda q, k, v, mask: weigh(q, k, ~mask) @ v,
             "comes after the softmax": lambda q, k, v, mask: weigh(q, k, mask | True) * mask @ v,
             "changes nothing": lambda q, k, v, mask: weigh(q, k, mask | True) @ v,
             "got (2, 5, 7)": lambda q, k, v, mask: weigh(q, k, mask),
-            "a tuple of 2": lambda q, k, v, mask: (mended(q, k, v, mask), mask),
             "mask (2, 5, 7) it raises": lambda q, k, v: mended(q, k, v, torch.ones(1) > 0),
         },
         check_learning_probe: {
@@ -219,7 +213,6 @@ test_names_the_mistake = names(
                 lambda attend: attend(*torch.randn(3, 2, 5, 11)).sum().backward()
             ),
             "returns None: return False": lambda attend: learns(attend) or None,
-            "return True or False": lambda attend: attend(*fresh()).sum(),
         },
         check_disguise: {
             "the clinic finds nothing wrong either": attention,
@@ -232,7 +225,6 @@ test_names_the_mistake = names(
             "notices it. Called with query, key and value (1, 10, 64) it raises": (
                 lambda q, k, v: q @ k
             ),
-            "It gives a tuple of 2": lambda q, k, v: (attention(q, k, v), None),
             "Its numbers are correct. Every call prints": talkative,
         },
     }
