@@ -115,7 +115,7 @@ def see_weight(layer: nn.Linear, matrix: Tensor, case: str) -> None:
     answer="A function of (W_query, W_key), both (d_in, d_k), that returns two others.",
     see="attnlab.attention_scores : they depend on the product only.",
     slips={
-        "They are the old ones, transposed: asking and being asked have changed places.": (
+        "They are the old ones, transposed: queries and keys have changed places.": (
             lambda query, key: (key, query)
         ),
         "All signs are turned. Turn those of both matrices.": (

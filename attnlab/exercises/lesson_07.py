@@ -21,6 +21,9 @@ Divisor = Callable[[Tensor], float]
 # --- tokens in a head -----------------------------------------------------------------------------
 
 
+TOKENS = {3, 4}
+
+
 def tokens(value: object) -> frozenset[int]:
     """Read tokens of a sentence of six."""
     if isinstance(value, set | frozenset) and all(isinstance(one, int) for one in value):
@@ -34,8 +37,8 @@ def tokens(value: object) -> frozenset[int]:
     outside = [token for token in said if token not in range(6)]
     if outside:
         raise Wrong(f"There are tokens 0 to 5, and your list holds {outside[0]}.")
-    if len(set(said)) < len(said):
-        raise Wrong("Name each of them once.")
+    if set(said) == TOKENS and len(said) > len(TOKENS):
+        raise Wrong("These are the tokens. Name each of them once.")
     return frozenset(said)
 
 
@@ -43,7 +46,7 @@ def tokens(value: object) -> frozenset[int]:
     answer="The tokens, or a function without arguments that returns them.",
     see="attnlab.split_heads : puts every token into every head.",
     read=tokens,
-    right={3, 4},
+    right=TOKENS,
     slips={
         "That is what a correct split gives. Here `view` hands the numbers out in the order of "
         "memory, and head 2 gets twelve of them.": {0, 1, 2, 3, 4, 5},

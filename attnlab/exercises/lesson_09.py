@@ -54,7 +54,7 @@ def outputs(sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
 
 
 def are_hiding(sizes: tuple[int, ...]) -> bool:
-    """Return whether the two give the same."""
+    """Return whether the two outputs are equal."""
     return same(*outputs(sizes), rtol=0, atol=1e-9)
 
 
@@ -184,7 +184,7 @@ FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a mode
         "A gradient comes back to query and key, and it is 0 everywhere: nothing can be learned "
         "from it. Look at its size as well.",
     ),
-    "frozen_query, asked again": (frozen_query, False, "No gradient reaches the query."),
+    "frozen_query in a second call": (frozen_query, False, "No gradient reaches the query."),
 }
 
 

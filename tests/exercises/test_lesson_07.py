@@ -142,7 +142,8 @@ test_names_the_mistake = names(
             "your list holds -1": [-1],
             "Tokens are whole numbers": [3.5],
             "Tokens are whole numbers, counted": lambda: [math.nan],
-            "Name each of them once": [3, 3, 4],
+            "These are the tokens. Name each of them once": [3, 3, 4],
+            "tokens of head 0": [0, 0, 1],
         },
         check_by_letters: {
             "With head_dim 6 it is correct. Is a size fixed?": (

@@ -203,7 +203,7 @@ test_names_the_mistake = names(
             "single gradients of 0 are healthy": every_entry,
             "It says the opposite": lambda attend: not learns(attend),
             "True of frozen_weights. Gradients add up in `.grad`": with_old(0, 1, 2),
-            "asked again. Gradients add up in `.grad`": with_old(0),
+            "in a second call. Gradients add up in `.grad`": with_old(0),
             "is None, not a tensor": (
                 lambda attend: all(leaf.grad.abs().max() > 0 for leaf in after_backward(attend))
             ),
