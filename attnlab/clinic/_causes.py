@@ -107,7 +107,7 @@ CAUSES: dict[str, Cause] = {
         "queries come from the first argument, keys and values from the others.", 4
     ),
     "padding-leak": Cause("block the padded keys in every row.", 3),
-    # masks that somebody builds
+    # functions that build masks
     "mask-dtype": Cause("return a bool tensor: True where the query may attend.", 3),
     "length-off-by-one": Cause("positions < lengths[:, None]: a length counts real tokens.", 3),
     # softmax by hand

@@ -14,7 +14,7 @@ def copy_of(module: nn.Module) -> nn.Module:
     """Return ``copy.deepcopy(module)``, in half the time.
 
     Every part of a module has a dozen empty containers for hooks: their copies are made here and
-    handed to ``deepcopy`` as made.
+    passed to ``deepcopy`` as already made.
 
     Parameters
     ----------

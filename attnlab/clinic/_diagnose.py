@@ -1,4 +1,4 @@
-"""Decide what was handed in, examine it, and put the findings in order."""
+"""Decide what the target is, examine it, and put the findings in order."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def arrange(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     Parameters
     ----------
     findings : iterable of Finding
-        As they were written down: a cause comes before its consequences.
+        In the order in which they were reported: a cause comes before its consequences.
 
     Returns
     -------

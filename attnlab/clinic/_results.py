@@ -1,4 +1,4 @@
-"""What one examination writes down, and what its caller may tell it beforehand."""
+"""What one examination reports, and what its caller may say beforehand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attnlab.clinic._report import Evidence, Finding
 
 @dataclass(frozen=True)
 class Options:
-    """What ``diagnose`` was told; its docstring explains each."""
+    """The options of ``diagnose``; its docstring explains each."""
 
     mask: str | None = None
     causal: bool | None = None
@@ -31,12 +31,12 @@ class Results:
     properties: list[str] = field(default_factory=list)
 
     def found(self, name: str, sentence: str, evidence: Evidence | None = None) -> None:
-        """Write down a finding, once for each name."""
+        """Report a finding, once for each name."""
         if not self.has(name):
             self.findings.append(Finding(name, sentence, evidence))
 
     def note(self, sentence: str) -> None:
-        """Write down something that is good to know and no bug."""
+        """Report something that is good to know but not a bug."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
@@ -45,10 +45,10 @@ class Results:
         self.note(f"{sentence}: {type(error).__name__}.")
 
     def held(self, sentence: str) -> None:
-        """Write down a property that was checked and holds."""
+        """Report a property that was checked and holds."""
         if sentence not in self.properties:
             self.properties.append(sentence)
 
     def has(self, *names: str) -> bool:
-        """Return whether one of these findings is written down."""
+        """Return whether one of these findings was reported."""
         return any(finding.name in names for finding in self.findings)

@@ -1,4 +1,4 @@
-"""Broken: the formula is correct, or nearly, and the code behaves badly around it."""
+"""Broken code whose formula is correct, or nearly, and which behaves badly around it."""
 
 # ruff: noqa: D102, D103  (a docstring says what the name does not)
 

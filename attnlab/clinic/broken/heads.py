@@ -1,4 +1,4 @@
-"""Broken: heads, sequences and positions are mixed, shared, cut or merged in the wrong way."""
+"""Heads, sequences and positions that are mixed, shared, cut or merged in the wrong way."""
 
 # ruff: noqa: D102, D103  (a docstring says what the name does not)
 
@@ -155,7 +155,6 @@ class OneHead(nn.Module):
         return (q @ k.mT * k.size(-1) ** -0.5).softmax(dim=-1) @ v
 
 
-@correct(name="OneHeadAlone", arguments={"num_heads": 1, "last": nn.Identity})
 @correct(name="ListOfHeadsWithoutProjection", arguments={"last": nn.Identity})
 @correct()
 class ListOfHeads(nn.Module):
@@ -349,3 +348,14 @@ def weights_viewed_as_a_square(Q, K, V):
     weights = torch.softmax(Q @ K.transpose(1, 2) / math.sqrt(d), dim=-1)
     weights = weights.view(n, length, length)
     return weights @ V, weights
+
+
+@correct(pair)
+class ChunkAndStack:
+    """Cut the features into blocks and join them again."""
+
+    def split(self, x, num_heads):
+        return torch.stack(x.chunk(num_heads, dim=-1), dim=1)
+
+    def merge(self, x):
+        return torch.cat(x.unbind(dim=1), dim=-1)

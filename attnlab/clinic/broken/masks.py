@@ -1,4 +1,4 @@
-"""Broken: masks and causality, and functions that build masks (True = may attend)."""
+"""Masks, causality and functions that build masks (True = may attend), broken and correct."""
 
 # ruff: noqa: D103  (a docstring says what the name does not)
 
@@ -21,6 +21,7 @@ from attnlab.clinic.broken._templates import (
     flagged,
     lower_triangle,
     masked,
+    plain,
     required,
 )
 
@@ -372,3 +373,29 @@ def causal_mask_by_inverted_triu(L, S=None):
 @correct(kind="builder")
 def padding_mask_from_lengths(lengths, max_len):
     return torch.arange(max_len)[None, :] < lengths[:, None]
+
+
+@correct(required, step="hide")
+def filled_with_the_smallest_number(self, scores, mask):
+    return scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+
+
+@correct(masked, step="hide")
+def logarithm_of_the_mask_added(self, scores, mask):
+    return scores + mask.to(scores.dtype).log()
+
+
+@correct(masked, step="attend")
+def renormalised(self, query, key, value, mask):
+    """Zero the weights after the softmax, divide by what is left, and return the weights too."""
+    weights = self.soft(self.score(query, key))
+    if mask is not None:
+        weights = weights * mask
+        weights = weights / weights.sum(dim=-1, keepdim=True)
+    return weights @ value, weights
+
+
+@correct(plain, masked, flagged, causal, CausalLayer, step="attend", strict=True)
+def fused(self, query, key, value, mask):
+    """Call the fused kernel of torch, which gives 0 for a query that may attend to nothing."""
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)

@@ -1,4 +1,4 @@
-"""Broken: scores, weights and the sides that they come from."""
+"""Scores, weights and the sides that they come from: broken, and correct in unusual ways."""
 
 # ruff: noqa: D102, D103  (a docstring says what the name does not)
 
@@ -21,6 +21,7 @@ from attnlab.clinic.broken._templates import (
     Steps,
     ValuesKeysQuery,
     WeightsLayer,
+    masked,
     of_itself,
     plain,
     softmax,
@@ -319,3 +320,51 @@ def weights_transposed(self, x):
 def scores_for_weights(self, query, key, value, mask):
     self.weights = self.score(query, key)
     return self.soft(self.weights) @ value
+
+
+@correct(plain, softmax, step="soft")
+def softmax_with_the_maximum(self, scores):
+    exps = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
+    return exps / exps.sum(dim=-1, keepdim=True)
+
+
+@correct(masked, step="soft")
+def softmax_of_low_precision_in_float32(self, scores):
+    """Compute the softmax of low precision in float32 and cast back."""
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    return F.softmax(scores, dim=-1, dtype=wide).to(scores.dtype)
+
+
+@correct(plain, Layer, step="score")
+def scaled_on_both_sides(self, query, key):
+    factor = query.size(-1) ** -0.25
+    return (query * factor) @ (key * factor).mT
+
+
+@correct(plain, step="score")
+def root_of_a_tensor(self, query, key):
+    d_k = torch.tensor(query.size(-1), dtype=torch.float32)
+    return query @ key.transpose(-2, -1) / torch.sqrt(d_k)
+
+
+@correct(plain, step="attend")
+def columns(self, query, key, value, mask):
+    """Keep the scores as keys by queries and turn everything back at the end."""
+    columns = value.mT @ self.score(key, query).softmax(dim=-2)
+    return columns.mT
+
+
+@correct(plain, step="attend")
+def tiles(self, query, key, value, mask):
+    """Visit the keys two at a time and correct the sums on the way."""
+    top = torch.full_like(query[..., :1], -math.inf)
+    total = torch.zeros_like(top)
+    output = torch.zeros_like(query[..., :1]) * value[..., :1, :]
+    for start in range(0, key.size(-2), 2):
+        scores = self.score(query, key[..., start : start + 2, :])
+        new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
+        exps, shrink = torch.exp(scores - new_top), torch.exp(top - new_top)
+        total = total * shrink + exps.sum(dim=-1, keepdim=True)
+        output = output * shrink + exps @ value[..., start : start + 2, :]
+        top = new_top
+    return output / total

@@ -1,4 +1,4 @@
-"""Correct: attention in many styles, none of which may be accused."""
+"""Correct functions and layers in many styles, none of which may be accused."""
 
 # ruff: noqa: D102, D103  (a docstring says what the name does not)
 
@@ -36,80 +36,6 @@ from attnlab.clinic.broken._templates import (
 @correct(plain, masked, required, flagged, causal, of_itself, pair, split, softmax)
 class Unchanged:
     """Replace nothing."""
-
-
-@correct(plain, softmax, step="soft")
-def softmax_with_the_maximum(self, scores):
-    exps = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
-    return exps / exps.sum(dim=-1, keepdim=True)
-
-
-@correct(masked, step="soft")
-def softmax_of_low_precision_in_float32(self, scores):
-    """Compute the softmax of low precision in float32 and cast back."""
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    return F.softmax(scores, dim=-1, dtype=wide).to(scores.dtype)
-
-
-@correct(plain, Layer, step="score")
-def scaled_on_both_sides(self, query, key):
-    factor = query.size(-1) ** -0.25
-    return (query * factor) @ (key * factor).mT
-
-
-@correct(plain, step="score")
-def root_of_a_tensor(self, query, key):
-    d_k = torch.tensor(query.size(-1), dtype=torch.float32)
-    return query @ key.transpose(-2, -1) / torch.sqrt(d_k)
-
-
-@correct(required, step="hide")
-def filled_with_the_smallest_number(self, scores, mask):
-    return scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-
-
-@correct(masked, step="hide")
-def logarithm_of_the_mask_added(self, scores, mask):
-    return scores + mask.to(scores.dtype).log()
-
-
-@correct(plain, masked, flagged, causal, CausalLayer, step="attend", strict=True)
-def fused(self, query, key, value, mask):
-    """Call the fused kernel of torch, which gives 0 for a query that may attend to nothing."""
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-
-
-@correct(masked, step="attend")
-def renormalised(self, query, key, value, mask):
-    """Zero the weights after the softmax, divide by what is left, and return the weights too."""
-    weights = self.soft(self.score(query, key))
-    if mask is not None:
-        weights = weights * mask
-        weights = weights / weights.sum(dim=-1, keepdim=True)
-    return weights @ value, weights
-
-
-@correct(plain, step="attend")
-def columns(self, query, key, value, mask):
-    """Keep the scores as keys by queries and turn everything back at the end."""
-    columns = value.mT @ self.score(key, query).softmax(dim=-2)
-    return columns.mT
-
-
-@correct(plain, step="attend")
-def tiles(self, query, key, value, mask):
-    """Visit the keys two at a time and correct the sums on the way."""
-    top = torch.full_like(query[..., :1], -math.inf)
-    total = torch.zeros_like(top)
-    output = torch.zeros_like(query[..., :1]) * value[..., :1, :]
-    for start in range(0, key.size(-2), 2):
-        scores = self.score(query, key[..., start : start + 2, :])
-        new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
-        exps, shrink = torch.exp(scores - new_top), torch.exp(top - new_top)
-        total = total * shrink + exps.sum(dim=-1, keepdim=True)
-        output = output * shrink + exps @ value[..., start : start + 2, :]
-        top = new_top
-    return output / total
 
 
 @correct()
@@ -165,17 +91,6 @@ def attention_query_by_query(queries, keys, values):
         scores = keys[: i + 1] @ query / math.sqrt(keys.size(1))
         rows.append(scores.softmax(dim=0) @ values[: i + 1])
     return torch.stack(rows)
-
-
-@correct(pair)
-class ChunkAndStack:
-    """Cut the features into blocks and join them again."""
-
-    def split(self, x, num_heads):
-        return torch.stack(x.chunk(num_heads, dim=-1), dim=1)
-
-    def merge(self, x):
-        return torch.cat(x.unbind(dim=1), dim=-1)
 
 
 # --- layers: the templates, and those of torch ----------------------------------------------------

@@ -39,7 +39,7 @@ def examine_steadiness(attention: Attention, results: Results) -> bool:
 
 
 def examine_arguments(attention: Attention, results: Results) -> None:
-    """Write down whether the arguments of all the calls so far are as they were."""
+    """Report whether the arguments of all the calls so far are as they were."""
     changed = attention.caller.changed
     if changed:
         names = " and ".join(attention.name_of(place) for place in sorted(changed))
@@ -50,7 +50,7 @@ def examine_arguments(attention: Attention, results: Results) -> None:
 
 
 def examine_watch(attention: Attention, results: Results) -> None:
-    """Write down what was noticed during all the calls before."""
+    """Report what was noticed during all the calls before."""
     caller = attention.caller
     examine_arguments(attention, results)
     if caller.printed.strip():

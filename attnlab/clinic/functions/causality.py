@@ -23,7 +23,7 @@ def meant_causal(name: str, told: bool | None) -> bool:
 
 
 def examine_causality(attention: Attention, results: Results, name: str) -> bool:
-    """Write down what the order of tokens does; return whether the function is causal by itself."""
+    """Report what the order of tokens does; return whether the function is causal by itself."""
     if attention.takes.causal and attention.options.call is None:
         _judge(attention, results, meant=True, switch=True)
         return False
@@ -33,7 +33,7 @@ def examine_causality(attention: Attention, results: Results, name: str) -> bool
 
 
 def _judge(attention: Attention, results: Results, *, meant: bool, switch: bool) -> bool:
-    """Write down a finding or a property; return whether some keys are never seen."""
+    """Report a finding or a property; return whether some keys are never seen."""
     query, key, _ = attention.inputs(attention.main, SQUARE)
     try:
         weights = weights_of(attention, query, key, causal=switch)

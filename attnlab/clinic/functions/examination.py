@@ -40,7 +40,7 @@ LETTERS = {2: "(L, E)", 3: "(N, L, E)", 4: "(N, H, L, E)"}
 
 
 def examine_attention(function: Callable, options: Options, results: Results) -> None:
-    """Probe an attention function and write down what is found.
+    """Probe an attention function and report what is found.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _examine_numbers(attention: Attention, results: Results) -> None:
 
 
 def _examine_nan(attention: Attention, results: Results) -> None:
-    """Write down rows of NaN, unless the order of the tokens has explained them."""
+    """Report rows of NaN, unless the order of the tokens has explained them."""
     output = attention.ndims[attention.main].output
     holes = (~output.isfinite()).any(dim=-1)
     if holes.any() and not results.findings:
@@ -189,7 +189,7 @@ def _wrong_in_a_cube(attention: Attention) -> bool | None:
 
 
 def _equal_sizes(attention: Attention, results: Results) -> None:
-    """Write down that it ran only with some sizes equal."""
+    """Report that it ran only with some sizes equal."""
     if results.findings:
         return
     text = attention.refused[attention.main].trouble or "a wrong shape"

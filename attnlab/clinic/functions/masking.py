@@ -215,7 +215,7 @@ def _leaks_at_low_scores(attention: Attention, results: Results, trial: Trial) -
 
 
 def _row_without_keys(attention: Attention, results: Results) -> None:
-    """Write down what a row gives in which every key is blocked, forward and backward."""
+    """Report what a row gives in which every key is blocked, forward and backward."""
     query, key, value = attention.inputs(attention.main)
     allowed = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool)
     allowed[1] = False

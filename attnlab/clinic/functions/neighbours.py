@@ -45,7 +45,7 @@ def moved_by(attention: Attention, dim: int, ndim: int | None = None) -> float:
 
 
 def accuse(name: str, what: str, moved: float, results: Results) -> None:
-    """Write down that another sequence or head changes a result."""
+    """Report that another sequence or head changes a result."""
     sentence = (
         f"Another {what} changes this one's result, by {moved:.2f} of its size: every {what} must "
         "be treated alone."

@@ -55,7 +55,7 @@ def examine_sources(attention: Attention, results: Results) -> bool:
 
 
 def _misfit(output: Tensor, rows: Tensor) -> float:
-    """Return how much of the output is no combination of these rows of the same sequence."""
+    """Return how much of the output is not a combination of these rows of the same sequence."""
     output, rows = output.double(), rows.double()
     rest = output - output @ torch.linalg.pinv(rows) @ rows
     return float(rest.norm() / output.norm().clamp_min(1e-12))

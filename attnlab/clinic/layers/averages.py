@@ -9,7 +9,7 @@ from attnlab.clinic.layers.plans import extra_key
 
 def examine_average(subject: Subject, results: Results) -> None:
     """Give the same token three and six times: an average of equal values does not change."""
-    if extra_key(subject.module):  # one more key that is no token
+    if extra_key(subject.module):  # one more key, which is not a token
         return
     token = subject.x(1, 1, seed=3)
     replies = [subject(token.expand(1, length, -1).clone()) for length in (3, 6)]

@@ -203,7 +203,7 @@ class Subject:
 
 
 def _weights(tensor: Tensor, batch: int, length: int, keys: int) -> Tensor | None:
-    """Return weights as (N, H, L, S), or None if the shape is no weights' shape."""
+    """Return weights as (N, H, L, S), or None if they do not have the shape of weights."""
     if tuple(tensor.shape[-2:]) != (length, keys) or not tensor.is_floating_point():
         return None
     if tensor.ndim == 2:

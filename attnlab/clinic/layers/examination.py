@@ -25,7 +25,7 @@ STOPS = ("random", "remembers", "batch-first", "batch-mixing", "hangs")
 
 
 def examine_module(module: object, options: Options, results: Results) -> None:
-    """Write down what is wrong with a module; it is examined as a copy and stays as it was.
+    """Report what is wrong with a module; it is examined as a copy and stays as it was.
 
     Parameters
     ----------

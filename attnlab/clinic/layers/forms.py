@@ -30,7 +30,7 @@ def says_added(module: object) -> bool:
 
 @dataclass(frozen=True)
 class Form:
-    """How a mask is handed over; ``allowed`` is bool (N, L, S), True = may attend."""
+    """How a mask is passed; ``allowed`` is bool (N, L, S), True = may attend."""
 
     shape: str
     cut: Callable[[Tensor], Tensor]

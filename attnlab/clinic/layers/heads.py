@@ -21,7 +21,7 @@ AXES = {"queries": (-2, "queries"), "heads": (1, "heads"), "batch": (0, "batch")
 
 
 def examine_heads(subject: Subject, pattern: str, results: Results) -> Found | None:
-    """Write down what is wrong inside the heads; return how the module computes, if understood."""
+    """Report what is wrong inside the heads; return how the module computes, if understood."""
     scrambled = ("attends-over-heads", "split-and-merge", "position-mixing", "detached")
     if results.has(*scrambled, "split-without-transpose", "merge-without-transpose"):
         return None

@@ -132,7 +132,7 @@ def _tries(training: Subject, subject: Subject) -> Iterator[Try]:
                 taken.setdefault((form.shape, form.kind), form)
         for form in taken.values():
             mask = form(real.expand(batch, length, length), subject.dtype)
-            # what a padded row gives is nobody's business: real rows must differ too
+            # the output of a padded row does not matter: real rows must differ too
             yield Try(f", with {name},", {name: mask}, (real, ~real) if form.keys else ())
 
 

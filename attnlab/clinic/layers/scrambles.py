@@ -22,7 +22,7 @@ def moves_table(values: Tensor) -> Evidence:
 
 
 def tell_only_itself(subject: Subject, values: Tensor, results: Results) -> None:
-    """Write down that no token sees another, or that nothing is seen at all."""
+    """Report that no token sees another, or that nothing is seen at all."""
     if (values.diagonal() <= subject.tolerance).all():
         results.found("detached", "The output does not depend on x at all.", moves_table(values))
         return
@@ -45,7 +45,7 @@ def tell_only_itself(subject: Subject, values: Tensor, results: Results) -> None
 
 
 def tell_scramble(name: str, heads: int, values: Tensor, results: Results) -> None:
-    """Write down how the heads are cut or joined by a bare view."""
+    """Report how the heads are cut or joined by a bare view."""
     length = len(values)
     words = {
         "split-and-merge": "Heads are cut and joined by bare views: with "

@@ -63,7 +63,7 @@ class Subject:
         return outcome
 
     def values(self, form: Form) -> Tensor | None:
-        """Return the result in float64, or None if it is no tensor of numbers; no finding."""
+        """Return the result in float64, or None if it is not a tensor of numbers; report nothing."""
         return numbers(self.ask(form).value)
 
     def tensor(self, form: Form) -> Tensor | None:
@@ -75,7 +75,7 @@ class Subject:
         return result
 
     def explain(self, outcome: Outcome, form: Form) -> None:
-        """Write down what an outcome without a usable tensor is."""
+        """Report what an outcome without a usable tensor is."""
         asked = f"{self.role}({form})"
         if isinstance(outcome.error, OutOfTime):
             limit = self.caller.time_limit
@@ -97,7 +97,7 @@ class Subject:
             self.results.found("wrong-type", f"{asked} returns {article} {kind}, not a tensor.")
 
     def see_noise(self, form: Form, first: Tensor) -> bool:
-        """Write down whether the same call gives another result; return whether it does not."""
+        """Report whether the same call gives another result; return whether it does not."""
         again = self.values(form)
         if again is None:
             self.results.found("random", f"{self.role} answers once and then no more.")
@@ -111,7 +111,7 @@ class Subject:
         return False
 
     def see_behaviour(self) -> None:
-        """Write down what was printed and which arguments were changed by all calls so far."""
+        """Report what was printed and which arguments were changed by all calls so far."""
         if self.caller.printed.strip():
             first = self.caller.printed.strip().splitlines()[0][:60]
             self.results.found("prints", f"{self.role} prints at every call: {first!r}.")
@@ -122,7 +122,7 @@ class Subject:
             self.results.held(f"{self.role} leaves its input as it is")
 
     def see_memory(self, turned: Form, expected: Tensor) -> None:
-        """Write down whether the order of the numbers in memory matters."""
+        """Report whether the order of the numbers in memory matters."""
         outcome = self.ask(turned)
         result = numbers(outcome.value)
         if outcome.error is not None and not isinstance(outcome.error, OutOfTime):
@@ -135,7 +135,7 @@ class Subject:
             self.results.held(f"{self.role} takes tensors that are not contiguous")
 
     def see_dtype(self, form: Form, dtype: torch.dtype) -> None:
-        """Write down whether the result keeps the dtype of the input."""
+        """Report whether the result keeps the dtype of the input."""
         value = _stacked(self.ask(form).value)
         if isinstance(value, Tensor) and value.dtype != dtype:
             sentence = f"{self.role} is given {dtype} and returns {value.dtype}."

@@ -14,7 +14,7 @@ MOST_SHOWN = 7
 
 
 def judge(name: str, mask: Mask, trial: Trial, results: Results) -> bool:
-    """Write down what is wrong with a mask; return whether nothing is.
+    """Report what is wrong with a mask; return whether nothing is.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def judge(name: str, mask: Mask, trial: Trial, results: Results) -> bool:
 
 
 def _causal(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
-    """Write down how a mask differs from the lower triangle."""
+    """Report how a mask differs from the lower triangle."""
     allowed = mask.allowed
     ones = torch.ones_like(allowed)
     shift = trial.keys - trial.queries
@@ -74,7 +74,7 @@ def _causal(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
 
 
 def _odd(asked: str, allowed: Tensor, trial: Trial, results: Results, table: Evidence) -> None:
-    """Write down what is wrong with a mask that resembles no triangle."""
+    """Report what is wrong with a mask that resembles no triangle."""
     later = torch.ones_like(allowed).triu(1 + max(0, trial.keys - trial.queries))
     leaks = int((allowed & later).sum())
     total = int(later.sum())
@@ -93,7 +93,7 @@ def _odd(asked: str, allowed: Tensor, trial: Trial, results: Results, table: Evi
 
 
 def _window(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
-    """Write down whether a mask is a band around, or up to, the own key."""
+    """Report whether a mask is a band around, or up to, the own key."""
     allowed = mask.allowed
     w, size = trial.window, trial.queries
     table = _table(allowed.double(), trial)
@@ -128,7 +128,7 @@ def _window(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
 
 
 def _padding(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
-    """Write down how a mask differs from the real tokens of every sequence."""
+    """Report how a mask differs from the real tokens of every sequence."""
     real, allowed = trial.real, mask.allowed
     n, size = real.shape
     if tuple(allowed.shape) == (size, n):
@@ -188,7 +188,7 @@ def padding_verdict(allowed: Tensor, real: Tensor) -> tuple[str, str] | None:
 
 
 def _padding_rows(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
-    """Write down what a mask with a row for every query does: padding and maybe causality."""
+    """Report what a mask with a row for every query does: padding and maybe causality."""
     allowed = mask.allowed
     real, size = trial.real, trial.real.shape[1]
     keys, queries = real[:, None, :], real[:, :, None]

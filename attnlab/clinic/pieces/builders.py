@@ -23,7 +23,7 @@ WANTED = {
 
 
 def examine_mask_builder(function: Callable, options: Options, results: Results) -> None:
-    """Write down how a function that builds a mask behaves.
+    """Report how a function that builds a mask behaves.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def _examine(subject: Subject, options: Options, trial: Trial, value: Tensor) ->
 
 
 def _see_kind(subject: Subject, mask: Mask, results: Results) -> None:
-    """Write down what the mask is made of, once it is known to be right."""
+    """Report what the mask is made of, once it is known to be right."""
     if mask.note:
         results.note(f"{subject.role} {mask.note}.")
     else:

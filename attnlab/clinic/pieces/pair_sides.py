@@ -49,7 +49,7 @@ class Side:
         self.paired = False  # the sizes are those of the other side
 
     def form(self, x: object, sizes: Sizes, reading: int | None = None) -> Form | None:
-        """Return a call; None if nobody can guess its arguments."""
+        """Return a call, or None if its arguments cannot be guessed."""
         parameters, s = self.subject.parameters, sizes
         known = {name: getattr(s, key) for key, names in NAMES.items() for name in names.split()}
         if parameters:  # the first one is x, whatever its name
@@ -67,7 +67,7 @@ class Side:
         return fit(parameters, known, readings[reading]) if reading < len(readings) else None
 
     def start(self) -> bool:
-        """Take the call with the best result; write down why and return False if there is none."""
+        """Take the call with the best result; report why and return False if there is none."""
         best = None
         for sizes, reading in self.ways():
             if best is not None and best[0] <= WRONG_PLACES and sizes.flat:
@@ -119,13 +119,13 @@ class Side:
         return RIGHT if self.layout is None or self.role == "merge" else OTHER_LAYOUT
 
     def fail(self) -> bool:
-        """Write down why there was no result at all."""
+        """Report why there was no result at all."""
         x = self.input(self.sizes)
         self.subject.tensor(self.form(x, self.sizes, 0) or Form((x, self.sizes.heads), {}))
         return False
 
     def report(self) -> None:
-        """Write down the verdict."""
+        """Report the verdict."""
         if self.verdict is not None:
             sentence = f"{self.role} {self.verdict.words}."
             self.results.found(self.verdict.name, sentence, self.verdict.evidence)
@@ -257,7 +257,7 @@ class Split(Side):
         return None
 
     def report(self) -> None:
-        """Write down the verdict, and a note on another layout."""
+        """Report the verdict, and a note on another layout."""
         super().report()
         if self.verdict is None and self.layout is not None:
             first = ": x is read as (L, N, D)" if self.layout.groups[-2] == "N" else ""

@@ -12,7 +12,7 @@ from attnlab.clinic.pieces.pair_sides import Side, Split
 def examine_pair(
     pair: tuple[Callable | None, Callable | None], options: Options, results: Results
 ) -> None:
-    """Write down how a split and a merge of heads behave, alone and together.
+    """Report how a split and a merge of heads behave, alone and together.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def examine_pair(
 
 
 def examine_split(split: Callable, options: Options, results: Results) -> None:
-    """Write down how a function that cuts features into heads behaves.
+    """Report how a function that cuts features into heads behaves.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def examine_split(split: Callable, options: Options, results: Results) -> None:
 
 
 def examine_merge(merge: Callable, options: Options, results: Results) -> None:
-    """Write down how a function that joins the heads again behaves.
+    """Report how a function that joins the heads again behaves.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def _alone(side: Side) -> None:
 
 
 def _together(split: Split, merge: Merge, results: Results) -> None:
-    """Write down what is wrong with the two as a pair."""
+    """Report what is wrong with the two as a pair."""
     if not split.start():
         if merge.start():
             merge.report()
@@ -124,7 +124,7 @@ def _agree(split: Split, merge: Merge) -> bool:
 
 
 def _judge(split: Split, merge: Merge, results: Results) -> None:
-    """Write down the verdicts of the two, which were looked at in the usual layout."""
+    """Report the verdicts of the two, which were looked at in the usual layout."""
     both = split.verdict is not None and merge.verdict is not None
     if both and _undoes(split, merge):
         _say_both(split, merge, results)

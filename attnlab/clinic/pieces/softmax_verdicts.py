@@ -96,7 +96,7 @@ def _not_normalised(out: Tensor, x: Tensor) -> Verdict:
 
 
 def _other_numbers(out: Tensor, x: Tensor) -> Verdict:
-    """Return a verdict on rows that sum to 1 and are no softmax of their scores."""
+    """Return a verdict on rows that sum to 1 but are not the softmax of their scores."""
     centred = x - x.mean(-1, keepdim=True)
     if (out > 0).all():
         logs = out.log()

@@ -20,7 +20,7 @@ LARGE = 1000.0
 
 
 def examine_softmax(function: Callable, options: Options, results: Results) -> None:
-    """Write down how a softmax behaves, with a mask if it takes one.
+    """Report how a softmax behaves, with a mask if it takes one.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _first_result(subject: Subject) -> tuple[Tensor, Form, Tensor] | None:
 
 
 def _explain(subject: Subject) -> None:
-    """Write down why there is no result; maybe there is one for as many keys as queries."""
+    """Report why there is no result; maybe there is one for as many keys as queries."""
     x = scores(SQUARE)
     form = _plain_form(subject, x)
     out = None if form is None else subject.values(form)
@@ -288,7 +288,7 @@ def _in_float64(subject: Subject, x: Tensor, given: Tensor) -> Tensor | None:
 def _see_blocked_row(
     subject: Subject, options: Options, x: Tensor, given: Tensor, allowed: Tensor
 ) -> None:
-    """Write down what a row with no allowed key gives."""
+    """Report what a row with no allowed key gives."""
     given = given.clone()
     if given.ndim == 1:
         given[0] = 0
