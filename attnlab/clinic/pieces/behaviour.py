@@ -63,11 +63,11 @@ class Subject:
         return outcome
 
     def values(self, form: Form) -> Tensor | None:
-        """Return the result in float64, or None if it is not a tensor of numbers; report nothing."""
+        """Return the result in float64, or None without a finding if there is none."""
         return numbers(self.ask(form).value)
 
     def tensor(self, form: Form) -> Tensor | None:
-        """Return the result in float64; if there is none, write down why."""
+        """Return the result in float64; if there is none, report why."""
         outcome = self.ask(form)
         result = numbers(outcome.value)
         if result is None:
