@@ -1,14 +1,17 @@
-"""What all explorers share: state that is checked, the picture, the page, the learner's function.
+"""What all explorers share: frames, the picture, the page, the learner's function.
 
-An explorer is one small class here and one small module in ``js/``. The class names its state by
-traits made with ``State``, and says how torch, matplotlib and words show it; the module draws the
-same state in the browser.
+An explorer is a class that declares its controls, its panels and its question, and says in
+``frame`` what the panels show at one state, with a sentence and lines of PyTorch. The browser gets
+every frame as data, so that an explorer needs no JavaScript of its own. One in which something is
+dragged, or computed while it is dragged, names a ``module`` of ``js/`` and sends that its numbers
+and its words in ``make_data``.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -17,6 +20,8 @@ from matplotlib.figure import Figure
 from attnlab._checks import lessons_extra
 from attnlab.display import Storable, is_static
 from attnlab.explorers import _learner, _page
+from attnlab.explorers._controls import Question, State, controls_of, flag
+from attnlab.explorers._panels import Column, Panel
 from attnlab.live import STYLE_FILE
 
 with lessons_extra():
@@ -24,47 +29,6 @@ with lessons_extra():
     import traitlets
 
 PICTURE_DOTS_PER_INCH = 84  # of the picture in the page: legible, and 30 to 70 kB
-
-
-class State(traitlets.TraitType):
-    """One value that an explorer's picture depends on; wrong values are refused with a sentence.
-
-    Parameters
-    ----------
-    default : object
-        Where the explorer starts.
-    check : callable
-        ``check(name, value, explorer)`` returns the value as it is to be kept, or raises.
-    """
-
-    def __init__(self, default: object, check: Callable[[str, object, Explorer], object]) -> None:
-        super().__init__(default)
-        self.check = check
-        self.tag(sync=True, state=True)
-
-    def validate(self, obj: Explorer, value: object) -> object:
-        """Return the value in the form in which it is kept."""
-        return self.check(self.name, value, obj)
-
-
-def flag(name: str, value: object, _explorer: Explorer) -> bool:
-    """Check a value that is on or off."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__} {value!r}.")
-    return value
-
-
-def one_of(*choices: object) -> Callable[[str, object, Explorer], object]:
-    """Return the check of a value that is one of a few."""
-
-    def check(name: str, value: object, _explorer: Explorer) -> object:
-        for choice in choices:
-            if type(value) is type(choice) and value == choice:
-                return choice
-        allowed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {allowed}, got {_page.short(value)}.")
-
-    return check
 
 
 class Explorer(Storable, anywidget.AnyWidget):
@@ -89,8 +53,11 @@ class Explorer(Storable, anywidget.AnyWidget):
     attnlab.live.live : sliders around a drawing of one's own.
     """
 
-    module = ""  #: name of the module in ``js/`` that draws this explorer
+    module = "declared"  #: name of the module in ``js/`` that draws this explorer
     figsize = (7.0, 3.5)  #: size of ``figure()`` in inches
+    title = hint = ""  #: heading of the card, and a line below it
+    prediction: Question | None = None  #: what is to be predicted first
+    panels: Sequence[Panel] = ()  #: what the picture is made of, side by side
 
     ask = State(True, flag)
     large = State(False, flag)
@@ -98,7 +65,7 @@ class Explorer(Storable, anywidget.AnyWidget):
     answer = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        if "module" in cls.__dict__:  # not in the classes that traitlets derives
+        if "_esm" not in vars(cls):  # classes that traitlets derives have it as a trait
             cls._esm = _page.widget_script(cls.module)
         super().__init_subclass__(**kwargs)
 
@@ -112,7 +79,7 @@ class Explorer(Storable, anywidget.AnyWidget):
         self.last_error: Exception | None = None
         self._function = function
         self._asked: dict[str, object] | None = None
-        super().__init__(data={**self.make_data(), "state": self.state_names()}, **state)
+        super().__init__(data=self._describe(), **state)
         self.observe(self._on_state, self.state_names())
         self._meet_function()
 
@@ -123,17 +90,48 @@ class Explorer(Storable, anywidget.AnyWidget):
         """What the picture shows, computed by torch from the state."""
         raise NotImplementedError
 
-    def make_data(self) -> dict[str, object]:
-        """Return what the browser needs beside the state: numbers that torch computed, words."""
+    def frame(self, **values: object) -> dict[str, object]:
+        """Return all that is seen at some values of the controls.
+
+        Returns
+        -------
+        dict
+            ``say``: one or two sentences, their important words between two stars. ``code``: the
+            same in PyTorch. ``bad``: whether what is seen is a fault. And the values of each panel,
+            by its key.
+        """
         raise NotImplementedError
 
-    def draw(self, fig: Figure) -> None:
-        """Draw the state on an empty figure."""
-        raise NotImplementedError
+    def make_data(self) -> dict[str, object]:
+        """Return what the browser needs beside the declarations."""
+        names = self.frame_values()
+        states = itertools.product(*names.values())
+        frames = (self.frame(**dict(zip(names, state, strict=True))) for state in states)
+        return {"frame_values": names, **_page.encode_frames(frames)}
+
+    def sentence(self) -> str:
+        """Return what is seen, in one or two sentences; words between two stars are bold."""
+        return self.frame_now()["say"]
 
     def say(self) -> str:
         """Return what is seen, in one or two sentences of plain text."""
-        raise NotImplementedError
+        return self.sentence().replace("**", "")
+
+    def draw(self, fig: Figure) -> None:
+        """Draw the state on an empty figure, panel by panel."""
+        columns = [column for panel in self.panels if (column := _drawn(panel))]
+        mosaic = [_keys(column) for column in columns]
+        ratios = [panel.grow for panel in self.panels if _drawn(panel)]
+        axes = fig.subplot_mosaic([mosaic], width_ratios=ratios)
+        frame, state, named = self.frame_now(), self.state(), {}
+        for panel in itertools.chain(*columns):
+            values, ax = frame.get(panel.key, {}), axes[panel.key]
+            panel.at(values).draw(ax, values, state)
+            if panel.in_legend:
+                handles, names = ax.get_legend_handles_labels()
+                named |= dict(zip(names, handles, strict=True))
+        if len(named) > 1:
+            fig.legend(named.values(), named, loc="outside lower center", ncols=4)
 
     def run_function(self, function: Callable) -> dict[str, object]:
         """Return what the learner's function gives at this state, for the browser to draw."""
@@ -151,6 +149,18 @@ class Explorer(Storable, anywidget.AnyWidget):
         """Return what a page without a kernel gets of the data."""
         return self.data
 
+    def _describe(self) -> dict[str, object]:
+        """Return the declarations and the data for the browser."""
+        described = {
+            "state": self.state_names(),
+            "title": self.title,
+            "hint": self.hint,
+            "question": self.prediction and self.prediction.describe(),
+            "controls": [control.describe() for control in controls_of(type(self)).values()],
+            "panels": [panel.describe() for panel in self.panels],
+        }
+        return {**_page.sendable(described), **self.make_data()}
+
     # --- state ------------------------------------------------------------------------------------
 
     @classmethod
@@ -162,6 +172,16 @@ class Explorer(Storable, anywidget.AnyWidget):
     def runs_functions(cls) -> bool:
         """Return whether a learner's function can draw this explorer."""
         return cls.run_function is not Explorer.run_function
+
+    @classmethod
+    def frame_values(cls) -> dict[str, tuple[object, ...]]:
+        """Return the states that frames depend on, each with all its values."""
+        traits = cls.class_traits(state=True)
+        return {name: traits[name].values for name in sorted(traits) if traits[name].values}
+
+    def frame_now(self) -> dict[str, object]:
+        """Return the frame of the state in force."""
+        return self.frame(**{name: getattr(self, name) for name in self.frame_values()})
 
     def state(self) -> dict[str, object]:
         """Return the state in force, by name."""
@@ -252,3 +272,15 @@ class Explorer(Storable, anywidget.AnyWidget):
 
     def _html_to_store(self) -> str:
         return self._html(_page.not_yet_stored(self.module)) if is_static() else self.to_html()
+
+
+def _drawn(panel: Panel) -> list[Panel]:
+    """Return the panels of a column that the still picture has."""
+    panels = panel.panels if isinstance(panel, Column) else (panel,)
+    return [one for one in panels if hasattr(one, "draw")]
+
+
+def _keys(column: Sequence[Panel]) -> object:
+    """Return the place of a column in a mosaic of axes."""
+    keys = [[panel.key] for panel in column]
+    return keys if len(keys) > 1 else keys[0][0]

@@ -11,10 +11,6 @@ from torch import Tensor
 from attnlab.display import own_line
 
 
-class NotWritten(ValueError):
-    """The function returns None, as an exercise does before it is solved."""
-
-
 def check_function(function: object, *, supported: bool) -> None:
     """Raise TypeError unless ``function`` can be called and the explorer has a use for it."""
     if not supported:
@@ -47,7 +43,7 @@ def checked_output(output: object, shape: tuple[int, ...], function: Callable) -
 def _checked(given: object, shape: tuple[int, ...], function: Callable, what: str) -> Tensor:
     name = name_of(function)
     if given is None:
-        raise NotWritten(f"{name} returns None: write it first.")
+        raise ValueError(f"{name} returns None: write it first.")
     if not isinstance(given, Tensor):
         raise TypeError(f"{name} must return a torch.Tensor, got {type(given).__name__}.")
     if tuple(given.shape) != shape:

@@ -1,4 +1,4 @@
-"""A sentence under a mask: the words, the state, and what is right or wrong with its weights."""
+"""A sentence under a mask: the state, the words, and what is right or wrong with its weights."""
 
 from __future__ import annotations
 
@@ -11,14 +11,52 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from attnlab._cells import draw_matrix
-from attnlab.explorers._base import Explorer, State, one_of
-from attnlab.explorers._page import short
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import Choice, Slider, State
+from attnlab.explorers._page import sendable, short
 from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
 from attnlab.plotting import WEIGHT_COLOURS
 
 TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 MOST_TOKENS, LONGEST_TOKEN = 10, 12
 KINDS = ("none", "causal", "window")
+REACH = {
+    width: f"itself and {width - 1} before" if width > 1 else "itself alone"
+    for width in range(1, MOST_TOKENS + 1)
+}  # of a window, which is causal
+WORDS = {
+    "row": "**“{token}” (row {row})**",
+    "drawn": "Drawn by {name}: {what}.",
+    "right": "every row is right, and no blocked key gets weight",
+    "problems": {
+        "nan": "is NaN",
+        "empty leaks": "may attend to nothing and still gives weight",
+        "leaks": "gives weight to blocked keys",
+        "sum": "adds up to {sum}",
+    },
+    "marks": {  # after the row: what its weights add up to, and a word
+        "": ["✓ 1", ""],
+        "empty": ["○ 0", "no key"],
+        "nan": ["✗ NaN", ""],
+        "empty leaks": ["✗ {sum}", "leaks"],
+        "leaks": ["✗ {sum}", "leaks"],
+        "sum": ["✗ {sum}", ""],
+    },
+    "cell": "query “{query}”, key “{key}”: {may}, weight {weight}",
+    "idle": "Point at a cell, or move there with the arrow keys.",
+}
+CODE = {
+    "none": "mask = torch.ones(n, n).bool()",
+    "causal": "mask = torch.ones(n, n).tril().bool()",
+    "window": "mask = torch.ones(n, n).tril().triu({first}).bool()  # {reach}",
+    "padding": "mask[:, [{padding}]] = False  # padding",
+    "toggled": "mask[[{rows}], [{columns}]] ^= True  # flipped by hand",
+}
+KEY = (
+    ("blocked", "blocked: weight 0"),
+    ("nan", "not a number"),
+    ("leak", "blocked, and still has weight"),
+)
 
 
 class MaskResult(NamedTuple):
@@ -64,15 +102,6 @@ def _cells(name: str, value: object, explorer: MaskedSentence) -> tuple[tuple[in
     return tuple(sorted({tuple(pair) for pair in value}))
 
 
-def _width(name: str, value: object, explorer: MaskedSentence) -> int:
-    """Check the width of the window."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer, got {short(value)}.")
-    if not 1 <= value <= MOST_TOKENS:
-        raise ValueError(f"{name} must be 1 to {MOST_TOKENS} tokens, got {value}.")
-    return value
-
-
 def _check_position(name: str, value: object, count: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must hold integers, got {short(value)}.")
@@ -111,8 +140,8 @@ class MaskedSentence(Explorer):
         The state, ``ask`` and ``large``.
     """
 
-    mask = State("causal", one_of(*KINDS))
-    window = State(3, _width)
+    mask = Choice("causal", KINDS, label="mask")
+    window = Slider(3, REACH, spoken="width of the window", width=110, when={"mask": ["window"]})
     padding = State((), _positions)
     toggled = State((), _cells)
 
@@ -141,9 +170,17 @@ class MaskedSentence(Explorer):
             mask[query, key] = ~mask[query, key]
         return mask
 
-    def _reach(self) -> str:
-        """Return what a query sees through the window, which is causal."""
-        return f"itself and {self.window - 1} before" if self.window > 1 else "itself alone"
+    def make_data(self) -> dict[str, object]:
+        """Return the tokens, and all words and lines of code."""
+        words = {**WORDS, "reach": list(REACH.values()), "code": CODE, "key": KEY}
+        return {"tokens": list(self.tokens), "words": sendable(words)}
+
+    def _describe(self) -> dict[str, object]:
+        data = super()._describe()
+        for control in data["controls"]:
+            if control.get("name") == "window":  # a wider one than the sentence changes nothing
+                control |= {"values": control["values"][: len(self.tokens)]}
+        return data
 
     def _shown(self) -> MaskResult:
         """Return the result with the weights that the learner's function last gave, if any."""
@@ -172,16 +209,20 @@ class MaskedSentence(Explorer):
 
     def _say_of_function(self) -> str:
         """Return which rows of the learner's weights cannot be right, or its error."""
+        name = self.answer["name"]
         if self.answer["error"]:
-            return f"{self.answer['name']} failed. {self.answer['error']}"
+            return f"{name} failed. {self.answer['error']}"
         shown = self._shown()
-        found = [_problem(*pair) for pair in zip(shown.weights, shown.mask, strict=True)]
-        problems = [f"{self._name_of_row(i)} {what}" for i, what in enumerate(found) if what]
-        right = "every row is right, and no blocked key gets weight"
-        return f"Drawn by {self.answer['name']}: {'; '.join(problems[:3]) or right}."
+        problems = []
+        for i, (weights, allowed) in enumerate(zip(shown.weights, shown.mask, strict=True)):
+            if what := WORDS["problems"].get(_problem(weights, allowed)):
+                total = f"{weights.sum():.2f}"
+                problems.append(f"{self._name_of_row(i)} {what.format(sum=total)}")
+        what = "; ".join(problems[:3]) or WORDS["right"]
+        return WORDS["drawn"].format(name=name, what=what)
 
     def _name_of_row(self, row: int) -> str:
-        return f"“{self.tokens[row]}” (row {row})"
+        return WORDS["row"].format(token=self.tokens[row], row=row)
 
 
 def empty_rows(mask: Tensor) -> tuple[int, ...]:
@@ -190,13 +231,19 @@ def empty_rows(mask: Tensor) -> tuple[int, ...]:
 
 
 def _problem(weights: Tensor, allowed: Tensor) -> str:
-    """Return what cannot be right about a row of weights, or nothing."""
+    """Return what cannot be right about a row of weights, as a key of ``WORDS``."""
     total = weights.sum().item()
-    leak = bool((weights[~allowed].abs() > 1e-6).any())
+    leaks = bool((weights[~allowed].abs() > 1e-6).any())
     if math.isnan(total):
-        return "is NaN"
+        return "nan"
     if not allowed.any():
-        return "may attend to nothing and still gives weight" if leak else ""
-    if leak:
-        return "gives weight to blocked keys"
-    return f"adds up to {total:.2f}" if abs(total - 1) > 0.005 else ""
+        return "empty leaks" if leaks else "empty"
+    if leaks:
+        return "leaks"
+    return "sum" if abs(total - 1) > 0.005 else ""
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words as a list of a sentence: with commas, and "and" before the last."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

@@ -16,12 +16,14 @@ import html
 import json
 import math
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from attnlab import palette
 from attnlab.display import picture_html
 
 FOLDER = Path(__file__).with_name("js")
@@ -48,8 +50,23 @@ _stored: set[str] = set()  # keys of the modules that outputs of this kernel car
 
 @lru_cache
 def source_of(name: str) -> str:
-    """Return the text of a module of ``js/``."""
+    """Return the text of a module of ``js/``; that of "style" is made from ``style.css``."""
+    if name == "style":
+        return _style_module()
     return (FOLDER / f"{name}.mjs").read_text(encoding="utf-8")
+
+
+def _style_module() -> str:
+    """Return a module of the style sheet and the shades of weights, in the colours of palette."""
+    roles = f".card {{ {palette.css()} }}\n.card.dark {{ {palette.css(dark=True)} }}\n"
+    sheet = roles + (FOLDER / "style.css").read_text(encoding="utf-8")
+    shades = [palette.shade(step / 100) for step in range(101)]
+    pairs = [(palette.to_hex(shade), palette.ink_on(shade)) for shade in shades]
+    return (
+        f"export const STYLE = {json.dumps(sheet)};\n"
+        "// background and ink of the weights 0, 0.01, ... 1\n"
+        f"export const SHADES = {json.dumps(pairs)};\n"
+    )
 
 
 def imports_of(name: str) -> list[str]:
@@ -162,10 +179,48 @@ def static_html(
     )
 
 
-def to_json(payload: dict[str, object]) -> str:
+def to_json(payload: object) -> str:
     """Return JSON that can stand inside a script element, the same for the same payload."""
     text = json.dumps(payload, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return text.replace("<", r"\u003c").replace(">", r"\u003e")
+
+
+def sendable(value: object) -> object:
+    """Return a value for JSON: tensors as lists, numbers with four significant digits.
+
+    What is not finite becomes a word, "NaN" or "Infinity".
+    """
+    if isinstance(value, Tensor):
+        value = value.detach().to("cpu", torch.float64).tolist()
+    if isinstance(value, Mapping):
+        return {str(name): sendable(one) for name, one in value.items()}
+    if isinstance(value, tuple | list | range):
+        return [sendable(one) for one in value]
+    if not isinstance(value, float):
+        return value
+    if math.isfinite(value):
+        return float(f"{value:.4g}")
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def encode_frames(frames: Iterable[Mapping[str, object]]) -> dict[str, object]:
+    """Return frames for the browser; each part that several of them share is stored once.
+
+    A frame becomes a list of places in ``pool``, one for each name in ``parts``.
+    """
+    places: dict[str, int] = {}
+    pool, rows, parts = [], [], None
+    for frame in frames:
+        parts = parts or list(frame)
+        row = []
+        for name in parts:
+            value = sendable(frame[name])
+            place = places.setdefault(to_json(value), len(pool))
+            if place == len(pool):
+                pool.append(value)
+            row.append(place)
+        rows.append(row)
+    return {"parts": parts, "pool": pool, "frames": rows}
 
 
 def numbers(values: Tensor, digits: int = 4) -> list:
@@ -176,9 +231,7 @@ def numbers(values: Tensor, digits: int = 4) -> list:
 def _rounded(value: list | float, digits: int) -> list | float | str:
     if isinstance(value, list):
         return [_rounded(one, digits) for one in value]
-    if math.isfinite(value):
-        return round(value, digits)
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return round(value, digits) if math.isfinite(value) else sendable(value)
 
 
 def significant(value: float, digits: int = 4) -> float:

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.attention import attention_weights
-from attnlab.explorers._base import Explorer, State, one_of
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import State, one_of
 from attnlab.explorers._page import numbers
 from attnlab.plotting import plot_attention
 

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights
-from attnlab.explorers._base import Explorer, State, one_of
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import State, one_of
 from attnlab.explorers._page import short
 
 # one vector per word, the same in every sentence: (nature to money, filler to content)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from matplotlib.figure import Figure
 
-from attnlab.explorers._base import Explorer, State, one_of
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import State, one_of
 from attnlab.plotting import plot_sweep
 
 STOPS = tuple(2**power for power in range(6, 17))  # 64 ... 65536 tokens

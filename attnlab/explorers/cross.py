@@ -11,7 +11,8 @@ from torch import Tensor
 
 from attnlab.attention import trace_attention
 from attnlab.data import load_table
-from attnlab.explorers._base import Explorer, State, one_of
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import State, one_of
 from attnlab.explorers._page import numbers
 from attnlab.plotting import plot_attention
 

@@ -1,4 +1,4 @@
-"""Explorer 5: what other divisors than the square root of d_k do to the weights."""
+"""What other divisors than the square root of d_k do to the weights."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.diagnostics import effective_keys, score_variance
-from attnlab.explorers._base import Explorer, State, one_of
-from attnlab.explorers._page import numbers, significant
-from attnlab.plotting import plot_attention, plot_sweep
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import Choice, Question, Slider
+from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel
 
 D_MODEL = 512  # the width of the layer, shared out to 512 / d_k heads
 STOPS = tuple(2**power for power in range(10))  # 1 ... 512, which is one head
 LABELS = {"1": "1", "sqrt(d_k)": "√d_k", "d_k": "d_k", "sqrt(d_model)": "√d_model"}
 DIVISORS = tuple(LABELS)
+LOOKS = {  # as in the figures of the lesson
+    "1": ("raw", "dashed", "square"),
+    "sqrt(d_k)": ("scaled", "solid", "circle"),
+    "d_k": ("good", "dashdot", "triangle"),
+    "sqrt(d_model)": ("other", "dotted", "diamond"),
+}
 SEED, QUERIES, KEYS = 0, 400, 16  # those of lesson 2
 TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 DRAW_SEED = 1
@@ -74,11 +79,56 @@ class DivisorsExplorer(Explorer):
     attnlab.attention_scores : divides by sqrt(d_k) unless told otherwise.
     """
 
-    module = "divisors"
     figsize = (8.6, 3.4)
+    title = "Divide by what?"
+    hint = (
+        "Random queries and keys (mean 0, variance 1). The layer stays d_model = 512 wide and has "
+        "512 / d_k heads."
+    )
+    prediction = Question(
+        ask="without a divisor one key takes nearly all, and √d_k mends it. What if we divide by "
+        "d_k itself, and d_k is large?",
+        then="Now choose the divisor d_k, at d_k = 64 or more.",
+        options=("one key again", "all keys alike", "the same as √d_k"),
+        right=1,
+        why="The variance falls to 1/d_k, all scores are nearly equal, and the output is nearly a "
+        "plain average: wrong the other way.",
+        settled=({"divisor": ["d_k"], "d_k": STOPS[6:]},),
+    )
+    divisor = Choice("sqrt(d_k)", LABELS, label="divide by")
+    d_k = Slider(
+        64,
+        STOPS,
+        label="d_k",
+        spoken="length of queries and keys, d_k",
+        presets=(8, 64, 512),
+        width=180,
+    )
 
-    d_k = State(64, one_of(*STOPS))
-    divisor = State("sqrt(d_k)", one_of(*DIVISORS))
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """The weights under this divisor, and both curves of all divisors."""
+        over = {"over": "d_k", "stops": STOPS, "xlabel": "d_k"}
+        powers = [10.0**power for power in range(-3, 4)]
+        return (
+            Heatmap(key="weights", rows=TOKENS, columns=TOKENS),
+            Curves(
+                key="variance",
+                title="variance of the scores",
+                under="of 400 queries; point to look, click to stay",
+                lines=_lines("variance"),
+                y=Axis(powers[0], powers[-1], powers, log=True),
+                **over,
+            ),
+            Curves(
+                key="used",
+                title=f"effective keys of {KEYS}",
+                under=f"the same queries; {KEYS}: all alike, 1: a single winner",
+                lines=_lines("keys"),
+                y=Axis(0, KEYS, range(0, KEYS + 1, 4)),
+                **over,
+            ),
+        )
 
     @property
     def result(self) -> DivisorsResult:
@@ -88,44 +138,25 @@ class DivisorsExplorer(Explorer):
             number_of(self.divisor, self.d_k), weights, measure(self.divisor, self.d_k)
         )
 
-    def make_data(self) -> dict[str, object]:
-        """Return every curve, and what is shown at every stop under every divisor."""
+    def frame(self, d_k: int, divisor: str) -> dict[str, object]:
+        """Return the weights, and which line of the curves belongs to the divisor."""
+        end = verdict(divisor, d_k)
+        spread = f"variance {_short(measure(divisor, d_k).variance)}"
+        mark = f"{'✓' if end == 'near 1' else '✗'} {end}"
+        current = {"current": DIVISORS.index(divisor)}
         return {
-            "tokens": list(TOKENS),
-            "stops": list(STOPS),
-            "divisors": list(DIVISORS),
-            "labels": LABELS,
-            "keys": KEYS,
-            "curves": {
-                what: {
-                    name: [significant(getattr(measure(name, d_k), what)) for d_k in STOPS]
-                    for name in DIVISORS
-                }
-                for what in Measured._fields
+            "say": sentence(divisor, d_k),
+            "bad": end != "near 1",
+            "code": code(divisor, d_k),
+            "weights": {
+                "title": f"divided by {LABELS[divisor]}",
+                "under": f"softmax(QKᵀ / {_short(number_of(divisor, d_k))}): {spread}, {mark}",
+                "role": LOOKS[divisor][0],
+                "cells": draw_weights(divisor, d_k),
             },
-            "frames": {name: [frame(name, d_k) for d_k in STOPS] for name in DIVISORS},
+            "variance": current,
+            "used": current,
         }
-
-    def draw(self, fig: Figure) -> None:
-        """Draw the weights under this divisor, and both curves of all divisors."""
-        left, middle, right = fig.subplots(1, 3, width_ratios=[1.15, 1, 1])
-        labels = {"queries": list(TOKENS), "keys": list(TOKENS)}
-        title = f"divided by {self.divisor}"
-        plot_attention(self.result.weights, ax=left, title=title, **labels)
-        axes = {"variance": middle, "keys": right}
-        titles = {"variance": "variance of the scores", "keys": f"effective keys of {KEYS}"}
-        for what, ax in axes.items():
-            curves = {
-                name: [getattr(measure(name, d_k), what) for d_k in STOPS] for name in DIVISORS
-            }
-            look = {"xscale": "log", "xlabel": "d_k", "at": self.d_k, "title": titles[what]}
-            plot_sweep(STOPS, curves, ax=ax, yscale="log" if ax is middle else "linear", **look)
-            ax.get_legend().remove()
-        fig.legend(*middle.get_legend_handles_labels(), loc="outside lower right", ncols=4)
-
-    def say(self) -> str:
-        """Return what this divisor does at this d_k."""
-        return sentence(self.divisor, self.d_k)
 
 
 def number_of(divisor: str, d_k: int) -> float:
@@ -165,16 +196,15 @@ def raw_scores(d_k: int) -> Tensor:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def frame(divisor: str, d_k: int) -> dict[str, object]:
-    """Return what is shown at one stop under one divisor."""
-    return {
-        "number": _short(number_of(divisor, d_k)),
-        "weights": numbers(draw_weights(divisor, d_k), 3),
-        "say": sentence(divisor, d_k),
-        "variance": _short(measure(divisor, d_k).variance),
-        "verdict": verdict(divisor, d_k),
-        "code": code(divisor, d_k),
-    }
+def _lines(what: str) -> list[Line]:
+    return [
+        Line(
+            f"divided by {LABELS[name]}",
+            [getattr(measure(name, d_k), what) for d_k in STOPS],
+            *LOOKS[name],
+        )
+        for name in DIVISORS
+    ]
 
 
 def code(divisor: str, d_k: int) -> str:
@@ -208,7 +238,7 @@ def sentence(divisor: str, d_k: int) -> str:
     if end == "near 1":
         end = "neither sharp nor flat"
     return (
-        f"d_k = {d_k}, divided by {divided}: the scores have variance {_short(variance)}, "
+        f"**d_k = {d_k}**, divided by {divided}: the scores have variance {_short(variance)}, "
         f"and a query uses {keys:.1f} of {KEYS} keys: {end}."
     )
 

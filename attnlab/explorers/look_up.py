@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights
-from attnlab.explorers._base import Explorer, State
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import State, near_one_of
 from attnlab.explorers._page import short
-from attnlab.explorers.temperature import BLUE, ORANGE, near_one_of
+from attnlab.palette import BLUE, ORANGE
 
 ANIMALS = ("cat", "bird", "snake")  # the table of lesson 1: arrows of length 1, and legs
 KEYS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0))

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import trace_attention
-from attnlab.explorers._base import Explorer, State, one_of
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import State, one_of
 from attnlab.explorers._page import numbers
 from attnlab.heads import split_heads
 from attnlab.modules import MultiHeadAttention

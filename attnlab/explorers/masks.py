@@ -1,4 +1,4 @@
-"""Explorer 7: who may look at whom, and what happens to a query that may look at nothing."""
+"""Who may look at whom, and what happens to a query that may look at nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from torch import Tensor
 
 from attnlab.attention import attention_weights
 from attnlab.explorers import _learner
-from attnlab.explorers._base import State, one_of
-from attnlab.explorers._masked import TOKENS, MaskedSentence, MaskResult, empty_rows
-from attnlab.explorers._page import numbers
+from attnlab.explorers._controls import Button, Choice, Question
+from attnlab.explorers._masked import (
+    REACH,
+    TOKENS,
+    MaskedSentence,
+    MaskResult,
+    empty_rows,
+    listed,
+)
+from attnlab.explorers._page import sendable
 
-FILLS = ("-inf", "-1e9", "attnlab")
+FILLS = {"-inf": "−∞", "-1e9": "−1e9", "attnlab": "attnlab’s rule"}
 SCORE_SEED, SCORE_SPREAD = 3, 1.3
 
 
@@ -50,8 +57,14 @@ class MaskExplorer(MaskedSentence):
 
     module = "masks"
     figsize = (5.4, 4.4)
+    title = "Who may look at whom?"
+    hint = (
+        "A row asks, a column is looked at. Click a cell to allow or to block it, click a word to "
+        "make it padding."
+    )
 
-    fill = State("-inf", one_of(*FILLS))
+    fill = Choice("-inf", FILLS, label="blocked score")
+    reset = Button("Reset", padding=(), toggled=())
 
     def __init__(
         self,
@@ -68,6 +81,19 @@ class MaskExplorer(MaskedSentence):
         self.scores = (drawn * SCORE_SPREAD).round(decimals=2).float()
 
     @property
+    def prediction(self) -> Question:
+        """Ask which row sees nothing."""
+        token = self.tokens[0]
+        return Question(
+            ask=f"the mask is causal, and “{token}” becomes padding. Which row sees nothing?",
+            then=f"Now make “{token}” padding under the causal mask.",
+            options=("no row", f"“{token}” (row 0)", "every row"),
+            right=1,
+            why="Row 0 may look at itself alone, and now not even there. All later rows still see "
+            "themselves.",
+        )
+
+    @property
     def result(self) -> MaskResult:
         """Weights, mask and rows without a key, by torch, whatever the learner's function says."""
         mask = self._make_mask()
@@ -81,34 +107,50 @@ class MaskExplorer(MaskedSentence):
         """Return the weights that the learner's function computes, checked."""
         weights = function(self.scores.clone(), self._make_mask())
         checked = _learner.checked_weights(weights, tuple(self.scores.shape), function)
-        return {"weights": numbers(checked)}
+        return {"weights": sendable(checked)}
 
     def make_data(self) -> dict[str, object]:
-        """Return the words and the scores."""
-        return {"tokens": list(self.tokens), "scores": numbers(self.scores)}
+        """Return tokens, scores, words and lines of code."""
+        data = super().make_data()
+        data["words"] |= {**WORDS, "code": {**data["words"]["code"], **CODE}}
+        return {**data, "scores": sendable(self.scores)}
 
     def draw(self, fig: Figure) -> None:
         """Draw the weights; blocked cells are hatched, NaN is crossed."""
-        kind = f"window, {self._reach()}\n" if self.mask == "window" else f"{self.mask}, "
+        kind = f"window, {REACH[self.window]}\n" if self.mask == "window" else f"{self.mask}, "
         self._draw_weights(fig.subplots(), f"mask: {kind}blocked scores: {self.fill}")
 
-    def say(self) -> str:
+    def sentence(self) -> str:
         """Return which queries see nothing, and what becomes of them."""
         if self.answer:
             return self._say_of_function()
         empty = self.result.empty_rows
         if not empty:
-            return (
-                "Every query may attend to at least one key, and every row of weights adds up to 1."
-            )
-        names = " and ".join(self._name_of_row(row) for row in empty)
-        return f"{names} may attend to nothing. {WHAT_HAPPENS[self.fill]}"
+            return WORDS["full"]
+        names = listed([self._name_of_row(row) for row in empty])
+        if len(empty) == len(self.tokens):
+            names = WORDS["every"]
+        return WORDS["empty"].format(names=names, what=WORDS["what happens"][self.fill])
 
 
-WHAT_HAPPENS = {
-    "-inf": "A softmax over −∞ alone is 0/0: NaN, and it spreads to all that is computed from it.",
-    "-1e9": "All scores are equal, so each key gets the same weight, blocked or not: a wrong "
-    "answer without an error.",
-    "attnlab": "The weights are set to 0, and so is the output, as scaled_dot_product_attention "
-    "does.",
+WORDS = {
+    "full": "Every query may attend to at least one key, and every row of weights adds up to 1.",
+    "empty": "{names} may attend to nothing. {what}",
+    "every": "**All queries**",
+    "what happens": {
+        "-inf": "A softmax over −∞ alone is 0/0: **NaN**, and it spreads to all that is computed "
+        "from it.",
+        "-1e9": "All scores are equal, so **each key gets the same weight**, blocked or not: a "
+        "wrong answer without an error.",
+        "attnlab": "The weights are set to **0**, and so is the output, as "
+        "scaled_dot_product_attention does.",
+    },
+}
+SOFTMAX = "weights = scores.softmax(dim=-1)"
+CODE = {
+    "-inf": f"scores = scores.masked_fill(~mask, -torch.inf)\n{SOFTMAX}",
+    "-1e9": f"scores = scores.masked_fill(~mask, -1e9)\n{SOFTMAX}",
+    "attnlab": f"scores = scores.masked_fill(~mask, -torch.inf)\n{SOFTMAX}\n"
+    "weights = weights.masked_fill(~mask.any(-1, keepdim=True), 0)",
+    "function": "weights = {name}(scores, mask)",
 }

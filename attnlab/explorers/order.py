@@ -11,7 +11,8 @@ from torch import Tensor
 
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.data import load_table
-from attnlab.explorers._base import Explorer, State, flag
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import State, flag
 from attnlab.explorers._page import numbers, short
 from attnlab.plotting import plot_attention
 

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.data import data_path
-from attnlab.explorers._base import Explorer, State, flag, one_of
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import State, flag, one_of
 from attnlab.explorers._page import numbers
 from attnlab.plotting import plot_sweep
 

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from attnlab.explorers._base import Explorer, State, one_of
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import State, one_of
 from attnlab.explorers._page import numbers, short
 from attnlab.plotting import WEIGHT_COLOURS
 from attnlab.pretrained import FIRST, LAST, NUM_HEADS, PretrainedLayer, Reading, load_layer

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from attnlab._cells import BLOCKED_COLOUR, BLOCKED_HATCH, readable_on
 from attnlab.data import Table, load_table
-from attnlab.explorers._base import Explorer, State, one_of
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import State, one_of
 from attnlab.explorers._page import numbers
 from attnlab.masks import causal_mask
 from attnlab.plotting import WEIGHT_COLOURS

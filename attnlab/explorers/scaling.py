@@ -1,4 +1,4 @@
-"""Explorer 4: why the scores are divided by the square root of d_k."""
+"""Why the scores are divided by the square root of d_k."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.diagnostics import effective_keys
-from attnlab.explorers._base import Explorer, State, one_of
-from attnlab.explorers._page import numbers, significant
-from attnlab.plotting import plot_attention, plot_sweep
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import Cycle, Question, Slider
+from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel
 
 TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 STOPS = tuple(2**power for power in range(11))  # 1 ... 1024
 DRAWS = 4  # what "new draw" goes through
 SWEEP_SEED, SWEEP_QUERIES, SWEEP_KEYS = 7, 400, 16
 DEAD = 1 / 1000  # of the mean: a gradient shorter than this is counted
+LOOKS = (  # of mean and median: without scaling, and with it
+    (("dashed", "triangle"), ("solid", "circle")),
+    (("dashdot", "diamond"), ("dotted", "square")),
+)
 
 
 class Sweep(NamedTuple):
@@ -61,82 +64,6 @@ class ScalingResult(NamedTuple):
     scaled_sweep: Sweep
 
 
-class ScalingExplorer(Explorer):
-    """Weights with and without the factor 1 / sqrt(d_k), and what it does to the gradients.
-
-    Parameters
-    ----------
-    **state
-        ``d_k``: length of queries and keys, a power of two up to 1024. ``seed``: which of the four
-        random draws, 0 to 3. ``ask`` and ``large``, as in ``Explorer``.
-
-    See Also
-    --------
-    attnlab.attention_scores : divides by sqrt(d_k) unless told otherwise.
-    """
-
-    module = "scaling"
-    figsize = (9.0, 3.6)
-
-    d_k = State(4, one_of(*STOPS))
-    seed = State(0, one_of(*range(DRAWS)))
-
-    @property
-    def result(self) -> ScalingResult:
-        """Weights and gradients at this d_k, by torch."""
-        raw, scaled = draw_weights(self.d_k, self.seed)
-        return ScalingResult(raw, scaled, *sweep(self.d_k))
-
-    def make_data(self) -> dict[str, object]:
-        """Return every weight and every curve that the slider can reach."""
-        sweeps = [sweep(d_k) for d_k in STOPS]
-        curves = {
-            f"{name}_{what}": [significant(getattr(both[i], what)) for both in sweeps]
-            for i, name in enumerate(("raw", "scaled"))
-            for what in ("median", "mean")
-        }
-        return {
-            "tokens": list(TOKENS),
-            "stops": list(STOPS),
-            "curves": curves,
-            "sentences": [sentence(d_k) for d_k in STOPS],
-            "draws": [[frame(d_k, seed) for d_k in STOPS] for seed in range(DRAWS)],
-        }
-
-    def draw(self, fig: Figure) -> None:
-        """Draw both matrices of weights, and median and mean gradient over d_k."""
-        result = self.result
-        places = [["raw", "scaled", "median"], ["raw", "scaled", "mean"]]
-        ax = fig.subplot_mosaic(places, width_ratios=[1, 1, 1.1])
-        labels = {"queries": list(TOKENS), "keys": list(TOKENS)}
-        plot_attention(result.raw, ax=ax["raw"], title="not scaled", **labels)
-        plot_attention(result.scaled, ax=ax["scaled"], title="scaled", **labels)
-        for what in ("median", "mean"):
-            pairs = [sweep(d_k) for d_k in STOPS]
-            curves = {
-                name: [getattr(pair[i], what) for pair in pairs]
-                for i, name in enumerate(("not scaled", "scaled"))
-            }
-            look = {"xscale": "log", "yscale": "log", "at": self.d_k}
-            plot_sweep(STOPS, curves, ax=ax[what], title=f"{what} gradient", **look)
-            ax[what].set_ylabel("length")
-        ax["median"].get_legend().remove()
-        ax["mean"].set_xlabel("d_k")
-
-    def say(self) -> str:
-        """Return what scores, weights and gradients do at this d_k."""
-        return sentence(self.d_k)
-
-
-def draw_weights(d_k: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the weights of six random tokens: without scaling, and with it."""
-    generator = torch.Generator().manual_seed(seed)
-    query, key = torch.randn(2, len(TOKENS), max(STOPS), generator=generator)
-    query, key = query[:, :d_k], key[:, :d_k]  # the same tokens, only longer
-    raw = attention_weights(attention_scores(query, key, scale=1.0))
-    return raw, attention_weights(attention_scores(query, key))
-
-
 @cache
 def sweep(d_k: int) -> tuple[Sweep, Sweep]:
     """Return what many random queries get at one d_k: without scaling, and with it."""
@@ -159,18 +86,112 @@ def _measure(products: Tensor, key: Tensor, value: Tensor, divisor: float) -> Sw
     return Sweep(scores.var().item(), lengths.median().item(), mean.item(), dead.item())
 
 
-def frame(d_k: int, seed: int) -> dict[str, object]:
-    """Return one step of the slider: both matrices, and how many keys a row uses on average."""
-    raw, scaled = draw_weights(d_k, seed)
-    keys = [round(effective_keys(weights).mean().item(), 1) for weights in (raw, scaled)]
-    return {"raw": numbers(raw, 3), "scaled": numbers(scaled, 3), "keys": keys}
+def draw_weights(d_k: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Return the weights of six random tokens: without scaling, and with it."""
+    generator = torch.Generator().manual_seed(seed)
+    query, key = torch.randn(2, len(TOKENS), max(STOPS), generator=generator)
+    query, key = query[:, :d_k], key[:, :d_k]  # the same tokens, only longer
+    raw = attention_weights(attention_scores(query, key, scale=1.0))
+    return raw, attention_weights(attention_scores(query, key))
+
+
+class ScalingExplorer(Explorer):
+    """Weights with and without the factor 1 / sqrt(d_k), and what it does to the gradients.
+
+    Parameters
+    ----------
+    **state
+        ``d_k``: length of queries and keys, a power of two up to 1024. ``seed``: which of the four
+        random draws, 0 to 3. ``ask`` and ``large``, as in ``Explorer``.
+
+    See Also
+    --------
+    attnlab.attention_scores : divides by sqrt(d_k) unless told otherwise.
+    """
+
+    figsize = (8.4, 3.2)
+    title = "Why divide by √d_k?"
+    hint = "Six tokens with random queries and keys. The slider only gives them more features."
+    prediction = Question(
+        ask="without the division, more features per query and key make the attention weights …",
+        then="Now move d_k far to the right and look.",
+        options=("sharper", "flatter", "no different"),
+        right=0,
+        why="Scores are sums of d_k products, so they spread like √d_k, and the softmax turns a "
+        "wide lead into a single winner. At d_k = 1024 most rows pass on less than a thousandth of "
+        "the mean gradient, and a few near ties a huge one.",
+        settled=({"d_k": STOPS[8:]},),
+    )
+    d_k = Slider(
+        4, STOPS, label="d_k", spoken="length of queries and keys, d_k", presets=(1, 64, 1024)
+    )
+    seed = Cycle(0, range(DRAWS), text="New random draw")
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """Both matrices of weights, and the gradients over d_k."""
+        labels = {"rows": TOKENS, "columns": TOKENS}
+        pairs = [sweep(d_k) for d_k in STOPS]
+        lines = [
+            Line(f"{name}, {what}", [getattr(pair[i], what) for pair in pairs], role, *look)
+            for i, (name, role) in enumerate((("not scaled", "raw"), ("scaled", "scaled")))
+            for what, look in zip(("mean", "median"), LOOKS[i], strict=True)
+        ]
+        return (
+            Heatmap(key="raw", title="not scaled", role="raw", **labels),
+            Heatmap(key="scaled", title="scaled", role="scaled", **labels),
+            Curves(
+                key="gradients",
+                title="gradient of a query",
+                under="400 queries with 16 keys each; point to look, click to stay",
+                over="d_k",
+                stops=STOPS,
+                lines=lines,
+                y=Axis(1e-4, 10, [10.0**power for power in range(-4, 2)], log=True),
+                xlabel="d_k",
+                ylabel="length of the gradient",
+            ),
+        )
+
+    @property
+    def result(self) -> ScalingResult:
+        """Weights and gradients at this d_k, by torch."""
+        raw, scaled = draw_weights(self.d_k, self.seed)
+        return ScalingResult(raw, scaled, *sweep(self.d_k))
+
+    def frame(self, d_k: int, seed: int) -> dict[str, object]:
+        """Return both matrices, and how many keys a row uses on average."""
+        raw, scaled = draw_weights(d_k, seed)
+        return {
+            "say": sentence(d_k),
+            "bad": sweep(d_k)[0].median < sweep(d_k)[1].median / 2,
+            "code": code(d_k),
+            "raw": {"cells": raw, "under": f"softmax(QKᵀ): {_used(raw)}"},
+            "scaled": {"cells": scaled, "under": f"softmax(QKᵀ / √d_k): {_used(scaled)}"},
+        }
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _used(weights: Tensor) -> str:
+    return f"a row uses {effective_keys(weights).mean():.1f} of {len(TOKENS)} keys"
+
+
+def code(d_k: int) -> str:
+    """Return the lines of PyTorch; the queries and keys there are 1024 long."""
+    return (
+        f"query, key = query[:, :{d_k}], key[:, :{d_k}]\n"
+        "raw = (query @ key.T).softmax(dim=-1)\n"
+        f"scaled = (query @ key.T / {d_k} ** 0.5).softmax(dim=-1)"
+    )
 
 
 def sentence(d_k: int) -> str:
     """Return what the sweep shows at one d_k."""
     raw, scaled = sweep(d_k)
     start = (
-        f"d_k = {d_k}: the scores have variance {_short(raw.variance)} without scaling, "
+        f"**d_k = {d_k}**: the scores have variance {_short(raw.variance)} without scaling, "
         f"{_short(scaled.variance)} with it. "
     )
     median, mean = raw.median / scaled.median, raw.mean / scaled.mean

@@ -1,28 +1,24 @@
-"""Explorer 3: what a temperature does to one row of weights, and what it leaves alone."""
+"""What a temperature does to one row of weights, and what it leaves alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from numbers import Real
 from typing import NamedTuple
 
 import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.attention import attention_weights
 from attnlab.diagnostics import effective_keys
-from attnlab.explorers._base import Explorer, State
-from attnlab.explorers._page import numbers, short, significant
-from attnlab.plotting import plot_sweep
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import Question, Slider
+from attnlab.explorers._panels import Axis, Bars, Curves, Line
 
 SCORES = (2.0, 1.0, 0.5, 0.0, -1.0)  # those of lesson 2
 KEYS = tuple(f"key {j}" for j in range(len(SCORES)))
 D_K = 4  # features of the query that has these raw scores: sqrt(d_k) is a stop
 DECADE = (1.0, 1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0)  # nearly even steps of a log axis
 STOPS = (*(step / 10 for step in DECADE), *DECADE, 10.0)
-BLUE, ORANGE = "#0b61a4", "#c8500a"
+PRESETS = {0.1: "near 0: 0.1", 1.0: "1", D_K**0.5: f"√d_k = √{D_K} = 2", 10.0: "large: 10"}
 HARD, FLAT = 0.99, 0.1  # a largest weight above, all weights within: an end is reached
 
 
@@ -44,19 +40,14 @@ class TemperatureResult(NamedTuple):
     effective_keys: float
 
 
-def near_one_of(*stops: float) -> Callable[[str, object, Explorer], float]:
-    """Return the check of a number that is one of a few; the browser sends 1 where it means 1.0."""
+def measure(tau: float) -> TemperatureResult:
+    """Return what one temperature makes of the five scores."""
+    scores = torch.tensor([SCORES], dtype=torch.float64) / tau  # (1, S): one query
+    weights = attention_weights(scores)
+    return TemperatureResult(weights[0], int(weights.argmax()), effective_keys(weights).item())
 
-    def check(name: str, value: object, _explorer: Explorer) -> float:
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise TypeError(f"{name} must be a number, got {short(value)}.")
-        for stop in stops:
-            if stop * (1 - 1e-6) <= value <= stop * (1 + 1e-6):  # no NaN, no overflow
-                return stop
-        allowed = ", ".join(f"{stop:g}" for stop in stops)
-        raise ValueError(f"{name} must be one of {allowed}, got {short(value)}.")
 
-    return check
+CURVE = [measure(tau).effective_keys for tau in STOPS]
 
 
 class TemperatureExplorer(Explorer):
@@ -75,47 +66,64 @@ class TemperatureExplorer(Explorer):
     ScalingExplorer : the temperature that attention takes, sqrt(d_k).
     """
 
-    module = "temperature"
     figsize = (8.2, 3.1)
-
-    tau = State(1.0, near_one_of(*STOPS))
+    title = "What does a temperature change?"
+    hint = (
+        "One query and five keys. All scores are divided by a temperature τ, attention’s own is "
+        "√d_k; then the softmax makes weights of them."
+    )
+    prediction = Question(
+        ask=f"τ runs from {STOPS[0]:g} to {STOPS[-1]:g}. Does another key ever become the winner?",
+        then=f"Now take τ to both ends, {STOPS[0]:g} and {STOPS[-1]:g}, and look.",
+        options=("yes, at a low τ", "yes, at a high τ", "never"),
+        right=2,
+        why="Key 0 wins throughout. Dividing all scores by the same positive number keeps their "
+        "order, and so does the softmax: only the contrast changes.",
+        settled=({"tau": [STOPS[0]]}, {"tau": [STOPS[-1]]}),
+    )
+    tau = Slider(1.0, STOPS, label="τ", spoken="temperature τ", presets=PRESETS)
+    panels = (
+        Bars(
+            key="weights",
+            title=f"weights of one query with d_k = {D_K} features",
+            grow=1.6,
+            names=KEYS,
+            columns={"score": [f"{score:g}".replace("-", "−") for score in SCORES]},
+            marked=True,
+            outlined="not divided: τ = 1",
+        ),
+        Curves(
+            key="used",
+            title=f"how many of {len(KEYS)} keys it uses",
+            under="1: one key has it all, 5: all share alike; point to look, click to stay",
+            over="tau",
+            stops=STOPS,
+            labels=[f"{tau:g}" if tau in (0.1, 0.32, 1, 3.2, 10) else "" for tau in STOPS],
+            lines=[Line("effective keys", CURVE, "scaled", "solid", "circle")],
+            y=Axis(1, len(KEYS), range(1, len(KEYS) + 1)),
+            xlabel="τ, logarithmic",
+        ),
+    )
 
     @property
     def result(self) -> TemperatureResult:
         """Weights, winner and effective keys at this temperature, by torch."""
         return measure(self.tau)
 
-    def make_data(self) -> dict[str, object]:
-        """Return scores, stops, the curve of effective keys and a sentence for every stop."""
+    def frame(self, tau: float) -> dict[str, object]:
+        """Return the weights, and those of temperature 1 to compare them with."""
+        weights, winner, _ = measure(tau)
         return {
-            "keys": list(KEYS),
-            "scores": numbers(torch.tensor(SCORES)),
-            "d_k": D_K,
-            "stops": list(STOPS),
-            "used": [significant(measure(tau).effective_keys) for tau in STOPS],
-            "sentences": [sentence(tau) for tau in STOPS],
+            "say": sentence(tau),
+            "bad": False,
+            "code": code(tau),
+            "weights": {
+                "weights": weights,
+                "outline": measure(1.0).weights,
+                "marks": ["wins" if j == winner else "" for j in range(len(KEYS))],
+                "filled": f"scores divided by {tau:g}",
+            },
         }
-
-    def draw(self, fig: Figure) -> None:
-        """Draw the weights as bars, and the effective keys over the temperature."""
-        left, right = fig.subplots(1, 2, width_ratios=[1.2, 1])
-        _draw_bars(left, self.result.weights, f"scores divided by {self.tau:g}")
-        used = {"effective keys": [measure(tau).effective_keys for tau in STOPS]}
-        look = {"xscale": "log", "xlabel": "τ, logarithmic", "title": "effective keys of 5"}
-        plot_sweep(STOPS, used, ax=right, at=self.tau, **look)
-        right.lines[0].set(color=BLUE, linestyle="-", marker="o")
-        right.set(ylim=(0.8, 5.2), xticks=[0.1, 1, 10], xticklabels=["0.1", "1", "10"])
-
-    def say(self) -> str:
-        """Return who wins at this temperature, and by how much."""
-        return sentence(self.tau)
-
-
-def measure(tau: float) -> TemperatureResult:
-    """Return what one temperature makes of the five scores."""
-    scores = torch.tensor([SCORES], dtype=torch.float64) / tau  # (1, S): one query
-    weights = attention_weights(scores)
-    return TemperatureResult(weights[0], int(weights.argmax()), effective_keys(weights).item())
 
 
 def sentence(tau: float) -> str:
@@ -123,7 +131,7 @@ def sentence(tau: float) -> str:
     weights, winner, used = measure(tau)
     best, second = weights.topk(2).values.tolist()
     start = (
-        f"τ = {tau:g}: {KEYS[winner]} wins, as at every τ. Its weight is {_share(best)}, "
+        f"**τ = {tau:g}: {KEYS[winner]} wins**, as at every τ. Its weight is {_share(best)}, "
         f"{_times(best / second)} times the next; {used:.1f} effective keys of {len(KEYS)}"
     )
     if best > HARD:
@@ -140,14 +148,11 @@ def _times(ratio: float) -> str:
     return f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}"
 
 
-def _draw_bars(ax: Axes, weights: Tensor, title: str) -> None:
-    """Draw a bar for each key, and dashed what it is with nothing divided."""
-    undivided = measure(1.0).weights
-    ax.bar(KEYS, weights.tolist(), color=BLUE)
-    dashed = {"fill": False, "edgecolor": ORANGE, "linestyle": "--", "linewidth": 1.6}
-    ax.bar(KEYS, undivided.tolist(), label="τ = 1", **dashed)
-    for j, (weight, top) in enumerate(zip(weights, weights.maximum(undivided), strict=True)):
-        ax.text(j, top + 0.02, f"{weight:.2f}", ha="center")
-    ax.set(ylim=(0, 1.15), yticks=[0, 0.5, 1], ylabel="weight", title=title)
-    ax.set_xticks(range(len(KEYS)), [f"{k}\n{s:g}" for k, s in zip(KEYS, SCORES, strict=True)])
-    ax.legend()
+def code(tau: float) -> str:
+    """Return the lines of PyTorch."""
+    return (
+        f"scores = torch.tensor([{', '.join(f'{score:g}' for score in SCORES)}])\n"
+        f"weights = (scores / {tau:g}).softmax(dim=-1)\n"
+        "entropy = torch.special.entr(weights).sum()\n"
+        "used = entropy.exp()  # effective keys"
+    )

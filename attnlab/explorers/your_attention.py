@@ -15,6 +15,7 @@ from attnlab.clinic import Report, diagnose
 from attnlab.clinic.functions.arguments import arguments
 from attnlab.explorers import _learner
 from attnlab.explorers._checklist import MARKS, Check, checklist, count_checks
+from attnlab.explorers._controls import Button
 from attnlab.explorers._masked import KINDS, TOKENS, MaskedSentence, MaskResult, empty_rows
 from attnlab.explorers._page import numbers
 
@@ -52,6 +53,7 @@ class YourAttentionExplorer(MaskedSentence):
     """
 
     module = "your_attention"
+    reset = Button("Reset", padding=(), toggled=())
     figsize = (9.0, 4.4)
 
     def __init__(
@@ -91,7 +93,7 @@ class YourAttentionExplorer(MaskedSentence):
     def make_data(self) -> dict[str, object]:
         """Return the words, and the scores of a right function."""
         scores = attention_scores(self.query, self.key)
-        return {"tokens": list(self.tokens), "scores": numbers(scores), "marks": MARKS}
+        return {**super().make_data(), "scores": numbers(scores), "marks": MARKS}
 
     # --- the function -----------------------------------------------------------------------------
 
@@ -141,7 +143,7 @@ class YourAttentionExplorer(MaskedSentence):
         self._draw_weights(left, "")
         _list_checks(right, self.checks)
 
-    def say(self) -> str:
+    def sentence(self) -> str:
         """Return what is wrong with the rows that are drawn, and how many checks passed."""
         if self.answer["error"]:
             return self._say_of_function()

@@ -55,7 +55,7 @@ def test_cells_bars_and_sums_are_those_of_the_rule(cards, explorer):
     sums = card.locator("td.sum").all_inner_texts()
     assert [text.startswith("✓") for text in sums] == [explorer.rule != "after: 0"] * 5
     names = {"torch": torch, "scores": torch.zeros(5, 5)}
-    exec(card.locator("pre").inner_text(), names)
+    exec(card.locator("pre").text_content(), names)
     assert names["weights"].shape == (5, 5)
 
 
@@ -66,7 +66,7 @@ def test_tiles_and_lines_hold_the_cost(cards, explorer):
     assert tiles[:5] == [bytes_text(result.weight_bytes)] * 5
     assert tiles[5:7] == [f"n = {explorer.n}", f"n = {2 * explorer.n}"]
     names = {"torch": torch}
-    exec(card.locator("pre").inner_text(), names)
+    exec(card.locator("pre").text_content(), names)
     assert names["memory"] == result.weight_bytes
     assert names["attention"] == result.attention_flops
     assert f"n = 2 d_model = {2 * explorer.d_model}" in card.inner_text()
@@ -83,7 +83,7 @@ def test_the_board_holds_the_losses_and_the_winner(cards, explorer):
     lower = [a < b for pair in (numbers[:2], numbers[2:]) for a, b in (pair, pair[::-1])]
     assert [text.startswith("✓") for text in shown] == lower
     assert card.locator("td .cell.leak").count() == (0 if explorer.causal else 4)
-    assert f"is_causal={explorer.causal}" in card.locator("pre").inner_text()
+    assert f"is_causal={explorer.causal}" in card.locator("pre").text_content()
 
 
 def test_predictions_are_settled_by_the_state_they_ask_about(cards):

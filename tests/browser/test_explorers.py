@@ -331,7 +331,7 @@ def test_the_moving_picture_says_and_shows_what_python_does(still, index):
 def test_the_lines_of_pytorch_give_the_weights(still, index):
     explorer = still.explorers[FIRST_STATE + index]
     names = {"torch": torch, "n": len(explorer.tokens), "scores": explorer.scores}
-    exec(still.alone(FIRST_STATE + index).locator("pre").inner_text(), names)
+    exec(still.alone(FIRST_STATE + index).locator("pre").text_content(), names)
     assert torch.equal(names["mask"], explorer.result.mask)
     torch.testing.assert_close(
         names["weights"], explorer.result.weights, atol=1e-6, rtol=0, equal_nan=True

@@ -33,7 +33,7 @@ def cards(open_cards):
 def written(card):
     """Return what the lines of PyTorch beside the picture give."""
     names = {"torch": torch}
-    exec(card.locator("pre").inner_text(), names)
+    exec(card.locator("pre").text_content(), names)
     return names
 
 

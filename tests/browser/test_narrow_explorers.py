@@ -120,4 +120,4 @@ def test_the_window_is_told_beside_its_slider_and_in_the_code(at_width, window):
     card.get_by_role("slider", name="width of the window").fill(str(window - 1))
     words = "itself alone" if window == 1 else "itself and 2 before"
     assert words in card.locator(".bar").inner_text()
-    assert f".tril().triu({1 - window}).bool()  # {words}" in card.locator("pre").inner_text()
+    assert f".tril().triu({1 - window}).bool()  # {words}" in card.locator("pre").text_content()

@@ -43,7 +43,7 @@ def test_bank_says_shows_and_writes_what_torch_computes(banks, index):
     shown = [float(text) for text in card.locator(".bars .figure b").all_inner_texts()]
     torch.testing.assert_close(torch.tensor(shown), result.weights.float(), atol=0.0051, rtol=0)
     names = {"torch": torch}
-    exec(card.locator("pre").inner_text(), names)
+    exec(card.locator("pre").text_content(), names)
     for name in ("weights", "output", "average"):
         wanted = getattr(result, name).float()
         torch.testing.assert_close(names[name], wanted, atol=1e-5, rtol=0)
@@ -79,7 +79,7 @@ def test_words_are_dragged_and_walked_and_put_back(banks):
 
 def place_of(card, word):
     """Return where a word is, as the lines of PyTorch have it."""
-    lines = card.locator("pre").inner_text()
+    lines = card.locator("pre").text_content()
     words = re.search(r"# (.*)", lines)[1].split(", ")
     rows = re.findall(r"\[(-?[\d.]+), (-?[\d.]+)\]", lines)
     return tuple(float(number) for number in rows[words.index(word)])
@@ -117,7 +117,7 @@ def test_order_says_shows_and_writes_what_torch_computes(orders, index):
     torch.manual_seed(0)
     names = {"torch": torch, "F": F, "position": 0.5 * torch.randn(6, 5)}
     names["x"] = load_table("the_cat_sat_on_the_mat.csv").values
-    exec(card.locator("pre").inner_text(), names)
+    exec(card.locator("pre").text_content(), names)
     torch.testing.assert_close(names["moved"], result.moved.float(), atol=1e-5, rtol=0)
 
 
@@ -164,7 +164,7 @@ def test_cross_says_shows_and_writes_what_torch_computes(crosses, index):
     table = load_table("the_cat_sat_on_the_mat.csv")
     wishes = [table.features.index(wish) for wish in ("animal", "action", "place")]
     names = {"x": table.values, "question_x": 4 * torch.eye(5)[wishes]}
-    exec(card.locator("pre").inner_text(), names)
+    exec(card.locator("pre").text_content(), names)
     torch.testing.assert_close(names["weights"], result.weights)
     torch.testing.assert_close(names["output"], result.output)
     assert card.locator("tr.picked th").first.inner_text() == f"▸ {result.queries[result.picked]}"

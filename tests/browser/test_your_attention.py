@@ -110,6 +110,6 @@ def test_a_function_without_a_mask_has_no_controls_of_masks(cards, explorers):
     assert card.locator(".bar:visible, .chips:visible").count() == 0
     card.locator("button.cell").nth(3).press("Enter")
     assert card.get_by_text("no argument for a mask").is_visible()
-    assert "torch.ones" not in card.locator("pre").inner_text()
+    assert "torch.ones" not in card.locator("pre").text_content()
     assert_shows(card, explorers[1])
     assert card.locator(".note:visible").count() == 1  # nothing was set

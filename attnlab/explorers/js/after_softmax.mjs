@@ -1,5 +1,5 @@
 // Explorer 8: block before the softmax or after it, with minus infinity or with 0.
-import { button, choice, slider } from "./base.mjs";
+import { button, choice, slider } from "./controls.mjs";
 import { html, matrix, numbersOf, weightColours } from "./drawing.mjs";
 
 export const title = "Block before the softmax, or after?";

@@ -1,5 +1,5 @@
 // Explorer 2: what "bank" means between other words, and whether attention selects or only mixes.
-import { button, choice, slider } from "./base.mjs";
+import { button, choice, slider } from "./controls.mjs";
 import { makeMovable } from "./dragging.mjs";
 import { bars, html, svg } from "./drawing.mjs";
 import { dot, softmax } from "./maths.mjs";

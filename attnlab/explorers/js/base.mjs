@@ -1,25 +1,28 @@
-// What every explorer stands on: the card, the controls, the prediction, the way to the kernel.
+// What every explorer stands on: the card, the prediction, the theme, the way to the kernel.
 //
 // A module of an explorer exports
-//   title, hint          texts over the picture
-//   prediction(data, answer)  {question, options, right, why, settled(state)}: asked first
-//   render(lab)          builds controls into lab.bar and a picture into lab.picture, and returns
+//   render(lab)          puts controls into lab.bar and a picture into lab.picture, and returns
 //                        draw(state, answer) -> {say, bad, code}, called after every change
-// and changes the state by lab.set({name: value}). `answer` is what the learner's function gave
-// for answer.state, or null if there is no such function here. A page without Python may know more
-// of them: answer.others, for further states.
-import { codeLines } from "./code.mjs";
-import { html, setText } from "./drawing.mjs";
+//   settled(state)       whether the answer to the question can be seen, where the conditions that
+//                        Python declares do not say enough (optional)
+// and changes the state by lab.set({name: value}). Heading, question, words and numbers are in
+// lab.data. `answer` is what the learner's function gave for answer.state, or null if there is no
+// such function here. A page without Python may know more of them: answer.others, for other states.
+import { button, meets } from "./controls.mjs";
+import { codeLines, html, rich, weightColours } from "./drawing.mjs";
 import { STYLE } from "./style.mjs";
 
 const PATIENCE = 2500;  // ms until a silent kernel is spoken of
+const SHEET = new CSSStyleSheet();
+SHEET.replaceSync(STYLE);
 
 /** Put an explorer into an element; returns a function that takes it out and forgets it. */
 export function mount(explorer, model, host) {
   const stop = new AbortController();
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
-  const card = html("div", { class: "card", role: "group", "aria-label": explorer.title });
-  root.replaceChildren(html("style", {}, STYLE), card);
+  const card = html("div", { class: "card", role: "group" });
+  root.adoptedStyleSheets = [SHEET];
+  root.replaceChildren(card);
   const lab = new Lab(explorer, model, card, stop.signal);
   try {
     lab.start();
@@ -41,24 +44,47 @@ class Lab {
     this.data = model.get("data");
     this.state = this.read();
     this.bar = html("div", { class: "bar", role: "group", "aria-label": "Controls" });
+    this.words = html("span");
+    this.sayLine = html("p", { class: "say", role: "status" }, this.words);
     this.picture = html("div", { class: "picture" });
     this.codeBox = html("pre", {});
-    this.sayLine = html("p", { class: "say", role: "status" });
+    this.code = html("details", {}, html("summary", {}, "The same in PyTorch"), this.codeBox);
+    this.scales = html("div", { class: "scales" });
     this.note = html("p", { class: "note", hidden: "" });
     this.error = html("p", { class: "error", role: "alert", hidden: "" });
   }
 
   start() {
-    const { card, explorer } = this;
-    card.classList.toggle("large", this.state.large);
-    card.append(html("h3", {}, explorer.title), html("p", { class: "hint" }, explorer.hint),
-      this.error, this.bar, this.picture, this.sayLine, this.note);
+    const { card, explorer } = this, { title, hint } = { ...this.data, ...explorer };
+    card.setAttribute("aria-label", title);
+    card.append(html("h3", {}, title), html("p", { class: "hint" }, hint), this.error, this.bar,
+      this.sayLine, this.note, this.picture, html("div", { class: "foot" }, this.code, this.scales));
     this.on(card, "keydown", keepKey);
+    this.on(this.code, "toggle", () => this.showCode());
     followTheme(this);
     this.drawState = explorer.render(this);
-    this.gate = this.state.ask && explorer.prediction ? makeGate(this) : null;
+    this.code.append(this.codeBox);
+    const question = explorer.prediction?.(this.data, this.answer()) ?? this.data.question;
+    this.gate = this.state.ask && question ? makeGate(this, question) : null;
     this.listen();
     this.draw();
+  }
+
+  /** Keep room for the longest of some sentences, so that the picture below does not move. */
+  longest(sentences) {
+    const [first] = [...sentences].sort((one, other) => other.length - one.length);
+    this.sayLine.dataset.longest = first.replaceAll("**", "");
+  }
+
+  /** State what the palest and the darkest colour of cells mean. */
+  scale([low, high], measure) {
+    const ends = [low, high].map((end) => html("b", {}, String(end).replace("-", "−")));
+    const shades = [0, 0.25, 0.5, 0.75, 1].map((weight) => weightColours(weight).background);
+    const ramp = html("i", { style: `background:linear-gradient(90deg,${shades})` });
+    const line = html("span", { class: "scale" }, `${measure} `, ends[0], ramp, ends[1]);
+    if (![...this.scales.children].some((one) => one.textContent === line.textContent)) {
+      this.scales.append(line);
+    }
   }
 
   /** Listen to an event until the explorer is taken away. */
@@ -70,7 +96,7 @@ class Lab {
     return Object.fromEntries(this.data.state.map((name) => [name, this.model.get(name)]));
   }
 
-  /** Change values of the state, tell the kernel and draw. */
+  /** Change values of the state, draw, and tell the kernel once the picture is painted. */
   set(changes) {
     this.previewed = null;
     this.state = { ...this.state, ...changes };
@@ -80,8 +106,17 @@ class Lab {
     } finally {
       this.setting = false;
     }
-    this.model.save_changes();
+    this.saveSoon();
     this.draw();
+  }
+
+  saveSoon() {
+    if (this.saving) return;
+    this.saving = true;
+    requestAnimationFrame(() => setTimeout(() => {
+      this.saving = false;
+      this.model.save_changes();
+    }));
   }
 
   /** Follow what others set, the kernel or another view: any number of values, one picture. */
@@ -128,13 +163,19 @@ class Lab {
     const fresh = answer && same(answer.state, this.state);
     const used = answer?.drawn && (fresh || !this.model.alone) ? answer : null;
     const { say, bad, code } = this.drawState({ ...this.state, ...this.previewed }, used);
-    if (say !== this.said) this.sayLine.replaceChildren(...rich(say));
+    if (say !== this.said) this.words.replaceChildren(...rich(say));
     this.sayLine.classList.toggle("bad", Boolean(bad));
-    if (code !== this.coded) this.codeBox.replaceChildren(...codeLines(code));
-    [this.said, this.coded] = [say, code];
+    if (code !== this.coded) this.showCode(code);
+    this.said = say;
     this.card.classList.toggle("large", this.state.large);
     this.showAnswer(answer, fresh);
     this.gate?.look(this.state);
+  }
+
+  /** Write the lines of PyTorch; in a box that is folded away nothing has to be laid out. */
+  showCode(code = this.coded) {
+    this.coded = code;
+    this.codeBox.replaceChildren(...(this.code.open ? codeLines(code) : [code]));
   }
 
   showAnswer(answer, fresh) {
@@ -174,11 +215,6 @@ function same(one, other) {
   return text(one) === text(other);
 }
 
-/** Words between two stars are bold. */
-function rich(text) {
-  return text.split("**").map((part, i) => (i % 2 ? html("b", {}, part) : part));
-}
-
 // --- theme -----------------------------------------------------------------------------------------
 
 function followTheme(lab) {
@@ -206,86 +242,41 @@ function isDarkBehind(element) {
   return false;
 }
 
-// --- controls --------------------------------------------------------------------------------------
-
-/** A slider over listed stops; `show(value)` moves it. */
-export function slider(lab, { label, name, stops, text = String, onMove }) {
-  const output = html("output");
-  const input = html("input", { type: "range", min: 0, max: stops.length - 1, step: 1,
-    "aria-label": name });
-  const show = (value) => {
-    input.value = stops.indexOf(value);
-    setText(output, text(value));
-    input.setAttribute("aria-valuetext", text(value));
-  };
-  lab.on(input, "input", () => onMove(stops[Number(input.value)]));
-  return { element: html("label", { class: "control slider" }, label, input, output), input, show };
-}
-
-/** The lines of PyTorch with their heading, in the last row of a picture. */
-export function sameInPyTorch(lab) {
-  return html("div", { class: "below" }, html("h4", {}, "The same in PyTorch"), lab.codeBox);
-}
-
-let groups = 0;
-
-/** A row of choices, one of which is on; `options` are [value, text]. */
-export function choice(lab, { label, options, onPick }) {
-  groups += 1;
-  const inputs = options.map(([value]) =>
-    html("input", { type: "radio", name: `choice-${groups}`, value: String(value) }));
-  const labels = inputs.map((input, i) =>
-    html("label", {}, input, html("span", {}, options[i][1])));
-  inputs.forEach((input, i) => lab.on(input, "change", () => onPick(options[i][0])));
-  const show = (value) => inputs.forEach((input, i) => { input.checked = options[i][0] === value; });
-  const element = html("div", { class: "control", role: "radiogroup", "aria-label": label },
-    html("span", { class: "label" }, label), html("div", { class: "choice" }, labels));
-  return { element, show };
-}
-
-/** A button. */
-export function button(lab, text, onClick) {
-  const element = html("button", { type: "button" }, text);
-  lab.on(element, "click", onClick);
-  return element;
-}
-
-/** A row of words that can be switched on, each for itself; `show(positions)` says which are. */
-export function chips(lab, { label, words, onToggle }) {
-  const buttons = words.map((word, i) => button(lab, word, () => onToggle(i)));
-  const show = (on) => buttons.forEach((one, i) => one.setAttribute("aria-pressed", on.includes(i)));
-  const element = html("div", { class: "chips", role: "group", "aria-label": label },
-    html("span", { class: "label" }, label), buttons);
-  return { element, show };
-}
-
 // --- predict first ---------------------------------------------------------------------------------
 
-function makeGate(lab) {
-  const { question, options, right, why, settled } = lab.explorer.prediction(lab.data, lab.answer());
-  const veiled = [lab.bar, lab.picture, lab.sayLine];
-  const box = html("div", { class: "gate", role: "group", "aria-label": "Predict first" });
+function makeGate(lab, { question, ask, then, options, right, why, settled }) {
+  const texts = question ?? { ask, then };
+  const veiled = [lab.bar, lab.sayLine, lab.picture];
+  const box = html("div", { class: "gate", role: "group", "aria-label": "Predict first",
+    "data-options": options.join("  ·  ") });
   let picked = null;
-  const veil = (on) => veiled.forEach((element) => {
-    element.classList.toggle("veiled", on);
-    element.inert = on;
-  });
+  const veil = (on) => {
+    lab.card.classList.toggle("asking", on);
+    veiled.forEach((element) => { element.inert = on; });
+  };
   const pick = (i) => {
     picked = i;
     veil(false);
     box.replaceChildren(html("p", { tabindex: -1 }, i < 0 ? "Skipped. Try it."
-      : rich(`You predicted: **${options[i]}**. ${question.then}`)));
+      : rich(`You predicted: **${options[i]}**. ${texts.then}`)));
     box.firstChild.focus();
     lab.draw();
   };
   const skip = button(lab, "skip", () => pick(-1));
   skip.className = "plain";
-  box.append(html("p", {}, html("b", {}, "Predict first: "), question.ask),
+  box.append(html("p", {}, html("b", {}, "Predict first: "), texts.ask),
     ...options.map((option, i) => button(lab, option, () => pick(i))), skip);
   lab.error.before(box);
   veil(true);
+  const waiting = new Set(Array.isArray(settled) ? settled : []);
+  const isSettled = (state) => {
+    const own = lab.explorer.settled ?? (typeof settled === "function" ? settled : null);
+    if (own) return own(state);
+    waiting.forEach((condition) => { if (meets(state, condition)) waiting.delete(condition); });
+    return waiting.size === 0;
+  };
   const look = (state) => {
-    if (picked === null || picked < 0 || !settled(state)) return;
+    if (picked === null || picked < 0 || !isSettled(state)) return;
     const good = picked === right;
     box.classList.add(good ? "right" : "wrong");
     const verdict = `You predicted **${options[picked]}**.`;

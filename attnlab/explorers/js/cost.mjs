@@ -1,5 +1,5 @@
 // Explorer 14: memory and FLOPs of one attention layer over the number of tokens.
-import { button, choice, sameInPyTorch, slider } from "./base.mjs";
+import { button, choice, sameInPyTorch, slider } from "./controls.mjs";
 import { chart, html, svg } from "./drawing.mjs";
 
 export const title = "What do twice as many tokens cost?";

@@ -1,5 +1,5 @@
 // Explorer 13: cross-attention, where one text asks and another one is looked at.
-import { button, choice } from "./base.mjs";
+import { button, choice } from "./controls.mjs";
 import { html, matrix, svg } from "./drawing.mjs";
 
 export const title = "Who asks, and who is looked at?";

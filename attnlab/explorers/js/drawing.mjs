@@ -1,4 +1,5 @@
-// Elements, colours, matrices and charts.
+// Elements, colours, matrices, charts and bars.
+import { SHADES } from "./style.mjs";
 
 /** An HTML element with attributes (null and false are left out) and children. */
 export function html(tag, attributes = {}, ...children) {
@@ -32,37 +33,34 @@ export function setText(element, text) {
   else if (node.nodeValue !== text) node.nodeValue = text;
 }
 
+/** Words between two stars are bold. */
+export function rich(text) {
+  return text.split("**").map((part, i) => (i % 2 ? html("b", {}, part) : part));
+}
+
+/**
+ * The lines of a code, each an element: a long one goes on below, indented, and never breaks inside
+ * a word. To the text nothing is added and nothing left out.
+ */
+export function codeLines(text) {
+  return text.split(/(?<=\n)/).map((line) => html("span", { class: "row" },
+    line.split(/(\s+)/).map((word) =>
+      (/\S-\S|^-\S/.test(word) ? html("span", { class: "whole" }, word) : word))));
+}
+
 // --- colours ---------------------------------------------------------------------------------------
 
-const RAMPS = {
-  light: [[255, 255, 255], [222, 235, 247], [158, 202, 225], [66, 146, 198], [8, 81, 156],
-    [8, 48, 107]],
-  dark: [[24, 32, 41], [25, 53, 80], [28, 84, 130], [52, 126, 184], [121, 183, 228],
-    [222, 240, 255]],
-};
-
-/** Red, green and blue, each up to 255, for a weight between 0 and 1. */
-export function shadeOf(weight, dark = false) {
-  const ramp = RAMPS[dark ? "dark" : "light"];
-  const place = Math.min(1, Math.max(0, weight || 0)) * (ramp.length - 1);
-  const below = Math.min(ramp.length - 2, Math.floor(place));
-  return ramp[below].map(
-    (part, i) => Math.round(part + (place - below) * (ramp[below + 1][i] - part)));
+/** Background and ink for a weight between 0 and 1, or for its place on another scale. */
+export function weightColours(weight, [low, high] = [0, 1]) {
+  const place = Math.round((100 * ((weight || 0) - low)) / (high - low));
+  const [background, color] = SHADES[Math.min(100, Math.max(0, place))];
+  return { background, color };
 }
 
-/** Background and ink for a weight between 0 and 1; the ink is read at 4.5 : 1 or better. */
-export function weightColours(weight, dark = false) {
-  const mixed = shadeOf(weight, dark);
-  return { background: `rgb(${mixed})`, color: luminance(mixed) > 0.179 ? "#000" : "#fff" };
-}
-
-/** The relative luminance of a colour, by which contrast is measured. */
-export function luminance(colour) {
-  const [red, green, blue] = colour.map((part) => {
-    const share = part / 255;
-    return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-  });
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+/** The background of a weight as red, green and blue. */
+export function shadeOf(weight) {
+  const { background } = weightColours(weight);
+  return [1, 3, 5].map((at) => parseInt(background.slice(at, at + 2), 16));
 }
 
 // --- numbers ---------------------------------------------------------------------------------------
@@ -87,7 +85,8 @@ export function numbersOf(values) {
  *
  * With `onPick(i, j)` every cell is a button: arrow keys move between them, Enter and Space pick.
  * `onPoint(i, j)` is told which cell is pointed at, or nothing at the end. `sums` adds a column.
- * Returns the element and `paint(look, sums)`: `look(i, j)` gives `{weight, text, kind, label}`.
+ * Returns the element and `paint(look, sums, picked)`: `look(i, j)` gives `{weight, text, kind, label,
+ * scale}`, `picked` is a row to be framed.
  */
 export function matrix(lab, { caption, rows, columns, frame, sums, onPick, onPoint }) {
   const cells = rows.map(() => columns.map(() => html(onPick ? "button" : "span",
@@ -103,8 +102,9 @@ export function matrix(lab, { caption, rows, columns, frame, sums, onPick, onPoi
     html("tbody", {}, body));
   if (onPick) makePickable(lab, element, cells, onPick);
   if (onPoint) makePointable(lab, element, cells, onPoint);
-  const paint = (look, verdicts = []) => {
-    cells.forEach((row, i) => row.forEach((cell, j) => paintCell(lab, cell, look(i, j))));
+  const paint = (look, verdicts = [], picked = -1) => {
+    cells.forEach((row, i) => row.forEach((cell, j) => paintCell(cell, look(i, j))));
+    body.forEach((row, i) => row.classList.toggle("picked", i === picked));
     verdicts.forEach((verdict, i) => {
       const text = verdict.map((part) => part.outerHTML).join();
       if (text !== said[i]) notes[i].replaceChildren(...verdict);
@@ -114,17 +114,18 @@ export function matrix(lab, { caption, rows, columns, frame, sums, onPick, onPoi
   return { element, cells, paint };
 }
 
-function paintCell(lab, cell, { weight, text = weightText(weight), kind = "", label }) {
-  const look = `${weight} ${text} ${kind} ${label} ${lab.isDark()}`;
-  if (look === cell.look) return;
-  cell.look = look;
-  const { background, color } = weightColours(weight, lab.isDark());
+function paintCell(cell, { weight, scale, text = weightText(weight), kind = "", label }) {
   const coloured = kind === "" || kind === "leak";
-  cell.className = `cell ${kind} ${text === "0" ? "zero" : ""}`;
-  cell.style.backgroundColor = coloured ? background : "";
-  cell.style.color = coloured ? color : "";
+  const { background, color } = coloured && weight !== undefined ? weightColours(weight, scale)
+    : { background: "", color: "" };
+  const look = `cell ${kind} ${text === "0" ? "zero" : ""}`;
+  if (cell.className !== look) cell.className = look;
+  if (cell.shade !== background) {
+    cell.style.backgroundColor = cell.shade = background;
+    cell.style.color = color;
+  }
   setText(cell, text);
-  if (label) cell.setAttribute("aria-label", label);
+  if (label) change(cell, { "aria-label": label });
 }
 
 function placeOf(cells, target) {
@@ -162,56 +163,71 @@ function makePointable(lab, element, cells, onPoint) {
 
 // --- charts ----------------------------------------------------------------------------------------
 
-const WIDTH = 310, HEIGHT = 262, LEFT = 46, RIGHT = 14, TOP = 10, BOTTOM = 48;
+const WIDTH = 340, HEIGHT = 208, LEFT = 56, RIGHT = 14, TOP = 8, BOTTOM = 46;
 const DASHES = { solid: "none", dashed: "9 6", dotted: "0.5 7", dashdot: "12 6 0.5 6" };
 
 /**
  * Curves over a list of stops, equally spaced; a marker shows where the reader stands.
  *
- * `lines` are `{name, values, role, dash, dot}`; `y` is `{low, high, ticks, log}`. `onPreview(index)`
- * is told the stop under the pointer, or nothing at the end, `onPick(index)` the one clicked.
- * One stop in `every` is named below the axis; `ylabel` stands above it.
- * Returns the element and `mark(index)`.
+ * `lines` are `{name, values, role, dash, dot}`; `y` is `{low, high, ticks, log}`; `labels` stand
+ * below the axis, `ylabel` above it. `onPreview(index)` gets the stop under the pointer, or nothing
+ * at the end, `onPick(index)` the one clicked. Returns the element and `show({at, values, current,
+ * role, label})`: `values` and `role` replace those of the lines, lines other than `current` are
+ * pale.
  */
-export function chart(lab, { stops, xlabel, ylabel, y, lines, every = 2, onPreview, onPick }) {
+export function chart(lab, { stops, xlabel, ylabel, y, lines, onPreview, onPick,
+  labels = stops.map((stop, i) => (i % 2 ? "" : String(stop))) }) {
   const top = ylabel ? TOP + 22 : TOP;
   const across = (i) => LEFT + ((WIDTH - LEFT - RIGHT) * i) / (stops.length - 1);
   const scale = y.log ? Math.log10 : (value) => value;
   const share = (value) => (scale(value) - scale(y.low)) / (scale(y.high) - scale(y.low));
   const up = (value) => HEIGHT - BOTTOM - (HEIGHT - top - BOTTOM) * Math.min(1, Math.max(0, share(value)));
   const now = svg("line", { class: "now", y1: top, y2: HEIGHT - BOTTOM });
-  const dots = lines.map((line) => svg("path", { class: `dot ${line.role}`, d: DOTS[line.dot] }));
+  const curves = lines.map((line) => svg("polyline", { "stroke-dasharray": DASHES[line.dash] }));
+  const dots = lines.map((line) => svg("path", { d: DOTS[line.dot] }));
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", class: "pickable" },
     y.ticks.map(([value, text]) => [
       svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: up(value), y2: up(value) }),
       svg("text", { x: LEFT - 8, y: up(value) + 5, "text-anchor": "end" }, text)]).flat(),
-    stops.map((stop, i) => (i % every ? [] : svg("text",
-      { x: across(i), y: HEIGHT - BOTTOM + 21, "text-anchor": "middle" }, String(stop)))),
+    labels.map((text, i) => (text ? svg("text",
+      { x: across(i), y: HEIGHT - BOTTOM + 20, "text-anchor": "middle" }, text) : [])).flat(),
     svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, xlabel),
-    ylabel ? svg("text", { x: 0, y: TOP + 3 }, ylabel) : [],
-    now,
-    lines.map((line) => svg("polyline", { class: `line ${line.role}`,
-      "stroke-dasharray": DASHES[line.dash],
-      points: line.values.map((value, i) => `${across(i)},${up(value)}`).join(" ") })),
-    dots);
-  if (onPick) {
-    const stopAt = (event) => {
-      const box = picture.getBoundingClientRect();
-      const x = ((event.clientX - box.left) / box.width) * WIDTH;
-      const place = ((x - LEFT) / (WIDTH - LEFT - RIGHT)) * (stops.length - 1);
-      return Math.min(stops.length - 1, Math.max(0, Math.round(place)));
-    };
-    lab.on(picture, "pointermove", (event) => onPreview(stopAt(event)));
-    lab.on(picture, "pointerleave", () => onPreview());
-    lab.on(picture, "click", (event) => onPick(stopAt(event)));
-  }
-  const mark = (index, label) => {
-    change(now, { x1: across(index), x2: across(index) });
+    ylabel ? svg("text", { x: 0, y: TOP + 6 }, ylabel) : [],
+    now, curves, dots);
+  const stopAt = (event) => {
+    const box = picture.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * WIDTH;
+    const place = ((x - LEFT) / (WIDTH - LEFT - RIGHT)) * (stops.length - 1);
+    return Math.min(stops.length - 1, Math.max(0, Math.round(place)));
+  };
+  lab.on(picture, "pointermove", (event) => onPreview(stopAt(event)));
+  lab.on(picture, "pointerleave", () => onPreview());
+  lab.on(picture, "click", (event) => onPick(stopAt(event)));
+
+  const names = html("div", { class: "legend" });
+  let drawn, coloured, named = null;
+  const show = ({ at, values, current, role, label }) => {
+    const shown = values ?? lines.map((line) => line.values);
+    if (drawn !== values || !coloured) {
+      curves.forEach((curve, i) => change(curve,
+        { points: shown[i].map((value, j) => `${across(j)},${up(value)}`).join(" ") }));
+    }
+    if (coloured !== `${role} ${current}`) {
+      const roles = lines.map((line) => role || line.role);
+      const look = (i) => `${roles[i]} ${current === undefined || current === i ? "" : "pale"}`;
+      curves.forEach((curve, i) => change(curve, { class: `line ${look(i)}` }));
+      dots.forEach((dot, i) => change(dot, { class: `dot ${look(i)}` }));
+      if (named !== role) names.replaceChildren(...legend(lines, roles));
+      named = role;
+    }
+    [drawn, coloured] = [values, `${role} ${current}`];
+    change(now, { x1: across(at), x2: across(at) });
     dots.forEach((dot, i) => change(dot,
-      { transform: `translate(${across(index)},${up(lines[i].values[index])})` }));
+      { transform: `translate(${across(at)},${up(shown[i][at])})` }));
     change(picture, { "aria-label": label });
   };
-  return { element: html("div", {}, picture, legend(lines)), picture, mark };
+  return { element: html("div", {}, picture, names), show,
+    mark: (at, label) => show({ at, label }) };
 }
 
 const DOTS = {
@@ -221,13 +237,13 @@ const DOTS = {
   diamond: "M0,-8.5L8.5,0L0,8.5L-8.5,0Z",
 };
 
-function legend(lines) {
-  return html("div", { class: "legend" }, lines.map((line) => [
+function legend(lines, roles) {
+  return lines.map((line, i) => [
     svg("svg", { viewBox: "0 0 40 18", "aria-hidden": "true" },
-      svg("path", { class: `line ${line.role}`, d: "M1,9H39",
+      svg("path", { class: `line ${roles[i]}`, d: "M1,9H39",
         "stroke-dasharray": DASHES[line.dash] }),
-      svg("path", { class: `dot ${line.role}`, d: DOTS[line.dot], transform: "translate(20,9)" })),
-    html("span", {}, line.name)]).flat());
+      svg("path", { class: `dot ${roles[i]}`, d: DOTS[line.dot], transform: "translate(20,9)" })),
+    html("span", {}, line.name)]).flat();
 }
 
 // --- bars ------------------------------------------------------------------------------------------

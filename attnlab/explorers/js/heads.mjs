@@ -1,5 +1,5 @@
 // Explorer 10: where every number goes when features are split into heads.
-import { choice } from "./base.mjs";
+import { choice } from "./controls.mjs";
 import { html } from "./drawing.mjs";
 
 export const title = "Split into heads, and back";

@@ -1,5 +1,5 @@
 // Explorer 1: a soft look-up: a query between keys gets a weighted average of their values.
-import { button, sameInPyTorch, slider } from "./base.mjs";
+import { button, sameInPyTorch, slider } from "./controls.mjs";
 import { makeMovable } from "./dragging.mjs";
 import { bars, change, html, numbersOf, svg } from "./drawing.mjs";
 import { dot, softmax } from "./maths.mjs";

@@ -1,5 +1,5 @@
 // Explorer 11: the same features cut into more heads, and what that costs.
-import { choice, sameInPyTorch } from "./base.mjs";
+import { choice, sameInPyTorch } from "./controls.mjs";
 import { html, matrix, svg, weightColours } from "./drawing.mjs";
 
 export const title = "How many heads?";
@@ -67,7 +67,7 @@ export function render(lab) {
 /** A small map of one head: a button. */
 function mini(lab, weights, head) {
   const squares = weights.flatMap((row, i) => row.map((weight, j) => svg("rect",
-    { x: j, y: i, width: 0.94, height: 0.94, fill: weightColours(weight, lab.isDark()).background })));
+    { x: j, y: i, width: 0.94, height: 0.94, fill: weightColours(weight).background })));
   const picture = svg("svg", { viewBox: `0 0 ${weights.length} ${weights.length}`,
     "aria-hidden": "true" }, squares);
   return html("button", { type: "button", class: "mini", "data-head": head }, picture,

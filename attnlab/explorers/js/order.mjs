@@ -1,5 +1,5 @@
 // Explorer 12: without positions, attention takes a sentence for a bag of words.
-import { button, choice } from "./base.mjs";
+import { button, choice } from "./controls.mjs";
 import { html, matrix, setText } from "./drawing.mjs";
 import { dot, softmax } from "./maths.mjs";
 

@@ -1,5 +1,5 @@
 // Explorer 9: two losses of a model that was trained with or without a causal mask.
-import { button, choice, sameInPyTorch, slider } from "./base.mjs";
+import { button, choice, sameInPyTorch, slider } from "./controls.mjs";
 import { chart, html, matrix } from "./drawing.mjs";
 
 export const title = "Does peeking at the future pay?";

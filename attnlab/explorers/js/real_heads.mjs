@@ -1,5 +1,5 @@
 // Explorer 16: twelve heads of a trained layer read a sentence, chosen or typed.
-import { button, choice } from "./base.mjs";
+import { button, choice } from "./controls.mjs";
 import { bars, html, setText, shadeOf, svg, weightColours } from "./drawing.mjs";
 
 export const title = "Twelve real heads";
@@ -155,7 +155,7 @@ function makeMaps(lab) {
   let drawn, dark;
   const paint = (weights, kept, word) => {
     if (drawn !== weights || dark !== lab.isDark()) {
-      maps.forEach(({ canvas }, head) => fillMap(small, canvas, weights[head], lab.isDark()));
+      maps.forEach(({ canvas }, head) => fillMap(small, canvas, weights[head]));
     }
     [drawn, dark] = [weights, lab.isDark()];
     maps.forEach((map, head) => {
@@ -216,7 +216,7 @@ function makeArcs(lab) {
   };
   const paint = (row, word) => {
     words.forEach((button, i) => {
-      const { background, color } = weightColours(row[i], lab.isDark());
+      const { background, color } = weightColours(row[i]);
       Object.assign(button.style, { background, color });
       button.setAttribute("aria-pressed", i === word);
     });

@@ -1,5 +1,5 @@
 // Explorer 6: one row of attention by hand, from the dot products to the output.
-import { button, choice } from "./base.mjs";
+import { button, choice } from "./controls.mjs";
 import { html, weightColours } from "./drawing.mjs";
 
 export const title = "One row by hand";
@@ -107,7 +107,7 @@ function stripsOf(lab, { tokens, steps, go, shaded, rows }) {
 /** A number in its cell, or an empty cell; weights are coloured, the cell asked for has a "?". */
 function paint(lab, box, text, { weight, asked }) {
   const empty = asked ? "asked" : "later";
-  const colours = text !== null && weight !== null ? weightColours(weight, lab.isDark()) : {};
+  const colours = text !== null && weight !== null ? weightColours(weight) : {};
   box.className = `cell ${text === null ? empty : text === "−∞" ? "blocked" : ""}`;
   box.textContent = text ?? (asked ? "?" : "");
   box.style.backgroundColor = colours.background ?? "";

@@ -45,9 +45,9 @@ export function render(lab) {
       : scores.map((row, i) => maskedWeights(row, allowed[i], "attnlab"));
     const verdicts = sentence.show(state, allowed, weights, takesMask);
     const author = answer ? name : "a right function";
-    return { say: `${sayOfFunction(tokens, author, verdicts)} The clinic: ${count(checks)}.`,
+    return { say: `${sayOfFunction(lab.data, author, verdicts)} The clinic: ${count(checks)}.`,
       bad: verdicts.some(({ good }) => !good) || countOf(checks).no > 0,
-      code: code(shown, takesMask, name) };
+      code: code(lab.data.words, shown, takesMask, name) };
   };
 }
 
@@ -76,9 +76,9 @@ function count(checks) {
   return parts.join(", ");
 }
 
-function code(state, takesMask, name) {
+function code(words, state, takesMask, name) {
   const values = "value = torch.eye(n).expand(1, n, n)  # output = weights";
   if (!takesMask) return `${values}\nweights = ${name}(query, key, value)`;
-  return [...codeOfMask(state), values,
+  return [...codeOfMask(words, state), values,
     `weights = ${name}(query, key, value, mask.expand(1, n, n))`].join("\n");
 }

@@ -1,0 +1,278 @@
+"""Panels: what an explorer's picture is made of, declared once and drawn twice.
+
+A panel is a kind of picture with all that stays the same. What changes with the state comes from
+``Explorer.frame`` under the panel's ``key``: a dict with the values listed for each kind below, and
+with ``title``, ``under``, ``role`` or any other field of the panel where that changes as well. The
+browser draws panels in ``js/panels.mjs``; ``draw`` here draws the same on matplotlib axes, for the
+still picture. Panels without ``draw`` (words, keys, small ornaments) are for the browser alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import ClassVar
+
+import torch
+from matplotlib.axes import Axes
+
+from attnlab import palette
+from attnlab.plotting import plot_attention, plot_sweep
+
+DASHES = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-."}
+MARKERS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One part of a picture.
+
+    Attributes
+    ----------
+    key : str
+        The name of its values in a frame.
+    title, under : str
+        Heading, and a line in smaller letters below it.
+    role : str
+        A colour of ``attnlab.palette``: that of the heading and of the frame around the panel.
+    grow : float
+        Its share of the width.
+    """
+
+    kind: ClassVar[str] = ""
+    in_legend: ClassVar[bool] = False  # of the still picture
+    key: str = ""
+    title: str = ""
+    under: str = ""
+    role: str = ""
+    grow: float = 1
+
+    def describe(self) -> dict[str, object]:
+        """Return the panel for the browser."""
+        return {"kind": self.kind, **asdict(self)}
+
+    def at(self, values: Mapping[str, object]) -> Panel:
+        """Return the panel with the fields that the values of a frame replace."""
+        own = {field.name for field in fields(self)}
+        return replace(self, **{name: one for name, one in values.items() if name in own})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column(Panel):
+    """Panels below each other."""
+
+    kind: ClassVar[str] = "column"
+    panels: tuple[Panel, ...] = ()
+
+    def describe(self) -> dict[str, object]:
+        """Return the panels for the browser."""
+        return {**super().describe(), "panels": [panel.describe() for panel in self.panels]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heatmap(Panel):
+    """A matrix of numbered cells, queries down and keys across.
+
+    Values of a frame: ``cells`` (Tensor), ``looks`` (for each cell "", "blocked", "leak" or "nan"),
+    ``texts`` (instead of the numbers), ``sums`` (for each row a text and whether it is as it must
+    be), ``picked`` (a row to be framed).
+
+    Attributes
+    ----------
+    rows, columns : sequence of str
+        Names of queries and keys.
+    caption : str
+        What the table holds, for those who cannot see it.
+    sums : str
+        Heading of a last column; none if empty.
+    scale : tuple of float
+        The numbers that are white and darkest blue.
+    measure : str
+        What the numbers are; the colour scale is labelled with it.
+    """
+
+    kind: ClassVar[str] = "heatmap"
+    rows: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    caption: str = "Attention weights: rows are queries, columns are keys"
+    sum_title: str = ""
+    scale: tuple[float, float] = (0.0, 1.0)
+    measure: str = "weight"
+
+    def draw(self, ax: Axes, values: Mapping[str, object], _state: Mapping[str, object]) -> None:
+        """Draw the cells; blocked ones are hatched, NaN is crossed."""
+        cells = torch.as_tensor(values["cells"])
+        looks = values.get("looks")
+        mask = None if looks is None else torch.tensor([[c != "blocked" for c in r] for r in looks])
+        labels = {"queries": list(self.rows), "keys": list(self.columns)}
+        low, high = self.scale
+        look = {"attn_mask": mask, "title": self.title, "vmin": low, "vmax": high}
+        plot_attention(cells, ax=ax, **labels, **look)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: told apart by colour, dash and mark.
+
+    Attributes
+    ----------
+    name : str
+        In the legend.
+    values : sequence of float
+        One for each stop; a frame may have others.
+    role : str
+        A colour of ``attnlab.palette``.
+    dash, dot : str
+        ``solid``, ``dashed``, ``dotted`` or ``dashdot``; ``circle``, ``square``, ``triangle`` or
+        ``diamond``.
+    """
+
+    name: str
+    values: Sequence[float]
+    role: str
+    dash: str
+    dot: str
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The axis of values of a chart: its ends, labelled ticks, and whether it is logarithmic."""
+
+    low: float
+    high: float
+    ticks: Mapping[float, str] | Sequence[float]
+    log: bool = False
+
+    def labelled(self) -> list[tuple[float, str]]:
+        """Return each tick with its label."""
+        if isinstance(self.ticks, Mapping):
+            return list(self.ticks.items())
+        return [(tick, f"{tick:g}") for tick in self.ticks]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves(Panel):
+    """Curves over the values of one state; pointing at them previews a value, a click keeps it.
+
+    Values of a frame: ``values`` (for each line its numbers, where they change), ``current`` (the
+    line that is not pale).
+
+    Attributes
+    ----------
+    over : str
+        Name of the state.
+    stops : sequence
+        Its values, in order.
+    labels : sequence of str
+        Texts under the axis, "" for none; each second stop if not given.
+    lines : sequence of Line
+        The curves.
+    y : Axis
+        The axis of values.
+    xlabel, ylabel : str
+        Texts of the axes.
+    """
+
+    kind: ClassVar[str] = "curves"
+    in_legend: ClassVar[bool] = True
+    over: str
+    stops: Sequence[float]
+    lines: Sequence[Line]
+    y: Axis
+    labels: Sequence[str] = ()
+    xlabel: str = ""
+    ylabel: str = ""
+    xscale: str = "log"
+
+    def describe(self) -> dict[str, object]:
+        """Return the chart for the browser."""
+        y = {**asdict(self.y), "ticks": self.y.labelled()}
+        return {**super().describe(), "labels": self._labels(), "y": y}
+
+    def _labels(self) -> Sequence[str]:
+        return self.labels or ["" if i % 2 else f"{x:g}" for i, x in enumerate(self.stops)]
+
+    def draw(self, ax: Axes, values: Mapping[str, object], state: Mapping[str, object]) -> None:
+        """Draw all curves and mark the stop in force."""
+        given = values.get("values") or [line.values for line in self.lines]
+        curves = {line.name: list(one) for line, one in zip(self.lines, given, strict=True)}
+        yscale = "log" if self.y.log else "linear"
+        texts = {"xlabel": self.xlabel, "ylabel": self.ylabel, "title": self.title}
+        scales = {"xscale": self.xscale, "yscale": yscale, "at": state[self.over]}
+        plot_sweep(self.stops, curves, ax=ax, **texts, **scales)
+        if legend := ax.get_legend():  # the figure has one for all its axes
+            legend.remove()
+        for line, drawn in zip(self.lines, ax.lines, strict=False):
+            colour = palette.ROLES[line.role].light
+            drawn.set(color=colour, linestyle=DASHES[line.dash], marker=MARKERS[line.dot])
+        stops = [pair for pair in zip(self.stops, self._labels(), strict=True) if pair[1]]
+        ax.set_xticks(*zip(*stops, strict=True))
+        ax.set_yticks(*zip(*self.y.labelled(), strict=True))
+        ax.set_ylim(self.y.low, self.y.high * (1 if self.y.log else 1.03))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars(Panel):
+    """Weights as bars, a row for each key.
+
+    Values of a frame: ``weights`` (Tensor), ``outline`` (other weights, drawn dashed), ``marks``
+    (words after the numbers).
+
+    Attributes
+    ----------
+    names : sequence of str
+        The keys.
+    columns : mapping from str to sequence of str
+        Further columns: heading and texts.
+    outlined : str
+        What the dashed bars are.
+    """
+
+    kind: ClassVar[str] = "bars"
+    in_legend: ClassVar[bool] = True
+    names: Sequence[str] = ()
+    caption: str = "Attention weights of one query"
+    columns: Mapping[str, Sequence[str]] = ()
+    marked: bool = False
+    filled: str = ""
+    outlined: str = ""
+
+    def draw(self, ax: Axes, values: Mapping[str, object], _state: Mapping[str, object]) -> None:
+        """Draw a bar for each key, and dashed what it is to be compared with."""
+        weights = torch.as_tensor(values["weights"])
+        outline = torch.as_tensor(values.get("outline", weights))
+        ax.bar(self.names, weights.tolist(), color=palette.BLUE)
+        if "outline" in values:
+            dashed = {"fill": False, "edgecolor": palette.ORANGE, "linestyle": "--"}
+            ax.bar(self.names, outline.tolist(), label=self.outlined, linewidth=1.6, **dashed)
+        for j, (weight, top) in enumerate(zip(weights, weights.maximum(outline), strict=True)):
+            ax.text(j, top + 0.02, f"{weight:.2f}", ha="center")
+        texts = [
+            "\n".join(row) for row in zip(self.names, *dict(self.columns).values(), strict=True)
+        ]
+        ax.set_xticks(range(len(texts)), texts)
+        ax.set(ylim=(0, 1.15), yticks=[0, 0.5, 1], ylabel="weight", title=self.title)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Panel):
+    """A table of words and numbers, with headings.
+
+    Values of a frame: ``head`` (texts, "" for an empty corner) and ``body`` (rows of texts, their
+    first one being the heading of the row). Words between two stars are bold, a line after the
+    first is small, and a text may be a pair (text, role).
+    """
+
+    kind: ClassVar[str] = "table"
+    caption: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key(Panel):
+    """How to read the picture: pairs of a look and what it means.
+
+    The looks are "ramp", "blocked", "nan", "leak", "shared" and those of special panels.
+    """
+
+    kind: ClassVar[str] = "key"
+    entries: Sequence[tuple[str, str]] = ()

@@ -1,0 +1,116 @@
+// Panels: the parts of a picture, as Python declares them in _panels.py.
+import { bars, chart, html, matrix, numbersOf, rich, setText, weightColours } from "./drawing.mjs";
+import { SPECIAL } from "./special.mjs";
+
+/**
+ * Make a panel of a declaration; returns its element and show(values, state), which draws what a
+ * frame holds for it. Values may replace heading, line below it and colour.
+ */
+export function panelOf(lab, panel) {
+  const { element: inside, show } = MAKERS[panel.kind](lab, panel);
+  const title = html("h4", {}), under = html("p", { class: "under" });
+  const element = html("section", { class: `panel ${panel.kind}`, style: `--grow:${panel.grow}` },
+    title, under, inside);
+  let drawn = null, last;
+  const draw = (values, state) => {
+    if (values === drawn && last === state[panel.over]) return;
+    [drawn, last] = [values, state[panel.over]];
+    const looks = { ...panel, ...values };
+    setText(title, looks.title);
+    setText(under, looks.under);
+    title.hidden = !looks.title;
+    under.hidden = !looks.under;
+    title.className = looks.role;
+    show(looks, state);
+  };
+  return { element, show: draw };
+}
+
+/** Put the declared panels into the picture; returns show(frame, state). */
+export function showPanels(lab) {
+  const made = [];
+  const elementOf = (panel) => {
+    if (panel.kind === "column") {
+      return html("div", { class: "column", style: `--grow:${panel.grow}` },
+        panel.panels.map(elementOf));
+    }
+    const { element, show } = panelOf(lab, panel);
+    made.push([panel.key, show]);
+    return element;
+  };
+  lab.picture.append(...lab.data.panels.map(elementOf));
+  return (frame, state) => made.forEach(([key, show]) => show(frame[key], state));
+}
+
+const MAKERS = {
+  heatmap: (lab, { rows, columns, caption, sum_title: sums, scale, measure }) => {
+    const grid = matrix(lab, { caption, rows, columns, sums });
+    const element = html("div", {}, grid.element);
+    element.style.setProperty("--columns", columns.length);
+    lab.scale(scale, measure);
+    const show = ({ cells, looks, texts, sums: ends = [], role, picked }) => {
+      const numbers = numbersOf(cells);
+      grid.element.className = role ? `box ${role}` : "";
+      grid.paint((i, j) => ({ weight: numbers[i][j], scale, kind: looks?.[i][j] ?? "",
+        ...(texts && { text: texts[i][j] }) }), ends.map(([text, good]) =>
+        [html("span", { class: good ? "fine" : "bad" }, text)]), picked);
+    };
+    return { element, show };
+  },
+  curves: (lab, panel) => {
+    const { over, stops } = panel;
+    const curve = chart(lab, {
+      ...panel,
+      onPreview: (i) => lab.preview(i === undefined ? {} : { [over]: stops[i] }),
+      onPick: (i) => lab.set({ [over]: stops[i] }),
+    });
+    const show = ({ title, values, current, role, lines, xlabel }, state) => {
+      const at = stops.indexOf(state[over]);
+      const numbers = lines.map((line, i) =>
+        `${line.name} ${Number((values?.[i] ?? line.values)[at].toPrecision(3))}`);
+      curve.show({ at, values, current, role,
+        label: `${title}, at ${xlabel} ${stops[at]}: ${numbers.join("; ")}` });
+    };
+    return { element: curve.element, show };
+  },
+  bars: (lab, { names, caption, columns, marked, outlined }) => {
+    const table = bars({ caption, names, columns: Object.entries(columns), marked });
+    const filled = html("span");
+    const sample = (name) => html("div", { class: "track sample", "aria-hidden": "true" },
+      html("i", { class: name, style: "width:100%" }));
+    const element = html("div", {}, table.element, outlined ? html("div", { class: "legend" },
+      sample("fill"), filled, sample("outline"), html("span", {}, outlined)) : []);
+    const show = ({ weights, outline, marks, filled: text }) => {
+      table.show(weights, outline, marks);
+      setText(filled, text);
+    };
+    return { element, show };
+  },
+  table: (lab, { caption }) => {
+    const element = html("table", { class: "words" });
+    const cell = (tag, scope) => (text) => {
+      const [words, role] = Array.isArray(text) ? text : [text, null];
+      const [first, ...small] = words.split("\n");
+      return html(words ? tag : "td", { class: role, scope: words ? scope : null }, rich(first),
+        small.map((line) => html("small", {}, line)));
+    };
+    const show = ({ head, body }) => element.replaceChildren(
+      html("caption", { class: "unseen" }, caption),
+      html("thead", {}, html("tr", {}, head.map(cell("th", "col")))),
+      html("tbody", {}, body.map(([first, ...rest]) => html("tr", {}, cell("th", "row")(first),
+        rest.map(cell("td", null))))));
+    return { element, show };
+  },
+  key: (lab, { entries }) => ({ element: keyOf(entries), show: () => {} }),
+  ...SPECIAL,
+};
+
+/** What the looks of cells mean: pairs of a look and its words. */
+export function keyOf(entries) {
+  const shades = [0.1, 0.5, 0.9].map((weight) => weightColours(weight).background);
+  const ramp = `background:linear-gradient(90deg,${shades})`;
+  return html("div", { class: "key" }, entries.map(([look, words]) => [
+    html("i", { class: `cell ${look}`, style: look === "ramp" ? ramp : null },
+      look === "nan" ? "NaN" : ""),
+    html("span", {}, words)]).flat());
+}

@@ -1,0 +1,3 @@
+// Panels that a single explorer has.
+
+export const SPECIAL = {};
