@@ -56,6 +56,7 @@ class Explorer(Storable, anywidget.AnyWidget):
     module = "declared"  #: name of the module in ``js/`` that draws this explorer
     figsize = (7.0, 3.5)  #: size of ``figure()`` in inches
     title = hint = ""  #: heading of the card, and a line below it
+    code_title = "The same in PyTorch"  #: heading of the lines of PyTorch
     prediction: Question | None = None  #: what is to be predicted first
     panels: Sequence[Panel] = ()  #: what the picture is made of, side by side
 
@@ -79,9 +80,11 @@ class Explorer(Storable, anywidget.AnyWidget):
         self.last_error: Exception | None = None
         self._function = function
         self._asked: dict[str, object] | None = None
-        super().__init__(data=self._describe(), **state)
-        self.observe(self._on_state, self.state_names())
+        for name, value in state.items():
+            setattr(self, name, value)
         self._meet_function()
+        super().__init__(data=self._describe())
+        self.observe(self._on_state, self.state_names())
 
     # --- what an explorer says of itself ----------------------------------------------------------
 
@@ -155,6 +158,7 @@ class Explorer(Storable, anywidget.AnyWidget):
             "state": self.state_names(),
             "title": self.title,
             "hint": self.hint,
+            "code_title": self.code_title,
             "question": self.prediction and self.prediction.describe(),
             "controls": [control.describe() for control in controls_of(type(self)).values()],
             "panels": [panel.describe() for panel in self.panels],
@@ -277,7 +281,7 @@ class Explorer(Storable, anywidget.AnyWidget):
 def _drawn(panel: Panel) -> list[Panel]:
     """Return the panels of a column that the still picture has."""
     panels = panel.panels if isinstance(panel, Column) else (panel,)
-    return [one for one in panels if hasattr(one, "draw")]
+    return [one for one in panels if one.still and hasattr(one, "draw")]
 
 
 def _keys(column: Sequence[Panel]) -> object:

@@ -37,6 +37,8 @@ class Panel:
         A colour of ``attnlab.palette``: that of the heading and of the frame around the panel.
     grow : float
         Its share of the width.
+    still : bool
+        Whether the still picture has it, if it can be drawn there.
     """
 
     kind: ClassVar[str] = ""
@@ -46,6 +48,7 @@ class Panel:
     under: str = ""
     role: str = ""
     grow: float = 1
+    still: bool = True
 
     def describe(self) -> dict[str, object]:
         """Return the panel for the browser."""
@@ -73,9 +76,9 @@ class Column(Panel):
 class Heatmap(Panel):
     """A matrix of numbered cells, queries down and keys across.
 
-    Values of a frame: ``cells`` (Tensor), ``looks`` (for each cell "", "blocked", "leak" or "nan"),
-    ``texts`` (instead of the numbers), ``sums`` (for each row a text and whether it is as it must
-    be), ``picked`` (a row to be framed).
+    Values of a frame: ``cells`` (Tensor), ``looks`` (for each cell "", "blocked", "leak", "nan",
+    "allowed", or two of them), ``texts`` (instead of the numbers), ``sums`` (for each row a text
+    and whether it is as it must be), ``picked`` (a row to be framed).
 
     Attributes
     ----------
@@ -88,7 +91,7 @@ class Heatmap(Panel):
     scale : tuple of float
         The numbers that are white and darkest blue.
     measure : str
-        What the numbers are; the colour scale is labelled with it.
+        What the numbers are; the colour scale is labelled with it. "" if colours are no numbers.
     """
 
     kind: ClassVar[str] = "heatmap"
@@ -215,43 +218,56 @@ class Curves(Panel):
 class Bars(Panel):
     """Weights as bars, a row for each key.
 
-    Values of a frame: ``weights`` (Tensor), ``outline`` (other weights, drawn dashed), ``marks``
-    (words after the numbers).
+    Values of a frame: ``weights`` (Tensor), ``outline`` (other weights, drawn dashed), ``rest``
+    (what follows on the weights, drawn hatched), ``marks`` (words after the numbers).
 
     Attributes
     ----------
+    head : str
+        What the names are.
     names : sequence of str
         The keys.
     columns : mapping from str to sequence of str
         Further columns: heading and texts.
-    outlined : str
-        What the dashed bars are.
+    digits : int
+        Decimals of the numbers.
+    marked : bool
+        Whether there are words after them.
+    filled, outlined, hatched : str
+        What full, dashed and hatched bars are.
     """
 
     kind: ClassVar[str] = "bars"
     in_legend: ClassVar[bool] = True
+    head: str = "key"
     names: Sequence[str] = ()
     caption: str = "Attention weights of one query"
     columns: Mapping[str, Sequence[str]] = ()
+    digits: int = 2
     marked: bool = False
     filled: str = ""
     outlined: str = ""
+    hatched: str = ""
 
     def draw(self, ax: Axes, values: Mapping[str, object], _state: Mapping[str, object]) -> None:
-        """Draw a bar for each key, and dashed what it is to be compared with."""
-        weights = torch.as_tensor(values["weights"])
-        outline = torch.as_tensor(values.get("outline", weights))
-        ax.bar(self.names, weights.tolist(), color=palette.BLUE)
+        """Draw a bar for each key, the first one on top."""
+        weights = torch.as_tensor(values["weights"]).double()
+        outline = torch.as_tensor(values.get("outline", weights)).double()
+        rest = torch.as_tensor(values.get("rest", torch.zeros_like(weights))).double()
+        places = range(len(self.names))
+        ax.barh(places, weights.tolist(), color=palette.BLUE, label=self.filled)
+        if "rest" in values:
+            look = {"facecolor": palette.ORANGE, "edgecolor": "white", "hatch": "//"}
+            ax.barh(places, rest.tolist(), left=weights.tolist(), label=self.hatched, **look)
         if "outline" in values:
-            dashed = {"fill": False, "edgecolor": palette.ORANGE, "linestyle": "--"}
-            ax.bar(self.names, outline.tolist(), label=self.outlined, linewidth=1.6, **dashed)
-        for j, (weight, top) in enumerate(zip(weights, weights.maximum(outline), strict=True)):
-            ax.text(j, top + 0.02, f"{weight:.2f}", ha="center")
-        texts = [
-            "\n".join(row) for row in zip(self.names, *dict(self.columns).values(), strict=True)
-        ]
-        ax.set_xticks(range(len(texts)), texts)
-        ax.set(ylim=(0, 1.15), yticks=[0, 0.5, 1], ylabel="weight", title=self.title)
+            look = {"fill": False, "edgecolor": palette.ORANGE, "linestyle": "--", "linewidth": 1.6}
+            ax.barh(places, outline.tolist(), label=self.outlined, **look)
+        for place, end in enumerate(weights.maximum(outline).maximum(weights + rest).tolist()):
+            ax.text(end + 0.02, place, f"{weights[place]:.{self.digits}f}", va="center")
+        names = zip(self.names, *dict(self.columns).values(), strict=True)
+        ax.set_yticks(places, ["   ".join(texts) for texts in names])
+        ax.set(xlim=(0, 1.2), xticks=[0, 0.5, 1], title=self.title)
+        ax.invert_yaxis()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +276,7 @@ class Table(Panel):
 
     Values of a frame: ``head`` (texts, "" for an empty corner) and ``body`` (rows of texts, their
     first one being the heading of the row). Words between two stars are bold, a line after the
-    first is small, and a text may be a pair (text, role).
+    first is small, and a text may be a pair (text, look): a role, or "now" for a frame.
     """
 
     kind: ClassVar[str] = "table"
@@ -271,7 +287,7 @@ class Table(Panel):
 class Key(Panel):
     """How to read the picture: pairs of a look and what it means.
 
-    The looks are "ramp", "blocked", "nan", "leak", "shared" and those of special panels.
+    The looks are "ramp", "blocked", "nan", "leak" and those of special panels.
     """
 
     kind: ClassVar[str] = "key"

@@ -1,4 +1,4 @@
-"""Explorer 8: what keeps weight away from padding: a score of -inf, and not a 0, early or late."""
+"""What keeps weight away from padding: a score of -inf, and not a 0, early or late."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.attention import attention_weights
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, one_of
-from attnlab.explorers._page import numbers
-from attnlab.plotting import plot_attention
+from attnlab.explorers._controls import Choice, Question, Slider
+from attnlab.explorers._panels import Bars, Column, Heatmap, Key
 
 TOKENS = ("The", "cat", "sat", "<pad>", "<pad>")
 WORDS = 3  # the tokens after them are padding
 SPOKEN_OF = 1  # "cat"
 SCORE_SEED = 42
-RULES = ("no mask", "before: -inf", "before: 0", "after: 0")
-LIFTS = (-4, -2, 0, 2, 4, 6)
-WORD_LOOK = {"color": "#0b61a4", "label": "on words"}
-PAD_LOOK = {"color": "#c8500a", "hatch": "//", "edgecolor": "white", "label": "on <pad>"}
+RULES = {
+    "no mask": "no mask",
+    "before: -inf": "−∞ before",
+    "before: 0": "0 before",
+    "after: 0": "0 after",
+}
+LIFTS = {-4: "−4", -2: "−2", 0: "0", 2: "+2", 4: "+4", 6: "+6"}
 
 
 class AfterSoftmaxResult(NamedTuple):
@@ -43,69 +43,6 @@ class AfterSoftmaxResult(NamedTuple):
     on_words: Tensor
     on_padding: Tensor
     row_sums: Tensor
-
-
-class AfterSoftmaxExplorer(Explorer):
-    """Five tokens, two of them padding, and four things one may do about it.
-
-    Parameters
-    ----------
-    **state
-        ``rule``: "no mask", "before: -inf" (blocked scores become -inf before the softmax),
-        "before: 0" (they become 0) or "after: 0" (blocked weights are set to 0 after it). ``lift``:
-        what is added to the scores of padding, -4, -2, 0, 2, 4 or 6. ``ask`` and ``large``, as in
-        ``Explorer``.
-
-    See Also
-    --------
-    attnlab.attention_weights : blocks with -inf, before the softmax.
-    """
-
-    module = "after_softmax"
-    figsize = (8.2, 3.7)
-
-    rule = State("no mask", one_of(*RULES))
-    lift = State(0, one_of(*LIFTS))
-
-    @property
-    def result(self) -> AfterSoftmaxResult:
-        """Weights and sums under this rule, by torch."""
-        return apply_rule(self.rule, self.lift)
-
-    def make_data(self) -> dict[str, object]:
-        """Return the weights, sums and words of every state."""
-        return {
-            "tokens": list(TOKENS),
-            "words": WORDS,
-            "spoken_of": SPOKEN_OF,
-            "lifts": list(LIFTS),
-            "frames": {rule: [frame(rule, lift) for lift in LIFTS] for rule in RULES},
-        }
-
-    def draw(self, fig: Figure) -> None:
-        """Draw the weights, and the sum of each row as a bar."""
-        result = self.result
-        left, right = fig.subplots(1, 2, width_ratios=[3, 2])
-        hidden = (
-            {} if self.rule == "no mask" else {"attn_mask": may_attend() | (result.weights > 0)}
-        )
-        labels = {"queries": list(TOKENS), "keys": list(TOKENS)}
-        plot_attention(result.weights, ax=left, title=self.rule, **labels, **hidden)
-        _draw_sums(right, result)
-
-    def say(self) -> str:
-        """Return what the rows add up to, and what lies on padding."""
-        return sentence(self.rule, self.lift)
-
-
-def _draw_sums(ax: Axes, result: AfterSoftmaxResult) -> None:
-    words, padding = result.on_words.numpy(), result.on_padding.numpy()
-    places = range(len(TOKENS))
-    ax.barh(places, words, **WORD_LOOK)
-    ax.barh(places, padding, left=words, **PAD_LOOK)
-    ax.axvline(1, color="#555555", linewidth=1, linestyle=":")
-    ax.set(xlim=(0, 1.05), ylim=(len(TOKENS) - 0.5, -0.5), yticks=[], title="row sums")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
 
 
 def may_attend() -> Tensor:
@@ -137,13 +74,114 @@ def apply_rule(rule: str, lift: int) -> AfterSoftmaxResult:
     return AfterSoftmaxResult(weights, words, padding, weights.sum(dim=-1))
 
 
-def frame(rule: str, lift: int) -> dict[str, object]:
-    """Return one state for the browser."""
-    weights, *totals = apply_rule(rule, lift)
-    words, padding, sums = (numbers(part, 3) for part in totals)
-    parts = {"words": words, "padding": padding, "sums": sums}
-    parts["weights"] = numbers(weights, 5)  # so that only a weight of 0 is 0 there
-    return {**parts, "say": sentence(rule, lift), "code": code(rule, lift)}
+class AfterSoftmaxExplorer(Explorer):
+    """Five tokens, two of them padding, and four things one may do about it.
+
+    Parameters
+    ----------
+    **state
+        ``rule``: "no mask", "before: -inf" (blocked scores become -inf before the softmax),
+        "before: 0" (they become 0) or "after: 0" (blocked weights are set to 0 after it). ``lift``:
+        what is added to the scores of padding, -4, -2, 0, 2, 4 or 6. ``ask`` and ``large``, as in
+        ``Explorer``.
+
+    See Also
+    --------
+    attnlab.attention_weights : blocks with -inf, before the softmax.
+    """
+
+    figsize = (8.2, 3.7)
+    title = "Block before the softmax, or after?"
+    hint = (
+        "Five tokens with random scores, the last two are padding. Choose a rule, then change what "
+        "<pad> scores."
+    )
+    code_title = "The same in PyTorch (True = may attend)"
+    rule = Choice("no mask", RULES, label="rule")
+    lift = Slider(
+        0,
+        LIFTS,
+        label="add to <pad>",
+        spoken="added to the scores of <pad>",
+        presets=(-4, 0, 6),
+        width=96,
+    )
+    panels = (
+        Heatmap(key="weights", title="weights", rows=TOKENS, columns=TOKENS, sum_title="sum"),
+        Column(
+            grow=1.4,
+            panels=(
+                Bars(
+                    key="shares",
+                    title="where the weight of each row goes",
+                    caption="Sum of the weights of each row, on words and on padding",
+                    head="query",
+                    names=TOKENS,
+                    digits=3,
+                    marked=True,
+                    filled="on words",
+                    hatched="on <pad>",
+                ),
+                Key(
+                    entries=(
+                        ("blocked", "padding without weight"),
+                        ("leak", "padding that takes weight"),
+                    )
+                ),
+            ),
+        ),
+    )
+
+    @property
+    def prediction(self) -> Question:
+        """Ask which rule leaves most of the weight on padding."""
+        word = f"“{TOKENS[SPOKEN_OF]}”"
+        zero, none = (
+            f"{apply_rule(rule, 0).on_padding[SPOKEN_OF]:.3f}" for rule in ("before: 0", "no mask")
+        )
+        late = f"{apply_rule('after: 0', 0).row_sums[SPOKEN_OF]:.3f}"
+        return Question(
+            ask=f"which rule leaves most of the weight of {word} on <pad>?",
+            then="Now try all four rules.",
+            options=("no mask", "−∞ before the softmax", "0 before", "0 after"),
+            right=2,
+            why=f"With 0 before the softmax {word} leaves {zero} on <pad>, without a mask {none}: "
+            "0 is a score like any other, and e⁰ = 1. With −∞ it leaves nothing. With 0 after the "
+            f"softmax nothing either, but its row adds up to {late}.",
+            settled=({"rule": ["before: 0"], "lift": [0]},),
+        )
+
+    @property
+    def result(self) -> AfterSoftmaxResult:
+        """Weights and sums under this rule, by torch."""
+        return apply_rule(self.rule, self.lift)
+
+    def frame(self, rule: str, lift: int) -> dict[str, object]:
+        """Return the weights, and where those of each row go."""
+        weights, words, padding, sums = apply_rule(rule, lift)
+        good = sums.sub(1).abs() < 0.005
+        looks = [
+            ["" if j < WORDS else "leak" if weight else "blocked" for j, weight in enumerate(row)]
+            for row in weights.tolist()
+        ]
+        return {
+            "say": sentence(rule, lift),
+            "bad": rule != "before: -inf",
+            "code": code(rule, lift),
+            "weights": {
+                "cells": weights,
+                "looks": looks,
+                "sums": [
+                    ("✓ 1" if fine else f"✗ {total:.3f}", fine)
+                    for total, fine in zip(sums.tolist(), good.tolist(), strict=True)
+                ],
+            },
+            "shares": {
+                "weights": words,
+                "rest": padding,
+                "marks": [f"{share:.3f}" for share in padding.tolist()],
+            },
+        }
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -178,7 +216,7 @@ def sentence(rule: str, lift: int) -> str:
             f"nothing lies on <pad>, but the rows add up to only {low:.3f} to {high:.3f}, {word} "
             f"to {result.row_sums[SPOKEN_OF]:.3f}: the share of <pad> is lost."
         )
-    return f"{NAMES[rule]}{raised if lift else ''}: {what}"
+    return f"**{NAMES[rule]}**{raised if lift else ''}: {what}"
 
 
 def code(rule: str, lift: int) -> str:

@@ -1,21 +1,24 @@
-"""Explorer 14: what twice as many tokens cost: memory of the weights, and FLOPs."""
+"""What twice as many tokens cost: memory of the weights, and FLOPs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
-from matplotlib.figure import Figure
 
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, one_of
-from attnlab.plotting import plot_sweep
+from attnlab.explorers._controls import Choice, Question, Slider, one_of
+from attnlab.explorers._panels import Axis, Column, Curves, Line, Panel, Table
 
 STOPS = tuple(2**power for power in range(6, 17))  # 64 ... 65536 tokens
 HEADS = (1, 8, 32)
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 WIDTHS = (256, 512, 1024, 4096)
+BYTE_TICKS = {1024: "1 KiB", 1024**2: "1 MiB", 1024**3: "1 GiB", 1024**4: "1 TiB"}
+FLOP_TICKS = {1e6: "1 M", 1e9: "1 G", 1e12: "1 T"}
 
 
 class CostResult(NamedTuple):
@@ -39,6 +42,27 @@ class CostResult(NamedTuple):
     projection_flops: int
 
 
+@cache
+def cost(n: int, heads: int, dtype: str, d_model: int) -> CostResult:
+    """Return what n tokens need; the tensors have a size and no memory."""
+    look = {"dtype": DTYPES[dtype], "device": "meta"}
+    weights = torch.empty(heads, n, n, **look)
+    qkv = torch.empty(3, n, d_model, **look)
+    attention = 2 * (2 * n * n * d_model)  # Q K^T, and weights times V
+    projections = 4 * (2 * n * d_model * d_model)  # W_Q, W_K, W_V and the last one
+    return CostResult(weights.nbytes, qkv.nbytes, attention, projections)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Squares(Panel):
+    """A square and four of its size: n x n weights, and 2 n x 2 n.
+
+    Values of a frame: ``n``, ``tile`` (the text of a square), ``label`` (all of it in words).
+    """
+
+    kind: ClassVar[str] = "squares"
+
+
 class CostExplorer(Explorer):
     """Memory and FLOPs of one attention layer over the number of tokens; nothing is timed.
 
@@ -55,86 +79,106 @@ class CostExplorer(Explorer):
     torch.utils.flop_counter.FlopCounterMode : counts the same FLOPs while a layer runs.
     """
 
-    module = "cost"
     figsize = (8.4, 3.4)
+    title = "What do twice as many tokens cost?"
+    hint = "One attention layer, one sentence of n tokens, forward. Counted, not timed."
 
-    n = State(512, one_of(*STOPS))
-    heads = State(8, one_of(*HEADS))
-    dtype = State("float32", one_of(*DTYPES))
+    n = Slider(
+        512,
+        STOPS,
+        label="n",
+        spoken="number of tokens, n",
+        presets=(512, 4096, 65536),
+        forward="Double n",
+        width=190,
+    )
+    heads = Choice(8, HEADS, label="heads")
+    dtype = Choice("float32", tuple(DTYPES), label="numbers")
 
     def __init__(self, d_model: int = 512, **state: object) -> None:
         self.d_model = one_of(*WIDTHS)("d_model", d_model, self)
         super().__init__(**state)
 
     @property
+    def prediction(self) -> Question:
+        """Ask what twice as many tokens take."""
+        return Question(
+            ask="twice as many tokens: how much more memory do the attention weights take?",
+            then="Now press “Double n”.",
+            options=("2 times", "4 times", "8 times"),
+            right=1,
+            why="The weights are a table of n rows and n columns, and there are twice as many of "
+            "both. Q, K and V only double: they have one row for every token.",
+            settled=({"n": [n for n in STOPS if n != self.n]},),
+        )
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """The weights at n and at 2 n, and two charts of costs over n."""
+        over = {"over": "n", "stops": STOPS, "xlabel": "tokens n"}
+        labels = ["" if i % 2 or n == 16384 else f"{n}" for i, n in enumerate(STOPS)]
+        flops = [cost(n, 8, "float32", self.d_model)[2:] for n in STOPS]
+        return (
+            Column(
+                panels=(
+                    Squares(key="squares", title="n doubled"),
+                    Table(key="table", caption="Costs at n and at twice n"),
+                )
+            ),
+            Curves(
+                key="memory",
+                title="memory",
+                labels=labels,
+                lines=_lines(("attention weights", "Q, K and V"), ([], [])),
+                y=Axis(1024, 1024**4, BYTE_TICKS, log=True),
+                **over,
+            ),
+            Curves(
+                key="flops",
+                title="FLOPs of the matrix products",
+                under=f"d_model = {self.d_model}: the lines cross at n = 2 d_model = "
+                f"{2 * self.d_model}",
+                labels=labels,
+                lines=_lines(("attention", "projections"), zip(*flops, strict=True)),
+                y=Axis(1e6, 1e14, FLOP_TICKS, log=True),
+                **over,
+            ),
+        )
+
+    @property
     def result(self) -> CostResult:
         """Bytes, as torch counts them, and FLOPs."""
-        return self._cost(self.n)
+        return cost(self.n, self.heads, self.dtype, self.d_model)
 
-    def _cost(self, n: int) -> CostResult:
-        return cost(n, self.heads, self.dtype, self.d_model)
-
-    def make_data(self) -> dict[str, object]:
-        """Return every number, and the words of every state."""
+    def frame(self, n: int, heads: int, dtype: str) -> dict[str, object]:
+        """Return the costs at n and at 2 n, and the curves of memory."""
+        now, doubled = (cost(count, heads, dtype, self.d_model) for count in (n, 2 * n))
+        table = [
+            [name, show(before), show(after), _growth(after // before)]
+            for (name, show), before, after in zip(SHOWN.items(), now, doubled, strict=True)
+        ]
+        memory = [cost(count, heads, dtype, self.d_model)[:2] for count in STOPS]
+        tile, four = table[0][1:3]
         return {
-            "stops": list(STOPS),
-            "heads": list(HEADS),
-            "dtypes": list(DTYPES),
-            "d_model": self.d_model,
-            "frames": {
-                dtype: {str(heads): self._frames(heads, dtype) for heads in HEADS}
-                for dtype in DTYPES
+            "say": sentence(n, heads, dtype, self.d_model),
+            "bad": False,
+            "code": code(n, heads, dtype, self.d_model),
+            "squares": {"n": n, "tile": tile, "label": f"A square of {tile}, and four: {four}."},
+            "table": {"head": ["n", str(n), str(2 * n), ""], "body": table},
+            "memory": {
+                "values": [*zip(*memory, strict=True)],
+                "under": f"{heads} × n × n weights of {dtype}; 1 MiB is 1024 × 1024 bytes",
             },
         }
 
-    def _frames(self, heads: int, dtype: str) -> list[dict[str, object]]:
-        return [frame(n, heads, dtype, self.d_model) for n in STOPS]
 
-    def draw(self, fig: Figure) -> None:
-        """Draw memory and FLOPs over n, n being marked."""
-        left, right = fig.subplots(1, 2)
-        costs = [self._cost(n) for n in STOPS]
-        memory = {
-            "attention weights": [one.weight_bytes / 2**20 for one in costs],
-            "Q, K and V": [one.qkv_bytes / 2**20 for one in costs],
-        }
-        flops = {
-            "attention": [one.attention_flops / 1e9 for one in costs],
-            "projections": [one.projection_flops / 1e9 for one in costs],
-        }
-        look = {"xlabel": "tokens n", "xscale": "log", "yscale": "log", "at": self.n}
-        title = f"memory, {self.heads} head{'s' * (self.heads > 1)}, {self.dtype}"
-        plot_sweep(STOPS, memory, ax=left, ylabel="MiB", title=title, **look)
-        title = f"FLOPs, d_model = {self.d_model}"
-        plot_sweep(STOPS, flops, ax=right, ylabel="billion FLOPs", title=title, **look)
-
-    def say(self) -> str:
-        """Return what the weights take, and twice as many tokens."""
-        return sentence(self.n, self.heads, self.dtype, self.d_model)
+def _growth(times: int) -> tuple[str, str]:
+    return f"**× {times}**", "raw" if times > 2 else "scaled"
 
 
-@cache
-def cost(n: int, heads: int, dtype: str, d_model: int) -> CostResult:
-    """Return what n tokens need; the tensors have a size and no memory."""
-    look = {"dtype": DTYPES[dtype], "device": "meta"}
-    weights = torch.empty(heads, n, n, **look)
-    qkv = torch.empty(3, n, d_model, **look)
-    attention = 2 * (2 * n * n * d_model)  # Q K^T, and weights times V
-    projections = 4 * (2 * n * d_model * d_model)  # W_Q, W_K, W_V and the last one
-    return CostResult(weights.nbytes, qkv.nbytes, attention, projections)
-
-
-def frame(n: int, heads: int, dtype: str, d_model: int) -> dict[str, object]:
-    """Return one state for the browser: numbers for the curves, texts for the table."""
-    now, doubled = (cost(count, heads, dtype, d_model) for count in (n, 2 * n))
-    table = [
-        [show(before), show(after), after // before]
-        for show, before, after in zip(
-            (bytes_text, bytes_text, flops_text, flops_text), now, doubled, strict=True
-        )
-    ]
-    words = {"say": sentence(n, heads, dtype, d_model), "code": code(n, heads, dtype, d_model)}
-    return {"costs": list(now), "table": table, **words}
+def _lines(names: Sequence[str], values: Iterable[Sequence[float]]) -> list[Line]:
+    looks = (("raw", "dashed", "triangle"), ("scaled", "solid", "circle"))
+    return [Line(name, one, *look) for name, one, look in zip(names, values, looks, strict=True)]
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -152,13 +196,22 @@ def flops_text(count: int) -> str:
     return f"{float(f'{count / size:.3g}'):g} {unit}"
 
 
+# what the numbers of a CostResult are called, and how they are written
+SHOWN = {
+    "attention weights": bytes_text,
+    "Q, K and V": bytes_text,
+    "FLOPs: attention": flops_text,
+    "FLOPs: projections": flops_text,
+}
+
+
 @cache
 def sentence(n: int, heads: int, dtype: str, d_model: int) -> str:
     """Return what the weights take at n and at 2 n, and which part has more to compute."""
     now, doubled = (cost(count, heads, dtype, d_model) for count in (n, 2 * n))
     more = doubled.weight_bytes // now.weight_bytes
     memory = (
-        f"n = {n}: stored in {dtype}, the attention weights of {heads} "
+        f"**n = {n}**: stored in {dtype}, the attention weights of {heads} "
         f"head{'s' * (heads > 1)} take {bytes_text(now.weight_bytes)}, and {more} times as much, "
         f"{bytes_text(doubled.weight_bytes)}, for twice as many tokens."
     )

@@ -1,25 +1,27 @@
-"""Explorer 10: where every number goes when features are split into heads."""
+"""Where every number goes when features are split into heads."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from attnlab import palette
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, one_of
+from attnlab.explorers._controls import Choice, Question
+from attnlab.explorers._panels import Column, Key, Panel
 from attnlab.heads import split_heads
 
 TOKENS, FEATURES = 4, 6
 HEADS = (1, 2, 3, 6)
 RIGHT, SHORT_CUT = WAYS = ("right", "short cut")
 STEPS = ("x", "view", "transpose", "scores", "merge")
-COLOURS = ListedColormap(["#cfe3f5", "#fbdcb8", "#d3ebc9", "#e7d3ee"])  # of the tokens
-CROSS_COLOUR = "#b04600"
+TINT = 0.25  # of the colours of the tokens, as in style.css
 
 
 class HeadsResult(NamedTuple):
@@ -52,74 +54,6 @@ class Places(NamedTuple):
     merged: Tensor  # (4, 6)
 
 
-class HeadsExplorer(Explorer):
-    """Four tokens with six features, split into heads and merged again, step by step.
-
-    Parameters
-    ----------
-    **state
-        ``heads``: 1, 2, 3 or 6. ``way``: "right", ``view`` and then ``transpose``, or "short cut",
-        ``view`` alone, there and back. ``step``: "x", "view", "transpose", "scores" or "merge".
-        ``ask`` and ``large``, as in ``Explorer``.
-
-    See Also
-    --------
-    attnlab.split_heads, attnlab.merge_heads : the right way.
-    """
-
-    module = "heads"
-    figsize = (7.5, 2.6)
-
-    heads = State(3, one_of(*HEADS))
-    way = State(RIGHT, one_of(*WAYS))
-    step = State("x", one_of(*STEPS))
-
-    @property
-    def result(self) -> HeadsResult:
-        """Where the numbers stand in the heads and after the merge, by torch."""
-        return move(self.heads, self.way)
-
-    def make_data(self) -> dict[str, object]:
-        """Return names, pictures, sentences and code of every state."""
-        states = [(heads, way) for heads in HEADS for way in WAYS]
-        return {
-            "heads": list(HEADS),
-            "steps": list(STEPS),
-            "names": {str(heads): _texts(named(heads).flatten()) for heads in HEADS},
-            "frames": {
-                f"{heads} {way}": {step: frame(heads, way, step) for step in STEPS}
-                for heads, way in states
-            },
-            "code": {f"{heads} {way}": code(heads, way) for heads, way in states},
-        }
-
-    def draw(self, fig: Figure) -> None:
-        """Draw one table per token or per head; wrong cells are crossed."""
-        shown = frame(self.heads, self.way, self.step)
-        tables, wrong = torch.tensor(shown["tables"]), torch.tensor(shown["wrong"])
-        if self.step == "scores":  # (H, 4, 4, 2): tokens of query and key
-            texts = [[[f"{i}·{j}" for i, j in row] for row in table] for table in tables.tolist()]
-            tokens = tables[..., 1]
-        else:
-            names = named(self.heads).flatten()[tables]
-            texts, tokens = _texts(names), names // 100
-            wrong = wrong.unsqueeze(-1).expand(tables.shape)
-        count = len(tables)
-        across = min(count, 12 // tokens.shape[-1])
-        axes = fig.subplots(count // across, across, squeeze=False).flat
-        whole = self.step in ("x", "merge")
-        for i, ax in enumerate(axes):
-            title = shown["title"] if whole else f"{shown['title']} {i}"
-            _draw_table(ax, tokens[i], texts[i], wrong[i], title)
-
-    def say(self) -> str:
-        """Return what this step does, and how many rows or scores are wrong."""
-        return sentence(self.heads, self.way, self.step).replace("**", "")
-
-
-# --- where the numbers go -------------------------------------------------------------------------
-
-
 def named(heads: int) -> Tensor:
     """Return numbers 100 * token + 10 * head + feature: (4, 6)."""
     token, head = torch.arange(TOKENS).view(-1, 1, 1), torch.arange(heads).view(-1, 1)
@@ -146,31 +80,128 @@ def move(heads: int, way: str) -> HeadsResult:
     return HeadsResult(split, merged, wrong, wrong.unsqueeze(2) | wrong.unsqueeze(1))
 
 
-def frame(heads: int, way: str, step: str) -> dict[str, object]:
-    """Return the picture of a state.
+@dataclass(frozen=True, kw_only=True)
+class Tables(Panel):
+    """Tables of cells that travel to their new places.
 
-    ``tables`` holds the place in memory of each number, for scores the tokens of query and key;
-    ``wrong`` has one entry per row, for scores one per cell.
+    Values of a frame: ``names`` of the tables, ``row`` (what a row is), ``columns`` (headings, if
+    any), and for each table, row and column ``texts``, ``tokens`` (whose number it is), ``wrong``
+    and ``places`` (in memory: a cell with the same place travels; none for scores).
     """
+
+    kind: ClassVar[str] = "tables"
+
+
+class HeadsExplorer(Explorer):
+    """Four tokens with six features, split into heads and merged again, step by step.
+
+    Parameters
+    ----------
+    **state
+        ``heads``: 1, 2, 3 or 6. ``way``: "right", ``view`` and then ``transpose``, or "short cut",
+        ``view`` alone, there and back. ``step``: "x", "view", "transpose", "scores" or "merge".
+        ``ask`` and ``large``, as in ``Explorer``.
+
+    See Also
+    --------
+    attnlab.split_heads, attnlab.merge_heads : the right way.
+    """
+
+    figsize = (7.5, 2.6)
+    title = "Split into heads, and back"
+    hint = (
+        "Every number is its own name: 210 is token 2, head 1, feature 0. Go through the steps and "
+        "watch where each one lands."
+    )
+    prediction = Question(
+        ask="4 tokens, 3 heads, 2 features each. x.view(3, 4, 2) has the shape of the heads in one "
+        "step. Does it hold the same numbers as view, then transpose?",
+        then="Now take the short cut and look at the heads.",
+        options=("yes, the same", "no, torch raises an error", "no, and no error"),
+        right=2,
+        why="view deals the numbers out in the order in which they lie in memory: eight to head 0, "
+        "eight to head 1, eight to head 2, whichever token they belong to. 10 of 12 rows are "
+        "wrong.",
+        settled=({"heads": [3], "way": [SHORT_CUT], "step": STEPS[1:4]},),
+    )
+    heads = Choice(3, HEADS, label="heads")
+    way = Choice(RIGHT, {RIGHT: "view + transpose", SHORT_CUT: "short cut"}, label="way")
+    step = Choice("x", STEPS, label="step")
+    panels = (
+        Column(
+            panels=(
+                Tables(key="tables"),
+                Key(
+                    entries=(
+                        ("tokens", "colour and first digit: the token"),
+                        ("wrong", "✗: not what view and transpose put here"),
+                    )
+                ),
+            )
+        ),
+    )
+
+    @property
+    def result(self) -> HeadsResult:
+        """Where the numbers stand in the heads and after the merge, by torch."""
+        return move(self.heads, self.way)
+
+    def frame(self, heads: int, step: str, way: str) -> dict[str, object]:
+        """Return the tables of one step."""
+        drawn = tables(heads, way, step)
+        return {
+            "say": sentence(heads, way, step),
+            "bad": bool(drawn["wrong"].any()),
+            "code": "\n".join(code(heads, way)[: STEPS.index(step) + 1]),
+            "tables": {**drawn, "title": f"{drawn.pop('what')}: shape {tuple(drawn.pop('shape'))}"},
+        }
+
+    def draw(self, fig: Figure) -> None:
+        """Draw one table per token or per head; wrong cells are crossed."""
+        drawn = tables(self.heads, self.way, self.step)
+        tokens, count = drawn["tokens"], len(drawn["tokens"])
+        across = min(count, 12 // tokens.shape[-1])
+        axes = fig.subplots(count // across, across, squeeze=False).flat
+        for ax, *table in zip(
+            axes, tokens, drawn["texts"], drawn["wrong"], drawn["names"], strict=True
+        ):
+            _draw_table(ax, *table)
+
+
+def tables(heads: int, way: str, step: str) -> dict[str, object]:
+    """Return the tables of a step: the values of ``Tables``, its shape and what it is."""
     at, result = places(heads, way), move(heads, way)
-    words = {"title": "head", "row": "token", "say": sentence(heads, way, step)}
     if step == "scores":
         token = result.heads[..., 0] // 100  # (H, 4): whose numbers a row holds
         pairs = torch.stack(
             [token.unsqueeze(2).expand(-1, -1, TOKENS), token.unsqueeze(1).expand(-1, TOKENS, -1)],
             dim=-1,
-        )
-        return {**words, "tables": pairs.tolist(), "wrong": result.wrong_scores.tolist()}
-    if step in ("x", "merge"):
-        tables = (at.x if step == "x" else at.merged).unsqueeze(0)
-        right = tables.eq(at.x).all(dim=-1)
-        title = "x" if step == "x" else "merged"
-        return {**words, "title": title, "tables": tables.tolist(), "wrong": (~right).tolist()}
-    if step == "view" and way == RIGHT:
-        right = torch.zeros(TOKENS, heads, dtype=torch.bool)
-        words |= {"title": "token", "row": "head"}
-        return {**words, "tables": at.cut.tolist(), "wrong": right.tolist()}
-    return {**words, "tables": at.heads.tolist(), "wrong": result.wrong_rows.tolist()}
+        )  # (H, 4, 4, 2): tokens of query and key
+        texts = [[[f"{i}·{j}" for i, j in row] for row in table] for table in pairs.tolist()]
+        shown = {"what": "scores", "shape": result.wrong_scores.shape, "row": "token"}
+        shown |= {"texts": texts, "tokens": pairs[..., 1], "wrong": result.wrong_scores}
+        shown |= {"places": [], "columns": [str(j) for j in range(TOKENS)]}
+        return shown | {"names": [f"head {head}" for head in range(heads)]}
+    cut = step == "view" and way == RIGHT
+    place = {"x": at.x, "merge": at.merged, "view": at.cut}.get(step, at.heads)
+    whole = place.ndim == 2
+    wrong = torch.zeros(at.cut.shape[:2], dtype=torch.bool) if cut else result.wrong_rows
+    if whole:
+        wrong = place.ne(at.x).any(dim=-1).unsqueeze(0)
+    numbers = named(heads).flatten()[place if not whole else place.unsqueeze(0)]
+    what = {"x": "x", "merge": "merged"}.get(step, "cut" if cut else "heads")
+    one = "token" if cut else "head"
+    return {
+        "what": what,
+        "shape": place.shape,
+        "row": "head" if cut else "token",
+        "names": [what] if whole else [f"{one} {i}" for i in range(len(place))],
+        "columns": [],
+        "texts": _texts(numbers),
+        "tokens": numbers // 100,
+        "wrong": wrong.unsqueeze(-1).expand(numbers.shape),
+        "places": place if not whole else place.unsqueeze(0),
+    }
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -257,14 +288,20 @@ def _texts(names: Tensor) -> list:
     return [_texts(one) for one in names]
 
 
+def _tint(colour: str) -> tuple[float, ...]:
+    return tuple(1 - TINT * (1 - part) for part in to_rgb(colour))
+
+
 def _draw_table(ax: Axes, tokens: Tensor, texts: list, wrong: Tensor, title: str) -> None:
     middle = {"ha": "center", "va": "center"}
-    ax.pcolormesh(tokens, cmap=COLOURS, vmin=0, vmax=3, edgecolor="white", linewidth=2)
+    roles = (palette.BLUE, palette.ORANGE, palette.GREEN, palette.PURPLE)
+    colours = ListedColormap([_tint(colour) for colour in roles])
+    ax.pcolormesh(tokens, cmap=colours, vmin=0, vmax=3, edgecolor="white", linewidth=2)
     for i, row in enumerate(texts):
         for j, text in enumerate(row):
             ax.text(j + 0.5, i + (0.36 if wrong[i, j] else 0.52), text, fontsize=9.5, **middle)
             if wrong[i, j]:
-                ax.text(j + 0.5, i + 0.74, "✗", color=CROSS_COLOUR, fontsize=10, **middle)
+                ax.text(j + 0.5, i + 0.74, "✗", color=palette.ORANGE, fontsize=10, **middle)
     ax.set(xticks=[], yticks=[], aspect="equal", title=title)
     ax.invert_yaxis()
     ax.spines[:].set_visible(False)

@@ -1,23 +1,25 @@
-"""Explorer 11: the same features cut into more heads, and what that costs."""
+"""The same features cut into more heads, and what that costs."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import trace_attention
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, one_of
-from attnlab.explorers._page import numbers
+from attnlab.explorers._controls import Choice, Picked, Question
+from attnlab.explorers._panels import Column, Heatmap, Panel, Table
 from attnlab.heads import split_heads
 from attnlab.modules import MultiHeadAttention
-from attnlab.plotting import plot_attention
+from attnlab.plotting import WEIGHT_COLOURS
 
 TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 EMBED_DIM = 12
@@ -67,63 +69,6 @@ class ManyHeadsResult(NamedTuple):
     cost: Cost
 
 
-class ManyHeadsExplorer(Explorer):
-    """Maps and costs of 1 to 12 heads that share twelve features.
-
-    Parameters
-    ----------
-    **state
-        ``heads``: 1, 2, 3, 4, 6 or 12. ``shown``: the head that is drawn large, 0 to 11; the last
-        one if there are fewer. ``ask`` and ``large``, as in ``Explorer``.
-
-    See Also
-    --------
-    attnlab.MultiHeadAttention : the layer whose cost is counted.
-    """
-
-    module = "many_heads"
-    figsize = (7.0, 3.4)
-
-    heads = State(4, one_of(*STOPS))
-    shown = State(0, one_of(*range(max(STOPS))))
-
-    @property
-    def result(self) -> ManyHeadsResult:
-        """Maps and costs at this number of heads, by torch."""
-        return compute(self.heads)
-
-    def make_data(self) -> dict[str, object]:
-        """Return maps, costs and sentences of every number of heads."""
-        return {
-            "tokens": list(TOKENS),
-            "embed_dim": EMBED_DIM,
-            "stops": list(STOPS),
-            "frames": [frame(heads) for heads in STOPS],
-        }
-
-    def draw(self, fig: Figure) -> None:
-        """Draw one head large, with its numbers, and all heads small."""
-        weights = self.result.weights
-        shown = min(self.shown, self.heads - 1)
-        across = math.ceil(math.sqrt(self.heads))
-        large, small = fig.subfigures(1, 2, width_ratios=[1, 1.1])
-        labels = {"queries": list(TOKENS), "keys": list(TOKENS)}
-        title = f"head {shown} of {self.heads}"
-        plot_attention(weights[shown], ax=large.subplots(), title=title, **labels)
-        axes = small.subplots(-(-self.heads // across), across, squeeze=False).flat
-        for head, ax in enumerate(axes):
-            if head >= self.heads:
-                ax.remove()
-                continue
-            plot_attention(weights[head], ax=ax, title=f"head {head}", annotate=False)
-            ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
-
-    def say(self) -> str:
-        """Return what stays the same, what grows, and how the rows of the shown head rank."""
-        shown = min(self.shown, self.heads - 1)
-        return f"{_say_cost(self.heads)} {_say_orders(self.heads, shown)}".replace("**", "")
-
-
 @cache
 def compute(heads: int) -> ManyHeadsResult:
     """Return maps and costs: always the same queries and keys, cut into more and more heads."""
@@ -146,18 +91,149 @@ def measure(heads: int) -> Cost:
     return Cost(parameters, counter.get_total_flops(), weights.numel(), memory)
 
 
-def frame(heads: int) -> dict[str, object]:
-    """Return one step of the slider: maps, costs, sentences and lines of PyTorch."""
-    result = compute(heads)
-    return {
-        "heads": heads,
-        "head_dim": result.head_dim,
-        "weights": numbers(result.weights, 3),
-        "cost": result.cost._asdict(),
-        "say": _say_cost(heads),
-        "orders": [_say_orders(heads, head) for head in range(heads)],
-        "code": code(heads),
-    }
+@dataclass(frozen=True, kw_only=True)
+class Maps(Panel):
+    """Small maps of all heads: point at one to see it, click to keep it.
+
+    Values of a frame: ``maps`` (Tensor, heads by rows by columns).
+    """
+
+    kind: ClassVar[str] = "maps"
+    over: str
+
+    def draw(self, ax: Axes, values: Mapping[str, Tensor], _state: Mapping[str, object]) -> None:
+        """Draw the maps in a square, one row of the page after the other."""
+        maps = torch.as_tensor(values["maps"])
+        across, size = math.ceil(math.sqrt(len(maps))), maps.shape[-1]
+        for head, weights in enumerate(maps):
+            left, top = head % across * (size + 1), head // across * (size + 2)
+            place = (left, left + size, top + size, top)
+            ax.imshow(weights.numpy(), extent=place, cmap=WEIGHT_COLOURS, vmin=0, vmax=1)
+            ax.text(left, top - 0.3, f"head {head}", fontsize=9)
+        ax.set(xlim=(-0.5, across * (size + 1)), ylim=(-(-len(maps) // across) * (size + 2), -2))
+        ax.set_axis_off()
+        ax.set_title(self.title)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slices(Panel):
+    """The features of a token as a strip, cut into the slices of the heads.
+
+    Values of a frame: ``heads``, ``size`` of a slice, ``shown``.
+    """
+
+    kind: ClassVar[str] = "slices"
+
+
+class ManyHeadsExplorer(Explorer):
+    """Maps and costs of 1 to 12 heads that share twelve features.
+
+    Parameters
+    ----------
+    **state
+        ``heads``: 1, 2, 3, 4, 6 or 12. ``shown``: the head that is drawn large, 0 to 11; the last
+        one if there are fewer. ``ask`` and ``large``, as in ``Explorer``.
+
+    See Also
+    --------
+    attnlab.MultiHeadAttention : the layer whose cost is counted.
+    """
+
+    figsize = (7.0, 3.4)
+    title = "How many heads?"
+    hint = (
+        "Six words with twelve features of query and key each, random numbers here, cut into more "
+        "and more heads."
+    )
+    prediction = Question(
+        ask="keep the 12 features and go from 1 head to 12. The number of parameters …",
+        then="Now take 12 heads and look at the costs.",
+        options=("grows twelvefold", "stays the same", "shrinks to a twelfth"),
+        right=1,
+        why="The matrices that make query, key and value stay 12 × 12; each head gets a thinner "
+        "slice of what they make. What grows is the number of attention weights: one map per head.",
+        settled=({"heads": [12]},),
+    )
+    heads = Choice(4, STOPS, label="heads")
+    shown = Picked(0, range(max(STOPS)))
+    panels = (
+        Maps(
+            key="maps",
+            title="all heads",
+            under="point to look, click to keep",
+            over="shown",
+            grow=0.8,
+        ),
+        Heatmap(key="map", role="scaled", rows=TOKENS, columns=TOKENS),
+        Column(
+            grow=1.2,
+            panels=(
+                Table(
+                    key="costs",
+                    title="what it costs",
+                    under="six words, one layer: four matrices of 12 × 12, with biases",
+                    caption="Costs of one head and of this number of heads",
+                ),
+                Slices(key="slices", title="who gets which feature"),
+            ),
+        ),
+    )
+
+    @property
+    def result(self) -> ManyHeadsResult:
+        """Maps and costs at this number of heads, by torch."""
+        return compute(self.heads)
+
+    def frame(self, heads: int, shown: int) -> dict[str, object]:
+        """Return all maps, one of them large, and the costs beside those of one head."""
+        result, shown = compute(heads), min(shown, heads - 1)
+        return {
+            "say": f"{_say_cost(heads)} {_say_orders(heads, shown)}",
+            "bad": False,
+            "code": code(heads),
+            "maps": {"maps": result.weights},
+            "map": {
+                "title": f"head {shown} of {heads}",
+                "under": f"reads {_slice(heads, shown)} of query and key",
+                "cells": result.weights[shown],
+            },
+            "costs": {
+                "head": ["", "1 head", "now" if heads == 1 else f"{heads} heads", ""],
+                "body": [
+                    [name, f"{before:,}", f"{now:,}", _change(before, now)]
+                    for name, before, now in zip(NAMES, _costs(1), _costs(heads), strict=True)
+                ],
+            },
+            "slices": {"heads": heads, "size": result.head_dim, "shown": shown},
+        }
+
+
+def _costs(heads: int) -> tuple[int, ...]:
+    return (*compute(heads).cost, EMBED_DIM // heads)
+
+
+def _change(before: int, now: int) -> str | tuple[str, str]:
+    if now == before:
+        return "same"
+    return (f"**× {now // before}**" if now > before else f"**÷ {before // now}**", "raw")
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+NAMES = (
+    "parameters",
+    "FLOPs of the products",
+    "attention weights",
+    "their memory, bytes",
+    "features of a head",
+)
+
+
+def _slice(heads: int, head: int) -> str:
+    size = EMBED_DIM // heads
+    first, last = head * size, (head + 1) * size - 1
+    which = f"feature {first}" if size == 1 else f"features {first} to {last}"
+    return f"only {which}" if heads > 1 else which
 
 
 def code(heads: int) -> str:

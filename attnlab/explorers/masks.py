@@ -63,6 +63,7 @@ class MaskExplorer(MaskedSentence):
         "make it padding."
     )
 
+    code_title = "The same in PyTorch (True = may attend)"
     fill = Choice("-inf", FILLS, label="blocked score")
     reset = Button("Reset", padding=(), toggled=())
 

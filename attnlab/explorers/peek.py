@@ -1,4 +1,4 @@
-"""Explorer 9: what a model gains by peeking at the future in training, and what it loses."""
+"""What a model gains by peeking at the future in training, and what it loses."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.data import data_path
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, flag, one_of
-from attnlab.explorers._page import numbers
-from attnlab.plotting import plot_sweep
+from attnlab.explorers._controls import Choice, Question, Slider
+from attnlab.explorers._panels import Axis, Column, Curves, Heatmap, Key, Line, Panel, Table
 
 STEPS = tuple(range(0, 301, 10))
-RUNS = 4
+PLACES = ("1st", "2nd", "3rd", "4th", "5th")
 WORDS = 8  # of the made-up language
 CHANCES = (0.6, 0.3, 0.1)  # of the words that may follow a word
 TOP = 3.0  # of the picture: all means lie below
@@ -43,65 +41,6 @@ class PeekResult(NamedTuple):
     words_so_far: Tensor
     best_possible: float
     guessing: float
-
-
-class PeekExplorer(Explorer):
-    """A model trained with and without a causal mask: two losses over the steps of training.
-
-    Parameters
-    ----------
-    **state
-        ``causal``: whether the model was trained, and is used, with a causal mask. ``step``: 0 to
-        300, every 10. ``ask`` and ``large``, as in ``Explorer``.
-
-    Notes
-    -----
-    The models were trained beforehand, by ``data/make_peek_at_the_future.py``.
-
-    See Also
-    --------
-    attnlab.causal_mask : the mask.
-    """
-
-    module = "peek"
-    figsize = (7.2, 3.6)
-
-    causal = State(True, flag)
-    step = State(300, one_of(*STEPS))
-
-    @property
-    def result(self) -> PeekResult:
-        """The losses at this step, one for each run."""
-        return losses(self.causal, self.step)
-
-    def make_data(self) -> dict[str, object]:
-        """Return the curves of both models, and the words of every state."""
-        return {
-            "steps": list(STEPS),
-            "best": best_possible(),
-            "guessing": guessing(),
-            "top": TOP,
-            "models": {name: model(name == "causal") for name in ("causal", "unmasked")},
-        }
-
-    def draw(self, fig: Figure) -> None:
-        """Draw both losses of the chosen model over the steps."""
-        ax = fig.subplots()
-        curves = {
-            "given the words so far": [mean(self.causal, step)[1] for step in STEPS],
-            "given the whole sentence": [mean(self.causal, step)[0] for step in STEPS],
-        }
-        title = f"trained {'with' if self.causal else 'without'} a causal mask, mean of four runs"
-        look = {"xlabel": "training step", "ylabel": "loss", "at": self.step}
-        plot_sweep(STEPS, curves, ax=ax, title=title, **look)
-        for loss, name in ((best_possible(), "best possible"), (guessing(), "guessing")):
-            ax.axhline(loss, color="#555555", linewidth=1, linestyle=":")
-            ax.text(293, loss - 0.05, name, ha="right", va="top", fontsize=10)
-        ax.set(ylim=(0, TOP))
-
-    def say(self) -> str:
-        """Return both losses at this step, and those of the other model."""
-        return sentence(self.causal, self.step)
 
 
 def best_possible() -> float:
@@ -137,14 +76,146 @@ def mean(causal: bool, step: int) -> tuple[float, float]:
     return result.whole_sentence.mean().item(), result.words_so_far.mean().item()
 
 
-def model(causal: bool) -> dict[str, object]:
-    """Return the curves of one model for the browser, and what is said at every step."""
-    every = torch.stack([_table()[causal, step] for step in STEPS])  # (steps, 2, runs)
-    parts = {"mean": every.mean(-1), "low": every.amin(-1), "high": every.amax(-1)}
-    return {
-        **{name: numbers(part.T, 2) for name, part in parts.items()},
-        "say": [sentence(causal, step) for step in STEPS],
-    }
+class PeekExplorer(Explorer):
+    """A model trained with and without a causal mask: two losses over the steps of training.
+
+    Parameters
+    ----------
+    **state
+        ``causal``: whether the model was trained, and is used, with a causal mask. ``step``: 0 to
+        300, every 10. ``ask`` and ``large``, as in ``Explorer``.
+
+    Notes
+    -----
+    The models were trained beforehand, by ``data/make_peek_at_the_future.py``.
+
+    See Also
+    --------
+    attnlab.causal_mask : the mask.
+    """
+
+    figsize = (7.2, 3.6)
+    title = "Does peeking at the future pay?"
+    hint = (
+        "A model learns to guess the next word of a made-up language. Without the mask it sees the "
+        "word to be guessed, too."
+    )
+    prediction = Question(
+        ask="a model is trained without the mask, and then has to guess from the words so far. Its "
+        "loss ends …",
+        then="Now take the mask away.",
+        options=("below that of the causal model", "close to it", "far above it"),
+        right=2,
+        why="It learned to copy the next word, which lay open to it in training. In use the next "
+        "word is not there, and it has learned little else.",
+        settled=({"causal": [False], "step": STEPS[20:]},),
+    )
+    causal = Choice(True, {False: "none", True: "causal"}, label="mask in training")
+    step = Slider(
+        300, STEPS, label="step", spoken="step of the training", presets=(0, 50, 300), width=180
+    )
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """What a word may look at, both losses over the steps, and those of both models."""
+        best, guess = best_possible(), guessing()
+        return (
+            Column(
+                panels=(
+                    Heatmap(
+                        key="sight",
+                        title="what a word may look at",
+                        under="in training; each row has to guess its “next”",
+                        caption="Which word may look at which while the model is trained",
+                        rows=PLACES,
+                        columns=PLACES,
+                        measure="",
+                        still=False,
+                    ),
+                    Key(
+                        entries=(
+                            ("allowed leak", "the word to be guessed lies open"),
+                            ("blocked", "blocked"),
+                        )
+                    ),
+                )
+            ),
+            Curves(
+                key="curves",
+                under=f"best possible on average {best:.2f}, guessing at random {guess:.2f}",
+                over="step",
+                stops=STEPS,
+                labels=["" if step % 100 else f"{step}" for step in STEPS],
+                lines=[
+                    Line("given the words so far", [], "scaled", "solid", "square"),
+                    Line("given the whole sentence", [], "scaled", "dotted", "circle"),
+                ],
+                y=Axis(0, TOP, {0: "0", best: "best", guess: "guess", TOP: f"{TOP:g}"}),
+                xlabel="training step",
+                ylabel="loss",
+                xscale="linear",
+            ),
+            Table(
+                key="board",
+                title="loss at this step",
+                under="mean and range of four runs; ✓ the lower one",
+                caption="Losses at this step",
+            ),
+        )
+
+    @property
+    def result(self) -> PeekResult:
+        """The losses at this step, one for each run."""
+        return losses(self.causal, self.step)
+
+    def frame(self, causal: bool, step: int) -> dict[str, object]:
+        """Return what words may look at, the curves of this model, and the losses of both."""
+        role = "scaled" if causal else "raw"
+        places = range(len(PLACES))
+        sight = [[_sight(i, j, causal) for j in places] for i in places]
+        looks, texts = ([[cell[part] for cell in row] for row in sight] for part in (0, 1))
+        cells = torch.zeros(len(PLACES), len(PLACES))
+        return {
+            "say": sentence(causal, step),
+            "bad": not causal,
+            "code": code(causal),
+            "sight": {"cells": cells, "looks": looks, "texts": texts},
+            "curves": {
+                "values": [[mean(causal, one)[place] for one in STEPS] for place in (1, 0)],
+                "title": "causal, both alike" if causal else "no mask",
+                "role": role,
+            },
+            "board": {
+                "head": ["", ("no mask", "raw"), ("causal", "scaled")],
+                "body": [
+                    ["given the whole sentence", *_board(0, causal, step)],
+                    ["given the words so far", *_board(1, causal, step)],
+                ],
+            },
+        }
+
+
+def _sight(query: int, key: int, causal: bool) -> tuple[str, str]:
+    """Return look and text of a cell: whether a word may look at another one while training."""
+    following = key == query + 1
+    if causal and key > query:
+        return "blocked", "next" if following else ""
+    return ("allowed leak", "next") if following else ("allowed", "✓")
+
+
+def _board(place: int, causal: bool, step: int) -> list[tuple[str, str]]:
+    """Return one loss of both models: its mean and its range; the lower one has a tick."""
+    means = [round(mean(model, step)[place], 2) for model in (False, True)]
+    cells = []
+    for model, own in zip((False, True), means, strict=True):
+        low, high = (end.item() for end in losses(model, step)[place].aminmax())
+        tick = "✓ " if own == min(means) != max(means) else ""
+        look = "now" if model == causal else ""
+        cells.append((f"{tick}**{own:.2f}**\n{low:.2f} to {high:.2f}", look))
+    return cells
+
+
+# --- words ----------------------------------------------------------------------------------------
 
 
 @cache
@@ -156,7 +227,7 @@ def sentence(causal: bool, step: int) -> str:
         f"{_relation(*pair)} the {pair[1]:.2f} {'without' if causal else 'with'} it"
         for pair in zip(own, other, strict=True)
     )
-    start = f"{'With' if causal else 'Without'} the causal mask, step {step}: loss "
+    start = f"**{'With' if causal else 'Without'} the causal mask**, step {step}: loss "
     text = (
         f"{start}{own[0]:.2f} given the whole sentence, {whole}, and {own[1]:.2f} given the words "
         f"so far, {so_far}."
@@ -172,3 +243,14 @@ def _relation(one: float, other: float) -> str:
     if one == other:
         return "equal to"
     return "lower than" if one < other else "higher than"
+
+
+def code(causal: bool) -> str:
+    """Return the lines of PyTorch."""
+    return (
+        f"output = SelfAttention(32, 32)(x, is_causal={causal}).output\n"
+        "# given the whole sentence: every next word at once, as in training\n"
+        "loss = F.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())\n"
+        "# given the words so far: word t, from those before it and no more\n"
+        "loss = F.cross_entropy(model(words[:, :t])[:, -1], words[:, t])"
+    )

@@ -1,32 +1,32 @@
-"""Explorer 6: one row of attention by hand, from the dot products to the output."""
+"""One row of attention by hand, from the dot products to the output."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from attnlab._cells import BLOCKED_COLOUR, BLOCKED_HATCH, readable_on
+from attnlab import palette
+from attnlab._cells import BLOCKED_COLOUR, BLOCKED_HATCH
 from attnlab.data import Table, load_table
+from attnlab.explorers import _panels
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, one_of
-from attnlab.explorers._page import numbers
+from attnlab.explorers._controls import Choice, Question, Steps
+from attnlab.explorers._panels import Column, Panel
 from attnlab.masks import causal_mask
-from attnlab.plotting import WEIGHT_COLOURS
 
 TOKENS = ("He", "is", "awesome")  # those of lesson 1
 MASKS = ("none", "causal")
 STEPS = ("q · k", "÷ √4", "mask", "exp", "sum", "÷ sum", "× value")
 WEIGHTS_STEP = 1 + STEPS.index("÷ sum")
 ASKED_QUERY = "awesome"  # the prediction asks for the weight that it gives to itself
-CELL_EDGE = "#c4ccd4"
 
 
 class RowResult(NamedTuple):
@@ -65,67 +65,6 @@ class RowResult(NamedTuple):
     output: Tensor
 
 
-class RowExplorer(Explorer):
-    """One query of "He is awesome" by hand: seven steps, each with its numbers and its line.
-
-    Parameters
-    ----------
-    **state
-        ``step``: how far the row is computed, 1 to 7. ``query``: the token that asks, "He", "is"
-        or "awesome". ``mask``: "none" or "causal". ``ask`` and ``large``, as in ``Explorer``.
-
-    See Also
-    --------
-    attnlab.trace_attention : the same for all rows at once.
-    """
-
-    module = "row"
-    figsize = (7.4, 4.6)
-
-    step = State(1, one_of(*range(1, len(STEPS) + 1)))
-    query = State("awesome", one_of(*TOKENS))
-    mask = State("none", one_of(*MASKS))
-
-    @property
-    def result(self) -> RowResult:
-        """All steps of this query by torch, also those that are not shown yet."""
-        return compute(self.query, self.mask)
-
-    def make_data(self) -> dict[str, object]:
-        """Return every number and every line that can be shown, and the question."""
-        return {
-            "tokens": list(TOKENS),
-            "values": numbers(table().values, 1),
-            "steps": list(STEPS),
-            "masks": list(MASKS),
-            "frames": {mask: {query: frame(query, mask) for query in TOKENS} for mask in MASKS},
-            "asked": question(),
-        }
-
-    def draw(self, fig: Figure) -> None:
-        """Draw the steps taken as rows of numbers, and the last one written out."""
-        shown = frame(self.query, self.mask)
-        ax = fig.subplots()
-        ax.set(xlim=(0, 5.6), ylim=(len(shown["rows"]) + 2.6, -1), title=f"query: {self.query}")
-        ax.axis("off")
-        for column, word in enumerate((*TOKENS, "sum")):
-            ax.text(2.1 + column, -0.4, word, ha="center", va="center", weight="bold")
-        for place, row in enumerate(shown["rows"]):
-            weights = shown["weights"] if row["step"] == WEIGHTS_STEP else None
-            if row["step"] > self.step:
-                row = row | {"cells": [""] * len(row["cells"]), "sum": ""}
-            _draw_row(ax, place, row, weights if row["step"] <= self.step else None)
-        lines = "\n".join(shown["hand"][self.step - 1])
-        ax.text(0, len(shown["rows"]) + 0.4, lines, va="top", family="monospace", fontsize=10)
-
-    def say(self) -> str:
-        """Return what this step does to the row."""
-        return frame(self.query, self.mask)["say"][self.step - 1].replace("**", "")
-
-
-# --- numbers --------------------------------------------------------------------------------------
-
-
 @cache
 def table() -> Table:
     """Return the three tokens of lesson 1 with their four numbers each."""
@@ -148,34 +87,170 @@ def compute(query: str, mask: str) -> RowResult:
     return RowResult(*steps, products.sum(dim=0))
 
 
-# --- words ----------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class Strips(Panel):
+    """A table with a row of cells for each step, filled as far as the steps are taken.
+
+    Values of a frame: ``rows``, each with its ``step``, the texts of its ``cells``, their
+    ``looks``, their ``weights`` (to be coloured, if any) and their ``sum``; ``asked``, the step and
+    the key of the cell that the prediction asks for, if it does.
+    """
+
+    kind: ClassVar[str] = "strips"
+    over: str
+    steps: Sequence[str]
+    columns: Sequence[str]
+
+    def draw(self, ax: Axes, values: Mapping[str, object], state: Mapping[str, object]) -> None:
+        """Draw the rows of the steps that are taken, and the frames of the others."""
+        rows = values["rows"]
+        ax.set(xlim=(0, 5.6), ylim=(len(rows), -1), title=f"query: {state['query']}")
+        ax.axis("off")
+        for column, word in enumerate((*self.columns, "sum")):
+            ax.text(2.1 + column, -0.4, word, ha="center", va="center", weight="bold")
+        for place, row in enumerate(rows):
+            if row["step"] < len(self.steps) or place == len(self.steps) - 1:  # the last has four
+                name = f"{row['step']}  {self.steps[row['step'] - 1]}"
+                ax.text(0, place + 0.5, name, weight="bold", va="center")
+            self._draw_row(ax, place, row, row["step"] <= state[self.over])
+
+    def _draw_row(self, ax: Axes, place: int, row: Mapping[str, object], taken: bool) -> None:
+        centre, width = {"ha": "center", "va": "center"}, len(self.columns) / len(row["cells"])
+        for column, word in enumerate(row["cells"]):
+            look, ink = {"facecolor": palette.ROLES["paper"].light, "edgecolor": palette.LINE}, None
+            if taken and row["weights"] is not None:
+                shade = palette.shade(row["weights"][column].item())
+                look["facecolor"], ink = palette.to_hex(shade), palette.ink_on(shade)
+            if taken and row["looks"][column]:
+                look |= {"facecolor": BLOCKED_COLOUR, "hatch": BLOCKED_HATCH}
+            left = 1.6 + width * column
+            ax.add_patch(Rectangle((left + 0.03, place + 0.06), width - 0.06, 0.88, **look))
+            ax.text(left + width / 2, place + 0.5, word if taken else "", color=ink, **centre)
+        total = row["sum"] if taken else ""
+        ax.text(2.1 + len(self.columns), place + 0.5, total, weight="bold", **centre)
 
 
-@cache
-def frame(query: str, mask: str) -> dict[str, object]:
-    """Return what the picture needs of one query: rows of cells, written-out steps, lines."""
-    result = compute(query, mask)
-    return {
-        "rows": table_rows(result),
-        "weights": numbers(result.weights),
-        "blocked": (~result.mask).tolist(),
-        "hand": by_hand(query, result),
-        "code": code_lines(query, mask),
-        "say": sentences(query, mask, result),
-    }
+@dataclass(frozen=True, kw_only=True)
+class Lines(Panel):
+    """Lines of a calculation; values of a frame: ``lines``."""
+
+    kind: ClassVar[str] = "lines"
+
+
+class RowExplorer(Explorer):
+    """One query of "He is awesome" by hand: seven steps, each with its numbers and its line.
+
+    Parameters
+    ----------
+    **state
+        ``step``: how far the row is computed, 1 to 7. ``query``: the token that asks, "He", "is"
+        or "awesome". ``mask``: "none" or "causal". ``ask`` and ``large``, as in ``Explorer``.
+
+    See Also
+    --------
+    attnlab.trace_attention : the same for all rows at once.
+    """
+
+    figsize = (7.4, 3.8)
+    title = "One row by hand"
+    hint = (
+        "One query, three keys, four features. Take a step, work it out on paper, compare. All "
+        "numbers are rounded to three decimals."
+    )
+    code_title = "The same in PyTorch (True = may attend)"
+    step = Steps(1, range(1, len(STEPS) + 1), label="step")
+    query = Choice(ASKED_QUERY, TOKENS, label="query")
+    mask = Choice("none", MASKS, label="mask")
+    panels = (
+        Strips(key="strips", over="step", steps=STEPS, columns=TOKENS, grow=1.3),
+        Column(
+            panels=(
+                _panels.Table(
+                    key="inputs",
+                    title="query = key = value",
+                    caption="Four features of each token",
+                ),
+                Lines(key="hand"),
+            )
+        ),
+    )
+
+    @property
+    def prediction(self) -> Question:
+        """Ask for a weight, with three numbers of which one is it."""
+        result, key = compute(ASKED_QUERY, "none"), TOKENS.index(ASKED_QUERY)
+        score, weight = text(result.scores[key]), text(result.weights[key])
+        share = text(result.scores[key] / result.scores.sum())
+        return Question(
+            ask=f"for the keys {_list(_quoted(TOKENS))} the query “{ASKED_QUERY}” has the scores "
+            f"{_list(texts(result.scores))}. Which weight does the key “{ASKED_QUERY}” get?",
+            then=f"Now step on to the weights: query “{ASKED_QUERY}”, mask “none”.",
+            options=(share, weight, "1.000"),
+            right=1,
+            why=f"A weight is a share of e to the score: {text(result.positive[key])} of "
+            f"{text(result.total)}, **{weight}**. {share} is the share of the score itself, "
+            f"{score} of {text(result.scores.sum())}; and no key takes all: e to any score is "
+            "positive.",
+            settled=(
+                {"query": [ASKED_QUERY], "mask": ["none"], "step": [WEIGHTS_STEP, len(STEPS)]},
+            ),
+        )
+
+    @property
+    def result(self) -> RowResult:
+        """All steps of this query by torch, also those that are not shown yet."""
+        return compute(self.query, self.mask)
+
+    def frame(self, mask: str, query: str, step: int) -> dict[str, object]:
+        """Return the rows of cells, the step written out, and the lines up to it."""
+        result = compute(query, mask)
+        asked = {"step": WEIGHTS_STEP, "key": TOKENS.index(ASKED_QUERY)}
+        return {
+            "say": sentences(query, mask, result)[step - 1],
+            "bad": False,
+            "code": "\n".join(code_lines(query, mask)[:step]),
+            "strips": {
+                "rows": table_rows(result),
+                "asked": asked if (query, mask) == (ASKED_QUERY, "none") else None,
+            },
+            "inputs": {
+                "head": ["", *(f"f{feature}" for feature in range(len(table().features))), ""],
+                "body": [
+                    [
+                        token,
+                        *((f"{value:.1f}", "now" if token == query else "") for value in row),
+                        "◀ query" if token == query else "",
+                    ]
+                    for token, row in zip(TOKENS, table().values.tolist(), strict=True)
+                ],
+            },
+            "hand": {
+                "title": f"step {step} of {len(STEPS)}, by hand",
+                "lines": by_hand(query, result)[step - 1],
+            },
+        }
 
 
 def table_rows(result: RowResult) -> list[dict[str, object]]:
-    """Return the rows of the table: the step that fills them, cells and sum as text."""
+    """Return the rows of ``Strips``."""
+
+    def row(step: int, cells: list[str], total: str = "", weights: Tensor | None = None) -> dict:
+        looks = ["blocked" if cell == "−∞" else "" for cell in cells]
+        return {"step": step, "cells": cells, "looks": looks, "weights": weights, "sum": total}
+
     rows = [result.raw, result.scores, result.masked, result.positive]
-    cells = [{"step": step, "cells": texts(row), "sum": ""} for step, row in enumerate(rows, 1)]
-    sums = {"step": 5, "cells": [f"{_plus(result.positive)} ="], "sum": text(result.total)}
-    shares = {"step": 6, "cells": texts(result.weights), "sum": text(result.weights.sum())}
-    features = [
-        {"step": 7, "cells": texts(products), "sum": text(output)}
-        for products, output in zip(result.products.T, result.output, strict=True)
+    return [
+        *(row(step, texts(values)) for step, values in enumerate(rows, 1)),
+        row(5, [f"{_plus(result.positive)} ="], text(result.total)),
+        row(6, texts(result.weights), text(result.weights.sum()), result.weights),
+        *(
+            row(7, texts(products), text(output))
+            for products, output in zip(result.products.T, result.output, strict=True)
+        ),
     ]
-    return [*cells, sums, shares, *features]
+
+
+# --- words ----------------------------------------------------------------------------------------
 
 
 def by_hand(query: str, result: RowResult) -> list[list[str]]:
@@ -249,25 +324,6 @@ def sentences(query: str, mask: str, result: RowResult) -> list[str]:
     ]
 
 
-def question() -> dict[str, object]:
-    """Return the prediction: a weight, and three numbers of which one is it."""
-    result = compute(ASKED_QUERY, "none")
-    key = TOKENS.index(ASKED_QUERY)
-    score, weight = text(result.scores[key]), text(result.weights[key])
-    share = text(result.scores[key] / result.scores.sum())
-    return {
-        "query": ASKED_QUERY,
-        "key": key,
-        "step": WEIGHTS_STEP,
-        "ask": f"for the keys {_list(_quoted(TOKENS))} the query “{ASKED_QUERY}” has the scores "
-        f"{_list(texts(result.scores))}. Which weight does the key “{ASKED_QUERY}” get?",
-        "options": [share, weight, "1.000"],
-        "why": f"A weight is a share of e to the score: {text(result.positive[key])} of "
-        f"{text(result.total)}, **{weight}**. {share} is the share of the score itself, {score} of "
-        f"{text(result.scores.sum())}; and nobody takes all: e to any score is positive.",
-    }
-
-
 def text(value: Tensor) -> str:
     """Return a number as it is shown: three decimals."""
     return f"{value.item():.3f}".replace("-inf", "−∞")
@@ -293,25 +349,3 @@ def _quoted(words: Sequence[str]) -> list[str]:
 def _products(left: Tensor, right: Tensor, decimals: int = 3) -> str:
     pairs = zip(left.tolist(), right.tolist(), strict=True)
     return " + ".join(f"{one:.{decimals}f}·{other:.1f}" for one, other in pairs)
-
-
-# --- picture --------------------------------------------------------------------------------------
-
-
-def _draw_row(ax: Axes, place: int, row: dict[str, object], weights: list | None) -> None:
-    """Draw one row of the table: name of the step, cells, what they add up to."""
-    centre = {"ha": "center", "va": "center"}
-    cells, step = row["cells"], row["step"]
-    if step < len(STEPS) or place == len(STEPS) - 1:  # the last step has a name and four rows
-        ax.text(0, place + 0.5, f"{step}  {STEPS[step - 1]}", weight="bold", va="center")
-    width = len(TOKENS) / len(cells)
-    for column, word in enumerate(cells):
-        colour = WEIGHT_COLOURS(weights[column]) if weights else "white"
-        look = {"facecolor": colour, "edgecolor": CELL_EDGE}
-        if word == "−∞":
-            look |= {"facecolor": BLOCKED_COLOUR, "hatch": BLOCKED_HATCH}
-        left = 1.6 + width * column
-        ax.add_patch(Rectangle((left + 0.03, place + 0.06), width - 0.06, 0.88, **look))
-        ink = readable_on(colour) if weights else "black"
-        ax.text(left + width / 2, place + 0.5, word, color=ink, **centre)
-    ax.text(2.1 + len(TOKENS), place + 0.5, row["sum"], weight="bold", **centre)

@@ -90,6 +90,7 @@ class TemperatureExplorer(Explorer):
             names=KEYS,
             columns={"score": [f"{score:g}".replace("-", "−") for score in SCORES]},
             marked=True,
+            filled="divided",
             outlined="not divided: τ = 1",
         ),
         Curves(

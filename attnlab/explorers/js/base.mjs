@@ -48,7 +48,7 @@ class Lab {
     this.sayLine = html("p", { class: "say", role: "status" }, this.words);
     this.picture = html("div", { class: "picture" });
     this.codeBox = html("pre", {});
-    this.code = html("details", {}, html("summary", {}, "The same in PyTorch"), this.codeBox);
+    this.code = html("details", {}, html("summary", {}, this.data.code_title), this.codeBox);
     this.scales = html("div", { class: "scales" });
     this.note = html("p", { class: "note", hidden: "" });
     this.error = html("p", { class: "error", role: "alert", hidden: "" });

@@ -134,3 +134,20 @@ export function meets(state, condition) {
 export function sameInPyTorch() {
   return html("div");
 }
+
+/**
+ * Pointing at a button of an element previews the value of its data-NAME, a click keeps it; so do
+ * focus and Enter.
+ */
+export function followPointer(lab, element, name) {
+  const follow = (event, change) => {
+    const value = event.target.closest("button")?.dataset[name];
+    if (value !== undefined) change({ [name]: Number(value) });
+  };
+  const preview = (event) => follow(event, (values) => lab.preview(values));
+  lab.on(element, "pointerover", preview);
+  lab.on(element, "focusin", preview);
+  lab.on(element, "pointerleave", () => lab.preview({}));
+  lab.on(element, "focusout", () => lab.preview({}));
+  lab.on(element, "click", (event) => follow(event, (values) => lab.set(values)));
+}

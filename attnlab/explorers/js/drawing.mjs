@@ -63,6 +63,14 @@ export function shadeOf(weight) {
   return [1, 3, 5].map((at) => parseInt(background.slice(at, at + 2), 16));
 }
 
+/** Draw weights on a canvas, a pixel for each; the page stretches it. */
+export function paintMap(canvas, weights) {
+  const size = weights.length, picture = new ImageData(size, size);
+  weights.flat().forEach((weight, i) => picture.data.set([...shadeOf(weight), 255], 4 * i));
+  canvas.width = canvas.height = size;
+  canvas.getContext("2d", { willReadFrequently: true }).putImageData(picture, 0, 0);
+}
+
 // --- numbers ---------------------------------------------------------------------------------------
 
 /** A weight in a cell: two decimals, no leading zero. */
@@ -176,7 +184,7 @@ const DASHES = { solid: "none", dashed: "9 6", dotted: "0.5 7", dashdot: "12 6 0
  * pale.
  */
 export function chart(lab, { stops, xlabel, ylabel, y, lines, onPreview, onPick,
-  labels = stops.map((stop, i) => (i % 2 ? "" : String(stop))) }) {
+  labels }) {
   const top = ylabel ? TOP + 22 : TOP;
   const across = (i) => LEFT + ((WIDTH - LEFT - RIGHT) * i) / (stops.length - 1);
   const scale = y.log ? Math.log10 : (value) => value;
@@ -226,8 +234,7 @@ export function chart(lab, { stops, xlabel, ylabel, y, lines, onPreview, onPick,
       { transform: `translate(${across(at)},${up(shown[i][at])})` }));
     change(picture, { "aria-label": label });
   };
-  return { element: html("div", {}, picture, names), show,
-    mark: (at, label) => show({ at, label }) };
+  return { element: html("div", {}, picture, names), show };
 }
 
 const DOTS = {
@@ -251,32 +258,37 @@ function legend(lines, roles) {
 /**
  * Weights as bars from 0 to 1, a row for each key; `columns` are [head, texts] of further columns.
  *
- * Returns the element, the cells of the further columns and `show(weights, outlines, marks)`:
- * `outlines` are other weights, drawn dashed, `marks` words shown after the numbers (if `marked`).
+ * Returns the element, the cells of the further columns and `show(weights, {outline, rest, marks})`:
+ * `outline` are other weights, drawn dashed, `rest` what follows on the weights, hatched, `marks`
+ * words shown after the numbers (if `marked`).
  */
-export function bars({ caption, names, columns = [], digits = 2, marked = false }) {
-  const fills = names.map(() => html("i", { class: "fill" }));
-  const dashed = names.map(() => html("i", { class: "outline", hidden: "" }));
+export function bars({ caption, names, head = "key", columns = [], digits = 2, marked = false }) {
+  const parts = names.map(() =>
+    ["fill", "rest", "outline"].map((name) => html("i", { class: name })));
   const figures = names.map(() => [html("b", {}), html("span", {})]);
   const further = columns.map(([, texts]) => texts.map((text) => html("td", { class: "few" }, text)));
-  const head = html("tr", {}, html("th", { scope: "col" }, "key"),
+  const heads = html("tr", {}, html("th", { scope: "col" }, head),
     columns.map(([text]) => html("th", { scope: "col", class: "few" }, text)),
     html("th", { scope: "col", class: "length", colspan: 2 }, "weight"));
   const rows = names.map((name, i) => html("tr", {}, html("th", { scope: "row", title: name }, name),
     further.map((cells) => cells[i]),
-    html("td", {}, html("div", { class: "track" }, fills[i], dashed[i])),
+    html("td", {}, html("div", { class: "track" }, parts[i])),
     html("td", { class: "figure" }, figures[i])));
   const widths = html("colgroup", {}, html("col", { class: "name" }),
     columns.map(() => html("col", { class: "few" })), html("col"),
     html("col", { class: marked ? "figure marked" : "figure" }));
   const element = html("table", { class: "bars" }, html("caption", { class: "unseen" }, caption),
-    widths, html("thead", {}, head), html("tbody", {}, rows));
-  const show = (weights, outlines = [], marks = []) => weights.forEach((weight, i) => {
-    fills[i].style.width = `${100 * weight}%`;
-    dashed[i].style.width = `${100 * (outlines[i] ?? 0)}%`;
-    dashed[i].hidden = outlines[i] === undefined;
+    widths, html("thead", {}, heads), html("tbody", {}, rows));
+  const show = (weights, { outline, rest, marks } = {}) => weights.forEach((weight, i) => {
+    const [fill, after, dashed] = parts[i].map(({ style }) => style);
+    fill.width = `${100 * weight}%`;
+    after.left = fill.width;
+    after.width = `${100 * (rest?.[i] ?? 0)}%`;
+    dashed.width = `${100 * (outline?.[i] ?? 0)}%`;
+    parts[i][2].hidden = !outline;
     setText(figures[i][0], weight.toFixed(digits));
-    setText(figures[i][1], marks[i] ? ` ${marks[i]}` : "");
+    figures[i][1].className = rest ? "raw" : "";
+    setText(figures[i][1], marks?.[i] ? ` ${marks[i]}` : "");
   });
   return { element, further, show };
 }

@@ -1,5 +1,5 @@
 // Panels: the parts of a picture, as Python declares them in _panels.py.
-import { bars, chart, html, matrix, numbersOf, rich, setText, weightColours } from "./drawing.mjs";
+import { bars, chart, html, matrix, numbersOf, rich, setText } from "./drawing.mjs";
 import { SPECIAL } from "./special.mjs";
 
 /**
@@ -9,7 +9,7 @@ import { SPECIAL } from "./special.mjs";
 export function panelOf(lab, panel) {
   const { element: inside, show } = MAKERS[panel.kind](lab, panel);
   const title = html("h4", {}), under = html("p", { class: "under" });
-  const element = html("section", { class: `panel ${panel.kind}`, style: `--grow:${panel.grow}` },
+  const element = html("section", { class: `panel panel-${panel.kind}`, style: `--grow:${panel.grow}` },
     title, under, inside);
   let drawn = null, last;
   const draw = (values, state) => {
@@ -46,8 +46,11 @@ const MAKERS = {
   heatmap: (lab, { rows, columns, caption, sum_title: sums, scale, measure }) => {
     const grid = matrix(lab, { caption, rows, columns, sums });
     const element = html("div", {}, grid.element);
-    element.style.setProperty("--columns", columns.length);
-    lab.scale(scale, measure);
+    const longest = Math.max(...rows.map((name) => name.length));
+    element.style.setProperty("--names", `${Math.max(2.9, 1.2 + 0.62 * longest)}em`);
+    element.classList.toggle("long", columns.some((name) => name.length > 4));
+    element.style.setProperty("--columns", columns.length + (sums ? 2 : 0));
+    if (measure) lab.scale(scale, measure);
     const show = ({ cells, looks, texts, sums: ends = [], role, picked }) => {
       const numbers = numbersOf(cells);
       grid.element.className = role ? `box ${role}` : "";
@@ -73,18 +76,18 @@ const MAKERS = {
     };
     return { element: curve.element, show };
   },
-  bars: (lab, { names, caption, columns, marked, outlined }) => {
-    const table = bars({ caption, names, columns: Object.entries(columns), marked });
-    const filled = html("span");
-    const sample = (name) => html("div", { class: "track sample", "aria-hidden": "true" },
-      html("i", { class: name, style: "width:100%" }));
-    const element = html("div", {}, table.element, outlined ? html("div", { class: "legend" },
-      sample("fill"), filled, sample("outline"), html("span", {}, outlined)) : []);
-    const show = ({ weights, outline, marks, filled: text }) => {
-      table.show(weights, outline, marks);
-      setText(filled, text);
+  bars: (lab, panel) => {
+    const table = bars({ ...panel, columns: Object.entries(panel.columns) });
+    const names = [["fill", "filled"], ["rest", "hatched"], ["outline", "outlined"]]
+      .filter(([, name]) => panel[name]).map(([look, name]) => [name, html("span"),
+        html("div", { class: "track sample", "aria-hidden": "true" },
+          html("i", { class: look, style: "width:100%" }))]);
+    const legend = html("div", { class: "legend" }, names.flatMap(([, text, look]) => [look, text]));
+    const show = (looks) => {
+      table.show(looks.weights, looks);
+      names.forEach(([name, text]) => setText(text, looks[name]));
     };
-    return { element, show };
+    return { element: html("div", {}, table.element, legend), show };
   },
   table: (lab, { caption }) => {
     const element = html("table", { class: "words" });
@@ -107,10 +110,6 @@ const MAKERS = {
 
 /** What the looks of cells mean: pairs of a look and its words. */
 export function keyOf(entries) {
-  const shades = [0.1, 0.5, 0.9].map((weight) => weightColours(weight).background);
-  const ramp = `background:linear-gradient(90deg,${shades})`;
-  return html("div", { class: "key" }, entries.map(([look, words]) => [
-    html("i", { class: `cell ${look}`, style: look === "ramp" ? ramp : null },
-      look === "nan" ? "NaN" : ""),
-    html("span", {}, words)]).flat());
+  return html("div", { class: "key" }, entries.map(([look, words]) => html("span", {},
+    html("i", { class: `cell ${look}`, "aria-hidden": "true" }, look === "nan" ? "NaN" : ""), words)));
 }

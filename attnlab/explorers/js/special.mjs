@@ -1,3 +1,165 @@
 // Panels that a single explorer has.
+import { button, followPointer } from "./controls.mjs";
+import { codeLines, html, paintMap, setText, svg, weightColours } from "./drawing.mjs";
 
-export const SPECIAL = {};
+export const SPECIAL = {
+  /** n x n weights, and the four times as many of twice the tokens. */
+  squares: () => {
+    const side = 54, tiles = [[4, 30], [118, 2], [118, 59], [175, 2], [175, 59]];
+    const texts = tiles.map(([x, y]) => svg("text",
+      { x: x + side / 2, y: y + side / 2 + 5, "text-anchor": "middle" }));
+    const names = [[4 + side / 2, 130], [118 + side, 130]].map(([x, y]) =>
+      svg("text", { x, y, "text-anchor": "middle" }));
+    const picture = svg("svg", { viewBox: "0 0 240 134", role: "img", class: "squares" },
+      tiles.map(([x, y]) => svg("rect", { x, y, width: side, height: side, rx: 5 })), texts, names,
+      svg("text", { x: 88, y: 62, "text-anchor": "middle" }, "→"));
+    const show = ({ n, tile, label }) => {
+      texts.forEach((text) => { text.textContent = tile; });
+      names.forEach((name, i) => { name.textContent = `n = ${n * (i + 1)}`; });
+      picture.setAttribute("aria-label", label);
+    };
+    return { element: picture, show };
+  },
+
+  /** Small maps of all heads. */
+  maps: (lab, { over }) => {
+    const element = html("div", { class: "maps", role: "group", "aria-label": "All heads" });
+    followPointer(lab, element, over);
+    let drawn;
+    const show = ({ maps }, state) => {
+      if (drawn !== maps) {
+        element.replaceChildren(...maps.map((weights, head) => {
+          const canvas = html("canvas", { "aria-hidden": "true" });
+          paintMap(canvas, weights);
+          return html("button", { type: "button", class: "map", [`data-${over}`]: head }, canvas,
+            html("span", {}, `head ${head}`));
+        }));
+      }
+      drawn = maps;
+      const kept = Math.min(lab.state[over], maps.length - 1);
+      [...element.children].forEach((one, head) => one.setAttribute("aria-pressed", head === kept));
+    };
+    return { element, show };
+  },
+
+  /** The features of a token, cut into the slices of the heads. */
+  slices: () => {
+    const element = html("div", { class: "strip", "aria-hidden": "true" });
+    const show = ({ heads, size, shown }) => element.replaceChildren(
+      ...Array.from({ length: heads }, (_, head) => html("span",
+        { class: head === shown ? "on" : null, style: `flex:${size}` },
+        Array.from({ length: size }, (_, i) => html("i", {}, String(head * size + i))))));
+    return { element, show };
+  },
+
+  /** A row of attention: a strip of cells for each step, filled as far as the steps are taken. */
+  strips: (lab, { over, steps, columns }) => {
+    const buttons = steps.map((name, i) =>
+      button(lab, `${i + 1} ${name}`, () => lab.set({ [over]: i + 1 })));
+    const body = html("tbody", {});
+    lab.scale([0, 1], "weight");
+    let lines = null;
+    const build = (rows) => {
+      lines = rows.map(({ step, cells }, place) => {
+        const boxes = cells.map(() => html("span")), total = html("span");
+        const alike = rows.filter((row) => row.step === step);
+        const head = alike[0] === rows[place] ? html("th", { scope: "row", rowspan: alike.length },
+          buttons[step - 1], alike.length > 1
+            ? html("small", {}, "f0 to f3: the sum is the output") : []) : [];
+        const element = html("tr", {}, head, boxes.map((box) =>
+          html("td", { colspan: columns.length / cells.length }, box)), html("td", {}, total));
+        return { element, boxes, total };
+      });
+      body.replaceChildren(...lines.map(({ element }) => element));
+    };
+    const show = ({ rows, asked }, state) => {
+      if (!lines) build(rows);
+      buttons.forEach((one, i) => {
+        one.classList.toggle("later", i + 1 > state[over]);
+        one.setAttribute("aria-current", i + 1 === state[over] ? "step" : "false");
+      });
+      rows.forEach(({ step, cells, looks, weights, sum }, place) => {
+        const { element, boxes, total } = lines[place], reached = step <= state[over];
+        element.classList.toggle("current", step === state[over]);
+        boxes.forEach((box, i) => {
+          const hidden = lab.state.ask && asked?.step === step && asked.key === i ? "asked" : "later";
+          const colours = reached && weights ? weightColours(weights[i]) : {};
+          box.className = `cell ${reached ? looks[i] : hidden}`;
+          setText(box, reached ? cells[i] : hidden === "asked" ? "?" : "");
+          box.style.background = colours.background ?? "";
+          box.style.color = colours.color ?? "";
+        });
+        total.className = `cell total ${sum ? (reached ? "" : "later") : "none"}`;
+        setText(total, reached ? sum : "");
+      });
+    };
+    const head = html("tr", {}, html("td", { class: "word" }),
+      [...columns, "sum"].map((name) => html("th", { scope: "col" }, name)));
+    return { element: html("table", { class: "strips" },
+      html("caption", { class: "unseen" }, "One row of attention: steps down, keys across"),
+      html("thead", {}, head), body), show };
+  },
+
+  /** Lines of a calculation. */
+  lines: () => {
+    const element = html("pre", {});
+    return { element, show: ({ lines }) => element.replaceChildren(...codeLines(lines.join("\n"))) };
+  },
+
+  /** Tables of named cells: a cell travels to its new place. */
+  tables: () => {
+    const element = html("div", { class: "tables" }), cells = new Map();
+    let moving = [];
+    const cellOf = (place, token, text, wrong) => {
+      const cell = cells.get(place) ?? html("span", { class: "cell" }, html("b"), html("i"));
+      if (place !== undefined) cells.set(place, cell);
+      cell.className = `cell t${token} ${wrong ? "wrong" : ""}`;
+      setText(cell.firstChild, text);
+      setText(cell.lastChild, wrong ? "✗" : "");
+      return cell;
+    };
+    const show = ({ row, names, columns, texts, tokens, wrong, places }) => {
+      const before = new Map([...cells.values()].map((cell) => [cell, boxOf(cell)]));
+      moving.forEach((animation) => animation.cancel());
+      element.style.setProperty("--few", inALine(tokens));
+      element.classList.toggle("many", tokens.flat(2).length > 64);
+      element.replaceChildren(...tokens.map((table, t) => tableOf(names, t, row, columns,
+        table.map((line, i) => line.map((token, j) =>
+          cellOf(places[t]?.[i][j], token, texts[t][i][j], wrong[t][i][j]))))));
+      moving = glide(before);
+    };
+    return { element, show };
+  },
+};
+
+function tableOf(names, index, row, columns, rows) {
+  const head = html("tr", {}, html("td", {}, html("span", { class: "wide" }, row)),
+    columns.map((column) => html("th", { scope: "col" }, column)));
+  return html("table", {}, html("caption", { class: names.length > 1 ? null : "unseen" }, names[index]),
+    html("thead", {}, head), html("tbody", {}, rows.map((cells, i) => html("tr", {},
+      html("th", { scope: "row" }, html("span", { class: "unseen" }, `${row} `), String(i)),
+      cells.map((cell) => html("td", {}, cell))))));
+}
+
+/** How many tables stand in a line of a narrow page. */
+function inALine(tables) {
+  const count = tables.length, columns = tables[0][0].length;
+  if (columns === 6) return 1;
+  return columns > 2 || (count === 4 && columns === 2) ? 2 : Math.min(count, count === 6 ? 3 : 4);
+}
+
+function boxOf(element) {
+  const { left, top, width } = element.getBoundingClientRect();
+  return width ? { left, top } : null;
+}
+
+/** Let every cell travel from where it was to where it is now; returns what moves. */
+function glide(before) {
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return [];
+  const moves = [...before].map(([cell, from]) => [cell, from, boxOf(cell)]);
+  return moves.flatMap(([cell, from, to]) => {
+    const [x, y] = from && to ? [from.left - to.left, from.top - to.top] : [0, 0];
+    return x || y ? [cell.animate([{ transform: `translate(${x}px, ${y}px)`, zIndex: 1 },
+      { transform: "none", zIndex: 1 }], { duration: 700, easing: "ease-in-out" })] : [];
+  });
+}
