@@ -112,13 +112,13 @@ class Explorer(Storable, anywidget.AnyWidget):
         frames = (self.frame(**dict(zip(names, state, strict=True))) for state in states)
         return {"frame_values": names, **_page.encode_frames(frames)}
 
-    def sentence(self) -> str:
+    def say_rich(self) -> str:
         """Return what is seen, in one or two sentences; words between two stars are bold."""
         return self.frame_now()["say"]
 
     def say(self) -> str:
         """Return what is seen, in one or two sentences of plain text."""
-        return self.sentence().replace("**", "")
+        return self.say_rich().replace("**", "")
 
     def draw(self, fig: Figure) -> None:
         """Draw the state on an empty figure, panel by panel."""

@@ -121,7 +121,7 @@ class MaskExplorer(MaskedSentence):
         kind = f"window, {REACH[self.window]}\n" if self.mask == "window" else f"{self.mask}, "
         self._draw_weights(fig.subplots(), f"mask: {kind}blocked scores: {self.fill}")
 
-    def sentence(self) -> str:
+    def say_rich(self) -> str:
         """Return which queries see nothing, and what becomes of them."""
         if self.answer:
             return self._say_of_function()

@@ -143,7 +143,7 @@ class YourAttentionExplorer(MaskedSentence):
         self._draw_weights(left, "")
         _list_checks(right, self.checks)
 
-    def sentence(self) -> str:
+    def say_rich(self) -> str:
         """Return what is wrong with the rows that are drawn, and how many checks passed."""
         if self.answer["error"]:
             return self._say_of_function()
