@@ -219,7 +219,8 @@ class Bars(Panel):
     """Weights as bars, a row for each key.
 
     Values of a frame: ``weights`` (Tensor), ``outline`` (other weights, drawn dashed), ``rest``
-    (what follows on the weights, drawn hatched), ``marks`` (words after the numbers).
+    (what follows on the weights, drawn hatched), ``marks`` (words after the numbers), ``columns`` (where
+    their texts change).
 
     Attributes
     ----------
@@ -257,7 +258,11 @@ class Bars(Panel):
         places = range(len(self.names))
         ax.barh(places, weights.tolist(), color=palette.BLUE, label=self.filled)
         if "rest" in values:
-            look = {"facecolor": palette.ORANGE, "edgecolor": "white", "hatch": "//"}
+            look = {
+                "facecolor": palette.ORANGE,
+                "edgecolor": palette.ROLES["paper"].light,
+                "hatch": "//",
+            }
             ax.barh(places, rest.tolist(), left=weights.tolist(), label=self.hatched, **look)
         if "outline" in values:
             look = {"fill": False, "edgecolor": palette.ORANGE, "linestyle": "--", "linewidth": 1.6}

@@ -85,6 +85,8 @@ const MAKERS = {
     const legend = html("div", { class: "legend" }, names.flatMap(([, text, look]) => [look, text]));
     const show = (looks) => {
       table.show(looks.weights, looks);
+      Object.values(looks.columns).forEach((texts, i) => texts.forEach((text, j) =>
+        setText(table.further[i][j], text)));
       names.forEach(([name, text]) => setText(text, looks[name]));
     };
     return { element: html("div", {}, table.element, legend), show };
