@@ -219,8 +219,8 @@ class Bars(Panel):
     """Weights as bars, a row for each key.
 
     Values of a frame: ``weights`` (Tensor), ``outline`` (other weights, drawn dashed), ``rest``
-    (what follows on the weights, drawn hatched), ``marks`` (words after the numbers), ``columns`` (where
-    their texts change).
+    (what follows on the weights, drawn hatched), ``marks`` (words after the numbers), ``columns``
+    (where their texts change).
 
     Attributes
     ----------

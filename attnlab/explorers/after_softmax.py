@@ -109,7 +109,6 @@ class AfterSoftmaxExplorer(Explorer):
     panels = (
         Heatmap(key="weights", title="weights", rows=TOKENS, columns=TOKENS, sum_title="sum"),
         Column(
-            grow=1.4,
             panels=(
                 Bars(
                     key="shares",

@@ -136,6 +136,15 @@ def test_every_explorer_lives_is_moved_by_keys_and_heard_by_python(lab):
     assert lab.errors() == lab.problems == lab.outside == []
 
 
+def test_every_explorer_fits_in_the_notebook(lab):
+    """In a window of 1366 by 768 pixels, the code being folded."""
+    heights = {
+        name: card.bounding_box()["height"]
+        for name, card in zip(NAMES, cards_of(lab).all(), strict=True)
+    }
+    assert {name: height for name, height in heights.items() if height > 620} == {}
+
+
 BROKEN = """
 def broken(query, key, value, mask):
     return query / [1]
