@@ -29,6 +29,8 @@ class Panel:
 
     Attributes
     ----------
+    kind : str
+        Which function of ``js/panels.mjs`` or ``js/special.mjs`` draws it.
     key : str
         The name of its values in a frame.
     title, under : str
@@ -41,7 +43,7 @@ class Panel:
         Whether the still picture has it, if it can be drawn there.
     """
 
-    kind: ClassVar[str] = ""
+    kind: str = ""
     in_legend: ClassVar[bool] = False  # of the still picture
     key: str = ""
     title: str = ""
@@ -52,7 +54,7 @@ class Panel:
 
     def describe(self) -> dict[str, object]:
         """Return the panel for the browser."""
-        return {"kind": self.kind, **asdict(self)}
+        return asdict(self)
 
     def at(self, values: Mapping[str, object]) -> Panel:
         """Return the panel with the fields that the values of a frame replace."""
@@ -64,7 +66,7 @@ class Panel:
 class Column(Panel):
     """Panels below each other."""
 
-    kind: ClassVar[str] = "column"
+    kind: str = "column"
     panels: tuple[Panel, ...] = ()
 
     def describe(self) -> dict[str, object]:
@@ -94,7 +96,7 @@ class Heatmap(Panel):
         What the numbers are; the colour scale is labelled with it. "" if colours are no numbers.
     """
 
-    kind: ClassVar[str] = "heatmap"
+    kind: str = "heatmap"
     rows: Sequence[str] = ()
     columns: Sequence[str] = ()
     caption: str = "Attention weights: rows are queries, columns are keys"
@@ -176,7 +178,7 @@ class Curves(Panel):
         Texts of the axes.
     """
 
-    kind: ClassVar[str] = "curves"
+    kind: str = "curves"
     in_legend: ClassVar[bool] = True
     over: str
     stops: Sequence[float]
@@ -238,7 +240,7 @@ class Bars(Panel):
         What full, dashed and hatched bars are.
     """
 
-    kind: ClassVar[str] = "bars"
+    kind: str = "bars"
     in_legend: ClassVar[bool] = True
     head: str = "key"
     names: Sequence[str] = ()
@@ -284,7 +286,7 @@ class Table(Panel):
     first is small, and a text may be a pair (text, look): a role, or "now" for a frame.
     """
 
-    kind: ClassVar[str] = "table"
+    kind: str = "table"
     caption: str = ""
 
 
@@ -295,5 +297,5 @@ class Key(Panel):
     The looks are "ramp", "blocked", "nan", "leak" and those of special panels.
     """
 
-    kind: ClassVar[str] = "key"
+    kind: str = "key"
     entries: Sequence[tuple[str, str]] = ()

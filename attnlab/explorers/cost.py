@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -51,16 +50,6 @@ def cost(n: int, heads: int, dtype: str, d_model: int) -> CostResult:
     attention = 2 * (2 * n * n * d_model)  # Q K^T, and weights times V
     projections = 4 * (2 * n * d_model * d_model)  # W_Q, W_K, W_V and the last one
     return CostResult(weights.nbytes, qkv.nbytes, attention, projections)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Squares(Panel):
-    """A square and four of its size: n x n weights, and 2 n x 2 n.
-
-    Values of a frame: ``n``, ``tile`` (the text of a square), ``label`` (all of it in words).
-    """
-
-    kind: ClassVar[str] = "squares"
 
 
 class CostExplorer(Explorer):
@@ -121,7 +110,7 @@ class CostExplorer(Explorer):
         return (
             Column(
                 panels=(
-                    Squares(key="squares", title="n doubled"),
+                    Panel(kind="squares", key="squares", title="n doubled"),
                     Table(key="table", caption="Costs at n and at twice n"),
                 )
             ),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from matplotlib.axes import Axes
@@ -80,18 +79,6 @@ def move(heads: int, way: str) -> HeadsResult:
     return HeadsResult(split, merged, wrong, wrong.unsqueeze(2) | wrong.unsqueeze(1))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tables(Panel):
-    """Tables of cells that travel to their new places.
-
-    Values of a frame: ``names`` of the tables, ``row`` (what a row is), ``columns`` (headings, if
-    any), and for each table, row and column ``texts``, ``tokens`` (whose number it is), ``wrong``
-    and ``places`` (in memory: a cell with the same place travels; none for scores).
-    """
-
-    kind: ClassVar[str] = "tables"
-
-
 class HeadsExplorer(Explorer):
     """Four tokens with six features, split into heads and merged again, step by step.
 
@@ -130,7 +117,7 @@ class HeadsExplorer(Explorer):
     panels = (
         Column(
             panels=(
-                Tables(key="tables"),
+                Panel(kind="tables", key="tables"),
                 Key(
                     entries=(
                         ("tokens", "colour and first digit: the token"),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ class Maps(Panel):
     Values of a frame: ``maps`` (Tensor, heads by rows by columns).
     """
 
-    kind: ClassVar[str] = "maps"
+    kind: str = "maps"
     over: str
 
     def draw(self, ax: Axes, values: Mapping[str, Tensor], _state: Mapping[str, object]) -> None:
@@ -113,16 +113,6 @@ class Maps(Panel):
         ax.set(xlim=(-0.5, across * (size + 1)), ylim=(-(-len(maps) // across) * (size + 2), -2))
         ax.set_axis_off()
         ax.set_title(self.title)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slices(Panel):
-    """The features of a token as a strip, cut into the slices of the heads.
-
-    Values of a frame: ``heads``, ``size`` of a slice, ``shown``.
-    """
-
-    kind: ClassVar[str] = "slices"
 
 
 class ManyHeadsExplorer(Explorer):
@@ -174,7 +164,7 @@ class ManyHeadsExplorer(Explorer):
                     under="six words, one layer: four matrices of 12 × 12, with biases",
                     caption="Costs of one head and of this number of heads",
                 ),
-                Slices(key="slices", title="who gets which feature"),
+                Panel(kind="slices", key="slices", title="who gets which feature"),
             ),
         ),
     )

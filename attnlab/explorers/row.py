@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from matplotlib.axes import Axes
@@ -96,7 +96,7 @@ class Strips(Panel):
     the key of the cell that the prediction asks for, if it does.
     """
 
-    kind: ClassVar[str] = "strips"
+    kind: str = "strips"
     over: str
     steps: Sequence[str]
     columns: Sequence[str]
@@ -128,13 +128,6 @@ class Strips(Panel):
             ax.text(left + width / 2, place + 0.5, word if taken else "", color=ink, **centre)
         total = row["sum"] if taken else ""
         ax.text(2.1 + len(self.columns), place + 0.5, total, weight="bold", **centre)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lines(Panel):
-    """Lines of a calculation; values of a frame: ``lines``."""
-
-    kind: ClassVar[str] = "lines"
 
 
 class RowExplorer(Explorer):
@@ -170,7 +163,7 @@ class RowExplorer(Explorer):
                     title="query = key = value",
                     caption="Four features of each token",
                 ),
-                Lines(key="hand"),
+                Panel(kind="lines", key="hand"),
             )
         ),
     )

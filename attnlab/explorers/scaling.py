@@ -175,7 +175,7 @@ class ScalingExplorer(Explorer):
 
 
 def _used(weights: Tensor) -> str:
-    return f"a row uses {effective_keys(weights).mean():.1f} of {len(TOKENS)} keys"
+    return f"uses {effective_keys(weights).mean():.1f} of {len(TOKENS)} keys"
 
 
 def code(d_k: int) -> str:

@@ -80,7 +80,7 @@ def test_frames_show_what_torch_computes_and_code_computes_it_again():
     assert torch.equal(frame["raw"]["cells"], result.raw)
     assert torch.equal(frame["scaled"]["cells"], result.scaled)
     used = effective_keys(result.raw).mean().item()
-    assert frame["raw"]["under"] == f"softmax(QKᵀ): a row uses {used:.1f} of 6 keys"
+    assert frame["raw"]["under"] == f"softmax(QKᵀ): uses {used:.1f} of 6 keys"
     generator = torch.Generator().manual_seed(3)
     query, key = torch.randn(2, 6, 1024, generator=generator)
     names = {"query": query, "key": key}

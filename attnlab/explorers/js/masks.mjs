@@ -15,6 +15,9 @@ export function render(lab) {
   lab.picture.append(sentence.main, html("div", { class: "side" }, html("h4", {}, "This cell"),
     sentence.detail, html("h4", {}, "How to read it"), sentence.key));
 
+  lab.longest(Object.values(words["what happens"]).map((what) =>
+    fill(words.empty, { names: nameOfRow(lab.data, 0), what })));
+
   return (state, answer) => {
     const shown = answer ? { ...state, ...answer.state } : state;
     const allowed = allowedCells(shown, tokens.length);

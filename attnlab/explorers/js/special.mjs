@@ -1,4 +1,4 @@
-// Panels that a single explorer has.
+// Panels that a single explorer has. What a frame holds for each is named by its show function.
 import { button, followPointer } from "./controls.mjs";
 import { codeLines, html, paintMap, setText, svg, weightColours } from "./drawing.mjs";
 
@@ -106,7 +106,10 @@ export const SPECIAL = {
     return { element, show: ({ lines }) => element.replaceChildren(...codeLines(lines.join("\n"))) };
   },
 
-  /** Tables of named cells: a cell travels to its new place. */
+  /**
+   * Tables of named cells. For each table, row and column a frame has `texts`, `tokens` (whose
+   * number it is), `wrong` and `places` (in memory: a cell with the same place travels).
+   */
   tables: () => {
     const element = html("div", { class: "tables" }), cells = new Map();
     let moving = [];
