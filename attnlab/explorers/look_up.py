@@ -1,4 +1,4 @@
-"""Explorer 1: a soft look-up: a query between keys gets a weighted average of their values."""
+"""A soft look-up: a query between keys gets a weighted average of their values."""
 
 from __future__ import annotations
 
@@ -14,16 +14,36 @@ from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, near_one_of
-from attnlab.explorers._page import short
+from attnlab.explorers._controls import Question, Slider, State
+from attnlab.explorers._page import sendable, short
+from attnlab.explorers._panels import Bars
 from attnlab.palette import BLUE, ORANGE
 
 ANIMALS = ("cat", "bird", "snake")  # the table of lesson 1: arrows of length 1, and legs
 KEYS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0))
 LEGS = (4.0, 2.0, 0.0)
 KITTEN = (0.866, 0.5)  # a third of the way from cat to bird
+PLACES = {"kitten": KITTEN, "between bird and snake": (-0.7071, 0.7071), "zero": (0.0, 0.0)}
 TEMPERATURES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 LIMIT = 1.5  # the plane ends here
+BALL = 700  # area of a ball of weight 1 in the still picture, in square points
+
+WORDS = {
+    "say": "{terms} ≈ **{output}** legs: {verdict}.",
+    "term": "{weight} · {legs}",
+    "alone": "nearly the value of {name} alone, as in a hard look-up",
+    "exactly": "exactly the plain average of all values",
+    "nearly": "nearly the plain average of all values",
+    "between": f"an average, so never below {min(LEGS):g} and never above {max(LEGS):g}",
+    "place": "right {right}, up {up}",
+    "output": f"Output {{output}} legs, between {min(LEGS):g} and {max(LEGS):g}",
+}
+CODE = f"""# {", ".join(ANIMALS)}: directions and legs
+key = torch.tensor({[list(key) for key in KEYS]})
+value = torch.tensor({[[legs] for legs in LEGS]})
+query = torch.tensor([{{right}}, {{up}}])
+weights = (key @ query / {{temperature}}).softmax(dim=-1)
+output = weights @ value"""
 
 
 class LookUpResult(NamedTuple):
@@ -79,9 +99,31 @@ class SoftLookupExplorer(Explorer):
 
     module = "look_up"
     figsize = (8.0, 3.6)
-
+    title = "What comes out of a soft look-up?"
+    hint = (
+        "Drag the query q, or move it with the arrow keys. Each key is an animal, its value a "
+        "number of legs."
+    )
+    prediction = Question(
+        ask="the query points exactly between bird (2 legs) and snake (0 legs). What comes out?",
+        then="Now bring the query there, at temperature 1: drag it, or use the button.",
+        options=("2 or 0", "exactly 1", "more than 1", "an error"),
+        right=2,
+        why="Bird and snake get the same weight, but cat, which has 4 legs, still gets some and "
+        "pulls the average up. Softmax gives no key exactly nothing; a small temperature or a long "
+        "query only makes it very little.",
+    )
     query = State(KITTEN, _point)
-    temperature = State(1.0, near_one_of(*TEMPERATURES))
+    temperature = Slider(1.0, TEMPERATURES, label="temperature", spoken="temperature", width=120)
+    panels = (
+        Bars(
+            title="weights",
+            names=ANIMALS,
+            caption="Values, scores and weights of the keys",
+            columns={"legs": [f"{legs:g}" for legs in LEGS], "score": [""] * len(LEGS)},
+            digits=3,
+        ),
+    )
 
     @property
     def result(self) -> LookUpResult:
@@ -94,70 +136,64 @@ class SoftLookupExplorer(Explorer):
         return LookUpResult(scores[0], weights[0], output.item())
 
     def make_data(self) -> dict[str, object]:
-        """Return the table of animals and the stops of the slider."""
-        return {
-            "names": list(ANIMALS),
-            "keys": [list(key) for key in KEYS],
-            "values": list(LEGS),
-            "stops": list(TEMPERATURES),
-            "limit": LIMIT,
-            "kitten": list(KITTEN),
-        }
+        """Return the table of animals, places of the query, and words."""
+        table = {"names": ANIMALS, "keys": KEYS, "values": LEGS}
+        places = {"limit": LIMIT, "places": list(PLACES.items())}
+        return sendable({**table, **places, "words": {**WORDS, "code": CODE}})
+
+    def say_rich(self) -> str:
+        """Return how the output comes about, and what it can never do."""
+        _, weights, output = self.result
+        terms = " + ".join(
+            WORDS["term"].format(weight=f"{weight:.3f}", legs=f"{legs:g}")
+            for weight, legs in zip(weights.tolist(), LEGS, strict=True)
+        )
+        verdict = WORDS[_verdict(weights)].format(name=ANIMALS[weights.argmax()])
+        return WORDS["say"].format(terms=terms, output=f"{output:.3f}", verdict=verdict)
 
     def draw(self, fig: Figure) -> None:
         """Draw keys and query as arrows, the weights as bars, and the output between the values."""
         axes = fig.subplot_mosaic("AB;AC", height_ratios=[3, 1.3], width_ratios=[1.2, 1])
         _draw_arrows(axes["A"], self.query)
-        weights = self.result.weights.tolist()
-        bars = axes["B"].bar(ANIMALS, weights, color=BLUE)
-        axes["B"].bar_label(bars, fmt="%.3f", padding=2)
+        scores, weights, output = self.result
         title = f"weights at temperature {self.temperature:g}"
-        axes["B"].set(ylim=(0, 1.2), yticks=[0, 0.5, 1], title=title)
-        _draw_output(axes["C"], weights, self.result.output)
-
-    def say(self) -> str:
-        """Return how the output comes about, and what it can never do."""
-        _, weights, output = self.result
-        pairs = zip(weights.tolist(), LEGS, strict=True)
-        terms = " + ".join(f"{weight:.3f} · {legs:g}" for weight, legs in pairs)
-        return f"{terms} ≈ {output:.3f} legs: {_verdict(weights)}."
+        columns = {"score": [f"{score:.2f}".replace("-", "−") for score in scores.tolist()]}
+        values = {"title": title, "weights": weights, "columns": columns}
+        self.panels[0].at(values).draw(axes["B"], values, self.state())
+        _draw_output(axes["C"], weights.tolist(), output)
 
 
 def _verdict(weights: Tensor) -> str:
-    """Return what kind of average weights make; the browser has the same words."""
+    """Return what kind of average weights make, as a key of ``WORDS``."""
     largest = weights.max().item()
-    if largest >= 0.99:
-        return f"nearly the value of {ANIMALS[weights.argmax()]} alone, as in a hard look-up"
     spread = largest - weights.min().item()
+    if largest >= 0.99:
+        return "alone"
     if spread < 0.01:
-        return f"{'nearly' if spread else 'exactly'} the plain average of all values"
-    return f"an average, so never below {min(LEGS):g} and never above {max(LEGS):g}"
+        return "nearly" if spread else "exactly"
+    return "between"
 
 
 def _draw_arrows(ax: Axes, query: tuple[float, float]) -> None:
     look = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.013}
     ax.quiver([0] * len(KEYS), [0] * len(KEYS), *zip(*KEYS, strict=True), color=BLUE, **look)
     ax.quiver(0, 0, *query, color=ORANGE, **look)
+    middle = {"ha": "center", "va": "center"}
     for name, (x, y) in zip(ANIMALS, KEYS, strict=True):
-        ax.text(1.35 * x, 1.2 * y - 0.2 * abs(x), name, color=BLUE, ha="center", va="center")
+        ax.text(1.35 * x, 1.2 * y - 0.2 * abs(x), name, color=BLUE, **middle)
     ax.plot(*query, "o", color=ORANGE, markersize=9)
     far = math.hypot(*query)
     right, up = (part / far for part in query) if far else (0.0, -1.0)
-    ax.text(
-        query[0] + 0.45 * right,
-        query[1] + 0.3 * up,
-        "query",
-        color=ORANGE,
-        ha="center",
-        va="center",
-    )
+    ax.text(query[0] + 0.45 * right, query[1] + 0.3 * up, "query", color=ORANGE, **middle)
     ax.set(xlim=(-1.9, 1.9), ylim=(-1.9, 1.9), aspect="equal", title="keys and query")
     ax.axis("off")
 
 
 def _draw_output(ax: Axes, weights: Sequence[float], output: float) -> None:
+    """Draw the values on a line, each as a ball whose area follows its weight."""
     ax.plot([min(LEGS), max(LEGS)], [0, 0], color=BLUE, linewidth=4, alpha=0.4, zorder=1)
-    ax.scatter(LEGS, [0] * len(LEGS), s=[15 + 200 * weight for weight in weights], color=BLUE)
+    areas = [BALL * weight for weight in weights]
+    ax.scatter(LEGS, [0] * len(LEGS), s=areas, color=BLUE, linewidths=0)
     ax.plot(output, -0.5, "^", color=ORANGE, markersize=11)
     ax.set(xlim=(-1, 5), ylim=(-1, 0.6), yticks=[], title=f"output: {output:.3f} legs")
     ax.set_xticks(LEGS, [f"{n:g}\n{name}" for n, name in zip(LEGS, ANIMALS, strict=True)])

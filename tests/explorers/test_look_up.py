@@ -98,28 +98,33 @@ def test_a_query_is_kept_as_two_short_numbers():
 
 
 @pytest.mark.parametrize(
-    ("state", "error", "sentence"),
+    ("query", "error", "sentence"),
     [
-        ({"query": (3, 0)}, ValueError, f"query must hold numbers from -1.5 to {LIMIT:g}, got 3"),
-        ({"query": (float("nan"), 0)}, ValueError, "got nan"),
-        ({"query": (0, float("-inf"))}, ValueError, "got -inf"),
-        ({"query": (10**400, 0)}, ValueError, "got 1000"),
-        ({"query": (1,)}, TypeError, r"query must be two numbers \(right, up\), got \(1,\)"),
-        ({"query": torch.ones(3)}, TypeError, "two numbers"),
-        ({"query": torch.ones(2, 2)}, TypeError, r"query must hold numbers, got \[1.0, 1.0\]"),
-        ({"query": torch.tensor(1.0)}, TypeError, "two numbers .* got 1.0"),
-        ({"query": "ab"}, TypeError, "two numbers .* got 'ab'"),
-        ({"query": (True, 0)}, TypeError, "query must hold numbers, got True"),
-        ({"query": ("1", 0)}, TypeError, "query must hold numbers, got '1'"),
-        ({"query": None}, TypeError, "two numbers .* got None"),
-        ({"query": [0.0] * 10_000}, TypeError, r"got \[0.0, .*\.\.\."),
-        ({"temperature": 0}, ValueError, "temperature must be one of 0.05, 0.1, .*, got 0"),
-        ({"temperature": float("nan")}, ValueError, "got nan"),
-        ({"temperature": "warm"}, TypeError, "temperature must be a number, got 'warm'"),
+        ((3, 0), ValueError, f"query must hold numbers from -1.5 to {LIMIT:g}, got 3"),
+        ((float("nan"), 0), ValueError, "got nan"),
+        ((0, float("-inf")), ValueError, "got -inf"),
+        ((10**400, 0), ValueError, "got 1000"),
+        ((1,), TypeError, r"query must be two numbers \(right, up\), got \(1,\)"),
+        (torch.ones(2, 2), TypeError, r"query must hold numbers, got \[1.0, 1.0\]"),
+        (torch.tensor(1.0), TypeError, "two numbers .* got 1.0"),
+        ("ab", TypeError, "two numbers .* got 'ab'"),
+        ((True, 0), TypeError, "query must hold numbers, got True"),
+        (("1", 0), TypeError, "query must hold numbers, got '1'"),
+        ([0.0] * 10_000, TypeError, r"got \[0.0, .*\.\.\."),
     ],
 )
-def test_a_hostile_state_gets_one_sentence(state, error, sentence):
-    with pytest.raises(error, match=sentence) as caught:
-        SoftLookupExplorer(**state)
-    assert len(str(caught.value)) < 200
-    assert "\n" not in str(caught.value)
+def test_a_query_outside_the_plane_gets_one_sentence(query, error, sentence):
+    with pytest.raises(error, match=sentence) as found:
+        SoftLookupExplorer(query=query)
+    assert len(str(found.value)) < 200
+
+
+def test_the_still_picture_draws_each_weight_as_the_area_of_a_ball():
+    explorer = SoftLookupExplorer(query=(-1.5, 0), temperature=0.5)
+    ax = explorer.figure().axes[-1]
+    balls = ax.collections[0]
+    areas = torch.tensor(balls.get_sizes())
+    torch.testing.assert_close(areas / areas.sum(), explorer.result.weights)
+    assert balls.get_offsets()[:, 0].tolist() == list(LEGS)
+    assert balls.get_linewidth() == [0]  # an edge would add to the area
+    assert ax.lines[1].get_xdata()[0] == explorer.result.output

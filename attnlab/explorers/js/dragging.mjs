@@ -1,14 +1,16 @@
 // Things that are dragged over a plane.
 
 /**
- * Let an element be dragged over a plane by mouse and finger, and moved with the arrow keys.
+ * Let an element be dragged over a plane by mouse and finger, and moved by keys: arrows go a step,
+ * Page Up and Page Down five steps, Home and End to the left and right edge.
  *
  * `size` is how wide and high the plane is in its own units, upwards is more; `place()` says where
  * the element is, `onMove([x, y])` where it shall be, which may lie outside the plane.
  */
 export function makeMovable(lab, element, plane, { size, step, place, onMove }) {
   const keys = { ArrowRight: [step, 0], ArrowLeft: [-step, 0], ArrowUp: [0, step],
-    ArrowDown: [0, -step] };
+    ArrowDown: [0, -step], PageUp: [0, 5 * step], PageDown: [0, -5 * step], Home: [-size[0], 0],
+    End: [size[0], 0] };
   let grip = null;
   element.style.touchAction = "none";
   lab.on(element, "pointerdown", (event) => {

@@ -1,72 +1,71 @@
-// Explorer 1: a soft look-up: a query between keys gets a weighted average of their values.
-import { button, sameInPyTorch, slider } from "./controls.mjs";
+// A soft look-up: a query between keys gets a weighted average of their values.
+import { button, showControls } from "./controls.mjs";
 import { makeMovable } from "./dragging.mjs";
-import { bars, change, html, numbersOf, svg } from "./drawing.mjs";
+import { change, html, svg } from "./drawing.mjs";
 import { dot, softmax } from "./maths.mjs";
-
-export const title = "What comes out of a soft look-up?";
-export const hint = "Drag the query q, or move it with the arrow keys. Each key is an animal, its "
-  + "value a number of legs.";
+import { panelOf } from "./panels.mjs";
+import { fill } from "./words.mjs";
 
 const SIDE = 360, UNIT = 105, KEY_STEP = 0.1;  // of the plane: its picture, one key press
-const PRESETS = [["kitten", ({ kitten }) => kitten],
-  ["between bird and snake", () => [-Math.SQRT1_2, Math.SQRT1_2].map(rounded)], ["zero", () => [0, 0]]];
+const BALL = 28;  // radius of a ball of weight 1
 
-export function prediction() {
-  return {
-    question: {
-      ask: "the query points exactly between bird (2 legs) and snake (0 legs). What comes out?",
-      then: "Now bring the query there, at temperature 1: drag it, or use the button.",
-    },
-    options: ["2 or 0", "exactly 1", "more than 1", "an error"],
-    right: 2,
-    why: "Bird and snake get the same weight, but cat, which has 4 legs, still gets some and pulls "
-      + "the average up. Softmax gives no key exactly nothing; a small temperature or a long query "
-      + "only makes it very little.",
-    settled: ({ query: [right, up], temperature }) =>
-      temperature >= 0.5 && up >= 0.3 && Math.abs(right + up) < 0.01,
-  };
+export function settled({ query: [right, up], temperature }) {
+  return temperature >= 0.5 && up >= 0.3 && Math.abs(right + up) < 0.01;
 }
 
 export function render(lab) {
-  const { names, keys, values, stops } = lab.data;
-  const plane = makePlane(lab);
-  const knob = slider(lab, { label: "temperature", name: "temperature", stops,
-    onMove: (temperature) => lab.set({ temperature }) });
-  knob.input.classList.add("narrow");
-  const presets = PRESETS.map(([text, at]) => button(lab, text, () => lab.set({ query: at(lab.data) })));
-  lab.bar.append(knob.element, html("div", { class: "control", role: "group",
-    "aria-label": "places of the query" }, html("span", { class: "label" }, "query"), presets));
-  const table = bars({ caption: "Values, scores and weights of the keys", names, digits: 3,
-    columns: [["legs", values.map(String)], ["score", values.map(() => "")]] });
-  const line = balance(lab.data);
+  const { keys, values, words, places } = lab.data;
+  const controls = showControls(lab), plane = makePlane(lab), line = balance(lab.data);
+  const bars = panelOf(lab, lab.data.panels[0]);
+  lab.bar.append(html("div", { class: "control", role: "group", "aria-label": "places of the query" },
+    html("span", { class: "label" }, "query"),
+    places.map(([text, query]) => button(lab, text, () => lab.set({ query })))));
   lab.picture.append(
-    html("div", { class: "panel", style: "max-width:22em" }, html("h4", {}, "keys and query"), plane.element),
-    html("div", { class: "side", style: "flex-grow:1.6" }, html("h4", {}, "weights"), table.element,
-      html("h4", {}, "output"),
-      html("p", { style: "margin:2px 0 8px" },
-        "A ball is as large as its weight. ▲ is where they balance."), line.element),
-    sameInPyTorch(lab));
+    html("section", { class: "panel arrows" }, html("h4", {}, "keys and query"), plane.element),
+    html("div", { class: "found" }, bars.element, html("section", { class: "panel" },
+      html("h4", {}, "output"), html("p", { class: "under" },
+        "The area of a ball shows its weight. ▲ is where the balls balance."), line.element)));
+  lab.longest(["alone", "exactly", "between"].map((kind) => say(lab.data, [0, 0, 0], 0, kind)));
 
-  return ({ query, temperature }) => {
-    if (!stops.includes(temperature)) throw new Error(`temperature ${temperature} is no stop.`);
-    const scores = keys.map((key) => dot(query, key) / temperature);
-    const weights = softmax(scores);
-    const output = dot(weights, values);
-    knob.show(temperature);
-    plane.show(query, weights);
-    table.show(weights);
-    scores.forEach((score, i) => { table.further[1][i].textContent = signed(score); });
+  return (state) => {
+    const scores = keys.map((key) => dot(state.query, key) / state.temperature);
+    const weights = softmax(scores), output = dot(weights, values);
+    controls(state);
+    plane.show(state.query, weights);
+    bars.show({ weights, columns: { legs: values.map(String), score: scores.map(signed) } }, state);
     line.show(weights, output);
-    return { say: say(lab.data, weights, output), code: code(lab.data, query, temperature) };
+    const [right, up] = state.query.map(decimal);
+    return { say: say(lab.data, weights, output, verdict(weights)),
+      code: fill(words.code, { right, up, temperature: state.temperature }) };
   };
 }
 
+function say({ names, values, words }, weights, output, kind) {
+  const terms = weights.map((weight, i) =>
+    fill(words.term, { weight: weight.toFixed(3), legs: values[i] }));
+  const name = names[weights.indexOf(Math.max(...weights))];
+  return fill(words.say, { terms: terms.join(" + "), output: output.toFixed(3),
+    verdict: fill(words[kind], { name }) });
+}
+
+/** What kind of average weights make, as in look_up.py. */
+function verdict(weights) {
+  const largest = Math.max(...weights), spread = largest - Math.min(...weights);
+  if (largest >= 0.99) return "alone";
+  if (spread < 0.01) return spread ? "nearly" : "exactly";
+  return "between";
+}
+
+const rounded = (value) => Math.round(value * 1e4) / 1e4 + 0;
+const signed = (value) => (Math.abs(value) < 0.005 ? "0.00"
+  : value.toFixed(Math.abs(value) < 9.995 ? 2 : 1).replace("-", "−"));
+const decimal = (value) => (Number.isInteger(value) ? value.toFixed(1) : String(value));
+
 // --- the plane -------------------------------------------------------------------------------------
 
-/** Keys as arrows from the middle; the query is dragged, moved with arrow keys, or set by a click. */
+/** Keys as arrows from the middle; the query is dragged, moved by keys, or set by a click. */
 function makePlane(lab) {
-  const { names, keys, values, limit } = lab.data;
+  const { names, keys, values, limit, words } = lab.data;
   const half = SIDE / 2;
   const arrows = keys.map(([x, y]) => arrow(x * UNIT, -y * UNIT));
   const stem = svg("line", { class: "line raw" });
@@ -80,9 +79,8 @@ function makePlane(lab) {
     svg("line", { class: "grid", y1: -half, y2: half }),
     arrows.flatMap(({ all }) => all), keys.map((key, i) => nameOfKey(key, names[i], values[i])),
     stem, handle);
-  const move = (place) => {
-    lab.set({ query: place.map((one) => rounded(Math.min(limit, Math.max(-limit, snap(one))))) });
-  };
+  const snap = (value) => Math.round(Math.min(limit, Math.max(-limit, value)) * 20) / 20;
+  const move = (place) => lab.set({ query: place.map((one) => rounded(snap(one))) });
   makeMovable(lab, handle, element, { size: [SIDE / UNIT, SIDE / UNIT], step: KEY_STEP,
     place: () => lab.state.query, onMove: move });
   moveByClick(lab, element, handle, move);
@@ -90,7 +88,8 @@ function makePlane(lab) {
     change(stem, { x2: x * UNIT, y2: -y * UNIT });
     handle.setAttribute("transform", `translate(${x * UNIT},${-y * UNIT})`);
     arrows.forEach(({ shaft }, i) => shaft.setAttribute("stroke-width", 3 + 10 * weights[i]));
-    change(handle, { "aria-valuenow": x, "aria-valuetext": `right ${signed(x)}, up ${signed(y)}` });
+    change(handle, { "aria-valuenow": x,
+      "aria-valuetext": fill(words.place, { right: signed(x), up: signed(y) }) });
   };
   return { element, show };
 }
@@ -110,7 +109,7 @@ function nameOfKey([x, y], name, legs) {
     svg("tspan", { class: "name" }, name), svg("tspan", { x: left, dy: 18 }, `${legs} legs`));
 }
 
-/** A click that was no drag brings the query there; a finger elsewhere still scrolls the page. */
+/** A click that was not a drag brings the query there; a finger elsewhere still scrolls the page. */
 function moveByClick(lab, element, handle, move) {
   let before = null;
   lab.on(element, "pointerdown", () => { before = lab.state.query; });
@@ -124,63 +123,27 @@ function moveByClick(lab, element, handle, move) {
   });
 }
 
-const snap = (value) => Math.round(value * 20) / 20;
-const rounded = (value) => Math.round(value * 1e4) / 1e4 + 0;
-const signed = (value) => (Math.abs(value) < 0.005 ? "0.00"
-  : value.toFixed(Math.abs(value) < 9.995 ? 2 : 1).replace("-", "−"));
-
 // --- the output ------------------------------------------------------------------------------------
 
-/** The values on a line, as heavy as their weights, and the output, the point where they balance. */
-function balance({ names, values }) {
+/** The values on a line, each a ball whose area is its weight; the output is where they balance. */
+function balance({ names, values, words }) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const across = (legs) => 44 + (252 * (legs - low)) / (high - low);
-  const balls = values.map((legs) => svg("circle", { class: "dot scaled", cx: across(legs), cy: 30 }));
+  const balls = values.map((legs) => svg("circle", { class: "ball", cx: across(legs), cy: 30 }));
   const mark = svg("path", { class: "dot raw", d: "M0,0L11,19H-11Z" });
   const text = svg("text", { y: 72, "text-anchor": "middle", class: "name" });
-  const picture = svg("svg", { viewBox: "0 0 340 114", role: "img", class: "balance" },
+  const element = svg("svg", { viewBox: "0 0 340 104", role: "img", class: "balance" },
     svg("line", { class: "now", x1: 0, x2: 340, y1: 30, y2: 30 }),
     svg("line", { class: "hull", x1: across(low), x2: across(high), y1: 30, y2: 30 }),
     balls, mark, text,
     values.map((legs, i) => svg("text",
-      { x: across(legs), y: 102, "text-anchor": "middle" }, `${legs} ${names[i]}`)));
+      { x: across(legs), y: 98, "text-anchor": "middle" }, `${legs} ${names[i]}`)));
   const show = (weights, output) => {
-    balls.forEach((ball, i) => ball.setAttribute("r", 3 + 22 * Math.sqrt(weights[i])));
+    balls.forEach((ball, i) => change(ball, { r: BALL * Math.sqrt(weights[i]) }));
     mark.setAttribute("transform", `translate(${across(output)},35)`);
     text.setAttribute("x", across(output));
     text.textContent = output.toFixed(3);
-    picture.setAttribute("aria-label", `Output ${output.toFixed(3)} legs, between ${low} and ${high}`);
+    change(element, { "aria-label": fill(words.output, { output: output.toFixed(3) }) });
   };
-  return { element: picture, show };
-}
-
-// --- words: the same as in look_up.py --------------------------------------------------------------
-
-function say({ names, values }, weights, output) {
-  const terms = weights.map((weight, i) => `${weight.toFixed(3)} · ${values[i]}`).join(" + ");
-  return `${terms} ≈ **${output.toFixed(3)}** legs: ${verdict(names, values, weights)}.`;
-}
-
-function verdict(names, values, weights) {
-  const largest = Math.max(...weights);
-  const best = names[weights.indexOf(largest)];
-  if (largest >= 0.99) return `nearly the value of ${best} alone, as in a hard look-up`;
-  const spread = largest - Math.min(...weights);
-  if (spread < 0.01) return `${spread ? "nearly" : "exactly"} the plain average of all values`;
-  return `an average, so never below ${Math.min(...values)} and never above ${Math.max(...values)}`;
-}
-
-/** A number as Python writes a float. */
-function decimal(value) {
-  return Number.isInteger(value) ? value.toFixed(1) : String(value);
-}
-
-function code({ names, keys, values }, query, temperature) {
-  const rows = (list) => `[${list.map((row) => `[${row.join(", ")}]`).join(", ")}]`;
-  return `# ${names.join(", ")}: directions and legs\n`
-    + `key = torch.tensor(${rows(keys.map((key) => key.map(decimal)))})\n`
-    + `value = torch.tensor(${rows(values.map((legs) => [decimal(legs)]))})\n`
-    + `query = torch.tensor([${query.map(decimal).join(", ")}])\n`
-    + `weights = (key @ query / ${temperature}).softmax(dim=-1)\n`
-    + "output = weights @ value";
+  return { element, show };
 }
