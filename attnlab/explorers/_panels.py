@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from attnlab import palette
 from attnlab.plotting import plot_attention, plot_sweep
@@ -80,7 +81,8 @@ class Heatmap(Panel):
 
     Values of a frame: ``cells`` (Tensor), ``looks`` (for each cell "", "blocked", "leak", "nan",
     "allowed", or two of them), ``texts`` (instead of the numbers), ``sums`` (for each row a text
-    and whether it is as it must be), ``picked`` (a row to be framed).
+    and whether it is as it must be), ``picked`` (a row to be framed); ``rows``,
+    ``columns`` and ``picks`` where they change.
 
     Attributes
     ----------
@@ -88,12 +90,18 @@ class Heatmap(Panel):
         Names of queries and keys.
     caption : str
         What the table holds, for those who cannot see it.
-    sums : str
+    sum_title : str
         Heading of a last column; none if empty.
+    sum_width : float
+        Width of that column, in letters.
     scale : tuple of float
         The numbers that are white and darkest blue.
     measure : str
         What the numbers are; the colour scale is labelled with it. "" if colours are no numbers.
+    picks : str
+        The state that a click on a cell sets to the name of its row; none if empty.
+    cell : str
+        What a cell that can be clicked is called: a template of row, column and number.
     """
 
     kind: str = "heatmap"
@@ -101,11 +109,14 @@ class Heatmap(Panel):
     columns: Sequence[str] = ()
     caption: str = "Attention weights: rows are queries, columns are keys"
     sum_title: str = ""
+    sum_width: float = 5.4
     scale: tuple[float, float] = (0.0, 1.0)
     measure: str = "weight"
+    picks: str = ""
+    cell: str = ""
 
     def draw(self, ax: Axes, values: Mapping[str, object], _state: Mapping[str, object]) -> None:
-        """Draw the cells; blocked ones are hatched, NaN is crossed."""
+        """Draw the cells; blocked ones are hatched, NaN is crossed, the picked row is framed."""
         cells = torch.as_tensor(values["cells"])
         looks = values.get("looks")
         mask = None if looks is None else torch.tensor([[c != "blocked" for c in r] for r in looks])
@@ -113,6 +124,9 @@ class Heatmap(Panel):
         low, high = self.scale
         look = {"attn_mask": mask, "title": self.title, "vmin": low, "vmax": high}
         plot_attention(cells, ax=ax, **labels, **look)
+        if "picked" in values:
+            frame = {"fill": False, "edgecolor": palette.ORANGE, "linewidth": 3, "clip_on": False}
+            ax.add_patch(Rectangle((0, values["picked"]), len(self.columns), 1, **frame))
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,27 @@
-"""Explorer 13: cross-attention, where one text asks and another one is looked at."""
+"""Cross-attention, where one text asks and another one is looked at."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import torch
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from attnlab.attention import trace_attention
 from attnlab.data import load_table
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, one_of
-from attnlab.explorers._page import numbers
-from attnlab.plotting import plot_attention
+from attnlab.explorers._controls import Choice, Picked, Question
+from attnlab.explorers._panels import Column, Heatmap, Panel
 
 TABLE = "the_cat_sat_on_the_mat.csv"
 TOKENS = ("The", "cat", "sat", "on", "the", "mat")
+FEATURES = ("animal", "object", "action", "place", "grammar")
 WISHES = {"who?": "animal", "doing what?": "action", "where?": "place"}
 WISH = 4.0  # how strongly a question wishes for its feature
 QUESTIONS = tuple(WISHES)
 TIE = 0.005  # weights closer than this are called equal
-ORANGE = "#c8500a"
+OUTPUTS = (0.0, 3.5)  # the colours of outputs
 
 
 class CrossResult(NamedTuple):
@@ -47,6 +46,19 @@ class CrossResult(NamedTuple):
     picked: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Crossing(Panel):
+    """Two texts, and lines from one query to all keys; the queries are buttons.
+
+    Values of a frame: ``queries``, ``keys``, ``picked`` (the query that asks), ``weights`` (its
+    row), ``picks`` (the state that a click on a query sets).
+    """
+
+    kind: ClassVar[str] = "crossing"
+    above: str = "asks: query"
+    below: str = "is looked at: key and value"
+
+
 class CrossExplorer(Explorer):
     """Three questions ask six words, or the other way round: a table that is not square.
 
@@ -61,69 +73,93 @@ class CrossExplorer(Explorer):
     attnlab.trace_attention : weights and output, from queries and keys of any two texts.
     """
 
-    module = "cross"
-    figsize = (7.0, 3.4)
-
-    asking = State("questions", one_of("questions", "words"))
-    question = State(QUESTIONS[0], one_of(*QUESTIONS))
-    word = State("cat", one_of(*TOKENS))
+    figsize = (7.0, 4.6)
+    title = "Who asks, and who is looked at?"
+    hint = (
+        "Queries come from one text, keys and values from another. Pick who asks; the wider a "
+        "line, the more attention."
+    )
+    prediction = Question(
+        ask="three questions ask six words. What shape has the table of weights, and what sums to "
+        "1?",
+        then="Look at the table.",
+        options=("(3, 6), each column", "(3, 6), each row", "(6, 3), each row", "(6, 6)"),
+        right=1,
+        why="A row is one query, and a query shares its attention among the keys. In "
+        "cross-attention the table has no reason to be square. Now let the words ask.",
+    )
+    asking = Choice("questions", ("questions", "words"), label="queries are the")
+    question = Picked(QUESTIONS[0], QUESTIONS)
+    word = Picked("cat", TOKENS)
+    panels = (
+        Crossing(key="lines"),
+        Column(
+            grow=2.2,
+            panels=(
+                Heatmap(
+                    key="weights",
+                    picks="question",
+                    caption="Weights: rows ask, columns are looked at",
+                    cell="query “{row}”, key “{column}”: weight {number}",
+                    sum_title="sum",
+                    sum_width=3.3,
+                ),
+                Heatmap(
+                    key="output",
+                    caption="Outputs, one per query",
+                    columns=FEATURES,
+                    scale=OUTPUTS,
+                    measure="output",
+                ),
+            ),
+        ),
+    )
 
     @property
     def result(self) -> CrossResult:
         """Weights and outputs, by torch."""
         return _cross(self.asking, self.question if self.asking == "questions" else self.word)
 
-    def make_data(self) -> dict[str, object]:
-        """Return both tables, with outputs and a sentence for every row."""
+    def frame(self, asking: str, question: str, word: str) -> dict[str, object]:
+        """Return both tables and the lines, with the row of one query picked."""
+        picks, query = ("question", question) if asking == "questions" else ("word", word)
+        result = _cross(asking, query)
+        queries, keys, weights, output, picked = result
+        shape, features = tuple(weights.shape), len(FEATURES)
+        rows = {"rows": queries, "picked": picked}
         return {
-            "features": load_table(TABLE).features,
-            "questions": _sides("questions", QUESTIONS),
-            "words": _sides("words", TOKENS),
+            "say": sentence(result),
+            "bad": False,
+            "code": code(asking, result),
+            "lines": {"queries": queries, "keys": keys, "picked": picked, "picks": picks}
+            | {"weights": weights[picked]},
+            "weights": {**rows, "title": f"Weights {shape}", "columns": keys, "cells": weights}
+            | {"sums": [("✓ 1", True)] * len(queries), "picks": picks},
+            "output": {
+                **rows,
+                "title": f"Output {(len(queries), features)}: one per query",
+                "cells": output,
+            },
         }
-
-    def draw(self, fig: Figure) -> None:
-        """Draw the table of weights; the row of the query is framed."""
-        result = self.result
-        labels = {"queries": list(result.queries), "keys": list(result.keys)}
-        title = "rows ask, columns are looked at"
-        ax = plot_attention(result.weights, ax=fig.subplots(), title=title, **labels)
-        ax.set_aspect("auto")
-        frame = {"fill": False, "edgecolor": ORANGE, "linewidth": 4, "clip_on": False}
-        ax.add_patch(Rectangle((0, result.picked), len(result.keys), 1, **frame))
-
-    def say(self) -> str:
-        """Return whom the query looks at, and what adds up to 1."""
-        return _sentence(self.result)
 
 
 def _cross(asking: str, query: str) -> CrossResult:
     """Return the result with the row of one query picked."""
-    table = load_table(TABLE)
-    wished = [table.features.index(feature) for feature in WISHES.values()]
-    texts = [(QUESTIONS, WISH * torch.eye(len(table.features))[wished]), (TOKENS, table.values)]
+    wished = [FEATURES.index(feature) for feature in WISHES.values()]
+    wishes, words = WISH * torch.eye(len(FEATURES))[wished], load_table(TABLE).values
+    texts = [(QUESTIONS, wishes), (TOKENS, words)]
     (queries, x), (keys, y) = texts if asking == "questions" else reversed(texts)
     output, weights, _ = trace_attention(x, y, y)
     return CrossResult(queries, keys, weights, output, queries.index(query))
 
 
-def _sides(asking: str, queries: tuple[str, ...]) -> dict[str, object]:
-    """Return all that is shown while these queries ask."""
-    results = [_cross(asking, query) for query in queries]
-    return {
-        "queries": queries,
-        "keys": results[0].keys,
-        "weights": numbers(results[0].weights),
-        "output": numbers(results[0].output),
-        "says": [_sentence(result) for result in results],
-    }
-
-
-def _sentence(result: CrossResult) -> str:
+def sentence(result: CrossResult) -> str:
+    """Return whom the query looks at, and what adds up to 1."""
     row, shape = result.weights[result.picked], " by ".join(map(str, result.weights.shape))
     most = row.max().item()
     top = [key for key, w in zip(result.keys, row.tolist(), strict=True) if w > most - TIE]
     start = f"“{result.queries[result.picked]}” asks, and"
-    rest = f"The table is {shape}: every row adds up to 1"
+    rest = f"The table is {shape}: **every row adds up to 1**"
     if len(top) > 1:
         names = " and ".join(f"“{key}”" for key in top)
         names = "all alike" if len(top) == len(row) else f"{names} most"
@@ -132,4 +168,16 @@ def _sentence(result: CrossResult) -> str:
     return (
         f"{start} looks at “{top[0]}” most ({most:.2f}). {rest}, "
         f"the column of “{top[0]}” to {column:.2f}."
+    )
+
+
+def code(asking: str, result: CrossResult) -> str:
+    """Return the lines of PyTorch."""
+    query, key = ("question_x", "x") if asking == "questions" else ("x", "question_x")
+    count, others = result.weights.shape
+    return (
+        f"query, key = {query}, {key}  # ({count}, 5), ({others}, 5)\n"
+        f"weights = (query @ key.T / 5 ** 0.5).softmax(dim=-1)  # ({count}, {others})\n"
+        f"output = weights @ key  # ({count}, 5)\n"
+        f"weights[{result.picked}], output[{result.picked}]  # {result.queries[result.picked]}"
     )

@@ -78,7 +78,7 @@ export function weightText(weight) {
   if (Number.isNaN(weight)) return "NaN";
   if (Math.abs(weight) < 0.005) return "0";
   if (weight >= 0.995 && weight < 1.005) return "1";
-  return weight.toFixed(2).replace(/^0/, "");
+  return weight.toFixed(2).replace(/^0/, "").replace(/^-0?/, "−");
 }
 
 /** Numbers that came as JSON: "NaN", "Infinity" and "-Infinity" are words there. */
@@ -93,23 +93,29 @@ export function numbersOf(values) {
  *
  * With `onPick(i, j)` every cell is a button: arrow keys move between them, Enter and Space pick.
  * `onPoint(i, j)` is told which cell is pointed at, or nothing at the end. `sums` adds a column.
- * Returns the element and `paint(look, sums, picked)`: `look(i, j)` gives `{weight, text, kind, label,
- * scale}`, `picked` is a row to be framed.
+ * Returns the element, `name(rows, columns)`, which writes other names, and `paint(look, sums,
+ * picked)`: `look(i, j)` gives `{weight, text, kind, label, scale}`, `picked` is a row to be framed.
  */
 export function matrix(lab, { caption, rows, columns, frame, sums, onPick, onPoint }) {
   const cells = rows.map(() => columns.map(() => html(onPick ? "button" : "span",
     { class: "cell", type: onPick ? "button" : null, tabindex: onPick ? -1 : null })));
   const notes = rows.map(() => html("td", { class: "sum" })), said = [];
-  const head = html("tr", {}, html("td", { class: "word" }),
-    columns.map((word) => html("th", { scope: "col", title: word }, word)),
+  const tops = columns.map(() => html("th", { scope: "col" }));
+  const sides = rows.map(() => html("th", { scope: "row" }));
+  const head = html("tr", {}, html("td", { class: "word" }), tops,
     sums ? html("th", { scope: "col", class: "sum" }, sums) : []);
-  const body = rows.map((word, i) => html("tr", {}, html("th", { scope: "row", title: word }, word),
+  const body = rows.map((_, i) => html("tr", {}, sides[i],
     cells[i].map((cell) => html("td", {}, cell)), sums ? notes[i] : []));
   const element = html("table", { class: frame ? `box ${frame}` : null },
     html("caption", { class: "unseen" }, caption), html("thead", {}, head),
     html("tbody", {}, body));
   if (onPick) makePickable(lab, element, cells, onPick);
   if (onPoint) makePointable(lab, element, cells, onPoint);
+  const name = (...names) => [sides, tops].forEach((all, side) => all.forEach((one, i) => {
+    change(one, { title: names[side][i] });
+    setText(one, names[side][i]);
+  }));
+  name(rows, columns);
   const paint = (look, verdicts = [], picked = -1) => {
     cells.forEach((row, i) => row.forEach((cell, j) => paintCell(cell, look(i, j))));
     body.forEach((row, i) => row.classList.toggle("picked", i === picked));
@@ -119,7 +125,7 @@ export function matrix(lab, { caption, rows, columns, frame, sums, onPick, onPoi
       said[i] = text;
     });
   };
-  return { element, cells, paint };
+  return { element, cells, name, paint };
 }
 
 function paintCell(cell, { weight, scale, text = weightText(weight), kind = "", label }) {

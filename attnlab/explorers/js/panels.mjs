@@ -1,6 +1,7 @@
 // Panels: the parts of a picture, as Python declares them in _panels.py.
 import { bars, chart, html, matrix, numbersOf, rich, setText } from "./drawing.mjs";
 import { SPECIAL } from "./special.mjs";
+import { fill } from "./words.mjs";
 
 /**
  * Make a panel of a declaration; returns its element and show(values, state), which draws what a
@@ -43,20 +44,27 @@ export function showPanels(lab) {
 }
 
 const MAKERS = {
-  heatmap: (lab, { rows, columns, caption, sum_title: sums, scale, measure }) => {
-    const grid = matrix(lab, { caption, rows, columns, sums });
-    const element = html("div", {}, grid.element);
-    const longest = Math.max(...rows.map((name) => name.length));
-    element.style.setProperty("--names", `${Math.max(2.9, 1.2 + 0.62 * longest)}em`);
-    element.classList.toggle("long", columns.some((name) => name.length > 4));
-    element.style.setProperty("--columns", columns.length + (sums ? 2 : 0));
+  heatmap: (lab, { caption, sum_title: sums, sum_width: ends, scale, measure, picks, cell }) => {
+    const element = html("div", { style: `--sum:${sums ? ends : 0}em` }), grids = {};
+    let now;
+    const onPick = picks && ((i) => lab.set({ [now.picks]: now.rows[i] }));
     if (measure) lab.scale(scale, measure);
-    const show = ({ cells, looks, texts, sums: ends = [], role, picked }) => {
-      const numbers = numbersOf(cells);
+    const show = (looks) => {
+      now = looks;
+      const { rows, columns, cells, looks: kinds, texts, sums: verdicts = [], role, picked } = looks;
+      const numbers = numbersOf(cells), size = [rows.length, columns.length];
+      const grid = grids[size] ??= matrix(lab, { caption, rows, columns, sums, onPick });
+      if (grid.element.parentNode !== element) element.replaceChildren(grid.element);
+      const [side, top] = [rows, columns].map((names) => Math.max(...names.map((one) => one.length)));
+      element.style.setProperty("--names", `${Math.max(2.9, 1.2 + 0.62 * side)}em`);
+      element.style.setProperty("--cells", `${columns.length * Math.max(3.6, 0.8 + 0.62 * top)}em`);
+      element.classList.toggle("long", top > 4);
       grid.element.className = role ? `box ${role}` : "";
-      grid.paint((i, j) => ({ weight: numbers[i][j], scale, kind: looks?.[i][j] ?? "",
-        ...(texts && { text: texts[i][j] }) }), ends.map(([text, good]) =>
-        [html("span", { class: good ? "fine" : "bad" }, text)]), picked);
+      grid.name(rows, columns);
+      grid.paint((i, j) => ({ weight: numbers[i][j], scale, kind: kinds?.[i][j] ?? "",
+        ...(texts && { text: texts[i][j] }), label: cell && fill(cell,
+          { row: rows[i], column: columns[j], number: numbers[i][j].toFixed(2) }) }),
+      verdicts.map(([text, good]) => [html("span", { class: good ? "fine" : "bad" }, text)]), picked);
     };
     return { element, show };
   },
