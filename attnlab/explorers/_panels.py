@@ -124,6 +124,8 @@ class Heatmap(Panel):
         low, high = self.scale
         look = {"attn_mask": mask, "title": self.title, "vmin": low, "vmax": high}
         plot_attention(cells, ax=ax, **labels, **look)
+        if self.measure == "output":  # not of queries and keys
+            ax.set(xlabel="", ylabel="")
         if "picked" in values:
             frame = {"fill": False, "edgecolor": palette.ORANGE, "linewidth": 3, "clip_on": False}
             ax.add_patch(Rectangle((0, values["picked"]), len(self.columns), 1, **frame))

@@ -1,4 +1,4 @@
-"""Explorer 12: without positions, attention takes a sentence for a bag of words."""
+"""Without positions, attention takes a sentence for a bag of words."""
 
 from __future__ import annotations
 
@@ -6,22 +6,40 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.data import load_table
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, flag
-from attnlab.explorers._page import numbers, short
-from attnlab.plotting import plot_attention
+from attnlab.explorers._controls import Button, Choice, Question, State
+from attnlab.explorers._page import numbers, sendable, short
+from attnlab.explorers._panels import Heatmap
 
 TABLE = "the_cat_sat_on_the_mat.csv"
-COUNT = 6  # of words
+TOKENS = ("The", "cat", "sat", "on", "the", "mat")
+FEATURES = ("animal", "object", "action", "place", "grammar")
+COUNT = len(TOKENS)
+WRITTEN = tuple(range(COUNT))
 SHUFFLES = ((4, 5, 2, 3, 0, 1), (1, 2, 0, 4, 5, 3), (1, 0, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0))
 POSITION_SEED, POSITION_SIZE = 0, 0.5
 SAME = 1e-4  # an output that moves less far is called the same
-LOWEST, HIGHEST = -0.8, 1.6  # of the colours
+OUTPUTS = {"columns": FEATURES, "scale": (-0.8, 1.6), "measure": "output"}
+
+WORDS = {
+    "written": "The words are in order, as written, so before and after are the same. Shuffle "
+    "them.",
+    "unmoved": "Another order, and **no output has changed**: each moved along with its word. "
+    "Without positions, attention takes the sentence for a bag of words.",
+    "moved": f"With positions, **{{changed}} of {COUNT} outputs have changed**, that of “{{word}}” "
+    "most, by {far}. Now the order counts.",
+    "same": "= 0",
+    "other": "≠ {far}",
+}
+CODE = """y, z = {written}, {shuffled}
+before = F.scaled_dot_product_attention(y, y, y)
+after = F.scaled_dot_product_attention(z, z, z)
+moved = (after - before[[{order}]]).norm(dim=-1)"""
+INPUTS = {"written": ("x", "x + position"), "shuffled": ("x[[{order}]]", "x[[{order}]] + position")}
 
 
 class OrderResult(NamedTuple):
@@ -71,9 +89,42 @@ class OrderExplorer(Explorer):
 
     module = "order"
     figsize = (9.2, 3.9)
-
+    title = "Does the order of the words count?"
+    hint = (
+        "Self-attention on one sentence, before and after a shuffle. Click a word to let it change "
+        "places with the next one; the arrow keys move it too."
+    )
+    prediction = Question(
+        ask=f"“{' '.join(TOKENS)}” is shuffled; no positions, no mask. For which words is the "
+        "output another vector?",
+        then="Now shuffle the words and look.",
+        options=("for none", "for those in another place", "for all"),
+        right=0,
+        why="Every word asks the same words and averages the same values, so each output moves "
+        "along with its word. Now switch the positions on.",
+    )
     order = State(SHUFFLES[0], _order)
-    positions = State(False, flag)
+    positions = Choice(False, {False: "off", True: "on"}, label="positions")
+    back = Button("As written", order=WRITTEN)
+    panels = (
+        Heatmap(
+            key="before",
+            title="Output before",
+            under="a row is the output of a word, a column a feature",
+            caption="Output before",
+            rows=TOKENS,
+            **OUTPUTS,
+        ),
+        Heatmap(
+            key="after",
+            title="Output after",
+            under="“= 0”: the same vector as before, wherever it is now",
+            caption="Output after",
+            rows=TOKENS,
+            sum_title="moved",
+            **OUTPUTS,
+        ),
+    )
 
     @property
     def result(self) -> OrderResult:
@@ -86,45 +137,33 @@ class OrderExplorer(Explorer):
 
     def make_data(self) -> dict[str, object]:
         """Return words, vectors, and the sum of every word with every place."""
-        table = load_table(TABLE)
         words, places = _vectors()
+        told = {**WORDS, "code": CODE, "inputs": INPUTS}
         return {
-            "tokens": table.tokens,
-            "features": table.features,
-            "words": numbers(words, 8),
+            "tokens": TOKENS,
+            "words": sendable(told),
+            "vectors": numbers(words, 8),
             "placed": numbers(words[:, None] + places, 8),  # (word, place, feature)
             "shuffles": SHUFFLES,
             "same": SAME,
-            "range": (LOWEST, HIGHEST),
         }
 
-    def draw(self, fig: Figure) -> None:
-        """Draw the outputs before and after."""
-        result, table = self.result, load_table(TABLE)
-        shuffled = [table.tokens[word] for word in self.order]
-        pairs = (("before", table.tokens, result.before), ("after", shuffled, result.after))
-        for ax, (name, words, outputs) in zip(fig.subplots(1, 2), pairs, strict=True):
-            look = {"queries": words, "keys": table.features, "vmin": LOWEST, "vmax": HIGHEST}
-            plot_attention(outputs, ax=ax, title=f"output, {name}", **look)
-            ax.set(xlabel="", ylabel="", aspect="auto")
+    def frame_now(self) -> dict[str, object]:
+        """Return both tables of outputs."""
+        before, after, _ = self.result
+        rows = [TOKENS[word] for word in self.order]
+        return {"before": {"cells": before}, "after": {"cells": after, "rows": rows}}
 
-    def say(self) -> str:
+    def say_rich(self) -> str:
         """Return how many outputs the shuffle has changed."""
-        if self.order == tuple(range(COUNT)):
-            return "The words stand as written, so before and after are the same. Shuffle them."
-        moved = self.result.moved
-        changed = int((moved > SAME).sum())
+        if self.order == WRITTEN:
+            return WORDS["written"]
         if not self.positions:
-            return (
-                "Another order, and no output has changed: each moved along with its word. "
-                "Without positions, attention takes the sentence for a bag of words."
-            )
+            return WORDS["unmoved"]
+        moved = self.result.moved
         most = int((moved > moved.max() - 1e-6).nonzero()[0])  # of equals the first
-        word = load_table(TABLE).tokens[self.order[most]]
-        return (
-            f"With positions, {changed} of {COUNT} outputs have changed, that of “{word}” most, "
-            f"by {moved[most]:.2f}. Now the order counts."
-        )
+        changed, word = int((moved > SAME).sum()), TOKENS[self.order[most]]
+        return WORDS["moved"].format(changed=changed, word=word, far=f"{moved[most]:.2f}")
 
 
 def _vectors() -> tuple[Tensor, Tensor]:

@@ -17,6 +17,18 @@ pytestmark = pytest.mark.browser
 if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
     pytest.skip(NO_BROWSER, allow_module_level=True)
 
+# The ends of lines and their widths; the shades of cells.
+LINES = """lines => lines.map(line => [line.x1.baseVal.value, line.x2.baseVal.value,
+    parseFloat(getComputedStyle(line).strokeWidth)])"""
+SHADES = "cells => cells.map(cell => getComputedStyle(cell).backgroundColor)"
+
+
+def shades(numbers, low, high):
+    """Return the colours of numbers on a scale, as a browser writes them."""
+    places = ((number - low) / (high - low) for number in numbers.flatten().tolist())
+    return ["rgb({}, {}, {})".format(*shade(round(place, 2))) for place in places]
+
+
 SUNK = [("river", -3, -2.4)]
 BANKS = [
     {},
@@ -114,8 +126,15 @@ def test_order_says_shows_and_writes_what_torch_computes(orders, index):
     shown = torch.tensor([float(text.replace("−", "-")) for text in texts]).view(2, 6, 5)
     wanted = torch.stack([result.before, result.after]).float()
     torch.testing.assert_close(shown, wanted, atol=0.0051, rtol=0)
-    same = ["= 0" in text for text in card.locator("td.sum").all_inner_texts()]
-    assert same[-6:] == (result.moved < 1e-4).tolist()
+    colours = card.locator(".cell").evaluate_all(SHADES)
+    assert colours == shades(torch.stack([result.before, result.after]), -0.8, 1.6)
+    assert card.locator(".scale").all_inner_texts() == ["output −0.81.6"]
+    sums = card.locator("td.sum").all_inner_texts()
+    far = [float(text.removeprefix("≠ ").replace("= ", "")) for text in sums]
+    torch.testing.assert_close(torch.tensor(far), result.moved.float(), atol=0.0051, rtol=0)
+    assert ["= 0" in text for text in sums] == (result.moved < 1e-4).tolist()
+    names = card.locator("tbody th").all_inner_texts()[6:]
+    assert names == [explorer.data["tokens"][word] for word in explorer.order]
     torch.manual_seed(0)
     names = {"torch": torch, "F": F, "position": 0.5 * torch.randn(6, 5)}
     names["x"] = load_table("the_cat_sat_on_the_mat.csv").values
@@ -143,18 +162,6 @@ def test_words_change_places_by_click_and_by_arrows(orders):
 
 
 # --- cross ----------------------------------------------------------------------------------------
-
-# The ends of lines and their widths; the shades of cells.
-LINES = """lines => lines.map(line => [line.x1.baseVal.value, line.x2.baseVal.value,
-    parseFloat(getComputedStyle(line).strokeWidth)])"""
-SHADES = "cells => cells.map(cell => getComputedStyle(cell).backgroundColor)"
-
-
-def shades(numbers, low, high):
-    """Return the colours of numbers on a scale, as a browser writes them."""
-    places = ((number - low) / (high - low) for number in numbers.flatten().tolist())
-    return ["rgb({}, {}, {})".format(*shade(round(place, 2))) for place in places]
-
 
 CROSSES = [{}, {"question": "where?"}, {"asking": "words", "word": "The"}, {"asking": "words"}]
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from attnlab.data import load_table
 from attnlab.explorers import OrderExplorer
-from attnlab.explorers.order import SHUFFLES
+from attnlab.explorers.order import FEATURES, SHUFFLES, TOKENS
 
 ORDERS = [*SHUFFLES, (0, 1, 2, 3, 4, 5), (4, 1, 2, 3, 0, 5), (0, 1, 2, 3, 5, 4)]
 
@@ -57,7 +57,7 @@ def test_the_sentence_is_true_at_every_stop(order, positions):
         count, word, far = re.search(r"(\d) of 6 .* of “(\w+)” most, by (\d\.\d\d)", said).groups()
         assert int(count) == (moved > 1e-4).sum()
         place = int((moved > moved.max() - 1e-6).nonzero()[0])
-        assert word == explorer.data["tokens"][order[place]]
+        assert word == TOKENS[order[place]]
         assert float(far) == pytest.approx(moved[place].item(), abs=0.0051)
 
 
@@ -73,29 +73,42 @@ def test_the_browser_gets_every_word_at_every_place():
     placed = torch.tensor(data["placed"])
     assert placed.shape == (6, 6, 5)
     torch.testing.assert_close(placed[4, 1], x[4] + position[1])
-    torch.testing.assert_close(torch.tensor(data["words"]), x)
+    torch.testing.assert_close(torch.tensor(data["vectors"]), x)
     assert (4, 5, 2, 3, 0, 1) in data["shuffles"]  # "the mat sat on The cat", as in lesson 4
 
 
 @pytest.mark.parametrize(
-    ("state", "error", "sentence"),
+    ("order", "error", "sentence"),
     [
-        ({"order": "012345"}, TypeError, "order must be a list of places, got '012345'"),
-        ({"order": None}, TypeError, "order must be a list of places, got None"),
-        ({"order": torch.arange(6)}, TypeError, "order must be a list of places"),
-        ({"order": [0, 1, 2]}, ValueError, "must hold each of 0 to 5 once, as integers"),
-        ({"order": [0, 1, 2, 3, 4, 4]}, ValueError, "each of 0 to 5 once"),
-        ({"order": [1, 2, 3, 4, 5, 6]}, ValueError, "each of 0 to 5 once"),
-        ({"order": [0, True, 2, 3, 4, 5]}, ValueError, "each of 0 to 5 once, as integers"),
-        ({"order": [0, 1.0, 2, 3, 4, 5]}, ValueError, "as integers"),
-        ({"order": [0, float("nan"), 2, 3, 4, 5]}, ValueError, "as integers"),
-        ({"order": list(range(10_000))}, ValueError, r"got \[0, 1, .*\.\.\."),
-        ({"positions": 1}, TypeError, "positions must be True or False, got int 1"),
-        ({"positions": "on"}, TypeError, "positions must be True or False"),
+        ("012345", TypeError, "order must be a list of places, got '012345'"),
+        (None, TypeError, "order must be a list of places, got None"),
+        (torch.arange(6), TypeError, "order must be a list of places"),
+        ([0, 1, 2], ValueError, "must hold each of 0 to 5 once, as integers"),
+        ([0, 1, 2, 3, 4, 4], ValueError, "each of 0 to 5 once"),
+        ([1, 2, 3, 4, 5, 6], ValueError, "each of 0 to 5 once"),
+        ([0, True, 2, 3, 4, 5], ValueError, "each of 0 to 5 once, as integers"),
+        ([0, 1.0, 2, 3, 4, 5], ValueError, "as integers"),
+        ([0, float("nan"), 2, 3, 4, 5], ValueError, "as integers"),
+        (list(range(10_000)), ValueError, r"got \[0, 1, .*\.\.\."),
     ],
 )
-def test_a_hostile_state_gets_one_sentence(state, error, sentence):
-    with pytest.raises(error, match=sentence) as caught:
-        OrderExplorer(**state)
-    assert len(str(caught.value)) < 200
-    assert "\n" not in str(caught.value)
+def test_what_is_not_an_order_gets_one_sentence(order, error, sentence):
+    with pytest.raises(error, match=sentence) as found:
+        OrderExplorer(order=order)
+    assert len(str(found.value)) < 200
+
+
+def test_the_names_are_those_of_the_table_and_outputs_lie_on_the_stated_scale():
+    table = load_table("the_cat_sat_on_the_mat.csv")
+    assert (TOKENS, FEATURES) == (tuple(table.tokens), tuple(table.features))
+    low, high = OrderExplorer.panels[1].scale
+    explorer = OrderExplorer(positions=True)
+    for explorer.order in itertools.permutations(range(6)):
+        assert low < explorer.result.after.min() < explorer.result.after.max() < high
+
+
+def test_the_still_picture_shows_the_words_in_both_orders():
+    before, after = OrderExplorer(order=(4, 1, 2, 3, 0, 5)).figure().axes
+    names = [[text.get_text() for text in ax.get_yticklabels()] for ax in (before, after)]
+    assert names == [[*TOKENS], ["the", "cat", "sat", "on", "The", "mat"]]
+    assert before.collections[0].get_clim() == after.collections[0].get_clim() == (-0.8, 1.6)
