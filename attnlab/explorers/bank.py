@@ -1,4 +1,4 @@
-"""Explorer 2: what "bank" means between other words, and whether attention selects or mixes."""
+"""What "bank" means between other words, and whether attention selects or only mixes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, one_of
-from attnlab.explorers._page import short
+from attnlab.explorers._controls import Choice, Question, Slider, State
+from attnlab.explorers._page import sendable, short
+from attnlab.explorers._panels import Bars
+from attnlab.palette import BLUE, GREEN, INK, ORANGE
 
 # one vector per word, the same in every sentence: (nature to money, filler to content)
 VECTORS = {
@@ -33,14 +35,43 @@ SENTENCES = {
     "loan": ("the", "bank", "gave", "a", "loan"),
     "both": ("this", "bank", "by", "the", "river", "gave", "a", "loan"),
 }
+NAMES = {"river": "river", "loan": "loan", "both": "river and loan"}
 SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 WIDE, HIGH = 3.5, 2.5  # words stay that close to the origin
 EDGES = (4.0, 3.0)  # of the plane, a little further out
 MIDDLE = 0.3  # closer to the border between nature and money than this: undecided
 TIE = 0.005  # weights closer than this are called equal
 HALF = 1e-9  # added before rounding: halves go up, in the browser as here
-NATURE, MONEY, UNDECIDED = "#00704f", "#8a6100", "#6b7683"
-BLUE, ORANGE = "#0b61a4", "#c8500a"
+PULL = 20  # width of the line of a weight of 1
+
+WORDS = {
+    "flat": "Sharpness 0: all weights are equal, and attention is the plain average. “bank” ends "
+    "**{here}**; nothing is selected.",
+    "ends": "“bank” ends **{here}**; it listens most to {names} ({most}{each}). The plain average "
+    "ends {there}{verdict}",
+    "itself": "itself",
+    "word": "“{word}”",
+    "each": " each",
+    "middle": "in the middle",
+    "towards": "{far} towards {side}",
+    "verdicts": {
+        "undecided": " too: **undecided**.",
+        "mixing": ", the same side: **mixing is enough for that**, it takes no selecting.",
+        "selecting": ": mixing alone does not decide this, the weights do. **They select.**",
+        "holding": ": it is the weights that keep “bank” undecided.",
+    },
+    "attention": "“bank” after attention: {where}",
+    "average": "plain average, every weight 1/{count}: {where}",
+    "sum": "“bank” · “{word}” = {bank} · {place} = {product}; divided by √2, times {sharpness}: "
+    "score {score}, weight {weight}.",
+    "back": "Put words back",
+    "plane": "Plane from nature, left, to money, right; filler words below",
+    "corners": ["← nature", "undecided", "money →", "filler ↓"],
+}
+CODE = """x = torch.tensor([{rows}])
+bank = x[{place}]  # {words}
+weights = ({sharpness} * (x @ bank) / 2 ** 0.5).softmax(dim=-1)
+output, average = weights @ x, x.mean(dim=0)"""
 
 
 class BankResult(NamedTuple):
@@ -65,14 +96,6 @@ class BankResult(NamedTuple):
     weights: Tensor
     output: Tensor
     average: Tensor
-
-
-def _stop(name: str, value: object, _explorer: BankExplorer) -> float:
-    """Check a sharpness; a browser sends 1 for 1.0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value not in SHARPNESS:
-        allowed = ", ".join(f"{stop:g}" for stop in SHARPNESS)
-        raise ValueError(f"{name} must be one of {allowed}, got {short(value)}.")
-    return float(value)
 
 
 def _moved(
@@ -122,10 +145,41 @@ class BankExplorer(Explorer):
 
     module = "bank"
     figsize = (9.2, 3.9)
-
-    sentence = State("river", one_of(*SENTENCES))
-    sharpness = State(1.0, _stop)
+    title = "What does “bank” mean here?"
+    hint = (
+        "Each word has one place in all sentences; “bank” ends at the weighted average of its own. "
+        "Drag any word, or use the arrow keys."
+    )
+    prediction = Question(
+        ask="“this bank by the river gave a loan”: river and loan in one sentence. Where does "
+        "“bank” end?",
+        then="Now choose “river and loan” and look.",
+        options=("with nature", "with money", "undecided"),
+        right=2,
+        why="Both words get the same weight, so neither wins. Now drag one of them down to the "
+        "filler words, and then to the other side: what does the plain average do?",
+        settled=({"sentence": ["both"]},),
+    )
+    sentence = Choice("river", NAMES, label="sentence")
+    sharpness = Slider(
+        1.0,
+        SHARPNESS,
+        label="sharpness",
+        spoken="sharpness of the weights",
+        presets=(0.0, 1.0, 8.0),
+        width=140,
+    )
     moved = State((), _moved)
+    panels = (
+        Bars(
+            title="weights of “bank”",
+            under="how much it listens to each word",
+            caption="Weights of the query “bank”",
+            head="word",
+            filled="attention",
+            outlined="plain average",
+        ),
+    )
 
     @property
     def result(self) -> BankResult:
@@ -138,16 +192,10 @@ class BankExplorer(Explorer):
         return BankResult(words, vectors, weights, weights @ vectors, vectors.mean(dim=0))
 
     def make_data(self) -> dict[str, object]:
-        """Return words, sentences and stops."""
-        return {
-            "vectors": dict(VECTORS),
-            "sentences": dict(SENTENCES),
-            "stops": SHARPNESS,
-            "middle": MIDDLE,
-            "tie": TIE,
-            "limits": (WIDE, HIGH),
-            "edges": EDGES,
-        }
+        """Return the plane, the sentences and all words."""
+        plane = {"vectors": VECTORS, "limits": (WIDE, HIGH), "edges": EDGES, "middle": MIDDLE}
+        told = {"sentences": SENTENCES, "words": {**WORDS, "code": CODE}}
+        return sendable({**plane, **told, "tie": TIE, "half": HALF, "pull": PULL})
 
     def draw(self, fig: Figure) -> None:
         """Draw the plane with the words, and a bar of weight per word."""
@@ -155,43 +203,30 @@ class BankExplorer(Explorer):
         result = self.result
         _draw_plane(plane, result)
         plane.set_title(" ".join(result.words))
-        words, weights = list(result.words), result.weights.tolist()
-        drawn = bars.barh(words, weights, color=BLUE, height=0.62)
-        bars.bar_label(drawn, [f"{weight:.2f}" for weight in weights], padding=4)
-        bars.axvline(1 / len(words), color=ORANGE, linestyle="--")
-        bars.set(xlim=(0, 1.12), title="weights of “bank”; dashed: average", xticks=[])
-        bars.invert_yaxis()
-        fig.legend(loc="outside lower left", ncols=2)
+        average = torch.full_like(result.weights, 1 / len(result.words))
+        title = "weights of “bank”; dashed: average"
+        values = {"names": result.words, "weights": result.weights, "outline": average}
+        self.panels[0].at({**values, "title": title}).draw(bars, values, self.state())
+        fig.legend(*plane.get_legend_handles_labels(), loc="outside lower left", ncols=2)
 
-    def say(self) -> str:
+    def say_rich(self) -> str:
         """Return where "bank" ends, and whether a plain average ends on the same side."""
         result = self.result
         here, control = (point[0].item() for point in (result.output, result.average))
         if self.sharpness == 0:
-            return (
-                f"Sharpness 0: all weights are equal, and attention is the plain average. “bank” "
-                f"ends {_where(here)}; nothing is selected."
-            )
-        start = f"“bank” ends {_where(here)}; it listens most to {self._loudest(result)}. "
-        return f"{start}The plain average ends {_where(control)}{VERDICTS[_case(here, control)]}"
-
-    def _loudest(self, result: BankResult) -> str:
+            return WORDS["flat"].format(here=_where(here))
         weights = result.weights.tolist()
         most = max(weights)
-        names = [
-            "itself" if word == "bank" else f"“{word}”"
-            for word, weight in zip(result.words, weights, strict=True)
-            if weight > most - TIE
-        ]
-        return f"{' and '.join(names)} ({most + HALF:.2f}{' each' if len(names) > 1 else ''})"
-
-
-VERDICTS = {
-    "undecided": " too: undecided.",
-    "mixing": ", the same side: mixing is enough for that, it takes no selecting.",
-    "selecting": ": mixing alone does not decide this, the weights do. They select.",
-    "holding": ": it is the weights that keep “bank” undecided.",
-}
+        top = [w for w, weight in zip(result.words, weights, strict=True) if weight > most - TIE]
+        names = [WORDS["itself" if word == "bank" else "word"].format(word=word) for word in top]
+        return WORDS["ends"].format(
+            here=_where(here),
+            names=" and ".join(names),
+            most=f"{most + HALF:.2f}",
+            each=WORDS["each"] if len(names) > 1 else "",
+            there=_where(control),
+            verdict=WORDS["verdicts"][_case(here, control)],
+        )
 
 
 def _side(x: float) -> int:
@@ -207,24 +242,24 @@ def _case(here: float, control: float) -> str:
 
 def _where(x: float) -> str:
     if not _side(x):
-        return "in the middle"
-    return f"{abs(x) + HALF:.2f} towards {'money' if x > 0 else 'nature'}"
+        return WORDS["middle"]
+    return WORDS["towards"].format(far=f"{abs(x) + HALF:.2f}", side="money" if x > 0 else "nature")
 
 
 def _draw_plane(ax: Axes, result: BankResult) -> None:
     """Draw words, pull lines and both end points on the plane."""
-    for left, right, colour in ((-EDGES[0], -MIDDLE, NATURE), (MIDDLE, EDGES[0], MONEY)):
+    for left, right, colour in ((-EDGES[0], -MIDDLE, GREEN), (MIDDLE, EDGES[0], ORANGE)):
         ax.axvspan(left, right, color=colour, alpha=0.1, linewidth=0)
     end, average = result.output.tolist(), result.average.tolist()
     for (x, y), weight in zip(result.vectors.tolist(), result.weights.tolist(), strict=True):
-        ax.plot([x, end[0]], [y, end[1]], color=BLUE, alpha=0.35, linewidth=0.4 + 14 * weight)
+        ax.plot([x, end[0]], [y, end[1]], color=BLUE, alpha=0.35, linewidth=PULL * weight)
     for word, (x, y) in zip(result.words, result.vectors.tolist(), strict=True):
-        look = {"color": "white", "edgecolor": BLUE} if word == "bank" else {"color": "#3d4854"}
+        look = {"color": "white", "edgecolor": BLUE} if word == "bank" else {"color": INK}
         ax.scatter(x, y, s=60, zorder=3, linewidths=2, **look)
         ax.annotate(word, (x, y), (0, -14), textcoords="offset points", ha="center", va="center")
-    ax.scatter(*end, s=150, color=BLUE, zorder=4, edgecolor="white", label="“bank” after attention")
-    ax.scatter(*average, s=95, color=ORANGE, marker="D", zorder=4, edgecolor="white",
-               label="plain average")  # fmt: skip
+    front = {"zorder": 4, "edgecolor": "white"}
+    ax.scatter(*end, s=150, color=BLUE, label="“bank” after attention", **front)
+    ax.scatter(*average, s=95, color=ORANGE, marker="D", label="plain average", **front)
     ax.set(xlim=(-EDGES[0], EDGES[0]), ylim=(-EDGES[1], EDGES[1]), xticks=[], yticks=[])
     ax.set_xlabel("← nature         undecided         money →")
     ax.set_ylabel("filler → content")

@@ -79,7 +79,7 @@ CONTROLS = {
     BankExplorer: [
         *(("radio", name) for name in ("loan", "river", "river and loan")),
         ("slider", "sharpness of the weights"),
-        *(("button", f"sharpness {value}") for value in (8, 0, 1)),
+        *(("button", f"sharpness = {value}") for value in (8, 0, 1)),
         *(("button", name) for name in "this bank by the river gave a loan".split()),
         ("button", "Put words back"),
     ],

@@ -20,6 +20,7 @@ if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test
 # The ends of lines and their widths; the shades of cells.
 LINES = """lines => lines.map(line => [line.x1.baseVal.value, line.x2.baseVal.value,
     parseFloat(getComputedStyle(line).strokeWidth)])"""
+PLACES = "marks => marks.map(mark => [mark.style.left, mark.style.top].map(parseFloat))"
 SHADES = "cells => cells.map(cell => getComputedStyle(cell).backgroundColor)"
 
 
@@ -61,9 +62,21 @@ def test_bank_says_shows_and_writes_what_torch_computes(banks, index):
     for name in ("weights", "output", "average"):
         wanted = getattr(result, name).float()
         torch.testing.assert_close(names[name], wanted, atol=1e-5, rtol=0)
-    middle = card.locator("i.end.at").evaluate("e => [e.style.left, e.style.top].map(parseFloat)")
-    x, y = result.output.tolist()
-    assert middle == pytest.approx([50 + 12.5 * x, 50 - 50 / 3 * y], abs=1e-3)
+    marks = card.locator(".token, i.at").evaluate_all(PLACES)
+    points = torch.stack([result.average, result.output, *result.vectors])
+    places = points * torch.tensor([12.5, -50 / 3]) + 50
+    torch.testing.assert_close(torch.tensor(marks).double(), places, atol=1e-3, rtol=0)
+    pulls = torch.tensor(card.locator(".pull").evaluate_all(LINES))
+    wanted = torch.stack(
+        [result.vectors[:, 0], result.output[:1].expand(len(pulls)), 20 * result.weights], 1
+    )
+    torch.testing.assert_close(pulls, wanted.float(), atol=1e-3, rtol=0)
+    outlines = card.locator(".track .outline").evaluate_all(
+        "all => all.map(one => one.style.width)"
+    )
+    assert [float(width.rstrip("%")) for width in outlines[: len(pulls)]] == pytest.approx(
+        [100 / len(pulls)] * len(pulls), rel=1e-4
+    )
 
 
 def test_words_are_dragged_and_walked_and_put_back(banks):
@@ -86,6 +99,9 @@ def test_words_are_dragged_and_walked_and_put_back(banks):
     for key in ("ArrowRight", "ArrowDown", "ArrowUp"):
         river.press(key)
     assert place_of(card, "river") == (-3.25, -2.25)
+    river.press("Home")
+    assert place_of(card, "river") == (-3.5, -2.25)
+    river.press("ArrowRight")
     assert "score −2.23" in card.locator(".detail").inner_text()
     card.get_by_role("button", name="Put words back").click()
     assert say.inner_text() == start

@@ -107,36 +107,41 @@ def test_what_is_said_at_places_worth_a_visit():
     assert "keep “bank” undecided" in alone.say()
 
 
-# --- hostile states -------------------------------------------------------------------------------
+# --- state ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("state", "error", "sentence"),
+    ("moved", "error", "sentence"),
     [
-        ({"sentence": "money"}, ValueError, "sentence must be one of 'river', 'loan', 'both'"),
-        ({"sentence": ["river"]}, ValueError, "sentence must be one of"),
-        ({"sharpness": 3}, ValueError, "sharpness must be one of 0, 0.25, .*, 8, got 3"),
-        ({"sharpness": NAN}, ValueError, "got nan"),
-        ({"sharpness": True}, ValueError, "got True"),
-        ({"sharpness": "1"}, ValueError, "got '1'"),
-        ({"sharpness": None}, ValueError, "got None"),
-        ({"sharpness": torch.tensor(1.0)}, ValueError, "got tensor"),
-        ({"moved": None}, TypeError, "moved must be a list of \\(word, x, y\\), got None"),
-        ({"moved": "river"}, TypeError, "moved must be a list"),
-        ({"moved": ["river"]}, TypeError, "moved must hold \\(word, x, y\\), got 'river'"),
-        ({"moved": [("river", 1)]}, TypeError, "must hold \\(word, x, y\\)"),
-        ({"moved": [("rivers", 1, 1)]}, ValueError, "must name words of river, .*, got 'rivers'"),
-        ({"moved": [(3, 1, 1)]}, ValueError, "got 3"),
-        ({"moved": [("river", "1", 1)]}, TypeError, "must give 'river' two numbers, got '1'"),
-        ({"moved": [("river", True, 1)]}, TypeError, "got True"),
-        ({"moved": [("river", NAN, 1)]}, ValueError, "within ±3.5 across and ±2.5 up, got nan"),
-        ({"moved": [("river", 1, 2.51)]}, ValueError, "within ±3.5 across and ±2.5 up, got 2.51"),
-        ({"moved": [("river", -(10**400), 0)]}, ValueError, "within ±3.5 across"),
-        ({"moved": [["x" * 10_000, 0, 0]]}, ValueError, "got 'xxx.*\\.\\.\\."),
+        (None, TypeError, "moved must be a list of \\(word, x, y\\), got None"),
+        ("river", TypeError, "moved must be a list"),
+        (["river"], TypeError, "moved must hold \\(word, x, y\\), got 'river'"),
+        ([("river", 1)], TypeError, "must hold \\(word, x, y\\)"),
+        ([("rivers", 1, 1)], ValueError, "must name words of river, .*, got 'rivers'"),
+        ([(3, 1, 1)], ValueError, "got 3"),
+        ([("river", "1", 1)], TypeError, "must give 'river' two numbers, got '1'"),
+        ([("river", True, 1)], TypeError, "got True"),
+        ([("river", NAN, 1)], ValueError, "within ±3.5 across and ±2.5 up, got nan"),
+        ([("river", 1, 2.51)], ValueError, "within ±3.5 across and ±2.5 up, got 2.51"),
+        ([("river", -(10**400), 0)], ValueError, "within ±3.5 across"),
+        ([["x" * 10_000, 0, 0]], ValueError, "got 'xxx.*\\.\\.\\."),
     ],
 )
-def test_a_hostile_state_gets_one_sentence(state, error, sentence):
-    with pytest.raises(error, match=sentence) as caught:
-        BankExplorer(**state)
-    assert len(str(caught.value)) < 200
-    assert "\n" not in str(caught.value)
+def test_a_word_that_cannot_be_moved_gets_one_sentence(moved, error, sentence):
+    with pytest.raises(error, match=sentence) as found:
+        BankExplorer(moved=moved)
+    assert len(str(found.value)) < 200
+
+
+def test_the_still_picture_draws_lines_as_wide_as_the_weights():
+    explorer = BankExplorer(sentence="both", moved=SUNK)
+    plane, bars = explorer.figure().axes
+    result = explorer.result
+    widths = torch.tensor([line.get_linewidth() for line in plane.lines]).double()
+    torch.testing.assert_close(widths / widths.sum(), result.weights)
+    starts = torch.tensor([line.get_xydata()[0].tolist() for line in plane.lines])
+    torch.testing.assert_close(starts.double(), result.vectors)
+    ends = [point.get_offsets()[0].tolist() for point in plane.collections[-2:]]
+    assert ends == [result.output.tolist(), result.average.tolist()]
+    assert [bar.get_width() for bar in bars.patches[:8]] == result.weights.tolist()
+    assert {bar.get_width() for bar in bars.patches[8:]} == {1 / 8}
