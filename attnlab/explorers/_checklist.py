@@ -7,6 +7,7 @@ from typing import NamedTuple
 from attnlab.clinic import Finding, Report
 
 MARKS = {"yes": "✓", "no": "✗", "note": "○", "open": "–"}
+SPOKEN = {"yes": "holds", "no": "fails", "note": "a choice", "open": "could not be checked"}
 
 
 class Property(NamedTuple):
@@ -154,11 +155,11 @@ def _cross(words: str, finding: Finding) -> Check:
 
 
 def count_checks(checks: list[Check]) -> str:
-    """Return how many of the lines hold, fail and are open, in words."""
+    """Return how many of the lines hold, fail and are open; words between two stars are bold."""
     count = {mark: sum(check.mark == mark for check in checks) for mark in MARKS}
-    parts = [f"{count['yes']} of {len(checks)} properties hold"]
+    parts = [f"**{count['yes']} of {len(checks)} properties hold**"]
     if count["no"]:
-        parts.append(f"{count['no']} fail{'s' if count['no'] == 1 else ''}")
+        parts.append(f"**{count['no']} fail{'s' if count['no'] == 1 else ''}**")
     if count["note"]:
         parts.append(f"{count['note']} is a choice")
     if count["open"]:

@@ -1,4 +1,4 @@
-"""Explorer 15: the learner's attention draws the masked sentence, and the clinic ticks it off."""
+"""The learner's attention draws a masked sentence, and the clinic examines it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,26 @@ from attnlab.attention import attention_scores, attention_weights, scaled_dot_pr
 from attnlab.clinic import Report, diagnose
 from attnlab.clinic.functions.arguments import arguments
 from attnlab.explorers import _learner
-from attnlab.explorers._checklist import MARKS, Check, checklist, count_checks
-from attnlab.explorers._controls import Button
+from attnlab.explorers._checklist import MARKS, SPOKEN, Check, checklist, count_checks
+from attnlab.explorers._controls import Button, Question
 from attnlab.explorers._masked import KINDS, TOKENS, MaskedSentence, MaskResult, empty_rows
 from attnlab.explorers._page import numbers
+from attnlab.palette import GREEN, INK, MUTED, ORANGE
 
 FEATURES, SEED, SPREAD = 4, 202, 1.5
-COLOURS = {"yes": "#00704f", "no": "#b04600", "note": "#4a5662", "open": "#4a5662"}
+COLOURS = {"yes": GREEN, "no": ORANGE, "note": MUTED, "open": MUTED}
 UNHURRIED = {"hangs", "slow"}  # no function with these is called more often than it must be
+WORDS = {
+    "clinic": "{drawn} The clinic: {count}.",
+    "correct": "a correct function",
+    "maskless": "This function has no argument for a mask.",
+    "list": {"marks": MARKS, "spoken": SPOKEN, "see": " See {lesson}."},
+}
+VALUES = "value = torch.eye(n).expand(1, n, n)  # output = weights"
+CODE = {
+    "masked": f"{VALUES}\nweights = {{name}}(query, key, value, mask.expand(1, n, n))",
+    "maskless": f"{VALUES}\nweights = {{name}}(query, key, value)",
+}
 
 
 class YourAttentionExplorer(MaskedSentence):
@@ -53,8 +65,14 @@ class YourAttentionExplorer(MaskedSentence):
     """
 
     module = "your_attention"
-    reset = Button("Reset", padding=(), toggled=())
     figsize = (9.0, 4.4)
+    title = "Your attention"
+    hint = (
+        "Your function draws these weights: the values are unit vectors, so the output is the "
+        "weights. The list is what the clinic checked."
+    )
+    code_title = "How it was called"
+    reset = Button("Reset", padding=(), toggled=())
 
     def __init__(
         self,
@@ -91,9 +109,10 @@ class YourAttentionExplorer(MaskedSentence):
         return torch.ones(len(self.tokens), len(self.tokens), dtype=torch.bool)
 
     def make_data(self) -> dict[str, object]:
-        """Return the words, and the scores of a right function."""
-        scores = attention_scores(self.query, self.key)
-        return {**super().make_data(), "scores": numbers(scores), "marks": MARKS}
+        """Return the words, and the scores of a correct function."""
+        data = super().make_data()
+        data["words"] |= {**WORDS, "code": {**data["words"]["code"], **CODE}}
+        return {**data, "scores": numbers(attention_scores(self.query, self.key))}
 
     # --- the function -----------------------------------------------------------------------------
 
@@ -101,7 +120,12 @@ class YourAttentionExplorer(MaskedSentence):
         """Return what the clinic checked; it is asked once for each function."""
         self.report = diagnose(function, kind="attention")
         checks = checklist(self.report, takes_mask=self.takes_mask)
-        return {"checks": [check._asdict() for check in checks], "takes_mask": self.takes_mask}
+        return {
+            "checks": [check._asdict() for check in checks],
+            "count": count_checks(checks),
+            "takes_mask": self.takes_mask,
+            "question": _question(_learner.name_of(function), checks).describe(),
+        }
 
     def run_function(self, function: Callable) -> dict[str, object]:
         """Return the weights that the function's output shows, checked."""
@@ -145,9 +169,23 @@ class YourAttentionExplorer(MaskedSentence):
 
     def say_rich(self) -> str:
         """Return what is wrong with the rows that are drawn, and how many checks passed."""
+        drawn = self._say_of_function()
         if self.answer["error"]:
-            return self._say_of_function()
-        return f"{self._say_of_function()} The clinic: {count_checks(self.checks)}."
+            return drawn
+        return WORDS["clinic"].format(drawn=drawn, count=self.answer["count"])
+
+
+def _question(name: str, checks: list[Check]) -> Question:
+    """Return the question how many of the checks fail."""
+    failing = sum(check.mark == "no" for check in checks)
+    crosses = "one cross" if failing == 1 else f"{failing or 'no'} cross{'es' * (failing > 1)}"
+    return Question(
+        ask=f"the clinic checks {name}. How many crosses?",
+        then="",
+        options=("none", "one", "more than one"),
+        right=min(failing, 2),
+        why=f"{name} has {crosses}.",
+    )
 
 
 def _list_checks(ax: Axes, checks: list[Check]) -> None:
@@ -157,7 +195,7 @@ def _list_checks(ax: Axes, checks: list[Check]) -> None:
     for check in checks:
         text = f"{MARKS[check.mark]} {check.words}"
         lines += [(line, COLOURS[check.mark]) for line in textwrap.wrap(text, 46)]
-        lines += [(f"    {line}", "#16202b") for line in textwrap.wrap(check.told(), 44)]
+        lines += [(f"    {line}", INK) for line in textwrap.wrap(check.told(), 44)]
     for place, (line, colour) in enumerate(lines):
         height = 1 - place / max(len(lines), 16)
         ax.text(0, height, line, color=colour, va="top", fontsize=9, transform=ax.transAxes)

@@ -54,7 +54,7 @@ def assert_shows(card, explorer):
         " li.querySelector('span').firstChild.textContent,"
         " li.querySelector('small')?.textContent ?? ''])"
     )
-    marks = explorer.data["marks"]
+    marks = explorer.data["words"]["list"]["marks"]
     assert lines == [[marks[one.mark], one.words, one.told()] for one in explorer.checks]
 
 
@@ -85,7 +85,7 @@ def test_what_the_function_gave_is_known_for_single_paddings_and_not_beyond(card
     explorer.mask, explorer.padding = "causal", []
     card.locator("button.cell").nth(1).click()
     assert "the browser draws this" in card.locator(".note:visible").inner_text()
-    assert card.locator(".say").inner_text().startswith("Drawn by a right function: every row")
+    assert card.locator(".say").inner_text().startswith("Drawn by a correct function: every row")
 
 
 def test_an_error_is_shown_with_its_line_and_the_list_stays(cards):

@@ -64,7 +64,7 @@ class Lab {
     followTheme(this);
     this.drawState = explorer.render(this);
     this.code.append(this.codeBox);
-    const question = explorer.prediction?.(this.data, this.answer()) ?? this.data.question;
+    const question = this.answer()?.question ?? explorer.prediction?.(this.data) ?? this.data.question;
     this.gate = this.state.ask && question ? makeGate(this, question) : null;
     this.listen();
     this.draw();
