@@ -113,6 +113,14 @@ def check_bars(shown, panel, values):
         wanted = torch.as_tensor(values.get(key, torch.zeros(len(panel.names)))).tolist()
         close = 0.02 if name == "outline" else 0.006  # a border of 2.5 pixels
         assert widths == pytest.approx(wanted, abs=close), name
+    if "rest" in values:
+        gaps = shown.locator("table .track").evaluate_all(
+            "all => all.map(({children: [fill, rest]}) =>"
+            " rest.getBoundingClientRect().left - fill.getBoundingClientRect().right)"
+        )
+        assert [gap for gap, share in zip(gaps, values["rest"], strict=True) if share] == (
+            pytest.approx([0] * int((values["rest"] > 0).sum()), abs=1)
+        )
     texts = shown.locator(".figure b").all_inner_texts()
     weights = torch.as_tensor(values["weights"]).tolist()
     assert texts == [f"{weight:.{panel.digits}f}" for weight in weights]
