@@ -95,21 +95,22 @@ def measure(heads: int) -> Cost:
 class Maps(Panel):
     """Small maps of all heads: point at one to see it, click to keep it.
 
-    Values of a frame: ``maps`` (Tensor, heads by rows by columns).
+    Values of a frame: ``maps`` (Tensor, heads by rows by columns), ``asks`` (a row to be marked).
     """
 
     kind: str = "maps"
     over: str
 
-    def draw(self, ax: Axes, values: Mapping[str, Tensor], _state: Mapping[str, object]) -> None:
-        """Draw the maps in a square, one row of the page after the other."""
+    def draw(self, ax: Axes, values: Mapping[str, Tensor], state: Mapping[str, object]) -> None:
+        """Draw the maps in a square, row after row, with a mark at the one that is kept."""
         maps = torch.as_tensor(values["maps"])
         across, size = math.ceil(math.sqrt(len(maps))), maps.shape[-1]
         for head, weights in enumerate(maps):
             left, top = head % across * (size + 1), head // across * (size + 2)
             place = (left, left + size, top + size, top)
             ax.imshow(weights.numpy(), extent=place, cmap=WEIGHT_COLOURS, vmin=0, vmax=1)
-            ax.text(left, top - 0.3, f"head {head}", fontsize=9)
+            mark = "▸ " if head == state[self.over] else ""
+            ax.text(left, top - 0.3, f"{mark}head {head}", fontsize=9)
         ax.set(xlim=(-0.5, across * (size + 1)), ylim=(-(-len(maps) // across) * (size + 2), -2))
         ax.set_axis_off()
         ax.set_title(self.title)

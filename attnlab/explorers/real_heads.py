@@ -1,19 +1,19 @@
-"""Explorer 16: twelve heads of a trained layer read a sentence, chosen or typed."""
+"""Twelve heads of a trained layer read a sentence, chosen or typed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import traitlets
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State, one_of
+from attnlab.explorers._controls import Picked, Question, State
 from attnlab.explorers._page import numbers, short
-from attnlab.plotting import WEIGHT_COLOURS
+from attnlab.explorers._panels import Bars
+from attnlab.explorers.many_heads import Maps
 from attnlab.pretrained import FIRST, LAST, NUM_HEADS, PretrainedLayer, Reading, load_layer
 
 # name of a choice: sentence, the word to look from
@@ -31,7 +31,24 @@ LONGEST = 24  # tokens that can stand side by side, markers included
 DIGITS = 4
 TIE = 0.005  # weights closer than this to the largest are called as large
 HALF = 1e-9  # added before rounding: halves go up, in the browser as here
-BLUE = "#0b61a4"
+
+WORDS = {
+    "say": f"In head {{head}}, {{asking}} looks most at **{{top}}** ({{most}}{{each}}). {FIRST} "
+    f"and {LAST} together get {{marked}}; equal shares would be {{equal}} each.",
+    "itself": "itself",
+    "quoted": "“{token}”",
+    "several": "{name} at {place}",
+    "each": " each",
+    "head": "Head {head}: where {asking} looks",
+    "row": "Row {place} of head {head}",
+    "code": "{lines}\nweights[0, {head}, {place}]  # head {head}, {token}",
+    "box": "A sentence of your own",
+    "read": "Read",
+    "or": "or a sentence with",
+    "alone": "sentence with",
+    "few": "Other sentences need a running notebook.",
+    "empty": "Type a sentence first.",
+}
 
 
 class RealHeadsResult(NamedTuple):
@@ -76,8 +93,8 @@ class RealHeadsExplorer(Explorer):
     ----------
     **state
         ``sentence``: English, at most 24 word pieces with ``[CLS]`` and ``[SEP]``. ``head``: 0 to
-        11. ``word``: position of the token whose row is shown, counted from 0; the last one if
-        there are fewer. ``ask`` and ``large``, as in ``Explorer``.
+        11. ``word``: position of the token whose row is shown, counted from 0; the last word if
+        there are fewer tokens. ``ask`` and ``large``, as in ``Explorer``.
 
     Attributes
     ----------
@@ -91,13 +108,27 @@ class RealHeadsExplorer(Explorer):
 
     module = "real_heads"
     figsize = (9.2, 4.2)
+    title = "Twelve real heads"
+    hint = (
+        "The first attention layer of a trained model. Pick a sentence, a head and the word that "
+        "asks: point to look, click to keep."
+    )
+    panels = (
+        Maps(
+            key="maps",
+            title="All heads",
+            under="darker: more attention; ▸ the row that asks",
+            over="head",
+        ),
+        Bars(key="row", caption="Weights of the word that asks", head="key"),
+    )
 
     sentence = State(CHOICES["bank, river"][0], _sentence)
-    head = State(4, one_of(*range(NUM_HEADS)))
+    head = Picked(4, range(NUM_HEADS))
     word = State(5, _place)
     typed = traitlets.Unicode().tag(sync=True)  # sent by the browser, emptied when it is read
     problem = traitlets.Unicode().tag(sync=True)
-    reading = traitlets.Dict().tag(sync=True)  # of a sentence that is none of the choices
+    reading = traitlets.Dict().tag(sync=True)  # of a sentence that is not a choice
 
     @property
     def result(self) -> RealHeadsResult:
@@ -108,11 +139,31 @@ class RealHeadsExplorer(Explorer):
     @property
     def picked(self) -> int:
         """Position of the token whose row is shown."""
-        return min(self.word, len(self.result.tokens) - 1)
+        return _place_in(self.result.tokens, self.word)
+
+    @property
+    def prediction(self) -> Question:
+        """Ask how many heads send "bank" to "river"."""
+        sentence, word = CHOICES["bank, river"]
+        tokens, weights = _read(sentence).tokens, _read(sentence).weights
+        most = [tokens[i] for i in weights[:, tokens.index(word)].argmax(dim=-1).tolist()]
+        fit = [f"head {head}" for head, token in enumerate(most) if token == "river"]
+        marked = sum(token in (FIRST, LAST) for token in most)
+        return Question(
+            ask=f"twelve heads read “{sentence}”. In how many of them does “{word}” look most at "
+            "“river”?",
+            then="Now keep another head, and look through all of them.",
+            options=("at most 2", "3 to 9", "10 or more"),
+            right=(len(fit) > 2) + (len(fit) > 9),
+            why=f"In “{sentence}” it is {len(fit)}: {' and '.join(fit)}. In {marked} heads "
+            f"“{word}” looks most at {FIRST} or {LAST}, which are not words.",
+            settled=({"head": [head for head in range(NUM_HEADS) if head != self.head]},),
+        )
 
     def make_data(self) -> dict[str, object]:
         """Return weights and words of all choices."""
-        return {"readings": _choices(), "first": FIRST, "last": LAST, "tie": TIE}
+        limits = {"longest": LONGEST, "tie": TIE, "half": HALF}
+        return {"readings": _choices(), "markers": [FIRST, LAST], **limits, "words": WORDS}
 
     def data_to_store(self) -> dict[str, object]:
         """Return the choices, and the sentence in force if it is none of them."""
@@ -136,41 +187,46 @@ class RealHeadsExplorer(Explorer):
             try:
                 self.sentence = self.typed
                 self.problem = ""
-                if asking in self.result.tokens:
-                    self.word = self.result.tokens.index(asking)
-            except Exception as error:  # shown inside the explorer: nobody else would see it
+                self.word = _place_in(self.result.tokens, self.word, asking)
+            except Exception as error:  # shown inside the explorer
                 self.problem = str(error)
             self.typed = ""
 
     # --- the picture ------------------------------------------------------------------------------
 
-    def draw(self, fig: Figure) -> None:
-        """Draw all heads small, and the row of one word as bars."""
+    def frame_now(self) -> dict[str, object]:
+        """Return the maps of all heads, and the row of the word that asks."""
         tokens, weights = self.result
-        left, right = fig.subfigures(1, 2, width_ratios=[1.15, 1])
-        for head, ax in enumerate(left.subplots(3, 4).flat):
-            ax.imshow(weights[head].numpy(), cmap=WEIGHT_COLOURS, vmin=0, vmax=1)
-            mark = "▸ " if head == self.head else ""
-            ax.set(xticks=[], yticks=[], title=f"{mark}head {head}")
-        _draw_row(right.subplots(), tokens, weights[self.head, self.picked], self.picked)
-        right.axes[0].set_title(f"head {self.head}: where “{tokens[self.picked]}” looks")
+        asking = {"head": self.head, "asking": _named(tokens, self.picked)}
+        row = {"names": tokens, "weights": weights[self.head, self.picked]}
+        return {"maps": {"maps": weights}, "row": {**row, "title": WORDS["head"].format(**asking)}}
 
-    def say(self) -> str:
+    def say_rich(self) -> str:
         """Return where the word looks most in this head, and what the two markers get."""
         tokens, weights = self.result
         row = numbers(weights[self.head, self.picked], DIGITS)
         most = max(row)
         top = [
-            "itself" if i == self.picked else _named(tokens, i)
+            WORDS["itself"] if i == self.picked else _named(tokens, i)
             for i, weight in enumerate(row)
             if weight > most - TIE
         ]
-        each = " each" if len(top) > 1 else ""
-        return (
-            f"In head {self.head}, {_named(tokens, self.picked)} looks most at "
-            f"{' and '.join(top)} ({_decimals(most)}{each}). {FIRST} and {LAST} together get "
-            f"{_decimals(row[0] + row[-1])}; equal shares would be {_decimals(1 / len(row))} each."
+        return WORDS["say"].format(
+            head=self.head,
+            asking=_named(tokens, self.picked),
+            top=" and ".join(top),
+            most=_decimals(most),
+            each=WORDS["each"] if len(top) > 1 else "",
+            marked=_decimals(row[0] + row[-1]),
+            equal=_decimals(1 / len(row)),
         )
+
+
+def _place_in(tokens: Sequence[str], place: int, token: str = "") -> int:
+    """Return where a token is first, or else a place that the sentence has."""
+    if token in tokens:
+        return tokens.index(token)
+    return place if place < len(tokens) else len(tokens) - 2  # the last word, not its marker
 
 
 @lru_cache(maxsize=1)
@@ -180,7 +236,7 @@ def _layer() -> PretrainedLayer:
 
 @lru_cache(maxsize=64)
 def _read(sentence: str) -> Reading:
-    """Return the reading of a sentence; nobody outside gets hold of it."""
+    """Return the reading of a sentence; it is shared, so nothing may change it."""
     return _layer().read(sentence)
 
 
@@ -224,20 +280,12 @@ def _respelled(sentence: str) -> str:
     return f"The original model spells {', '.join(words)}: it would compute other weights."
 
 
-def _draw_row(ax: Axes, tokens: tuple[str, ...], row: Tensor, picked: int) -> None:
-    """Draw the weights of one query as bars, in the order of the sentence."""
-    places = range(len(tokens))
-    drawn = ax.barh(places, row.tolist(), color=BLUE, height=0.7)
-    ax.bar_label(drawn, [_decimals(weight) for weight in row.tolist()], padding=4)
-    ax.set(xlim=(0, 1.15), xticks=[], yticks=places)
-    ax.set_yticklabels([f"▸ {t}" if i == picked else t for i, t in enumerate(tokens)])
-    ax.invert_yaxis()
-
-
 def _named(tokens: tuple[str, ...], place: int) -> str:
-    """Return a token in quotes; one that stands several times with its place."""
-    name = tokens[place] if tokens[place] in (FIRST, LAST) else f"“{tokens[place]}”"
-    return f"{name} at {place}" if tokens.count(tokens[place]) > 1 else name
+    """Return a token in quotes, with its place if it occurs several times."""
+    token = tokens[place]
+    name = token if token in (FIRST, LAST) else WORDS["quoted"].format(token=token)
+    several = tokens.count(token) > 1
+    return WORDS["several"].format(name=name, place=place) if several else name
 
 
 def _decimals(weight: float) -> str:

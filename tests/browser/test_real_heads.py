@@ -1,11 +1,14 @@
 """RealHeadsExplorer in a page without a kernel."""
 
+import math
 import os
 
 import pytest
+import torch
 
-from attnlab.explorers import RealHeadsExplorer, _page
+from attnlab.explorers import RealHeadsExplorer
 from attnlab.explorers.real_heads import CHOICES, LONGEST
+from attnlab.palette import shade
 from attnlab.pretrained import load_layer
 from tools._browser import NO_BROWSER, find_browser
 
@@ -38,17 +41,16 @@ def test_every_head_and_word_is_told_as_in_python(open_cards, sentence):
             assert f"weights[0, {explorer.head}, {explorer.word}]" in code
 
 
-# The colours at the middle of every square of the twelve maps, and those of the weights.
-COLOURS = """async ([card, key, heads]) => {
-    const {weightColours} = attnlabModules[key];
-    const shown = [...card.querySelectorAll('.map canvas')].map(canvas => {
-        const pen = canvas.getContext('2d'), size = heads[0].length;
-        const middle = place => Math.floor((place + 0.5) * canvas.width / size);
-        return heads[0].map((_, i) => heads[0].map((_, j) =>
-            `rgb(${[...pen.getImageData(middle(j), middle(i), 1, 1).data].slice(0, 3)})`));
-    });
-    return [shown, heads.map(rows => rows.map(row => row.map(w => weightColours(w).background)))];
-}"""
+MAPS = """card => [...card.querySelectorAll('.map canvas')].map(canvas => {
+    const {width} = canvas;
+    return [width, ...canvas.getContext('2d').getImageData(0, 0, width, width).data];
+})"""
+MARKS = "card => [...card.querySelectorAll('.map i')].map(mark => parseFloat(mark.style.top))"
+ARCS = """card => [...card.querySelectorAll('.arc')].map(arc => [
+    arc.getPointAtLength(0).x, arc.getPointAtLength(arc.getTotalLength()).x,
+    parseFloat(getComputedStyle(arc).strokeWidth)])"""
+WORDS = """card => [...card.querySelectorAll('.arcs button')].map(word =>
+    [word.offsetLeft + word.offsetWidth / 2, getComputedStyle(word).backgroundColor])"""
 
 
 @pytest.mark.parametrize("words", [3, LONGEST - 2])
@@ -57,9 +59,51 @@ def test_the_maps_show_the_weights(open_cards, words):
     explorer = RealHeadsExplorer(ask=False, sentence=sentence)
     assert len(explorer.result.tokens) == words + 2
     [card] = open_cards([explorer])
-    heads = explorer.reading["weights"]
-    shown, wanted = card.page.evaluate(
-        COLOURS, [card.element_handle(), _page.key_of("drawing"), heads]
+    for weights, (size, *pixels) in zip(explorer.result.weights, card.evaluate(MAPS), strict=True):
+        assert size == words + 2
+        shown = torch.tensor(pixels).view(size * size, 4)
+        assert shown.tolist() == [[*colour, 255] for colour in shades(sent(weights))]
+    marks = card.evaluate(MARKS)
+    assert marks == pytest.approx([100 * (explorer.picked + 0.5) / (words + 2)] * 12, abs=1e-3)
+
+
+def shades(weights):
+    """Return the colours of weights: a hundred of them, halves go up."""
+    return [shade(math.floor(100 * weight + 0.5) / 100) for weight in weights.flatten().tolist()]
+
+
+def sent(weights):
+    """Return weights as the browser gets them."""
+    return (weights.double() * 1e4).round() / 1e4
+
+
+@pytest.mark.parametrize("word", [5, 1])
+def test_arcs_bars_and_words_show_the_row(open_cards, word):
+    explorer = RealHeadsExplorer(ask=False, head=4, word=word)
+    [card] = open_cards([explorer])
+    row = sent(explorer.result.weights[4, word])
+    words = card.evaluate(WORDS)
+    centres = [centre for centre, _ in words]
+    assert [colour for _, colour in words] == [f"rgb{colour}" for colour in shades(row)]
+    others = [i for i, weight in enumerate(row.tolist()) if weight >= 0.005]
+    arcs = card.evaluate(ARCS)
+    for i, (start, end, width) in zip(others, arcs, strict=True):
+        beside = 4 if i == word else 0  # an arc to itself begins and ends beside the middle
+        assert [start, end] == pytest.approx([centres[word] - beside, centres[i] + beside], abs=0.6)
+        assert width == pytest.approx(16 * row[i].item(), abs=1e-3)
+    names = card.locator(".rows th[scope=row]").all_inner_texts()
+    assert names == list(explorer.result.tokens)
+    shown = [float(text) for text in card.locator(".rows .figure b").all_inner_texts()]
+    torch.testing.assert_close(torch.tensor(shown).double(), row, atol=0.0051, rtol=0)
+    widths = card.locator(".rows .fill").evaluate_all(
+        "all => all.map(e => parseFloat(e.style.width))"
     )
-    assert shown == wanted
-    assert len({str(one) for one in shown}) > 1
+    torch.testing.assert_close(torch.tensor(widths).double() / 100, row, atol=1e-5, rtol=0)
+    assert card.locator(".scale").all_inner_texts() == ["weight 01"]
+
+
+def test_a_sentence_with_fewer_words_is_asked_by_its_last_word(open_cards):
+    explorer = RealHeadsExplorer(ask=False, sentence="he ate bread", word=9)
+    [card] = open_cards([explorer])
+    assert card.locator(".arcs button[aria-pressed=true]").inner_text() == "bread"
+    assert card.locator(".say").inner_text() == explorer.say()

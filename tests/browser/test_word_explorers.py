@@ -1,5 +1,6 @@
 """Explorers around words: the browser says, shows and moves what torch computes."""
 
+import math
 import os
 import re
 
@@ -25,9 +26,9 @@ SHADES = "cells => cells.map(cell => getComputedStyle(cell).backgroundColor)"
 
 
 def shades(numbers, low, high):
-    """Return the colours of numbers on a scale, as a browser writes them."""
-    places = ((number - low) / (high - low) for number in numbers.flatten().tolist())
-    return ["rgb({}, {}, {})".format(*shade(round(place, 2))) for place in places]
+    """Return the colours of numbers on a scale, as a browser writes them; halves go up."""
+    places = (100 * (number - low) / (high - low) for number in numbers.flatten().tolist())
+    return [f"rgb{shade(math.floor(place + 0.5) / 100)}" for place in places]
 
 
 SUNK = [("river", -3, -2.4)]

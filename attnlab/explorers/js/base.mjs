@@ -12,7 +12,8 @@ import { button, meets } from "./controls.mjs";
 import { codeLines, html, rich, weightColours } from "./drawing.mjs";
 import { STYLE } from "./style.mjs";
 
-const PATIENCE = 2500;  // ms until a silent kernel is spoken of
+export const PATIENCE = 2500;  // ms until a silent kernel is spoken of
+export const SILENT = "Python has not answered yet: the kernel may be busy, or was restarted.";
 const SHEET = new CSSStyleSheet();
 SHEET.replaceSync(STYLE);
 
@@ -55,7 +56,7 @@ class Lab {
   }
 
   start() {
-    const { card, explorer } = this, { title, hint } = { ...this.data, ...explorer };
+    const { card, explorer } = this, { title, hint } = this.data;
     card.setAttribute("aria-label", title);
     card.append(html("h3", {}, title), html("p", { class: "hint" }, hint), this.error, this.bar,
       this.sayLine, this.note, this.picture, html("div", { class: "foot" }, this.code, this.scales));
@@ -64,7 +65,7 @@ class Lab {
     followTheme(this);
     this.drawState = explorer.render(this);
     this.code.append(this.codeBox);
-    const question = this.answer()?.question ?? explorer.prediction?.(this.data) ?? this.data.question;
+    const question = this.answer()?.question ?? this.data.question;
     this.gate = this.state.ask && question ? makeGate(this, question) : null;
     this.listen();
     this.draw();
@@ -193,7 +194,7 @@ class Lab {
     } else {
       this.timer = setTimeout(() => {
         stale(true);
-        this.tell("Python has not answered yet: the kernel may be busy, or was restarted.");
+        this.tell(SILENT);
       }, PATIENCE);
     }
   }
@@ -244,8 +245,7 @@ function isDarkBehind(element) {
 
 // --- predict first ---------------------------------------------------------------------------------
 
-function makeGate(lab, { question, ask, then, options, right, why, settled }) {
-  const texts = question ?? { ask, then };
+function makeGate(lab, { ask, then, options, right, why, settled }) {
   const veiled = [lab.bar, lab.sayLine, lab.picture];
   const box = html("div", { class: "gate", role: "group", "aria-label": "Predict first",
     "data-options": options.join("  ·  ") });
@@ -258,20 +258,19 @@ function makeGate(lab, { question, ask, then, options, right, why, settled }) {
     picked = i;
     veil(false);
     box.replaceChildren(html("p", { tabindex: -1 }, i < 0 ? "Skipped. Try it."
-      : rich(`You predicted: **${options[i]}**. ${texts.then}`)));
+      : rich(`You predicted: **${options[i]}**. ${then}`)));
     box.firstChild.focus();
     lab.draw();
   };
   const skip = button(lab, "skip", () => pick(-1));
   skip.className = "plain";
-  box.append(html("p", {}, html("b", {}, "Predict first: "), texts.ask),
+  box.append(html("p", {}, html("b", {}, "Predict first: "), ask),
     ...options.map((option, i) => button(lab, option, () => pick(i))), skip);
   lab.error.before(box);
   veil(true);
-  const waiting = new Set(Array.isArray(settled) ? settled : []);
+  const waiting = new Set(settled);
   const isSettled = (state) => {
-    const own = lab.explorer.settled ?? (typeof settled === "function" ? settled : null);
-    if (own) return own(state);
+    if (lab.explorer.settled) return lab.explorer.settled(state);
     waiting.forEach((condition) => { if (meets(state, condition)) waiting.delete(condition); });
     return waiting.size === 0;
   };

@@ -130,11 +130,6 @@ export function meets(state, condition) {
   return Object.entries(condition).every(([name, values]) => indexIn(values, state[name]) >= 0);
 }
 
-/** The lines of PyTorch with their heading, in the last row of a picture. */
-export function sameInPyTorch() {
-  return html("div");
-}
-
 /**
  * Pointing at a button of an element previews the value of its data-NAME, a click keeps it; so do
  * focus and Enter.

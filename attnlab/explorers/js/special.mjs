@@ -51,23 +51,29 @@ export const SPECIAL = {
     return { element: picture, show };
   },
 
-  /** Small maps of all heads. */
+  /** Small maps of all heads, with a mark at the row that asks. */
   maps: (lab, { over }) => {
     const element = html("div", { class: "maps", role: "group", "aria-label": "All heads" });
     followPointer(lab, element, over);
     let drawn;
-    const show = ({ maps }, state) => {
+    const show = ({ maps, asks }, state) => {
       if (drawn !== maps) {
         element.replaceChildren(...maps.map((weights, head) => {
           const canvas = html("canvas", { "aria-hidden": "true" });
           paintMap(canvas, weights);
-          return html("button", { type: "button", class: "map", [`data-${over}`]: head }, canvas,
+          return html("button", { type: "button", class: "map", [`data-${over}`]: head },
+            html("span", { class: "square" }, html("i", { "aria-hidden": "true" }), canvas),
             html("span", {}, `head ${head}`));
         }));
       }
       drawn = maps;
       const kept = Math.min(lab.state[over], maps.length - 1);
-      [...element.children].forEach((one, head) => one.setAttribute("aria-pressed", head === kept));
+      [...element.children].forEach((one, head) => {
+        const mark = one.querySelector("i");
+        one.setAttribute("aria-pressed", head === kept);
+        mark.hidden = asks === undefined;
+        mark.style.top = `${(100 * (asks + 0.5)) / maps[head].length}%`;
+      });
     };
     return { element, show };
   },
