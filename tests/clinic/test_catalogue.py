@@ -177,7 +177,7 @@ PADDED = (templates.PaddedLayer, styles.KeysAndValuesStacked, styles.LengthsForH
 BY_TORCH = {"SelfAttentionOfTorch", "StackOfEncoders", "OwnEncoder", "OppositeEncoder"}
 BY_TORCH |= {"TorchWithBatchFirst"}
 OTHER_ATTENTION = set(  # correct, and meant to compute something else than the template
-    """Layer.HeadsInterleaved Layer.HeadsBackwards Layer.names_exchanged Layer.rotated_by_position
+    """Layer.HeadsInterleaved Layer.names_exchanged Layer.rotated_by_position
     CausalLayer.causal_window CausalLayer.linear_biases
     StackedLayer.stacked_inside_each_head PaddedLayer.padding_hidden_on_both_sides
     LayerWithBatchNorm PositionedLayer""".split()

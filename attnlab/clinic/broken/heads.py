@@ -73,7 +73,6 @@ class HeadsInterleaved:
         return x.permute(0, 2, 3, 1).flatten(2)
 
 
-@correct(Layer)
 @broken("heads-order", pair)
 class HeadsBackwards:
     """Number the heads from the last block to the first, both ways."""
