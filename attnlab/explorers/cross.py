@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -46,19 +45,6 @@ class CrossResult(NamedTuple):
     picked: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Crossing(Panel):
-    """Two texts, and lines from one query to all keys; the queries are buttons.
-
-    Values of a frame: ``queries``, ``keys``, ``picked`` (the query that asks), ``weights`` (its
-    row), ``picks`` (the state that a click on a query sets).
-    """
-
-    kind: ClassVar[str] = "crossing"
-    above: str = "asks: query"
-    below: str = "is looked at: key and value"
-
-
 class CrossExplorer(Explorer):
     """Three questions ask six words, or the other way round: a table that is not square.
 
@@ -92,7 +78,7 @@ class CrossExplorer(Explorer):
     question = Picked(QUESTIONS[0], QUESTIONS)
     word = Picked("cat", TOKENS)
     panels = (
-        Crossing(key="lines"),
+        Panel(kind="crossing", key="lines"),
         Column(
             grow=2.2,
             panels=(
@@ -131,10 +117,22 @@ class CrossExplorer(Explorer):
             "say": sentence(result),
             "bad": False,
             "code": code(asking, result),
-            "lines": {"queries": queries, "keys": keys, "picked": picked, "picks": picks}
-            | {"weights": weights[picked]},
-            "weights": {**rows, "title": f"Weights {shape}", "columns": keys, "cells": weights}
-            | {"sums": [("✓ 1", True)] * len(queries), "picks": picks},
+            "lines": {
+                "texts": ("asks: query", "is looked at: key and value"),
+                "queries": queries,
+                "keys": keys,
+                "picked": picked,
+                "picks": picks,
+                "weights": weights[picked],
+            },
+            "weights": {
+                **rows,
+                "title": f"Weights {shape}",
+                "columns": keys,
+                "cells": weights,
+                "sums": [("✓ 1", True)] * len(queries),
+                "picks": picks,
+            },
             "output": {
                 **rows,
                 "title": f"Output {(len(queries), features)}: one per query",

@@ -122,6 +122,7 @@ class OrderExplorer(Explorer):
             caption="Output after",
             rows=TOKENS,
             sum_title="moved",
+            sum_width=4.6,
             **OUTPUTS,
         ),
     )

@@ -78,7 +78,7 @@ export function weightText(weight) {
   if (Number.isNaN(weight)) return "NaN";
   if (Math.abs(weight) < 0.005) return "0";
   if (weight >= 0.995 && weight < 1.005) return "1";
-  return weight.toFixed(2).replace(/^0/, "").replace(/^-0?/, "−");
+  return weight.toFixed(2).replace(/^0/, "");
 }
 
 /** Numbers that came as JSON: "NaN", "Infinity" and "-Infinity" are words there. */

@@ -61,9 +61,10 @@ const MAKERS = {
       element.classList.toggle("long", top > 4);
       grid.element.className = role ? `box ${role}` : "";
       grid.name(rows, columns);
+      const write = (number) => number.toFixed(2).replace("-", "−");
       grid.paint((i, j) => ({ weight: numbers[i][j], scale, kind: kinds?.[i][j] ?? "",
-        ...(texts && { text: texts[i][j] }), label: cell && fill(cell,
-          { row: rows[i], column: columns[j], number: numbers[i][j].toFixed(2) }) }),
+        text: texts?.[i][j] ?? (measure === "output" ? write(numbers[i][j]) : undefined),
+        label: cell && fill(cell, { row: rows[i], column: columns[j], number: write(numbers[i][j]) }) }),
       verdicts.map(([text, good]) => [html("span", { class: good ? "fine" : "bad" }, text)]), picked);
     };
     return { element, show };

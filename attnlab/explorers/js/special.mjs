@@ -4,13 +4,13 @@ import { codeLines, html, paintMap, setText, svg, weightColours } from "./drawin
 
 export const SPECIAL = {
   /** Two texts, and lines from the query that asks to all keys: as wide as their weights. */
-  crossing: (lab, { above, below }) => {
+  crossing: (lab) => {
     const askers = html("div", { class: "text", role: "group", "aria-label": "Who asks" });
     const asked = html("div", { class: "text" });
     const lines = svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none",
       "aria-hidden": "true" });
-    const element = html("div", { class: "crossing" }, html("p", {}, above), askers, lines, asked,
-      html("p", {}, below));
+    const above = html("p"), below = html("p");
+    const element = html("div", { class: "crossing" }, above, askers, lines, asked, below);
     let now = {};
     lab.on(askers, "click", (event) => {
       const i = [...askers.children].indexOf(event.target);
@@ -18,7 +18,8 @@ export const SPECIAL = {
     });
     const middle = (i, words) => (100 * (i + 0.5)) / words.length;
     const show = (values) => {
-      const { queries, keys, picked, weights } = values;
+      const { queries, keys, picked, weights, texts } = values;
+      [above, below].forEach((line, i) => setText(line, texts[i]));
       if (String(queries) !== String(now.queries)) {
         askers.replaceChildren(...queries.map((query) =>
           html("button", { type: "button", class: "keep" }, query)));
