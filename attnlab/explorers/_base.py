@@ -30,6 +30,8 @@ with lessons_extra():
 
 PICTURE_DOTS_PER_INCH = 84  # of the picture in the page: legible, and 30 to 70 kB
 
+_encoded: dict[tuple[Callable, object], dict[str, object]] = {}  # frames, computed once
+
 
 class Explorer(Storable, anywidget.AnyWidget):
     """A picture to experiment with; the base of all explorers.
@@ -59,6 +61,7 @@ class Explorer(Storable, anywidget.AnyWidget):
     code_title = "The same in PyTorch"  #: heading of the lines of PyTorch
     prediction: Question | None = None  #: what is to be predicted first
     panels: Sequence[Panel] = ()  #: what the picture is made of, side by side
+    frames_for: object = None  #: what frames depend on beside the state, if anything
 
     ask = State(True, flag)
     large = State(False, flag)
@@ -107,10 +110,13 @@ class Explorer(Storable, anywidget.AnyWidget):
 
     def make_data(self) -> dict[str, object]:
         """Return what the browser needs beside the declarations."""
-        names = self.frame_values()
-        states = itertools.product(*names.values())
-        frames = (self.frame(**dict(zip(names, state, strict=True))) for state in states)
-        return {"frame_values": names, **_page.encode_frames(frames)}
+        kind = (type(self).frame, self.frames_for)
+        if kind not in _encoded:
+            names = self.frame_values()
+            states = itertools.product(*names.values())
+            frames = (self.frame(**dict(zip(names, state, strict=True))) for state in states)
+            _encoded[kind] = {"frame_values": names, **_page.encode_frames(frames)}
+        return _encoded[kind]
 
     def say_rich(self) -> str:
         """Return what is seen, in one or two sentences; words between two stars are bold."""

@@ -10,7 +10,7 @@ still picture. Panels without ``draw`` (words, keys, small ornaments) are for th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from typing import ClassVar
 
 import torch
@@ -24,7 +24,7 @@ DASHES = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-."}
 MARKERS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Panel:
     """One part of a picture.
 
@@ -44,14 +44,15 @@ class Panel:
         Whether the still picture has it, if it can be drawn there.
     """
 
-    kind: str = ""
-    in_legend: ClassVar[bool] = False  # of the still picture
     key: str = ""
     title: str = ""
+    _: KW_ONLY
+    kind: str = ""
     under: str = ""
     role: str = ""
     grow: float = 1
     still: bool = True
+    in_legend: ClassVar[bool] = False  # of the still picture
 
     def describe(self) -> dict[str, object]:
         """Return the panel for the browser."""

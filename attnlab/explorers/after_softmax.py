@@ -107,12 +107,12 @@ class AfterSoftmaxExplorer(Explorer):
         width=96,
     )
     panels = (
-        Heatmap(key="weights", title="weights", rows=TOKENS, columns=TOKENS, sum_title="sum"),
+        Heatmap("weights", "weights", rows=TOKENS, columns=TOKENS, sum_title="sum"),
         Column(
             panels=(
                 Bars(
-                    key="shares",
-                    title="where the weight of each row goes",
+                    "shares",
+                    "where the weight of each row goes",
                     caption="Sum of the weights of each row, on words and on padding",
                     head="query",
                     names=TOKENS,
@@ -127,7 +127,7 @@ class AfterSoftmaxExplorer(Explorer):
                         ("leak", "padding that takes weight"),
                     )
                 ),
-            ),
+            )
         ),
     )
 

@@ -85,7 +85,7 @@ class CostExplorer(Explorer):
     dtype = Choice("float32", tuple(DTYPES), label="numbers")
 
     def __init__(self, d_model: int = 512, **state: object) -> None:
-        self.d_model = one_of(*WIDTHS)("d_model", d_model, self)
+        self.d_model = self.frames_for = one_of(*WIDTHS)("d_model", d_model, self)
         super().__init__(**state)
 
     @property
@@ -110,21 +110,21 @@ class CostExplorer(Explorer):
         return (
             Column(
                 panels=(
-                    Panel(kind="squares", key="squares", title="n doubled"),
-                    Table(key="table", caption="Costs at n and at twice n"),
+                    Panel("squares", "n doubled", kind="squares"),
+                    Table("table", caption="Costs at n and at twice n"),
                 )
             ),
             Curves(
-                key="memory",
-                title="memory",
+                "memory",
+                "memory",
                 labels=labels,
                 lines=_lines(("attention weights", "Q, K and V"), ([], [])),
                 y=Axis(1024, 1024**4, BYTE_TICKS, log=True),
                 **over,
             ),
             Curves(
-                key="flops",
-                title="FLOPs of the matrix products",
+                "flops",
+                "FLOPs of the matrix products",
                 under=f"d_model = {self.d_model}: the lines cross at n = 2 d_model = "
                 f"{2 * self.d_model}",
                 labels=labels,

@@ -111,18 +111,18 @@ class DivisorsExplorer(Explorer):
         over = {"over": "d_k", "stops": STOPS, "xlabel": "d_k"}
         powers = [10.0**power for power in range(-3, 4)]
         return (
-            Heatmap(key="weights", rows=TOKENS, columns=TOKENS),
+            Heatmap("weights", rows=TOKENS, columns=TOKENS),
             Curves(
-                key="variance",
-                title="variance of the scores",
+                "variance",
+                "variance of the scores",
                 under="of 400 queries; point to look, click to stay",
                 lines=_lines("variance"),
                 y=Axis(powers[0], powers[-1], powers, log=True),
                 **over,
             ),
             Curves(
-                key="used",
-                title=f"effective keys of {KEYS}",
+                "used",
+                f"effective keys of {KEYS}",
                 under=f"the same queries; {KEYS}: all alike, 1: a single winner",
                 lines=_lines("keys"),
                 y=Axis(0, KEYS, range(0, KEYS + 1, 4)),

@@ -117,7 +117,7 @@ class HeadsExplorer(Explorer):
     panels = (
         Column(
             panels=(
-                Panel(kind="tables", key="tables"),
+                Panel("tables", kind="tables"),
                 Key(
                     entries=(
                         ("tokens", "colour and first digit: the token"),

@@ -148,24 +148,18 @@ class ManyHeadsExplorer(Explorer):
     heads = Choice(4, STOPS, label="heads")
     shown = Picked(0, range(max(STOPS)))
     panels = (
-        Maps(
-            key="maps",
-            title="all heads",
-            under="point to look, click to keep",
-            over="shown",
-            grow=0.8,
-        ),
-        Heatmap(key="map", role="scaled", rows=TOKENS, columns=TOKENS),
+        Maps("maps", "all heads", under="point to look, click to keep", over="shown", grow=0.8),
+        Heatmap("map", role="scaled", rows=TOKENS, columns=TOKENS),
         Column(
             grow=1.2,
             panels=(
                 Table(
-                    key="costs",
-                    title="what it costs",
+                    "costs",
+                    "what it costs",
                     under="six words, one layer: four matrices of 12 × 12, with biases",
                     caption="Costs of one head and of this number of heads",
                 ),
-                Panel(kind="slices", key="slices", title="who gets which feature"),
+                Panel("slices", "who gets which feature", kind="slices"),
             ),
         ),
     )

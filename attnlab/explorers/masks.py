@@ -11,14 +11,7 @@ from torch import Tensor
 from attnlab.attention import attention_weights
 from attnlab.explorers import _learner
 from attnlab.explorers._controls import Button, Choice, Question
-from attnlab.explorers._masked import (
-    REACH,
-    TOKENS,
-    MaskedSentence,
-    MaskResult,
-    empty_rows,
-    listed,
-)
+from attnlab.explorers._masked import REACH, TOKENS, MaskedSentence, MaskResult, empty_rows, listed
 from attnlab.explorers._page import sendable
 
 FILLS = {"-inf": "−∞", "-1e9": "−1e9", "attnlab": "attnlab’s rule"}

@@ -123,8 +123,8 @@ class PeekExplorer(Explorer):
             Column(
                 panels=(
                     Heatmap(
-                        key="sight",
-                        title="what a word may look at",
+                        "sight",
+                        "what a word may look at",
                         under="in training; each row has to guess its “next”",
                         caption="Which word may look at which while the model is trained",
                         rows=PLACES,
@@ -141,7 +141,7 @@ class PeekExplorer(Explorer):
                 )
             ),
             Curves(
-                key="curves",
+                "curves",
                 under=f"best possible on average {best:.2f}, guessing at random {guess:.2f}",
                 over="step",
                 stops=STEPS,
@@ -156,8 +156,8 @@ class PeekExplorer(Explorer):
                 xscale="linear",
             ),
             Table(
-                key="board",
-                title="loss at this step",
+                "board",
+                "loss at this step",
                 under="mean and range of four runs; ✓ the lower one",
                 caption="Losses at this step",
             ),

@@ -155,15 +155,13 @@ class RowExplorer(Explorer):
     query = Choice(ASKED_QUERY, TOKENS, label="query")
     mask = Choice("none", MASKS, label="mask")
     panels = (
-        Strips(key="strips", over="step", steps=STEPS, columns=TOKENS, grow=1.3),
+        Strips("strips", over="step", steps=STEPS, columns=TOKENS, grow=1.3),
         Column(
             panels=(
                 _panels.Table(
-                    key="inputs",
-                    title="query = key = value",
-                    caption="Four features of each token",
+                    "inputs", "query = key = value", caption="Four features of each token"
                 ),
-                Panel(kind="lines", key="hand"),
+                Panel("hand", kind="lines"),
             )
         ),
     )

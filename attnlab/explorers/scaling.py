@@ -138,11 +138,11 @@ class ScalingExplorer(Explorer):
             for what, look in zip(("mean", "median"), LOOKS[i], strict=True)
         ]
         return (
-            Heatmap(key="raw", title="not scaled", role="raw", **labels),
-            Heatmap(key="scaled", title="scaled", role="scaled", **labels),
+            Heatmap("raw", "not scaled", role="raw", **labels),
+            Heatmap("scaled", "scaled", role="scaled", **labels),
             Curves(
-                key="gradients",
-                title="gradient of a query",
+                "gradients",
+                "gradient of a query",
                 under="400 queries with 16 keys each; point to look, click to stay",
                 over="d_k",
                 stops=STOPS,

@@ -84,8 +84,8 @@ class TemperatureExplorer(Explorer):
     tau = Slider(1.0, STOPS, label="τ", spoken="temperature τ", presets=PRESETS)
     panels = (
         Bars(
-            key="weights",
-            title=f"weights of one query with d_k = {D_K} features",
+            "weights",
+            f"weights of one query with d_k = {D_K} features",
             grow=1.6,
             names=KEYS,
             columns={"score": [f"{score:g}".replace("-", "−") for score in SCORES]},
@@ -94,8 +94,8 @@ class TemperatureExplorer(Explorer):
             outlined="not divided: τ = 1",
         ),
         Curves(
-            key="used",
-            title=f"how many of {len(KEYS)} keys it uses",
+            "used",
+            f"how many of {len(KEYS)} keys it uses",
             under="1: one key has it all, 5: all share alike; point to look, click to stay",
             over="tau",
             stops=STOPS,

@@ -121,6 +121,12 @@ def test_curves_fit_on_their_axes():
         assert all(flops.y.low < v < flops.y.high for line in flops.lines for v in line.values)
 
 
+def test_frames_of_another_width_are_other_ones():
+    says = [CostExplorer(d_model).data["pool"][0] for d_model in (256, 4096)]
+    assert "the FLOPs of attention" in says[0]
+    assert says[0] != says[1]
+
+
 def test_a_width_that_is_not_offered_is_refused():
     with pytest.raises(ValueError, match="d_model must be one of 256, 512, 1024, 4096, got 0"):
         CostExplorer(0)
