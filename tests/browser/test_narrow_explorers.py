@@ -123,8 +123,9 @@ def test_no_word_of_the_code_is_broken(at_width, width):
 
 
 def test_the_code_stands_after_picture_and_tables_where_these_are_stacked(at_width):
-    card = at_width(700)[CrossExplorer]
-    tops = [card.locator(one).bounding_box()["y"] for one in (".net", ".crossed", "pre")]
+    card = at_width(600)[CrossExplorer]
+    parts = (".panel-crossing", ".column", "details")
+    tops = [card.locator(one).bounding_box()["y"] for one in parts]
     assert tops == sorted(tops)
     assert len(set(tops)) == 3
 
