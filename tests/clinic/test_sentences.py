@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from attnlab import split_heads
 from attnlab.clinic import diagnose
@@ -32,12 +33,42 @@ def split_with_turned_features(x, num_heads):
     return split_heads(x, num_heads).flip(-1)
 
 
+class Layer(nn.Module):
+    """One head on 12 features, with its weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(12, 12) for _ in range(4))
+
+    def forward(self, x):
+        weights = self.normalise(self.query(x) @ self.key(x).mT / 12**0.5)
+        return self.out(weights @ self.value(x)), self.shown(weights)
+
+    def normalise(self, scores):
+        return scores.softmax(dim=-1)
+
+    def shown(self, weights):
+        return weights
+
+
+class SigmoidLayer(Layer):
+    def normalise(self, scores):
+        return scores.sigmoid()
+
+
+class LayerThatShowsOtherWeights(Layer):
+    def shown(self, weights):
+        return weights.flip(-1)
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [
         (softmax_over_the_batch, "softmax runs over the batch (dimension -3)"),
         (logarithms, "returns the logarithms of the weights"),
         (sigmoids, "it is a sigmoid of every score by itself"),
+        (SigmoidLayer(), "a sigmoid takes the place of the softmax"),
+        (LayerThatShowsOtherWeights(), "from those that made the output"),
         (split_like_cards, "head 0 holds features 0, 3, 6, 9 and not 0 to 3"),
         (split_like_cards, "deals the features out to the heads like cards"),
         (split_in_opposite_order, "puts the heads in the opposite order"),

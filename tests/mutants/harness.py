@@ -30,7 +30,10 @@ import pytest
 from tests.mutants.catalogue import PACKAGE, ROOT
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-FLAGS = ["-q", "--tb=no", "-p", "no:cacheprovider"]
+# what a fork can do without: a third of the time of a short run is the start of plugins
+UNUSED = """cacheprovider debugging faulthandler junitxml pastebin setuponly setupplan
+    stepwise unittest""".split()
+FLAGS = ["-q", "-s", "--tb=no", *(f"-pno:{name}" for name in UNUSED)]
 SCRIPT = ".mjs"
 
 
@@ -105,9 +108,12 @@ def warm_up() -> None:
 
     torch.set_num_threads(1)
     pytest.main([*FLAGS, "--collect-only", "tests/mutants"])  # imports conftest.py and matplotlib
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
-    Figure(layout="constrained").add_subplot(title="fonts").figure.savefig(io.BytesIO())
+    figure, ax = plt.subplots(layout="constrained")
+    ax.pcolormesh([[0.0, 1.0]])
+    figure.savefig(io.BytesIO())  # reads the fonts
+    plt.close(figure)
     x = torch.ones(1, 1, 1, 1)
     torch.testing.assert_close(x, x)  # imports sympy
     with torch.device("meta"):
