@@ -2,7 +2,7 @@
 
 ``make mutants`` takes ``FLAGS``: ``--only plotting`` chooses lists or files whose names hold a
 text, ``--alone`` adds what each test alone notices, ``--update`` names in the lists, behind "? ",
-the quickest test that notices each mutant.
+the quickest test that notices each mutant, ``--quick`` stops at the first test that does.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from tests.mutants.catalogue import HERE, MUTANTS, Mutant
 from tests.mutants.harness import Job, Verdict, judge
@@ -25,12 +26,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--only", default="", help="a part of the name of a list or of a file")
     parser.add_argument("--alone", action="store_true", help="what each test alone notices")
+    parser.add_argument("--quick", action="store_true", help="stop at the first failing test")
     parser.add_argument("--update", action="store_true", help="write new lines '? ' into the lists")
     options = parser.parse_args()
     chosen = [m for m in MUTANTS if options.only in m.area or options.only in m.file]
     if not chosen:
         parser.error(f"no list and no file has {options.only!r} in its name.")
-    results, seconds = judged(chosen)
+    results, seconds = judged(chosen, whole=not options.quick)
     print(score(results))
     if options.alone:
         print("\n".join(alone(results, seconds)))
@@ -39,13 +41,13 @@ def main() -> int:
     return 1 if problems(results) else 0
 
 
-def judged(mutants: Iterable[Mutant]) -> tuple[Results, dict[str, float]]:
+def judged(mutants: Iterable[Mutant], *, whole: bool) -> tuple[Results, dict[str, float]]:
     """Return what all tests say of each mutant, and the seconds that each test takes."""
     groups = defaultdict(list)
     for mutant in mutants:
         groups[mutant.area, mutant.tests, mutant.file.endswith(".mjs")].append(mutant)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        answers = list(pool.map(judged_together, groups.values()))
+        answers = list(pool.map(partial(judged_together, whole=whole), groups.values()))
     results: Results = {}
     seconds: dict[str, float] = {}
     for group, (*verdicts, control) in zip(groups.values(), answers, strict=True):
@@ -56,8 +58,8 @@ def judged(mutants: Iterable[Mutant]) -> tuple[Results, dict[str, float]]:
     return results, seconds
 
 
-def judged_together(mutants: Sequence[Mutant]) -> list[Verdict]:
-    jobs = [Job(m.file, m.source(), m.tests, LIMIT, whole=True) for m in mutants]
+def judged_together(mutants: Sequence[Mutant], *, whole: bool) -> list[Verdict]:
+    jobs = [Job(m.file, m.source(), m.tests, LIMIT, m.first, whole) for m in mutants]
     return judge(jobs, limit=LIMIT * len(jobs))
 
 
