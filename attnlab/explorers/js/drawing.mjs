@@ -51,23 +51,24 @@ export function codeLines(text) {
 // --- colours ---------------------------------------------------------------------------------------
 
 /** Background and ink for a weight between 0 and 1, or for its place on another scale. */
-export function weightColours(weight, [low, high] = [0, 1]) {
-  const place = Math.round((100 * ((weight || 0) - low)) / (high - low));
-  const [background, color] = SHADES[Math.min(100, Math.max(0, place))];
+export function weightColours(weight, scale) {
+  const [background, color] = SHADES[shadeOf(weight, scale)];
   return { background, color };
 }
 
-/** The background of a weight as red, green and blue. */
-export function shadeOf(weight) {
-  const { background } = weightColours(weight);
-  return [1, 3, 5].map((at) => parseInt(background.slice(at, at + 2), 16));
+function shadeOf(weight, [low, high] = [0, 1]) {
+  const place = Math.round((100 * ((weight || 0) - low)) / (high - low));
+  return Math.min(100, Math.max(0, place));
 }
+
+const PIXELS = SHADES.map(([background]) =>
+  [...[1, 3, 5].map((at) => parseInt(background.slice(at, at + 2), 16)), 255]);
 
 /** Draw weights on a canvas, a pixel for each; the page stretches it. */
 export function paintMap(canvas, weights) {
   const size = weights.length, picture = new ImageData(size, size);
-  weights.flat().forEach((weight, i) => picture.data.set([...shadeOf(weight), 255], 4 * i));
-  canvas.width = canvas.height = size;
+  weights.flat().forEach((weight, i) => picture.data.set(PIXELS[shadeOf(weight)], 4 * i));
+  if (canvas.width !== size) canvas.width = canvas.height = size;
   canvas.getContext("2d", { willReadFrequently: true }).putImageData(picture, 0, 0);
 }
 

@@ -124,6 +124,7 @@ function makeArcs(lab) {
     words = tokens.map((token, i) => html("button", { type: "button", "data-word": i,
       "aria-label": `${token} (${i})` }, token));
     text.replaceChildren(...words);
+    text.classList.remove("upright");
     centres = last = null;
   };
   const paint = (row, word) => {

@@ -57,15 +57,13 @@ export const SPECIAL = {
     const element = html("div", { class: "maps", role: "group", "aria-label": "All heads" });
     followPointer(lab, element, over);
     let drawn;
+    const mapOf = (head) => html("button", { type: "button", class: "map", [`data-${over}`]: head },
+      html("span", { class: "square" }, html("i", { "aria-hidden": "true" }),
+        html("canvas", { "aria-hidden": "true" })), html("span", {}, `head ${head}`));
     const show = ({ maps, asks }, state) => {
+      if (drawn?.length !== maps.length) element.replaceChildren(...maps.map((_, i) => mapOf(i)));
       if (drawn !== maps) {
-        element.replaceChildren(...maps.map((weights, head) => {
-          const canvas = html("canvas", { "aria-hidden": "true" });
-          paintMap(canvas, weights);
-          return html("button", { type: "button", class: "map", [`data-${over}`]: head },
-            html("span", { class: "square" }, html("i", { "aria-hidden": "true" }), canvas),
-            html("span", {}, `head ${head}`));
-        }));
+        element.querySelectorAll("canvas").forEach((canvas, i) => paintMap(canvas, maps[i]));
       }
       drawn = maps;
       const kept = Math.min(lab.state[over], maps.length - 1);
