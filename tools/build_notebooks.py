@@ -11,13 +11,14 @@ anything that all lessons are built with is not what it was after the last build
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 import nbformat
@@ -53,12 +54,8 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     If a cell fails that is not tagged ``raises-exception``, CellExecutionError is raised and the
     old notebook stays.
     """
-    return asyncio.run(_build(source, folder))
-
-
-async def _build(source: Path, folder: Path) -> Path:
     notebook = read_source(source)
-    await _execute(notebook, folder)
+    execute(notebook, folder)
     finish(notebook)
     nbformat.validate(notebook)
     target = folder / f"{source.stem}.ipynb"
@@ -68,10 +65,6 @@ async def _build(source: Path, folder: Path) -> Path:
 
 def execute(notebook: NotebookNode, folder: Path) -> None:
     """Run all cells in a fresh kernel, with outputs made to be stored."""
-    asyncio.run(_execute(notebook, folder))
-
-
-async def _execute(notebook: NotebookNode, folder: Path) -> None:
     client = NotebookClient(
         notebook,
         timeout=TIMEOUT,
@@ -80,7 +73,7 @@ async def _execute(notebook: NotebookNode, folder: Path) -> None:
         resources={"metadata": {"path": str(folder)}},
         config=Config(KernelManager={"transport_encryption": "auto"}),
     )
-    await client.async_execute(env=kernel_environment())
+    client.execute(env=kernel_environment())
 
 
 def finish(notebook: NotebookNode) -> None:
@@ -135,27 +128,31 @@ def read_record(record: Path = RECORD) -> dict[str, str]:
     return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
 
 
-async def build_all(
-    sources: Iterable[Path], folder: Path = NOTEBOOKS, record: Path = RECORD
+def build_all(
+    sources: Sequence[Path], folder: Path = NOTEBOOKS, record: Path = RECORD
 ) -> list[str]:
     """Build lessons, some at a time, and record their fingerprints; return those that fail."""
-    turns, failed = asyncio.Semaphore(AT_ONCE), []
-
-    async def build_one(source: Path) -> None:
-        async with turns:
-            start = time.perf_counter()
-            try:
-                target = await _build(source, folder)
-            except CellExecutionError as error:
+    failed = []
+    with ThreadPoolExecutor(AT_ONCE) as turns:
+        for source, problem in zip(sources, turns.map(_try, sources, repeat(folder)), strict=True):
+            if problem:
                 failed.append(source.stem)
-                print(explain(error, source.name), file=sys.stderr, flush=True)
-                return
-        built = read_record(record) | {source.stem: fingerprint(source, folder)}
-        record.write_text(json.dumps(built, indent=1), encoding="utf-8")
-        print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
-
-    await asyncio.gather(*map(build_one, sources))
+                print(problem, file=sys.stderr, flush=True)
+            else:
+                built = read_record(record) | {source.stem: fingerprint(source, folder)}
+                record.write_text(json.dumps(built, indent=1), encoding="utf-8")
     return failed
+
+
+def _try(source: Path, folder: Path) -> str:
+    """Build a lesson; return what went wrong, if something did."""
+    start = time.perf_counter()
+    try:
+        target = build(source, folder)
+    except CellExecutionError as error:
+        return explain(error, source.name)
+    print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
+    return ""
 
 
 def main() -> None:
@@ -167,7 +164,7 @@ def main() -> None:
         sources = select(sources, wanted)
     if not sources:
         print("No lesson has changed; NB=04 builds lesson 04 in any case, and NB=all builds all.")
-    sys.exit(1 if asyncio.run(build_all(sources)) else 0)
+    sys.exit(1 if build_all(sources) else 0)
 
 
 if __name__ == "__main__":

@@ -236,7 +236,7 @@ def test_a_fold_opens(lesson, words):
 
 
 def test_one_button_unfolds_and_folds_everything(lesson):
-    closed = lesson.locator("main details:not(.contents):not([open])")
+    closed = lesson.locator("css:light=main details:not(.contents):not([open])")
     assert closed.count() > 10
     lesson.get_by_role("button", name="Unfold all").click()
     assert closed.count() == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 
@@ -164,7 +163,7 @@ def test_lessons_are_built_together_and_a_failing_one_stays_as_it_was(tmp_path, 
         source.write_text(f"# %%\n{code}\n")
     record, old = tmp_path / "built.json", tmp_path / "02_bad.ipynb"
     old.write_text("as it was")
-    assert asyncio.run(build_all(sources, tmp_path, record)) == ["02_bad"]
+    assert build_all(sources, tmp_path, record) == ["02_bad"]
     assert read_record(record) == {"01_good": fingerprint(sources[0], tmp_path)}
     assert old.read_text() == "as it was"
     said = capfd.readouterr()
@@ -177,7 +176,7 @@ def test_lessons_are_built_together_and_a_failing_one_stays_as_it_was(tmp_path, 
 def test_the_command_builds_what_has_changed_or_what_it_names(monkeypatch, capsys) -> None:
     sources, asked = find_sources(), []
 
-    async def note(chosen):
+    def note(chosen):
         asked.append([source.stem[:2] for source in chosen])
 
     monkeypatch.setattr(build_notebooks, "build_all", note)
