@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student site test checks bench notebooks adopt figures lint format clean
+.PHONY: help setup lab fresh student site test checks mutants bench notebooks adopt figures lint format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -55,6 +55,9 @@ checks: lint
 	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
 		-p tools.strict_nbval --nbval-current-env --nbval-cell-timeout=120 \
 		-n 2 --dist loadfile --no-loadscope-reorder -q
+
+mutants: $(READY)  ## try every mutant against all tests of its area; FLAGS=--help lists options
+	@OMP_NUM_THREADS=1 $(RUN) tests.mutants $(FLAGS)
 
 bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: within a minute
 	@$(RUN) tools.bench $(BENCH_FLAGS)
