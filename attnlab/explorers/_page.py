@@ -186,7 +186,7 @@ def to_json(payload: object) -> str:
 
 
 def sendable(value: object) -> object:
-    """Return a value for JSON: tensors as lists, numbers with four significant digits.
+    """Return a value for JSON: tensors as lists, numbers with six significant digits.
 
     What is not finite becomes a word, "NaN" or "Infinity".
     """
@@ -199,7 +199,7 @@ def sendable(value: object) -> object:
     if not isinstance(value, float):
         return value
     if math.isfinite(value):
-        return float(f"{value:.4g}")
+        return float(f"{value:.6g}")
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
@@ -232,11 +232,6 @@ def _rounded(value: list | float, digits: int) -> list | float | str:
     if isinstance(value, list):
         return [_rounded(one, digits) for one in value]
     return round(value, digits) if math.isfinite(value) else sendable(value)
-
-
-def significant(value: float, digits: int = 4) -> float:
-    """Return a number with a few significant digits, for JSON."""
-    return float(f"{value:.{digits}g}")
 
 
 def short(value: object) -> str:

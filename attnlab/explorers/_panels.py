@@ -56,7 +56,7 @@ class Panel:
 
     def describe(self) -> dict[str, object]:
         """Return the panel for the browser."""
-        return {**asdict(self), "kind": self.kind}
+        return asdict(self)
 
     def at(self, values: Mapping[str, object]) -> Panel:
         """Return the panel with the fields that the values of a frame replace."""

@@ -196,11 +196,11 @@ def test_parts_that_frames_share_are_sent_once():
     }
 
 
-def test_numbers_are_sent_with_four_digits_and_what_is_not_finite_as_a_word():
-    values = {"x": (0.123456, NAN), 3: torch.tensor([INF, -INF, 1.23456e-7]), "whole": 65536}
+def test_numbers_are_sent_with_six_digits_and_what_is_not_finite_as_a_word():
+    values = {"x": (0.12345678, NAN), 3: torch.tensor([INF, -INF, 0.25e-7]), "whole": 65536}
     assert _page.sendable(values) == {
-        "x": [0.1235, "NaN"],
-        "3": ["Infinity", "-Infinity", 1.235e-7],
+        "x": [0.123457, "NaN"],
+        "3": ["Infinity", "-Infinity", 2.5e-8],
         "whole": 65536,
     }
 

@@ -75,7 +75,7 @@ export function paintMap(canvas, weights) {
 // --- numbers ---------------------------------------------------------------------------------------
 
 /** A weight in a cell: two decimals, no leading zero. */
-export function weightText(weight) {
+function weightText(weight) {
   if (Number.isNaN(weight)) return "NaN";
   if (Math.abs(weight) < 0.005) return "0";
   if (weight >= 0.995 && weight < 1.005) return "1";
