@@ -16,6 +16,11 @@ from attnlab.explorers._controls import Choice, Question, Slider
 from attnlab.explorers._panels import Axis, Column, Curves, Heatmap, Key, Line, Panel, Table
 
 STEPS = tuple(range(0, 301, 10))
+LINES = (
+    Line("given the words so far", (), "scaled", "solid", "square"),
+    Line("given the whole sentence", (), "scaled", "dotted", "circle"),
+)
+LOOKS = (("allowed leak", "the word to be guessed lies open"), ("blocked", "blocked"))
 PLACES = ("1st", "2nd", "3rd", "4th", "5th")
 WORDS = 8  # of the made-up language
 CHANCES = (0.6, 0.3, 0.1)  # of the words that may follow a word
@@ -132,12 +137,7 @@ class PeekExplorer(Explorer):
                         measure="",
                         still=False,
                     ),
-                    Key(
-                        entries=(
-                            ("allowed leak", "the word to be guessed lies open"),
-                            ("blocked", "blocked"),
-                        )
-                    ),
+                    Key(entries=LOOKS),
                 )
             ),
             Curves(
@@ -146,10 +146,7 @@ class PeekExplorer(Explorer):
                 over="step",
                 stops=STEPS,
                 labels=["" if step % 100 else f"{step}" for step in STEPS],
-                lines=[
-                    Line("given the words so far", [], "scaled", "solid", "square"),
-                    Line("given the whole sentence", [], "scaled", "dotted", "circle"),
-                ],
+                lines=LINES,
                 y=Axis(0, TOP, {0: "0", best: "best", guess: "guess", TOP: f"{TOP:g}"}),
                 xlabel="training step",
                 ylabel="loss",

@@ -56,7 +56,7 @@ def test_they_move_when_the_scripts_come_in_whatever_order(outputs, show):
 def test_they_move_when_an_explorer_is_run_as_a_widget(outputs, show):
     made, pieces = outputs
     page = show(*pieces[1:])
-    page.add_script_tag(type="module", content=_page.widget_script(ScalingExplorer.module))
+    page.add_script_tag(type="module", content=_page.widget_script("declared"))
     page.wait_for_function("document.querySelector('.attnlab-explorer').shadowRoot")
     assert said(page) == [explorer.say() for explorer in made[1:]]
 
