@@ -4,22 +4,17 @@ tests/clinic/test_record.py asks the same of all of them together, which takes t
 mutant. pytest does not collect this file by itself.
 """
 
-import inspect
-
 import pytest
 import torch
 
 from attnlab.clinic import diagnose
 from attnlab.clinic.broken import BROKEN, RIGHT
+from tests.clinic.test_record import MISNAMED
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # learners' code may warn
 
-MISNAMED = {
-    "CausalSelfAttentionOnStandardised": "causal-missing",
-    "PaddingOfTheLongest": "mask-ignored",
-}
 EVERY = [pytest.param(case, id=case.name) for case in (*BROKEN, *RIGHT)]
-LAYERS = [case for case in EVERY if inspect.isclass(case.values[0].target)]
+LAYERS = [case for case in EVERY if case.values[0].kind == "layer"]
 FUNCTIONS = [case for case in EVERY if case not in LAYERS]
 
 
