@@ -211,7 +211,7 @@ def test_masks_of_a_rank_that_torch_refuses_are_refused(shape):
 
 def peaked_or_flat(dtype: torch.dtype, kind: str, spread: int, Ev: int) -> Iterator[tuple]:
     """Yield tensors and options of several calls."""
-    for _ in range(8):
+    for _ in range(4):
         query, key, value = draw_qkv(L=29, S=31, Ev=Ev)
         options: dict[str, object] = {"is_causal": kind == "causal"}
         if kind not in ("none", "causal"):
