@@ -11,6 +11,7 @@ anything that all lessons are built with is not what it was after the last build
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
@@ -73,7 +74,9 @@ def execute(notebook: NotebookNode, folder: Path) -> None:
         resources={"metadata": {"path": str(folder)}},
         config=Config(KernelManager={"transport_encryption": "auto"}),
     )
-    client.execute(env=kernel_environment())
+    run = client.async_execute(env=kernel_environment())
+    with ThreadPoolExecutor(1) as own_thread:  # the caller's may have a running event loop
+        own_thread.submit(asyncio.run, run).result()
 
 
 def finish(notebook: NotebookNode) -> None:
