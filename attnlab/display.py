@@ -1,4 +1,4 @@
-"""Figures with a number, a caption and a description, and what all widgets of attnlab share."""
+"""Numbered figures, how a lesson begins, and what all widgets of attnlab share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+import torch
+
+from attnlab import _folds
 from attnlab._checks import check_size, check_text, check_type
+from attnlab._texts import caption_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +28,26 @@ CAPTION_WIDTH = 640  # CSS pixels: a line of text that is easy to read
 def is_static() -> bool:
     """Return whether outputs are made to be stored: ``ATTNLAB_STATIC=1`` in the environment."""
     return os.environ.get("ATTNLAB_STATIC", "") not in ("", "0")
+
+
+def lesson_setup() -> None:
+    """Prepare a notebook as every lesson does: style, random numbers, threads, printing, folds.
+
+    Figures get the style of the series, the random stream starts at seed 0, torch computes in one
+    thread (so that results are the same on every machine) and prints three decimals. The cell magic
+    ``%%answer`` becomes known.
+
+    See Also
+    --------
+    attnlab.exercises.predict : the question that an ``%%answer`` cell answers.
+    """
+    import matplotlib.style
+
+    matplotlib.style.use("attnlab.attnlab")
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    torch.set_printoptions(precision=3, sci_mode=False)
+    _folds.register()
 
 
 class Storable:
@@ -108,7 +132,9 @@ class ShownFigure:
         )
 
 
-def show_figure(fig: Figure, *, number: str, alt: str, caption: str) -> ShownFigure:
+def show_figure(
+    fig: Figure, number: str, *, alt: str | None = None, caption: str | None = None
+) -> ShownFigure:
     """Return a figure with number, caption and alternative text, ready to be shown by a notebook.
 
     The figure is drawn now and, if pyplot holds it, closed, so that it appears only once.
@@ -119,10 +145,9 @@ def show_figure(fig: Figure, *, number: str, alt: str, caption: str) -> ShownFig
         The figure to show, or the Axes in it.
     number : str
         Lesson and position, such as ``"3.2"``.
-    alt : str
-        What a reader who cannot see the picture needs to know; one or two sentences.
-    caption : str
-        How to read the picture and what to see in it; one to three sentences.
+    alt, caption : str, optional
+        For a figure of your own, both: what a reader who cannot see the picture needs to know, and
+        how to read it. The texts of the lessons' figures are in ``figures/captions.toml``.
 
     Returns
     -------
@@ -134,7 +159,8 @@ def show_figure(fig: Figure, *, number: str, alt: str, caption: str) -> ShownFig
     TypeError
         If ``fig`` is neither a figure nor Axes, or a text is not a string.
     ValueError
-        If ``number``, ``alt`` or ``caption`` is empty.
+        If ``number`` is empty, only one of ``alt`` and ``caption`` is given, or neither is and
+        ``figures/captions.toml`` has no entry of this number.
 
     See Also
     --------
@@ -143,8 +169,11 @@ def show_figure(fig: Figure, *, number: str, alt: str, caption: str) -> ShownFig
     fig = getattr(fig, "figure", fig)
     if not hasattr(fig, "savefig"):
         raise TypeError(f"fig must be a matplotlib Figure or Axes, got {type(fig).__name__}.")
-    for name, text in (("number", number), ("alt", alt), ("caption", caption)):
-        check_text(name, text)
+    check_text("number", number)
+    lessons_own = alt is None and caption is None
+    texts = caption_of(number) if lessons_own else {"alt": alt, "caption": caption}
+    for name in ("alt", "caption"):
+        check_text(name, texts[name])
     buffer = io.BytesIO()
     # the default metadata names the version of matplotlib
     fig.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
@@ -153,7 +182,7 @@ def show_figure(fig: Figure, *, number: str, alt: str, caption: str) -> ShownFig
         import matplotlib.pyplot as plt
 
         plt.close(fig)
-    return ShownFigure(buffer.getvalue(), width, number, alt, caption)
+    return ShownFigure(buffer.getvalue(), width, number, texts["alt"], texts["caption"])
 
 
 def picture_html(png: bytes, *, alt: str, width: int) -> str:

@@ -275,6 +275,7 @@ CALLS = {
     "diagrams.draw_attention_steps": ({"ax": None}, None),
     "diagrams.draw_transformer_block": ({"ax": None}, None),
     "display.is_static": ({}, None),
+    "display.lesson_setup": ({}, None),
     "display.own_line": ({"error": ValueError("x"), "function": numbers}, None),
     "display.show_figure": (
         {"fig": FIGURE, "number": "1.1", "alt": "alt", "caption": "caption"},

@@ -124,3 +124,16 @@ def test_the_switch_for_stored_outputs(monkeypatch, setting, expected):
     if setting is not None:
         monkeypatch.setenv("ATTNLAB_STATIC", setting)
     assert is_static() is expected
+
+
+def test_a_figure_of_the_lessons_has_its_texts_from_their_file(monkeypatch):
+    texts = {"caption": "Up.", "alt": "A line."}
+    monkeypatch.setattr("attnlab.display.caption_of", {"3.1": texts}.__getitem__)
+    shown = show_figure(a_figure(), "3.1")
+    assert (shown.caption, shown.alt) == ("Up.", "A line.")
+
+
+@pytest.mark.parametrize(("given", "lacks"), [("alt", "caption"), ("caption", "alt")])
+def test_a_figure_of_ones_own_has_both_texts(given, lacks):
+    with pytest.raises(TypeError, match=f"{lacks} must be a string"):
+        show_figure(a_figure(), "3.1", **{given: "Up."})
