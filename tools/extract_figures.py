@@ -3,6 +3,7 @@
     python -m tools.extract_figures
 
 They are taken from the outputs stored in the notebooks: what a lesson shows is what is exported.
+Titles for the index come from figures/captions.toml, from which the lessons have their captions.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
+from attnlab import _texts
 from tools.notebooks import ROOT, find_notebooks, read_notebook
 
 FIGURES = ROOT / "figures"
 INDEX = "README.md"
+CAPTIONS = "captions.toml"
 INTRODUCTION = """# Figures
 
 Every numbered figure of the lessons, ready for slides of your own. `make figures` takes them from
@@ -96,16 +99,22 @@ def figures_of(path: Path) -> list[Figure]:
     ]
 
 
-def wanted_files(notebooks: list[Path]) -> dict[str, bytes]:
-    """Return what figures/ has to hold: file names and contents."""
+def wanted_files(notebooks: list[Path], folder: Path = FIGURES) -> dict[str, bytes]:
+    """Return what ``folder`` has to hold beside the captions: file names and contents."""
     figures = [figure for path in notebooks for figure in figures_of(path)]
     return {
-        INDEX: gallery(figures).encode(),
+        INDEX: gallery(figures, captions_in(folder)).encode(),
         **{figure.file_name: figure.png for figure in figures},
     }
 
 
-def gallery(figures: list[Figure]) -> str:
+def captions_in(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the entries of captions.toml by the numbers of the figures; none without the file."""
+    path = folder / CAPTIONS
+    return _texts.read(path) if path.exists() else {}
+
+
+def gallery(figures: list[Figure], captions: dict[str, dict[str, str]]) -> str:
     """Return the index: under the name of each lesson its figures, with number and caption."""
     parts = [INTRODUCTION]
     for lesson, ours in groupby(figures, key=lambda figure: figure.lesson):
@@ -113,13 +122,28 @@ def gallery(figures: list[Figure]) -> str:
         for figure in ours:
             alt, caption = escape(" ".join(figure.alt.split())), " ".join(figure.caption.split())
             parts.append(f'<img src="{figure.file_name}" alt="{alt}" width="480">\n')
-            parts.append(f"**Figure {figure.number}.** {escape(caption, quote=False)}\n")
+            title = captions.get(figure.number, {}).get("title", "")
+            head = f"Figure {figure.number}. {escape(title, quote=False)}".rstrip()
+            parts.append(f"**{head}** {escape(caption, quote=False)}\n")
     return "\n".join(parts)
+
+
+def wrong_captions(folder: Path, figures: list[Figure]) -> list[str]:
+    """Return in words where captions.toml and the figures of the notebooks differ."""
+    shown = {one.number: {"caption": one.caption, "alt": one.alt} for one in figures}
+    told = captions_in(folder)
+    found = [f"{CAPTIONS} has no Figure {number}" for number in shown if number not in told]
+    for number, texts in told.items():
+        if number not in shown:
+            found.append(f"{CAPTIONS} has a Figure {number} that no lesson shows")
+        elif shown[number] != {name: texts[name] for name in ("caption", "alt")}:
+            found.append(f"{CAPTIONS} has another text for Figure {number} than the notebook")
+    return found
 
 
 def stale_files(folder: Path, wanted: dict[str, bytes]) -> list[str]:
     """Return in words which files of ``folder`` are missing, outdated or superfluous."""
-    there = {path.name for path in folder.glob("*")} if folder.is_dir() else set()
+    there = {path.name for path in folder.glob("*")} - {CAPTIONS} if folder.is_dir() else set()
     found = [f"{name} is missing" for name in wanted if name not in there]
     found += [f"{name} belongs to no figure" for name in sorted(there - set(wanted))]
     for name in sorted(there & set(wanted)):
@@ -130,10 +154,10 @@ def stale_files(folder: Path, wanted: dict[str, bytes]) -> list[str]:
 
 def extract(folder: Path = FIGURES, notebooks: list[Path] | None = None) -> int:
     """Make ``folder`` hold the figures of the notebooks and nothing else; return how many."""
-    wanted = wanted_files(find_notebooks() if notebooks is None else notebooks)
+    wanted = wanted_files(find_notebooks() if notebooks is None else notebooks, folder)
     folder.mkdir(exist_ok=True)
     for path in folder.glob("*"):
-        if path.name not in wanted:
+        if path.name not in (*wanted, CAPTIONS):
             path.unlink()
     for name, content in wanted.items():
         (folder / name).write_bytes(content)
