@@ -25,23 +25,19 @@ missing = [name for name in needed if find_spec(name) is None]
 print("missing:", ", ".join(missing) or "nothing")
 
 # %%
-import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 
 from attnlab import attention_scores, attention_weights, causal_mask, effective_keys
 from attnlab import load_table, scaled_dot_product_attention
 from attnlab.diagrams import draw_attention_steps, draw_transformer_block
-from attnlab.display import show_figure
+from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import check_is_distribution, predict
 from attnlab.explorers import SoftLookupExplorer
 from attnlab.live import live
 from attnlab.plotting import plot_attention
 
-plt.style.use("attnlab.attnlab")
-torch.manual_seed(0)
-torch.set_num_threads(1)
-torch.set_printoptions(precision=3, sci_mode=False)
+lesson_setup()
 
 # %% [markdown]
 # ## Six words, five numbers each
@@ -82,17 +78,11 @@ output.shape
 torch.testing.assert_close(output, scaled_dot_product_attention(x, x, x))
 torch.testing.assert_close(output, F.scaled_dot_product_attention(x, x, x))
 
-# %% tags=["predict", "id:S4.22"] jupyter={"source_hidden": true}
-predict(
-    "`cat` and `The` share no feature: their score is exactly 0. How much of its "
-    "attention does `cat` give to `The`?",
-    options=["nothing", "about a tenth", "a sixth"],
-    reveal='About a tenth. In this table a score of 0 means "no feature in '
-    'common"; it never means "do not look": $e^0$ is 1, and 1 counts in the '
-    "row's sum.",
-)
+# %% tags=["id:S4.22"]
+predict("00/much-attention-cat-give")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 00/much-attention-cat-give
 cat, the, sat = tokens.index("cat"), tokens.index("The"), tokens.index("sat")
 print(f"score {scores[cat, the]:.3f}   weight {weights[cat, the]:.3f}")
 
@@ -114,15 +104,7 @@ ax = plot_attention(
     keys=tokens,
     title='Beside itself, "cat" looks most at "sat"',
 )
-show_figure(
-    ax,
-    number="0.1",
-    alt="Heatmap of six by six weights. The darkest cells lie on the diagonal for "
-    "cat, sat and mat; cat and sat also share a dark block.",
-    caption="Each row sums to 1. A dark cell: the column's vector counts much in the "
-    "row's average. How far it moves the result also depends on that vector's length. "
-    "The scale always runs from 0 to 1.",
-)
+show_figure(ax, "0.1")
 
 # %%
 torch.testing.assert_close(weights.sum(dim=-1), torch.ones(L))
@@ -138,15 +120,8 @@ assert weights[cat].argsort(descending=True)[:2].tolist() == [cat, sat]
 factor = round(E**-0.5, 4)
 assert factor == 0.4472
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Two controls, `scale` and `causal`. Which of them can put all the weight of "
-    "the **first** row into one cell?",
-    options=["only scale", "only causal", "both", "neither"],
-    reveal="Only `causal`. A large scale cannot: `The` and `the` are the same "
-    "vector, so they tie and share. At scale 8 each of the two has a weight of "
-    "0.45.",
-)
+# %%
+predict("00/can-put-weight-first-row")
 
 
 # %%
@@ -216,29 +191,14 @@ for query, temperature, legs in [
 # text asks another, as in translation: L queries from the one, S keys and values from the other. Ev is the width of a value.
 
 # %% tags=["id:S0.15"]
-show_figure(
-    draw_attention_steps(),
-    number="0.2",
-    alt="Boxes from left to right: query and key lead to scores, then mask and "
-    "softmax, then weights; weights and value lead to output.",
-    caption="Scaled dot-product attention. The blue boxes are lessons 1 to 4.",
-)
+show_figure(draw_attention_steps(), "0.2")
 
 # %% [markdown]
 # In the block below, attention is the only step in which tokens see each other; every other step treats each token alone.
 # Attention itself does not know the order of the words: rows `The` and `the` above are equal. Hence "+ position".
 
 # %% tags=["id:S1.1"]
-show_figure(
-    draw_transformer_block(),
-    number="0.3",
-    alt="A row of boxes: words as vectors, plus position, then one block: norm, "
-    "attention, plus, norm, MLP, plus. Two lines lead around attention and the MLP.",
-    caption="Where attention stands. Norm gives each vector a standard size, the "
-    "MLP is a small network that treats each token alone, a plus adds the old vector. "
-    "The original put each norm after the plus; many recent models put the position "
-    "inside attention.",
-)
+show_figure(draw_transformer_block(), "0.3")
 
 # %%
 moved = x.clone()

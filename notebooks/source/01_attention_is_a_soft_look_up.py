@@ -20,16 +20,13 @@ import torch.nn.functional as F
 from IPython.display import Markdown, display
 
 from attnlab import load_table, scaled_dot_product_attention, trace_attention
-from attnlab.display import show_figure
+from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import check_attention_from_exp, check_mended
 from attnlab.exercises import check_query_for_awesome, check_zero_query, predict
 from attnlab.explorers import RowExplorer, SoftLookupExplorer
 from attnlab.plotting import plot_attention, plot_heads, plot_scores, plot_sweep
 
-plt.style.use("attnlab.attnlab")
-torch.manual_seed(0)
-torch.set_num_threads(1)
-torch.set_printoptions(precision=3, sci_mode=False)  # 3 decimals, no powers of ten
+lesson_setup()
 
 # %% [markdown]
 # ## From a dict to an average
@@ -75,18 +72,11 @@ score, animal_value[score.argmax()]
 # make 1. **Softmax** turns scores into weights: raise $e$ to each score, then divide by the sum. The output is weight times
 # value, added up.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Point the query exactly between cat (4 legs) and bird (2 legs). What does "
-    "the soft look-up return?",
-    options=["4", "exactly 3", "less than 3", "an error"],
-    reveal="Less than 3. Cat and bird get 0.446 each, but snake, which points "
-    "away, still gets 0.108 and pulls the average down to 2.675. $e$ to any "
-    "score is positive: rounding aside, no key gets exactly nothing.",
-    # constants: 3
-)
+# %%
+predict("01/soft-look-up-return")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 01/soft-look-up-return
 positive = (animal_key @ direction(45)).exp()
 weights = positive / positive.sum()
 assert weights[0].isclose(weights[1]) and weights[2] > 0.1
@@ -132,14 +122,7 @@ ax.set_title("A hard look-up jumps, a soft one glides")
 ax.set(xticks=[0, 45, 90, 135, 180], yticks=[0, 1, 2, 3, 4])
 plt.setp(ax.lines, markevery=4)
 ax.lines[0].set_drawstyle("steps-mid")
-show_figure(
-    ax,
-    number="1.1",
-    caption="The answer while the query turns from cat over bird to snake. Away from "
-    "the two jumps, temperature 0.1 stays closer to hard than temperature 1.",
-    alt="Three falling curves over the angle of the query. The hard one is a "
-    "staircase 4, 2, 0; temperature 0.1 rounds its corners; 1 glides.",
-)
+show_figure(ax, "1.1")
 
 # %% [markdown]
 # Why give up a clear answer? A model learns by small changes. The soft output has a slope, which says where to turn the
@@ -157,17 +140,11 @@ slope
 # The gradient points right and down: turn towards cat for more legs. It also makes the arrow longer, and a longer query
 # sharpens, like a smaller temperature.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Take any query, as long as you like, and any temperature. Can the output get "
-    "above 4 legs or below 0?",
-    options=["yes, with a long query", "yes, at a small temperature", "never"],
-    reveal="Never. A weighted average stays between the smallest and the largest "
-    "value: attention mixes what is there. Where values are vectors, this holds "
-    "for each feature.",
-)
+# %%
+predict("01/can-output-get-above-4")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 01/can-output-get-above-4
 torch.manual_seed(0)
 anywhere = 5 * torch.randn(10_000, 2)
 outputs = torch.stack([soft_look_up(anywhere, t) for t in (0.05, 1, 5)])
@@ -213,16 +190,11 @@ display(Markdown(rf"**{L} tokens, {E} features each**: $x$ is ${L} \times {E}$")
 # letters: $L$ queries, $S$ keys, $E$ features. Here $S = L$. They differ when one text asks another; the kitten was one
 # query for three keys. The [**raw score**](00_start_here.ipynb#Words-and-letters) is the dot product, as before.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    'Read the three rows above. With whom is the raw score of "He" the highest?',
-    options=["He itself", "is", "awesome"],
-    reveal='With "is": 0.700, and only 0.300 with itself. A dot product is the cosine '
-    'times both lengths. By angle alone "He" is closest to itself, cosine 1.000; '
-    'but "is" is the longest key, 1.319, and its cosine is 0.969.',
-)
+# %%
+predict("01/whom-raw-score-he-highest")
 
-# %% tags=["reveal", "id:S2.5"]
+# %% tags=["id:S2.5"]
+# %%answer 01/whom-raw-score-he-highest
 row = key @ query[0]  # "He" with "He", "is", "awesome"
 by_hand = 0.1 * 0.5 + 0.2 * 0.6 + 0.3 * 0.7 + 0.4 * 0.8
 length, cosine = x.norm(dim=-1), F.cosine_similarity(x[:1], x)
@@ -292,15 +264,7 @@ plot_scores(scores, ax=axes[0], queries=tokens, keys=tokens, colorbar=True)
 axes[0].set_title("scores")
 plot_attention(weights, ax=axes[1], queries=tokens, keys=tokens, colorbar=True)
 axes[1].set_title("weights")
-show_figure(
-    fig,
-    number="1.2",
-    caption="The sentence before and after softmax. Read along a row: how one query "
-    "shares its attention among the keys. The colour scales differ: left fitted to the "
-    "largest score, right always 0 to 1.",
-    alt="Two tables, three by three. Scores run from 0.10 to 0.87, weights "
-    "from 0.27 to 0.46. In both the largest entry is row is, column is.",
-)
+show_figure(fig, "1.2")
 
 # %% [markdown]
 # ### One output row by hand
@@ -355,18 +319,11 @@ scaled_dot_product_attention(query, key, wide[:2])  # three keys, two values
 #
 # Any scores become weights. What becomes of a score of zero?
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "A query scores 1 with one token and 0 with ten others. How much weight do "
-    "the ten zeros take together?",
-    options=["nothing", "a tenth", "a half", "most of it"],
-    reveal="Most of it: the token of score 1 gets 0.214, each zero 0.079, the "
-    "ten together 0.786. The reason is $e^0 = 1$: a zero adds 1 to the sum, a "
-    'score of 1 adds $e$. Zero does not mean "ignored". Rounding aside, only a '
-    r"score of $-\infty$ gives weight 0; that is what a mask does (lesson 3).",
-)
+# %%
+predict("01/much-weight-ten-zeros-together")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 01/much-weight-ten-zeros-together
 weights = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
 assert torch.allclose(weights[0], torch.tensor(math.e / (math.e + 10)))
 assert torch.tensor([1.0, -torch.inf]).softmax(dim=-1)[1] == 0
@@ -379,13 +336,7 @@ xlabel = "number of other tokens, all with score 0"
 ax = plot_sweep(zeros, shares, xlabel=xlabel, ylabel="weight of the one token")
 ax.set(ylim=(0, 1.05), title="Zeros add up")
 plt.setp(ax.lines, markevery=5)
-show_figure(
-    ax,
-    number="1.3",
-    caption="What is left for one token while tokens of score 0 are added.",
-    alt="Three curves fall from 1 as zero-score tokens are added. At fifty: "
-    "score 5 keeps 0.75, score 3 keeps 0.29, score 1 keeps 0.05.",
-)
+show_figure(ax, "1.3")
 
 # %% [markdown]
 # ### Size or difference?
@@ -399,18 +350,11 @@ expected = torch.tensor([0.0326, 0.0030, 0.1615, 0.0030, 0.8000])
 assert torch.allclose(sharp, expected, atol=1e-4)
 plain.amax(), sharp.amax()
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Now add 1000 to all five scores instead. What becomes of the largest weight?",
-    options=["it stays at 0.287", "it becomes 0.800", "it becomes 1"],
-    reveal="It stays: softmax sees only differences between scores. The factor "
-    "$e^{1000}$ stands in every share and in their sum, and cancels. In floats "
-    "it is infinite; torch's softmax avoids it, and exercise 4 asks how. In "
-    "bfloat16, 1000 swallows the differences and all shares become equal.",
-    # constants: 1000
-)
+# %%
+predict("01/becomes-largest-weight")
 
-# %% tags=["reveal", "id:C3.15"]
+# %% tags=["id:C3.15"]
+# %%answer 01/becomes-largest-weight
 assert torch.tensor(1000.0).exp().isinf()  # too large for a float
 shifted = (t + 1000).softmax(dim=-1)
 assert torch.allclose(shifted, plain, atol=1e-4)  # all five weights
@@ -431,17 +375,11 @@ assert torch.tensor([-5.0, 0.0]).softmax(dim=-1)[1] > 0.99
 # Softmax must run over the **keys**, the last dimension. Suppose you had written `softmax(dim=1)` above: for one sentence that
 # is the same.
 
-# %% tags=["predict", "id:M6"] jupyter={"source_hidden": true}
-predict(
-    'Now put "He is awesome" twice into a batch and keep `dim=1`. What comes out?',
-    options=["an error", "the right weights, twice", "something else"],
-    reveal="Something else, without an error and in the right shape: the rows "
-    "sum to 0.861, 1.190 and 0.949. In a batch of $N$ sentences, dimension 1 "
-    "counts the queries. Each key is shared out among the queries, and the "
-    "columns sum to 1 instead.",
-)
+# %% tags=["id:M6"]
+predict("01/put-he-awesome-twice-into")
 
-# %% tags=["reveal", "id:M6"]
+# %% tags=["id:M6"]
+# %%answer 01/put-he-awesome-twice-into
 batch = torch.stack([x, x])  # (N, L, E)
 scores = trace_attention(batch, batch, batch).scores  # (N, L, S)
 wrong = scores.softmax(dim=1)
@@ -456,14 +394,7 @@ assert torch.allclose(wrong, right.transpose(-2, -1)) and not torch.equal(wrong,
 titles = ["dim=-1: rows sum to 1", "dim=1: columns do"]
 pair = torch.stack([right[0], wrong[0]])
 fig = plot_heads(pair, queries=tokens, keys=tokens, titles=titles)
-show_figure(
-    fig,
-    number="1.4",
-    caption="Sentence 0 of the batch. Both look reasonable; only the left one "
-    "shares out each query's attention.",
-    alt="Two tables of weights, three by three; the right one is the left one "
-    "mirrored at its diagonal.",
-)
+show_figure(fig, "1.4")
 
 # %% [markdown]
 # The eye does not notice. Here query = key, so the scores are symmetric and the wrong table is the right one,
@@ -504,18 +435,11 @@ assert torch.allclose(raw[1], row) and torch.allclose(row[1], one)
 assert torch.allclose(row[:3], torch.tensor([9.7351, 12.0370, 12.2923]), atol=1e-4)
 one, row
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "These raw scores are near 10, where $e^{10}$ is above 20,000. After "
-    r'division by $\sqrt{4}$, how much of the weight does "day", the largest, '
-    "take?",
-    options=["more than 0.9", "about a half", "about a third"],
-    reveal="About a third: 0.352, and 0.466 even without the division. Softmax sees "
-    "differences: the raw scores span 3.6, after the division 1.8.",
-    # constants: 0.9
-)
+# %%
+predict("01/after-division-much-weight-day")
 
-# %% tags=["reveal", "id:S4.9"]
+# %% tags=["id:S4.9"]
+# %%answer 01/after-division-much-weight-day
 assert math.exp(10) > 20_000
 assert math.isclose(row.softmax(dim=-1).max(), 0.466, abs_tol=1e-3)
 span = row.max() - row.min()
@@ -537,13 +461,7 @@ assert torch.allclose(weights.sum(dim=-1), torch.ones(5))
 assert F.cosine_similarity(queries[:, None], queries, dim=-1).min() > 0.85
 assert (inputs > 0).all() and (weights.argmax(dim=-1) == words.index("day")).all()
 ax = plot_attention(weights, queries=words, keys=words, title="Five rows, nearly alike")
-show_figure(
-    ax,
-    number="1.5",
-    caption="Five queries, five keys, random positive matrices: “day” always leads.",
-    alt="Weights, five by five. In every row the column day is darkest, from "
-    "0.32 to 0.35, and next follows closely.",
-)
+show_figure(ax, "1.5")
 
 # %% [markdown]
 # Is "day" the most important word? Nothing was trained, so there is no meaning here; and even in a trained model a large weight

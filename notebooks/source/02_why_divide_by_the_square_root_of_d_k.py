@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from attnlab import attention_scores, attention_weights, data_path, effective_keys
 from attnlab import gradient_norms, max_weight, softmax_jacobian
-from attnlab.display import show_figure
+from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import check_always_true, check_good_factor, check_hundred_dice
 from attnlab.exercises import check_normed_scores, check_repeatable_experiment, predict
 from attnlab.explorers import DivisorsExplorer, ScalingExplorer, TemperatureExplorer
@@ -31,10 +31,7 @@ from attnlab.plotting import LINE_STYLES, plot_attention, plot_heads, plot_score
 from attnlab.plotting import plot_sweep
 from torch import nn
 
-plt.style.use("attnlab.attnlab")
-torch.manual_seed(0)
-torch.set_num_threads(1)
-torch.set_printoptions(precision=3, sci_mode=False)
+lesson_setup()
 
 # %% [markdown]
 # ## A score is a sum
@@ -51,34 +48,21 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # Three assumptions, for now: every entry of $q$ and $k$ has mean 0, has variance 1, and is [**independent**](00_start_here.ipynb#Words-and-letters) of
 # all others (knowing one says nothing about another). Later we break them one at a time.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Start with a single product: `a` and `b` are two such entries. What is the "
-    "variance of `a * b`?",
-    options=["1", "2", "4"],
-    reveal="Still 1.00. With mean 0 the variance is the mean of the squares; the "
-    "square of $ab$ is $a^2 b^2$; and for independent numbers the mean of a "
-    "product is the product of the means: 1 times 1. If scores spread, adding "
-    "must do it.",
-    # constants: 4
-)
+# %%
+predict("02/start-single-product-b-two")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 02/start-single-product-b-two
 torch.manual_seed(0)
 query, key = torch.randn(2, 20_000, 64)  # 20,000 queries with one key each
 products = query * key  # (20000, 64)
 print(f"one entry: {query.var():.2f}   one product: {products.var():.2f}")
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "A score adds 64 of these products. What are its variance and its standard "
-    "deviation?",
-    options=["1 and 1", "8 and 64", "64 and 8", "64 and 64"],
-    reveal="The variance is close to 64, and its root, the standard deviation, "
-    "close to 8: variances of independent terms add up.",
-)
+# %%
+predict("02/variance-standard-deviation")
 
-# %% tags=["reveal", "id:S4.13"]
+# %% tags=["id:S4.13"]
+# %%answer 02/variance-standard-deviation
 raw = products.sum(dim=-1)  # (20000,)
 print(f"variance: {raw.var():.1f}   standard deviation: {raw.std():.2f}")
 assert abs(raw.var() / 64 - 1) < 0.03 and abs(products.var() - 1) < 0.01
@@ -127,14 +111,7 @@ ax = plot_sweep(
 )
 ax.fill_between(d, low, high, color="#c8500a", alpha=0.2)
 ax.fill_between(d, low / d, high / d, color="#0b61a4", alpha=0.2)
-show_figure(
-    ax,
-    number="2.1",
-    caption="Line: mean of 20 samples; band: lowest to highest. The evidence is the "
-    "raw line; the other is the same numbers divided by d_k. Logarithmic axes.",
-    alt="Variance against d_k. The raw line rises from 1 to about 4000 along d_k; "
-    "the line after division stays near 1.",
-)
+show_figure(ax, "2.1")
 
 # %% [markdown]
 # ## What the spread does to the weights
@@ -143,16 +120,11 @@ show_figure(
 # [**effective keys**](00_start_here.ipynb#Words-and-letters): 5 if five keys share the weight evenly, 1 if a single key has it all
 # ($\exp(-\sum_j p_j \ln p_j)$ for weights $p_j$).
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Five scores, temperatures from 0.1 to 10. Does another key ever become the "
-    "winner?",
-    options=["yes, at a low temperature", "yes, at a high one", "never"],
-    reveal="Never: key 0 wins throughout, and only the contrast changes. "
-    r"$\sqrt{d_k}$ is a temperature chosen by the number of features.",
-)
+# %%
+predict("02/another-key-ever-become-winner")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 02/another-key-ever-become-winner
 five = torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0])
 temperatures = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
 weights = torch.stack([(five / t).softmax(dim=-1) for t in temperatures])  # (7, 5)
@@ -170,17 +142,11 @@ pd.DataFrame(columns, index=pd.Index(temperatures, name="temperature")).round(2)
 # %%
 TemperatureExplorer(ask=False)
 
-# %% tags=["predict", "id:S3.14"] jupyter={"source_hidden": true}
-predict(
-    "Now attention itself: ten queries, ten keys, $d_k = 512$, raw and "
-    r"**scaled**, that is divided by $\sqrt{512}$. Is the heatmap of the raw "
-    "weights sharper than the scaled one, flatter or the same?",
-    options=["sharper", "flatter", "the same"],
-    reveal="Sharper. In this draw every raw row gives more than 0.97 to one key; "
-    "on average over many draws about two rows of ten give no key that much.",
-)
+# %% tags=["id:S3.14"]
+predict("02/heatmap-raw-weights-sharper-than")
 
-# %% tags=["reveal", "id:S3.14"]
+# %% tags=["id:S3.14"]
+# %%answer 02/heatmap-raw-weights-sharper-than
 torch.manual_seed(42)
 query, key = torch.randn(10, 512), torch.randn(10, 512)
 raw_scores = query @ key.T  # (L, S) = (10, 10)
@@ -191,11 +157,7 @@ titles = [
     f"scaled: variance {scaled_scores.var():.3f}",
 ]
 show_figure(
-    plot_heads(torch.stack([raw_weights, scaled_weights]), titles=titles),
-    number="2.2",
-    caption="The same ten queries and keys. Both panels use the colour scale 0 to 1.",
-    alt="Two ten by ten heatmaps. Raw: one cell near 1 in each row, all others near 0. "
-    "Scaled: every row is spread over several keys.",
+    plot_heads(torch.stack([raw_weights, scaled_weights]), titles=titles), "2.2"
 )
 
 # %% tags=["id:S3.14"]
@@ -242,20 +204,11 @@ def draw_attention(d_k, rows=1000, n_keys=16, seed=0):
 query, key, value = draw_attention(64)
 query.shape, key.shape, attention_scores(query, key).shape
 
-# %% tags=["predict", "id:S3.24"] jupyter={"source_hidden": true}
-predict(
-    "$d_k$ grows from 1 to 1024. About how many of the 16 keys do raw weights use "
-    "at $d_k = 4$, and how many those divided by $d_k$ itself at the end?",
-    options=["1 and 16", "7 and 16", "7 and 1", "11 and 11"],
-    reveal="About 7, against 11 scaled: sharper, but far from one key, and at "
-    "$d_k = 1$ nothing is divided at all. At 1024 about one key is left. "
-    "Dividing by $d_k$ errs the other way: nearly 16 keys, an average that "
-    "hardly depends on the query. (Scaled falls a little at first: a query of "
-    "one feature is often near 0, and then all its scores are; a long query's "
-    "length hardly varies.)",
-)
+# %% tags=["id:S3.24"]
+predict("02/many-16-keys-raw-weights")
 
-# %% tags=["reveal", "id:S3.24"]
+# %% tags=["id:S3.24"]
+# %%answer 02/many-16-keys-raw-weights
 stops = [1, 2, 4, 8, 16, 64, 256, 1024]
 names = ["raw", "divided by sqrt(d_k)", "divided by d_k"]
 used, largest = {name: [] for name in names}, {name: [] for name in names}
@@ -274,13 +227,7 @@ ax = plot_sweep(
     title="Of the three, the root changes least",
 )
 ax.set_ylim(0, 17)
-show_figure(
-    ax,
-    number="2.3",
-    caption="Mean over 1,000 queries. At d_k = 1 all three divide by 1.",
-    alt="Effective keys against d_k. Raw falls from 12 to about 1, divided by d_k "
-    "rises to 16, divided by the root stays near 11.",
-)
+show_figure(ax, "2.3")
 
 # %% tags=["id:C3.86"]
 raw_used, root_used, d_used = (torch.tensor(column) for column in used.values())
@@ -304,16 +251,11 @@ pd.DataFrame(columns, index=pd.Index(stops, name="d_k")).round(2)
 #
 # $$J_{ii} = p_i (1 - p_i) \qquad J_{ij} = -p_i\,p_j \quad (i \neq j)$$
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "The weights are 0.5, 0.3 and 0.2. Fill the nine cells on paper: what does "
-    "each row add up to?",
-    number="sum of a row",
-    reveal="To 0: raising all scores alike moves no weight. (Columns too: what one key "
-    "gains, the others lose.) $p(1-p)$ is only the diagonal.",
-)
+# %%
+predict("02/each-row-add-up")
 
-# %% tags=["reveal", "id:S3.16"]
+# %% tags=["id:S3.16"]
+# %%answer 02/each-row-add-up
 p = torch.tensor([0.5, 0.3, 0.2])
 by_hand = torch.tensor(
     [[0.25, -0.15, -0.10], [-0.15, 0.21, -0.06], [-0.10, -0.06, 0.16]]
@@ -363,21 +305,11 @@ formula = key[0].T @ softmax_jacobian(p) @ value[0, :, 0] / 64**0.5
 measured = gradient_lengths(query, key, value, divisor=8)[0]
 assert torch.isclose(formula.norm().double(), measured, rtol=1e-4)
 
-# %% tags=["predict", "id:S3.17"] jupyter={"source_hidden": true}
-predict(
-    "1,000 queries, 16 keys each, $d_k = 1024$; the loss is the sum of the "
-    "outputs. What does leaving the scaling out do to the **mean** length of the "
-    "gradients, and to the **median**, the middle one when they are sorted?",
-    options=["both rise", "both fall", "mean up, median down", "mean down, median up"],
-    reveal="Raw, the mean goes **up**, to 4.2 times the scaled one, and the median "
-    "**down**, to about a thousandth of it. About half of the queries are "
-    "<em>dead</em>: their gradient is shorter than a thousandth of the "
-    "mean. A tenth of the queries holds over 80 % of the total length. "
-    "Scaled, no query is dead; divided by $d_k$ none is either, but all "
-    "gradients are small.",
-)
+# %% tags=["id:S3.17"]
+predict("02/leaving-scaling-out-mean-length")
 
-# %% tags=["reveal", "id:S3.16"]
+# %% tags=["id:S3.16"]
+# %%answer 02/leaving-scaling-out-mean-length
 d_k = 1024
 divisors = {"raw": 1, "divided by sqrt(d_k)": d_k**0.5, "divided by d_k": d_k}
 drawn = draw_attention(d_k)
@@ -388,7 +320,8 @@ for name, c in divisors.items():
     rows[name] = [g.mean().item(), g.median().item(), dead.double().mean().item()]
 pd.DataFrame(rows, index=["mean", "median", "share of dead"]).T.round(4)
 
-# %% tags=["reveal"]
+# %%
+# %%answer 02/leaving-scaling-out-mean-length
 raw_g, root_g, d_g = lengths.values()
 scores = attention_scores(*drawn[:2], scale=1.0).flatten(1)  # (1000, 16)
 best, second = scores.topk(2).values.unbind(dim=-1)
@@ -400,7 +333,8 @@ print(
     f"of the 50 with the longest gradients {lead[longest].median():.1f}"
 )
 
-# %% tags=["reveal"]
+# %%
+# %%answer 02/leaving-scaling-out-mean-length
 assert all(((g > 1e-42) & (g < 100)).all() for g in lengths.values())  # all are drawn
 fig, axes = plt.subplots(3, 1, sharex=True, figsize=(6, 4.6), layout="constrained")
 for ax, name, look in zip(axes, lengths, LINE_STYLES, strict=False):
@@ -418,14 +352,7 @@ for ax, name, look in zip(axes, lengths, LINE_STYLES, strict=False):
     ax.set(title=name, ylabel="queries")
 axes[0].legend(loc="upper left")
 axes[-1].set_xlabel("length of the query gradient (logarithmic)")
-show_figure(
-    fig,
-    number="2.4",
-    caption="Each panel: 1,000 queries; each bar spans a factor of ten in length.",
-    alt="Three histograms of gradient lengths. Raw stretches over forty powers of "
-    "ten, its mean far right of its median. The others are narrow; the one divided by "
-    "d_k lies further left.",
-)
+show_figure(fig, "2.4")
 
 # %% [markdown] tags=["id:S3.17"]
 # The sizes depend on keys, loss and draw. The directions hold in four more draws, and with 2 and 64 keys:
@@ -458,23 +385,11 @@ assert max_weight(raw_p).mean() > 0.9 > 0.5 > max_weight(root_p).mean()  # see b
 # We measure on 400 queries with 16 keys, at every $d_k$: the median norm of the softmax slopes $J$, and median and mean
 # length of the query gradients.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "How does the raw **median** gradient move as $d_k$ grows, and where does it "
-    "fall below the scaled one?",
-    options=[
-        "falls at once, below by 8",
-        "rises first, below by 64",
-        "rises first, still above at 64",
-    ],
-    reveal="It rises first, and at $d_k = 64$ it is still above the scaled one; "
-    "beyond that it collapses. Scaled, everything stays within a factor of two. "
-    "At 64, the size of one head in many models, raw weights are already sharp, "
-    "but most gradients are alive: uneven, and in the mean about four times as "
-    "long as scaled. (With 2 keys the raw median is below by 64.)",
-)
+# %%
+predict("02/raw-median-gradient-move-grows")
 
-# %% tags=["reveal", "id:C2.17"]
+# %% tags=["id:C2.17"]
+# %%answer 02/raw-median-gradient-move-grows
 slopes, median_length, mean_length = ({"raw": [], "scaled": []} for _ in range(3))
 for d_k in stops:
     query, key, value = draw_attention(d_k, rows=400)
@@ -525,17 +440,11 @@ ScalingExplorer(d_k=64, ask=False)
 # A layer has a width, $d_{model}$. Multi-head attention (lesson 7) deals it out to several [**heads**](00_start_here.ipynb#Words-and-letters),
 # and each head takes dot products over its own $d_k$ features only.
 
-# %% tags=["predict", "id:M4"] jupyter={"source_hidden": true}
-predict(
-    "$d_{model} = 512$ and 8 heads with $d_k = 64$. Somebody divides by "
-    r"$\sqrt{512}$: which variance do the scores get?",
-    options=["1", "an eighth", "8"],
-    reveal="An eighth, 0.125: the sum has 64 terms, whatever the width of the "
-    "layer. `torch` divides by the root of the query's last dimension, which is "
-    "$d_k$. With one head both numbers are equal, so the slip stays hidden.",
-)
+# %% tags=["id:M4"]
+predict("02/variance-scores-get")
 
-# %% tags=["reveal", "id:M4"]
+# %% tags=["id:M4"]
+# %%answer 02/variance-scores-get
 torch.manual_seed(0)
 query, key = torch.randn(2, 8, 200, 64)  # (H, L, E) each
 raw_scores = query @ key.mT  # (H, L, S)
@@ -575,16 +484,11 @@ raw = q @ k.T  # (L, S) = (10, 10)
 print("raw scores of token 0:", *(f"{score:.1f}" for score in raw[0]))
 print(f"variance of q {q.var():.2f}, of k {k.var():.2f}, of raw scores {raw.var():.1f}")
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    r"Now divide the scores by $\sqrt{8}$. What is their variance, roughly?",
-    options=["1", "8", "436", "690"],
-    reveal=r"436.5. Dividing by $\sqrt{8}$ divides <em>any</em> variance by 8. It "
-    "ends at 1 only if it began at 8, and here the entries of $q$ and $k$ are "
-    "far too wide.",
-)
+# %%
+predict("02/divide-scores-variance-roughly")
 
-# %% tags=["reveal", "id:S0.11"]
+# %% tags=["id:S0.11"]
+# %%answer 02/divide-scores-variance-roughly
 scaled = raw / 8**0.5
 print(f"variance after dividing: {scaled.var():.1f}")
 assert torch.allclose(raw.var() / scaled.var(), torch.tensor(8.0))
@@ -592,20 +496,11 @@ assert torch.allclose(raw.var(), torch.tensor(3491.731), **close)
 assert torch.allclose(scaled.var(), torch.tensor(436.4664), **close)
 assert abs(q.var() * k.var() - 690) < 1
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "$d_k = 100$, always divided by 10. Entries with standard deviation 2; with "
-    "0.5; entries of a vector that share half of their variance; key = query; an "
-    "untrained `nn.Linear`: how many of these five give scores of variance 1?",
-    options=["none", "one", "two", "all five"],
-    reveal="None. With other standard deviations the root still takes out $d_k$ "
-    r"and leaves a constant: $2^2 \cdot 2^2 = 16$ for 2, 0.0625 for 0.5, a ninth "
-    "for the untrained `nn.Linear` (its entries have variance 1/3). For "
-    "`key = query` it is 2, with mean 10. With "
-    "correlated entries it does not even take out $d_k$: the variance grows on.",
-)
+# %%
+predict("02/many-these-five-give-scores")
 
-# %% tags=["reveal", "id:C3.7"]
+# %% tags=["id:C3.7"]
+# %%answer 02/many-these-five-give-scores
 torch.manual_seed(0)
 a, b = torch.randn(2, 20_000, 100)
 shared_a, shared_b = torch.randn(2, 20_000, 1)  # added to all entries of a vector
@@ -642,16 +537,11 @@ pd.DataFrame(rows, index=["mean", "variance"]).T.round(2) + 0.0
 # of 16 numbers. Queries and keys start with variance 1. We load
 # stored results; `data/make_scaling_race.py` makes them in two minutes. <!-- constants: 256 8 16 3 -->
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Adam, learning rate 0.001. Where is the raw model after 400 steps?",
-    options=["still guessing", "half way", "nearly always right"],
-    reveal="Nearly always right: 0.99. Raw is slower, not unable. The curve of "
-    "$d_k$ shows an unlucky learning rate: each at its own best rate, root and "
-    "$d_k$ are above 0.98 after 50 steps already, raw is not.",
-)
+# %%
+predict("02/where-raw-model-after-400")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 02/where-raw-model-after-400
 race = pd.read_csv(data_path("scaling_race.csv"))
 colours = {"raw": "#c8500a", "sqrt(d_k)": "#0b61a4", "d_k": "#3d7a35"}
 runs = race[(race.weight_scale == 1) & (race.learning_rate == 0.001)]
@@ -668,13 +558,7 @@ sns.lineplot(
     errorbar=("pi", 100),
 )
 ax.set(ylim=(0, 1.02), title="Learning rate 0.001: the root arrives first")
-show_figure(
-    ax,
-    number="2.5",
-    caption="Accuracy on 1,000 new examples: mean and range of 4 seeds.",
-    alt="Accuracy over 400 steps. Divided by the root comes near 1 at step 100, the "
-    "other two between steps 200 and 400.",
-)
+show_figure(ax, "2.5")
 
 # %% tags=["id:C3.68"]
 mean_of_seeds = runs.groupby(["step", "divisor"]).accuracy.mean().unstack()[[*colours]]
@@ -687,20 +571,11 @@ best = (
 assert best[["sqrt(d_k)", "d_k"]].min() > 0.98 and best["raw"] < 0.5
 mean_of_seeds.loc[[100, 200, 400]].round(2)
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Now five learning rates, from 0.0003 to 0.03. Which divisor is the "
-    "touchiest: on target (over 0.95) at the fewest rates?",
-    options=["raw", "the root", "d_k"],
-    reveal="Raw: on target at two of the five rates within 400 steps, "
-    "the root at four. At the smallest rate raw and $d_k$ are still climbing at "
-    "the end; at 0.01 raw is the only one that fails. So the factor buys speed "
-    "and room to choose, not the ability to learn. Why raw is slower the race "
-    "does not say (Adam rescales gradients, so small ones are not punished "
-    "here): one task, one size, no law.",
-)
+# %%
+predict("02/target-over-0-95-fewest")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 02/target-over-0-95-fewest
 last = race[race.step == 400].groupby(["weight_scale", "divisor", "learning_rate"])
 final = last.accuracy.mean().unstack("learning_rate")
 final = final.reindex([*colours], level="divisor")
@@ -725,27 +600,16 @@ final.loc[1].round(2)
 #
 # $$\text{output} = \text{weights} \cdot V$$
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "How many of the ten rows give over 0.99 to a single key, though we divided "
-    r"by $\sqrt{d_k}$?",
-    number="rows, of ten",
-    reveal="Eight. Rows 3, 6 and 7 of the output are exact copies of a row of "
-    "$V$, and the shape tells nothing of it.",
-)
+# %%
+predict("02/many-ten-rows-give-over")
 
-# %% tags=["reveal", "id:S0.12", "id:S0.13"]
+# %% tags=["id:S0.12", "id:S0.13"]
+# %%answer 02/many-ten-rows-give-over
 weights = scaled.softmax(dim=-1)  # (L, S)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.5, 3.4), layout="constrained")
 plot_scores(scaled, ax=left, title="scores, divided by sqrt(8)")
 plot_attention(weights, ax=right, title="weights: mostly one key")
-show_figure(
-    fig,
-    number="2.6",
-    caption="Rows: queries; columns: keys. Left: colours centred on 0. Right: 0 to 1.",
-    alt="Two ten by ten heatmaps. Scores run from about minus 42 to 65; in the weights "
-    "eight of ten rows have a single cell near 1.",
-)
+show_figure(fig, "2.6")
 
 # %% tags=["id:S0.13", "id:S0.14"]
 output = weights @ v  # (L, Ev)
@@ -794,19 +658,11 @@ assert torch.allclose(with_factor, moved, rtol=1e-4, atol=1e-3)
 # The T5 model does this: its code does not divide, and starts with smaller query weights. So its scores start
 # equally small; what differs is how far a step of one size goes.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Race again, with weights for $q$ and $k$ three times as large at the start. "
-    "Who suffers most?",
-    options=["raw", "the root", "d_k"],
-    reveal="Raw: on target at none of the five rates, the root at three, $d_k$ "
-    "at four, once barely (0.952). The variance now starts 81 times as large: at 81 "
-    "with the root, near 0.3 with $d_k$. But the start is not everything: averaged "
-    "over the rates $d_k$ was ahead in the first race too, thanks to 0.03. Which "
-    "divisor trains best also depends on the rate.",
-)
+# %%
+predict("02/race-again-weights-three-times")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 02/race-again-weights-three-times
 assert (final.loc[3] > 0.95).sum(axis="columns").tolist() == [0, 3, 4]
 assert abs(final.loc[3][0.0003]["d_k"] - 0.952) < 0.0005
 assert (final.loc[3].loc["d_k"] >= final.loc[3].loc["sqrt(d_k)"]).all()
@@ -900,21 +756,12 @@ check_hundred_dice(hundred_dice_solution)
 #
 # In another demonstration the seed is set once, far above, and the text says "one weight is 0.6555".
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "We run it again, and again after other cells. The same number?",
-    options=[
-        "always the same",
-        "the same when run again, not after other cells",
-        "a new one each time",
-    ],
-    reveal="A new one each time: 0.6555, 0.2056, 0.1413. Every call goes on where "
-    "the stream of random numbers stands, so the number depends on what ran "
-    "before: a **hidden state** of the notebook.",
-)
+# %%
+predict("02/run-again-again-after-other")
 
 
-# %% tags=["reveal", "id:S3.13"]
+# %% tags=["id:S3.13"]
+# %%answer 02/run-again-again-after-other
 def first_experiment():
     query, key, _ = torch.randn(1, 4, 8), torch.randn(1, 4, 8), torch.randn(1, 4, 8)
     return attention_weights(attention_scores(query, key))[0, 1, 1].item()

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from attnlab import attention_scores, attention_weights, load_table
 from attnlab import scaled_dot_product_attention, trace_attention
-from attnlab.display import show_figure
+from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import check_lonely_weights, check_recovered_weights
 from attnlab.exercises import check_sequence_first, check_sharp_factor, predict
 from attnlab.explorers import CrossExplorer, OrderExplorer
@@ -29,10 +29,7 @@ from attnlab.plotting import plot_attention
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-plt.style.use("attnlab.attnlab")
-torch.manual_seed(0)
-torch.set_num_threads(1)
-torch.set_printoptions(precision=3, sci_mode=False)
+lesson_setup()
 
 # %% [markdown]
 # ## Who asks, who is looked at
@@ -52,16 +49,11 @@ question_x = 4 * torch.eye(5)[columns]
 print(features, question_x.shape, x.shape)  # (L, E), (S, E)
 x  # a row per word: The, cat, sat, on, the, mat
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Three questions ask six words. What shape has the table of weights, and what "
-    "sums to 1?",
-    options=["(3, 6), each column", "(3, 6), each row", "(6, 3), each row", "(6, 6)"],
-    reveal="(3, 6), each row. A row is one query, and a query shares its attention "
-    "among the keys. In cross-attention the table has no reason to be square.",
-)
+# %%
+predict("04/shape-table-weights-sums-1")
 
-# %% tags=["reveal", "id:C3.28"]
+# %% tags=["id:C3.28"]
+# %%answer 04/shape-table-weights-sums-1
 asked = attention_weights(attention_scores(question_x, x))  # (L, S)
 assert asked.shape == (3, 6) and torch.allclose(asked.sum(dim=-1), torch.ones(3))
 assert [tokens[j] for j in asked.argmax(dim=-1)] == ["cat", "sat", "mat"]
@@ -77,16 +69,11 @@ asked, asked.sum(dim=0)
 # Now we turn it round: the words ask. Queries and keys are the vectors themselves, so the score of a pair stays (with the matrices of lesson 6
 # it need not); the softmax runs the other way.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "“who?” gave “cat” 0.660 of its attention. How much does “cat” give “who?”?",
-    options=["0.660, the score is the same", "more", "less"],
-    reveal="More, 0.817. The score of the pair is the same, but its rivals in the row "
-    "are others: for “cat” two questions, for “who?” five words. A weight belongs to "
-    "its row.",
-)
+# %%
+predict("04/much-cat-give")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 04/much-cat-give
 turned = attention_weights(attention_scores(x, question_x))  # (S, L): words ask
 assert torch.equal(turned, CrossExplorer(asking="words").result.weights)
 even = (turned - 1 / 3).abs().amax(dim=-1) < 1e-6  # for the explorer
@@ -132,31 +119,13 @@ names = {"queries": queries, "keys": keys}
 ax = plot_attention(weights[0], **names, colorbar=True, title="Four queries, noise")
 ax.figure.savefig(saved := io.BytesIO(), dpi=100)  # or savefig("weights.png")
 assert saved.tell() > 5000  # bytes: it is not empty
-show_figure(
-    ax,
-    number="4.1",
-    caption="Cross-attention between random vectors. One row per query, one column per "
-    "key, counted from 0; every row sums to 1.",
-    alt="Weights, four by four. Largest are query 1 with key 1, 0.66, and query 2 with "
-    "key 3, 0.51.",
-)
+show_figure(ax, "4.1")
 
-# %% tags=["predict", "id:S3.7"] jupyter={"source_hidden": true}
-predict(
-    "A reader of Figure 4.1 writes: “the weight at (2, 3) is tiny, below 0.1”. Which "
-    "square does the reader mean, and what stands at (2, 3) as we count?",
-    options=[
-        "query 1, key 2; we read 0.51",
-        "query 2, key 3; we read 0.09",
-        "query 3, key 2; we read 0.20",
-    ],
-    reveal="Query 1, key 2: its 0.086 is at (2, 3) if we count from 1. From 0, as the "
-    "ticks and PyTorch do, (2, 3) is 0.508, the second largest of all. And (2, 2) "
-    "is 0.656 from 1, 0.182 from 0. Write names: “query 1, key 2”.",
-    # constants: 0.1, 0.20
-)
+# %% tags=["id:S3.7"]
+predict("04/square-reader-mean-stands-2")
 
-# %% tags=["reveal", "id:S3.7"]
+# %% tags=["id:S3.7"]
+# %%answer 04/square-reader-mean-stands-2
 expected = torch.tensor(
     [
         [0.1942, 0.4102, 0.3242, 0.0714],
@@ -177,19 +146,11 @@ print("(2, 2) from 1 and from 0:", weights[0, 1, 1], weights[0, 2, 2])
 #
 # The numbers in the cells saved us. Larger tables have no room for them.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "A table with four keys is drawn without numbers; the colours are fitted to "
-    "it: white for its smallest weight, dark for its largest. How large is the "
-    "weight in the darkest cell?",
-    options=["above 0.6", "0.25 or more, that is all we know", "nearly 1"],
-    reveal="0.25 or more, that is all we know. The rows sum to 1, so the largest of "
-    "four weights is at least 0.25. The next cell makes a table that is dark at "
-    "0.2504: nearly uniform, and as colourful as any.",
-    # constants: 0.6
-)
+# %%
+predict("04/large-weight-darkest-cell")
 
-# %% tags=["reveal", "id:C3.23"]
+# %% tags=["id:C3.23"]
+# %%answer 04/large-weight-darkest-cell
 faint = attention_weights(attention_scores(query / 1000, key))
 assert 0.25 < faint.max() < 0.251 and faint.min() > 0.249
 print(f"smallest {faint.min():.4f}, largest {faint.max():.4f}")
@@ -211,15 +172,7 @@ for ax, (name, ends) in zip(axes, scales.items(), strict=True):
     plot_attention(weights[0], ax=ax, annotate=False, vmin=low, vmax=high)
     ax.set(title=name, xlabel="key", ylabel="query")
     add_scale(ax, "both" if low == 0.15 else "neither")
-show_figure(
-    fig,
-    number="4.2",
-    caption="One table, three colour scales: fitted to it, from 0 to 1, and cut off at "
-    "0.15 and 0.30. The third picture would fit many other tables: beyond the ends the "
-    "numbers are lost.",
-    alt="The same four by four weights three times. Fitted: one dark cell. Zero to "
-    "one: paler. Cut off: five cells equally dark, some equally white.",
-)
+show_figure(fig, "4.2")
 
 # %% [markdown]
 # On the right five cells look equal, and their weights run from 0.324 to 0.656. In the middle white means zero and colours can be compared
@@ -276,18 +229,11 @@ winner = many.argmax(dim=-1)  # (2000, L): the key with the largest weight
 assert torch.allclose(many[42], weights[0])  # Figure 4.1 has seed 42
 many.shape, winner[42]
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "In how many of 2000 random tables do queries 2 and 3 both prefer key 3? And "
-    "in how many do two or more queries agree on **some** key?",
-    options=["0.1 % and 2 %", "7 % and 92 %", "7 % and 25 %", "25 % and 92 %"],
-    reveal="In 137, that is 7 %, and in 92 %. Dice with four sides come close: 1/4 · "
-    "1/4 is 6 %, and four dice all differ in 24 of 256 ways, 9 %. Key 3 twice sounds "
-    "rare. But we chose key and rows after looking: some clue is nearly always there.",
-    # constants: 0.1, 7, 25, 2, 3
-)
+# %%
+predict("04/many-two-more-queries-agree")
 
-# %% tags=["reveal", "id:C3.27", "id:C3.29"]
+# %% tags=["id:C3.27", "id:C3.29"]
+# %%answer 04/many-two-more-queries-agree
 both = (winner[:, 2] == 3) & (winner[:, 3] == 3)
 votes = F.one_hot(winner, 4).sum(dim=1)  # (2000, S): queries that prefer a key
 agree = votes.amax(dim=-1) >= 2
@@ -316,14 +262,7 @@ axes[2].hist(largest, bins=15, color="#9dc3e6", edgecolor="white")
 axes[2].axvline(largest[42], color="#c8500a", linestyle="--")
 axes[2].set(xlabel="largest weight", xlim=(0.25, 1), ylabel="tables per bar")
 fig.suptitle("Our table (orange) is a table like any other", fontsize=11.5)
-show_figure(
-    fig,
-    number="4.3",
-    caption="Three properties over 2000 random tables; hatched bar and dashed line: "
-    "the table of Figure 4.1. None of them is unusual.",
-    alt="Three histograms. Ours has a key with two votes, as most tables do, two rows "
-    "on the diagonal, and a largest weight of 0.66 in the middle of the third.",
-)
+show_figure(fig, "4.3")
 
 # %% [markdown] tags=["id:S3.7"]
 # Somebody who takes the table for self-attention might read: two rows on the diagonal, so "the model minds itself". But noise
@@ -394,18 +333,11 @@ three = torch.tensor([a, b, a])
 raw = three @ three.T
 raw, three.shape  # (L, E)
 
-# %% tags=["predict", "id:S3.8"] jupyter={"source_hidden": true}
-predict(
-    "Token 1 has the raw score 2 with itself and 0 with the two others. There are "
-    "4 features. How much weight does it give itself?",
-    options=["nearly 1", "about 0.8", "about 0.6", "a third"],
-    reveal="0.576. The score is 2 divided by the root of 4, that is 1, and "
-    "$e / (e + 2) = 0.576$. The two strangers get 0.212 each, 42 % together: a "
-    "score of 0 is not an attention of 0.",
-    # constants: 0.8
-)
+# %% tags=["id:S3.8"]
+predict("04/much-weight-give-itself")
 
-# %% tags=["reveal", "id:S3.8"]
+# %% tags=["id:S3.8"]
+# %%answer 04/much-weight-give-itself
 output, weights_3, _ = trace_attention(three, three, three)
 assert math.isclose(weights_3[1, 1], math.e / (math.e + 2), rel_tol=1e-5)
 ends = torch.tensor([0.4223, 0.1554, 0.4223])
@@ -422,14 +354,7 @@ for ax, title, (low, high) in zip(axes, titles, limits, strict=True):
     look = {"queries": labels, "keys": labels, "annotate": False}
     plot_attention(weights_3, ax=ax, title=title, vmin=low, vmax=high, **look)
     add_scale(ax)
-show_figure(
-    fig,
-    number="4.4",
-    caption="Two equal tokens and a different one. On the left white means 0.1554. The "
-    "a's give 0.422 to themselves and as much to each other.",
-    alt="The same three by three weights twice. Corners 0.42, centre 0.58, the others "
-    "0.16 and 0.21: nearly white on the left, pale blue on the right.",
-)
+show_figure(fig, "4.4")
 
 # %% [markdown] tags=["id:S3.8"]
 # Other weights give the same output: tokens 0 and 2 have equal values, so weight can move between them. In trained models too, very
@@ -455,17 +380,11 @@ print(f"the ten strangers: {row[1:11].sum():.3f}")
 #
 # If distance plays no role, does order?
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Self-attention without a mask on “The cat sat on the mat”, then on “the mat sat "
-    "on The cat”: the same vectors in another order. For which words is the output "
-    "another vector?",
-    options=["for none", "for cat and mat", "for all"],
-    reveal="For none. Every word asks the same words and averages the same values, so "
-    "each output moves along with its word.",
-)
+# %%
+predict("04/words-output-another-vector")
 
-# %% tags=["reveal", "id:C2.21"]
+# %% tags=["id:C2.21"]
+# %%answer 04/words-output-another-vector
 before = scaled_dot_product_attention(x, x, x)
 for order in ([1, 2, 0, 4, 5, 3], [4, 5, 2, 3, 0, 1]):
     after = scaled_dot_product_attention(x[order], x[order], x[order])
@@ -479,16 +398,11 @@ for order in ([1, 2, 0, 4, 5, 3], [4, 5, 2, 3, 0, 1]):
 # its place. A causal mask helps too: which words come before a word depends on its place. In one layer these are still unordered.
 # <!-- constants: 2017 -->
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "With positions “The” and “cat” exchange places; the other four words stay. How "
-    "many of the six outputs are other vectors now?",
-    options=["none", "two", "all six"],
-    reveal="All six. The two have other vectors in their new places, and every word "
-    "averages over them, also a word that stays.",
-)
+# %%
+predict("04/many-six-outputs-other-vectors")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 04/many-six-outputs-other-vectors
 torch.manual_seed(0)
 position = 0.5 * torch.randn(6, 5)  # one vector per place, random as before training
 
@@ -535,16 +449,11 @@ OrderExplorer(ask=False)
 # this layer takes the first axis for words, the second for sentences; its weights are the mean over heads. `.eval()` switches off what
 # belongs to training.
 
-# %% tags=["predict", "id:M12"] jupyter={"source_hidden": true}
-predict(
-    "We change sentence 0 only. How many of the five output words of sentence 1 move?",
-    options=["none", "one", "all five"],
-    reveal="All five. The layer reads (L, N, E). It sees five sentences of three "
-    "words and lets word t of one sentence look at word t of the others. The output "
-    "keeps its shape, so nothing complains.",
-)
+# %% tags=["id:M12"]
+predict("04/many-five-output-words-sentence")
 
-# %% tags=["reveal", "id:M12"]
+# %% tags=["id:M12"]
+# %%answer 04/many-five-output-words-sentence
 torch.manual_seed(0)
 N, L, E = 3, 5, 8
 batch = torch.randn(N, L, E)
@@ -576,17 +485,11 @@ straight.shape, moved
 # [**Dropout**](00_start_here.ipynb#Words-and-letters) strikes out weights at random during training: each with the given probability. Those that stay
 # grow to make up for it. At 0.5 they double.
 
-# %% tags=["predict", "id:M13"] jupyter={"source_hidden": true}
-predict(
-    "The same layer with dropout 0.5, in training mode, hands back its weights. "
-    "What does a row sum to?",
-    options=["1", "it varies", "0.5"],
-    reveal="It varies, anywhere from 0 to 2. The average over many passes is 1. "
-    "The layer returns the weights **after** dropout. A picture of them shows holes "
-    "that are gone in the next pass.",
-)
+# %% tags=["id:M13"]
+predict("04/same-layer-dropout-0-5")
 
-# %% tags=["reveal", "id:M13"]
+# %% tags=["id:M13"]
+# %%answer 04/same-layer-dropout-0-5
 dropping = nn.MultiheadAttention(E, num_heads=2, dropout=0.5, batch_first=True)
 dropping.load_state_dict(layer.state_dict())
 torch.manual_seed(0)
@@ -621,16 +524,11 @@ two_heads, two_heads.mean(dim=0)  # a row per head, and their mean
 # `F.scaled_dot_product_attention` returns the output only. It picks a [**kernel**](00_start_here.ipynb#Words-and-letters), a compiled routine, by
 # device and shapes; the fast ones never store the whole table of weights (lesson 8). We choose the values, though.
 
-# %% tags=["predict", "id:M13"] jupyter={"source_hidden": true}
-predict(
-    "Output = weights times values. Which values make the output **be** the weights?",
-    options=["all ones", "the identity matrix", "the keys"],
-    reveal="The identity, with one row and one column per key: any matrix times it is "
-    "itself. Ones would give the row sums: 1, as long as there is no dropout and "
-    "every row may look somewhere.",
-)
+# %% tags=["id:M13"]
+predict("04/values-make-output-weights")
 
-# %% tags=["reveal", "id:M13"]
+# %% tags=["id:M13"]
+# %%answer 04/values-make-output-weights
 recovered = F.scaled_dot_product_attention(query, key, torch.eye(4)[None])
 assert torch.allclose(recovered, weights, atol=1e-6)  # those of Figure 4.1
 ones = F.scaled_dot_product_attention(query, key, torch.ones(1, 4, 1))
@@ -648,18 +546,11 @@ recovered
 #
 # Real layers multiply x by one matrix for the queries, $W_Q$, and by another for the keys, $W_K$ (lesson 6).
 
-# %% tags=["predict", "id:S3.25"] jupyter={"source_hidden": true}
-predict(
-    "Ten random tokens with 64 features. In how many rows is the diagonal the "
-    "largest: with query = key = x, and with random matrices $W_Q$ and $W_K$ in "
-    "between?",
-    options=["10 % and 10 %", "all and 10 %", "all and all"],
-    reveal="All, and 10 %. A vector's product with itself is its squared length, "
-    "about 64; with others it spreads around 0 by about 8. Random matrices remove "
-    "this link, and what is left is chance, one in ten.",
-)
+# %% tags=["id:S3.25"]
+predict("04/query-key-x-random-matrices")
 
-# %% tags=["reveal", "id:S3.25"]
+# %% tags=["id:S3.25"]
+# %%answer 04/query-key-x-random-matrices
 torch.manual_seed(0)
 many_x = torch.randn(500, 10, 64)
 W_Q, W_K = torch.randn(2, 500, 64, 64) / 8

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from attnlab import attention_scores, attention_weights, data_path, load_table
 from attnlab import sequence_mask, split_heads, trace_attention
-from attnlab.display import show_figure
+from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import check_minimal_pair, check_needed_strength
 from attnlab.exercises import check_plain_average, check_tested_head, predict
 from attnlab.explorers import BankExplorer, RealHeadsExplorer
@@ -26,10 +26,7 @@ from attnlab.live import live
 from attnlab.plotting import plot_attention, plot_sweep
 from attnlab.pretrained import load_layer
 
-plt.style.use("attnlab.attnlab")
-torch.manual_seed(0)
-torch.set_num_threads(1)
-torch.set_printoptions(precision=3, sci_mode=False)
+lesson_setup()
 
 # %% [markdown]
 # ## Two banks, typed in
@@ -70,17 +67,11 @@ products, raw[3]
 # 0.9 for nature and 0.5 for shore make the 1.4 of “River”; with the other bank only finance is shared, 0.12. So far the
 # demonstration is right: overlap makes scores.
 
-# %% tags=["predict", "id:C3.43"] jupyter={"source_hidden": true}
-predict(
-    "How much of its attention does the river's bank give to “River”? An even share of "
-    "four is 0.25.",
-    options=["about 0.9", "about 0.6", "about 0.3"],
-    reveal="About 0.3: 0.277. “Water” gets 0.236, less than an even share. The other "
-    "bank, “ignored”, gets 0.146: 62 % of what “Water” gets.",
-    # constants: 0.9, 0.6
-)
+# %% tags=["id:C3.43"]
+predict("05/much-attention-river-s-bank")
 
-# %% tags=["reveal", "id:C3.43", "id:C3.44", "id:C3.45", "id:C3.46"]
+# %% tags=["id:C3.43", "id:C3.44", "id:C3.45", "id:C3.46"]
+# %%answer 05/much-attention-river-s-bank
 output, weights, scores = trace_attention(x, x, x)
 row = weights[3]
 assert torch.allclose(row, torch.tensor([0.2768, 0.2358, 0.1459, 0.3414]), atol=1e-4)
@@ -92,25 +83,13 @@ row, row / 0.25  # weights, and how many even shares they are
 ax = plot_attention(
     weights, queries=tokens, keys=tokens, colorbar=True, title="Nobody is ignored"
 )
-show_figure(
-    ax,
-    number="5.1",
-    caption="Rows ask, columns are looked at, on a scale from 0 to 1. An even share is "
-    "0.25. Only one weight is twice that: the finance bank's for itself.",
-    alt="Weights, four by four. All lie between 0.15 and 0.34, but for 0.53, which "
-    "the finance bank gives to itself.",
-)
+show_figure(ax, "5.1")
 
-# %% tags=["predict", "id:D24"] jupyter={"source_hidden": true}
-predict(
-    "The two banks had the cosine 0.057. After attention, are their outputs more alike "
-    "or less?",
-    options=["less alike", "the same", "more alike"],
-    reveal="More alike: 0.738. Both outputs are averages of the same four vectors, and "
-    "no weight is near 0.",
-)
+# %% tags=["id:D24"]
+predict("05/after-attention-outputs-more-alike")
 
-# %% tags=["reveal", "id:D24", "id:C3.4", "id:C3.52"]
+# %% tags=["id:D24", "id:C3.4", "id:C3.52"]
+# %%answer 05/after-attention-outputs-more-alike
 after = alike(output[2], output[3])
 assert torch.isclose(after, torch.tensor(0.7382), atol=1e-4)
 mixed = torch.tensor([0.2093, 0.8671, 0.1459, 0.4798])
@@ -139,18 +118,11 @@ turned
 # A first repair: multiply queries and keys by a factor, so scores by its square; leave the values. At 3 the outputs have the cosine 0.050, a little below the inputs.
 # <!-- constants: 3 -->
 
-# %% tags=["predict", "id:D24"] jupyter={"source_hidden": true}
-predict(
-    "With the factor 3 the outputs of the two banks differ again. What does the "
-    "river's bank look at now?",
-    options=["River and Water, 0.8 together", "itself, 0.8", "River alone, 0.8"],
-    reveal="Itself, 0.842. The largest score of this row is that with itself, and "
-    "sharpening hands it nearly everything. The banks stay apart because they hardly "
-    "listen.",
-    # constants: 0.8
-)
+# %% tags=["id:D24"]
+predict("05/river-s-bank-look")
 
-# %% tags=["reveal", "id:D24"]
+# %% tags=["id:D24"]
+# %%answer 05/river-s-bank-look
 print("factor  cosine  River  Water  other bank  itself")
 for factor in (1, 2, 3):
     sharp = trace_attention(factor * x, factor * x, x)
@@ -186,18 +158,12 @@ bank = vectors(["bank"])[0, :4]
 print(columns[:4], bank)
 alike(bank, money_bank), alike(bank, river_bank)  # about as near to either
 
-# %% tags=["predict", "id:D24"] jupyter={"source_hidden": true}
-predict(
-    "“bank” stands with river and water, then with money and loan. Attention moves it "
-    "to the right side both times. How well does the plain average do?",
-    options=["it stays undecided", "half as well", "about as well"],
-    reveal="About as well. With river and water the cosine with the river's bank is "
-    "0.871 by attention, 0.867 by the plain average; with money and loan the cosine "
-    "with the other bank is 0.960 and 0.962.",
-)
+# %% tags=["id:D24"]
+predict("05/well-plain-average")
 
 
-# %% tags=["reveal", "id:D24"]
+# %% tags=["id:D24"]
+# %%answer 05/well-plain-average
 def both_ways(context):
     """Cosines with (money bank, river bank): by attention, by the plain average."""
     words = vectors([*context, "bank"])[:, :4]
@@ -292,16 +258,7 @@ for ax, words in zip(axes, (thief, farmer), strict=True):
     ax.set_title(f"{words[1]}: should be {'above' if words is thief else 'below'} 0")
     ax.get_legend().remove()
 axes[1].legend(loc="upper right", fontsize=9)
-show_figure(
-    fig,
-    number="5.2",
-    caption="Above the thin line “bank” leans to the river, below it to money. Left "
-    "the thief, at a river bank; right the farmer, at a money bank. At strength 0, the "
-    "plain average, both are on the wrong side. Sharpening query = key = x helps the "
-    "first a little and the second not at all.",
-    alt="Two panels over the strength. Asking for tells takes the lean of the first "
-    "sentence from below zero to nearly 1, of the second from above zero to minus 1.",
-)
+show_figure(fig, "5.2")
 
 # %% [markdown]
 # The plain average is on the wrong side in both sentences, -0.025 and 0.060. Asking with strength 3 gives 0.665 and -0.596. The weights
@@ -361,16 +318,11 @@ at, river = sat.tokens.index("bank"), sat.tokens.index("river")
 print(sat.tokens)
 sat.embedded.shape, sat.weights.shape  # (L, E), (H, L, L)
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "“she sat on the bank of the river”. In how many of the twelve heads is “river” "
-    "what “bank” looks at most?",
-    options=["2", "half of them", "nearly all"],
-    reveal="In 2: head 4 (0.714) and head 10 (0.639). Seven heads look most at "
-    "`[CLS]`, which is no word; head 2 looks at the word before.",
-)
+# %%
+predict("05/many-twelve-heads-river-bank")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 05/many-twelve-heads-river-bank
 rows_of_bank = sat.weights[:, at]  # (H, S): one query, twelve heads
 favourites = [sat.tokens[j] for j in rows_of_bank.argmax(dim=-1)]
 assert [h for h, word in enumerate(favourites) if word == "river"] == [4, 10]
@@ -380,14 +332,7 @@ heads = [f"head {h}" for h in range(12)]
 fig, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
 plot_attention(rows_of_bank, ax=ax, queries=heads, keys=sat.tokens, colorbar=True)
 ax.set(ylabel="", title="“bank” in twelve heads")
-show_figure(
-    fig,
-    number="5.3",
-    caption="Not one table of attention but twelve rows, each of another head, all of "
-    "the query “bank”. Two heads out of twelve send it to “river”.",
-    alt="Twelve rows by ten tokens. Heads 4 and 10 are dark at river, 0.71 and 0.64; "
-    "most others at CLS; head 2 at the word before.",
-)
+show_figure(fig, "5.3")
 
 # %% [markdown]
 # “river”, from “bank”: it looks like understanding. But two of twelve were found by looking at twelve.
@@ -494,18 +439,11 @@ assert max(found.max() for found in chance.values()) < shares[4]
 assert all(found.numel() == 240 for found in chance.values())
 assert chance["trained"].amax(dim=1).mean() > shares[10]
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "And habit? We put “chair” in the place of “bank”: “we swam to the chair”. “bank” "
-    "gave the telling word 3.3 even shares in head 4. How many if “chair” asks?",
-    options=["about 3, the telling word counts", "about 2", "less than 1"],
-    reveal="Less than 1: 0.32, and if “school” asks 0.45. So it depends on the word "
-    "that asks. But “side” gives 1.52, and no side lends money. Head 3 gives 2.35 if "
-    "“bank” asks and 2.37 if “chair” does: a habit.",
-    # constants: 2, 3
-)
+# %%
+predict("05/many-chair-asks")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 05/many-chair-asks
 askers = ["bank", "chair", "school", "side", "edge"]
 asked = {word: even_shares(rows_of(layer, word)).mean(dim=0) for word in askers}
 assert asked["chair"][4] < 0.5 and asked["school"][4] < 0.5 < 1.5 < asked["side"][4]
@@ -524,15 +462,7 @@ ax.axhline(1, color="#555555", lw=1, ls="--")
 ax.bar_label(bars, [f"{share:.1f}" for share in own], padding=2, fontsize=9)
 ax.set(xticks=range(12), xlabel="head", ylabel="even shares", ylim=(0, 5))
 ax.legend(loc="upper right", fontsize=9)
-show_figure(
-    fig,
-    number="5.4",
-    caption="What a fresh telling word gets, on average over 25 sentences. Dashed: an "
-    "even share. Only head 4 stands above all 240 random heads with the same words; "
-    "if “chair” asks, it gives less than 1.",
-    alt="Pairs of bars for twelve heads. With bank head 4 reaches 3.3, head 10 1.8; "
-    "with chair both are below 0.5. A band of random heads reaches up to 3.1.",
-)
+show_figure(fig, "5.4")
 
 # %% [markdown]
 # Head 10 does not pass: the best of twelve random heads that know the words gets 2.0, on average. Head 4 passes: more than any of 240, and
@@ -542,17 +472,11 @@ show_figure(
 #
 # “the thief saw the bank by the river” may be a river's bank. “the thief robbed the bank by the river” is not.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "We write “robbed” for “saw”. What happens to the score of “bank” for “river”, "
-    "before the softmax?",
-    options=["it falls", "nothing", "it rises"],
-    reveal="Nothing, in any head. In a first layer a score is made of two words and "
-    "their positions, and of nothing else. “robbed” can only take a share for itself: "
-    "much in head 10, so little in head 4 that “river” keeps 0.719 of 0.731.",
-)
+# %%
+predict("05/happens-score-bank-river-before")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 05/happens-score-bank-river-before
 saw = layer.read("the thief saw the bank by the river")
 robbed = layer.read("the thief robbed the bank by the river")
 assert saw.tokens.index("bank") == robbed.tokens.index("bank") == at
@@ -572,17 +496,11 @@ for head in (4, 10):
 #
 # The position of a word does enter the score. How much does order matter?
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "We shuffle the eight words of “she sat on the bank of the river” 200 times, "
-    "positions counted anew. Head 4 gave “river” 0.714. What does it give on average?",
-    options=["0.1, an even share", "about half of it", "about the same"],
-    reveal="About the same, 0.72, from 0.43 to 0.87: on average the order does not "
-    "matter to head 4, yet one order gets twice what another does. Had every word "
-    "kept its position number, nothing would have changed at all (lesson 4).",
-)
+# %%
+predict("05/shuffle-eight-words-she-sat")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 05/shuffle-eight-words-she-sat
 generator = torch.Generator().manual_seed(0)
 found, before_bank = [], []
 for _ in range(200):
@@ -717,18 +635,11 @@ def tally_typed(ways, strength):
     return tally(share[fresh], attended, plain)
 
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "The trained layer, all heads together, on the clear sentences: attention gets all "
-    "64 pairs right. And the plain average of the same values?",
-    options=["about 32", "about 48", "64 as well"],
-    reveal="64 as well: a bag of trained values is enough, as a bag of typed ones is. "
-    "On mixed sentences the plain average gets 44, attention 46. Random numbers get "
-    "half.",
-    # constants: 48
-)
+# %%
+predict("05/plain-average-same-values")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 05/plain-average-same-values
 share = even_shares(rows)
 chosen = {f"trained, head {h}": (share, by_attention, by_average, h) for h in (4, 10)}
 table = {
@@ -746,7 +657,8 @@ for name, (*parts, h) in chosen.items():
     table[name] = tally(*(part[:, h] for part in parts))
 table["trained, all heads"] = tally(share, by_attention.sum(1), by_average.sum(1))
 
-# %% tags=["reveal"]
+# %%
+# %%answer 05/plain-average-same-values
 kinds = [(kind, way) for kind in ("clear", "mixed") for way in ("plain", "attention")]
 index = pd.MultiIndex.from_tuples([("telling word", "even shares"), *kinds])
 measured = pd.DataFrame({name: row.tolist() for name, row in table.items()}, index).T
@@ -755,7 +667,8 @@ gain = measured["mixed", "attention"] - measured["mixed", "plain"]
 assert gain.iloc[[1, 3, 4, 5]].tolist() == [13, 15, -7, 2]
 measured.round(1).astype({pair: int for pair in kinds})
 
-# %% tags=["reveal"]
+# %%
+# %%answer 05/plain-average-same-values
 both = [pairs_right(lean[:, 4], "mixed").float() for lean in (by_attention, by_average)]
 generator = torch.Generator().manual_seed(0)
 water, money = torch.randint(8, (2, 4000, 8), generator=generator)  # drawn again

@@ -23,17 +23,14 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from attnlab import SelfAttention, data_path, load_table
-from attnlab.display import show_figure
+from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import check_layer_test, check_linear_from, check_parameter_count
 from attnlab.exercises import check_other_pair, predict
 from attnlab.live import live
 from attnlab.plotting import plot_attention, plot_heads, plot_scores, plot_sweep
 from torch import nn
 
-plt.style.use("attnlab.attnlab")
-torch.manual_seed(0)
-torch.set_num_threads(1)
-torch.set_printoptions(precision=3, sci_mode=False)
+lesson_setup()
 
 # %% [markdown]
 # ## One row, three roles
@@ -107,17 +104,11 @@ assert torch.allclose(output, steps)
 assert torch.allclose(output[0, :2], torch.tensor([1.3246, 1.5236]), atol=1e-4)
 output.shape, output.requires_grad, steps.requires_grad
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Our sentence has 5 words, 8 features each, and $d_{out}$ is 4. How many trainable "
-    "numbers does the layer have? And for a sentence of 500 words?",
-    options=["32 and 32", "96 and 96", "96 and 9600", "160 and 16000"],
-    reveal="96 and 96: three matrices of 8 times 4. The words share them; every token "
-    "of every sentence goes through the same three.",
-    # constants: 500, 160, 9600, 16000, 32
-)
+# %%
+predict("06/sentence-500-words")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 06/sentence-500-words
 count = sum(parameter.numel() for parameter in by_parameter.parameters())
 assert count == 3 * 8 * 4
 assert by_parameter(torch.rand(500, 8)).shape == (500, 4)
@@ -129,16 +120,10 @@ count, [name for name, _ in by_parameter.named_parameters()]
 # So far the layer has seen one sentence. Models train on a batch: $N$ sentences at once. The matrix products `x @ W` do not mind.
 # One line of `forward` does.
 
-# %% tags=["predict", "id:D45"] jupyter={"source_hidden": true}
-predict(
-    "Hand the layer two sentences, shape (2, 5, 8). What does `query @ key.T` do?",
-    options=["two tables of scores", "one wrong table", "an error"],
-    reveal="An error, here. `.T` turns **all** axes around: keys of shape (2, 5, 4) "
-    "become (4, 5, 2). Products are taken batch by batch: the queries have 2 "
-    "sentences, the turned keys seem to have 4.",
-)
+# %% tags=["id:D45"]
+predict("06/query-key-t")
 
-# %% tags=["reveal", "raises-exception"]
+# %% tags=["raises-exception"]
 two = torch.stack([x, x])
 with warnings.catch_warnings(record=True) as caught:  # torch warns, once
     print("keys turned around:", (two @ W_key).T.shape)
@@ -222,16 +207,11 @@ output[0], steps[0]
 # Another class, another output: 0.017 where the first class gave 1.325. Is the class to blame? Class and seed have both changed, so this comparison
 # proves nothing. We change one thing at a time.
 
-# %% tags=["predict", "id:D44"] jupyter={"source_hidden": true}
-predict(
-    "Give both classes the seed 123. Do the outputs agree? And if we copy the "
-    "numbers of the first into the second?",
-    options=["yes, yes", "no, yes", "no, no"],
-    reveal="No, yes. With one seed they still differ by up to 2.106: `nn.Linear` makes "
-    "other numbers of the same draws. With copied numbers they agree up to rounding.",
-)
+# %% tags=["id:D44"]
+predict("06/copy-numbers-first-into-second")
 
-# %% tags=["reveal", "id:S4.21"]
+# %% tags=["id:S4.21"]
+# %%answer 06/copy-numbers-first-into-second
 torch.manual_seed(123)
 by_linear = ByLinear(8, 4)
 same_seed = (by_linear(x) - steps).abs().max()
@@ -266,18 +246,12 @@ count
 #
 # `torch.rand` draws numbers between 0 and 1, never below. In lesson 1 all five words of "The next day is bright" looked most at "day". Was that bad luck?
 
-# %% tags=["predict", "id:D43"] jupyter={"source_hidden": true}
-predict(
-    "Draw 1000 pairs of `torch.rand` matrices. In how many do all five words have the "
-    "same favourite?",
-    options=["about 2", "about 300", "more than 900"],
-    reveal="More than 900: 975. With `nn.Linear`'s numbers it is 293. Five words "
-    "choosing independently and evenly would agree about twice in 1000 draws.",
-    # constants: 1000, 2, 300, 900
-)
+# %% tags=["id:D43"]
+predict("06/many-five-words-same-favourite")
 
 
-# %% tags=["reveal", "id:D43"]
+# %% tags=["id:D43"]
+# %%answer 06/many-five-words-same-favourite
 def draw_positive():
     return torch.rand(8, 4)
 
@@ -337,15 +311,7 @@ for ax, title, (draw, asking) in zip(axes, titles, cases, strict=True):
     ax.set_title(f"{title}\n±{lead.abs().max():.2f}", fontsize=10)
     for row, column in enumerate(lead.argmax(dim=1)):
         ax.text(column + 0.5, row + 0.5, "★", ha="center", va="center")
-show_figure(
-    fig,
-    number="6.1",
-    caption="Scores minus the mean of their row: orange above it, purple below. The "
-    "title says what full colour means. ★: the favourite. Left: five rows alike. "
-    "Middle: this draw agrees too. Right: rows disagree.",
-    alt="Three tables, five by five. Left, equal vertical stripes, and day leads in "
-    "all rows. Right, with centred queries, signs differ from row to row.",
-)
+show_figure(fig, "6.1")
 
 # %% [markdown]
 # What all queries share adds the same scores to every row; where it outweighs what differs, as with `rand`, it decides all favourites. Centred queries share
@@ -358,17 +324,11 @@ show_figure(
 #
 # A common check: 10 tokens in; 10 queries, keys and values out; shapes as expected.
 
-# %% tags=["predict", "id:D2"] jupyter={"source_hidden": true}
-predict(
-    "Set all three matrices of a `ByLinear` layer to zero and feed ten random tokens. "
-    "Which test does it fail?",
-    options=["the shape", "rows of weights sum to 1", "both", "neither"],
-    reveal="Neither. All scores are 0, so with ten tokens every weight is 0.1, and the "
-    "rows sum to 1. The output is 0 for every token, in the right shape. What catches "
-    "it: two different tokens must get different outputs.",
-)
+# %% tags=["id:D2"]
+predict("06/set-three-matrices-bylinear-layer")
 
-# %% tags=["reveal", "id:D2", "id:S0.6", "id:S0.7"]
+# %% tags=["id:D2", "id:S0.6", "id:S0.7"]
+# %%answer 06/set-three-matrices-bylinear-layer
 torch.manual_seed(42)
 noise = torch.randn(10, 8) * 10.0  # (L, d_in)
 zero, fresh = ByLinear(8, 4), ByLinear(8, 4)
@@ -515,16 +475,7 @@ fig.set_size_inches(7.5, 4.2)
 for ax in fig.axes[:4]:
     ax.tick_params(axis="x", rotation=60)
     frame_answers(ax)
-show_figure(
-    fig,
-    number="6.2",
-    caption="The four questions over training. Orange frames: the pair that holds the "
-    "answer. Nearly even; at step 50 the two tokens of the same name lead; at 80 they "
-    "share most of the weight, the pair ahead; at last the pair is nearly alone.",
-    alt="Four tables, four questions by eight tokens. Weights are even at step 0; at "
-    "step 80 the pair has about 0.6, the question itself about 0.3; at 200 the pair "
-    "has 0.98.",
-)
+show_figure(fig, "6.2")
 
 # %%
 right = maps[:, torch.arange(4), pair_of]  # (snapshots, questions)
@@ -559,21 +510,11 @@ training.round(2)
 # So one matrix makes the scores: $M = W_Q W_K^\top / \sqrt{d_k}$. A 1 in feature $a$ of $x_i$ picks row $a$ of $M$, a 1 in feature $b$ of $x_j$ column $b$.
 # "cat ?" scores "cat 3" with two entries: $M_{cat,\,cat} + M_{cat,\,3}$.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    'A question "cat ?" meets the key "cat 3". What does the number in the key do to '
-    "the score, after training?",
-    options=[
-        "nothing",
-        "it adds about the same, whichever number",
-        "it depends on which number it is",
-    ],
-    reveal="It adds about the same for any number, 4.2 on average: a bonus for having "
-    "a number. It puts the pair before the question itself. Without it the accuracy "
-    "stays 1.00, since a question hands over almost nothing.",
-)
+# %%
+predict("06/number-key-score-after-training")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 06/number-key-score-after-training
 M = learned_query @ learned_key.T / 4  # (13, 13)
 features = [*names, *map(str, range(5))]  # 13 labels
 cat, three = features.index("cat"), features.index("3")
@@ -587,7 +528,8 @@ lead = scores[6, 0] - scores[6, 6]
 print(f"itself against its pair: exp(-{lead:.1f}) = {torch.exp(-lead):.3f}")
 
 
-# %% tags=["reveal"]
+# %%
+# %%answer 06/number-key-score-after-training
 def name_lead(table):  # score of the name asked minus that of the other names
     return table[:, :8].diagonal() - (table[:, :8].sum(1) - table[:, :8].diagonal()) / 7
 
@@ -617,17 +559,7 @@ plot_scores(votes, ax=axes[1], queries=features, keys=numbers, annotate=False)
 axes[1].set(title="W_value, centred", ylabel="feature", xlabel="answer")
 for ax, shrink in zip(axes, (0.62, 0.95), strict=True):
     fig.colorbar(ax.collections[0], ax=ax, shrink=shrink)
-show_figure(
-    fig,
-    number="6.3",
-    caption="Trained matrices; orange above 0, purple below; each has its own scale. "
-    "Left: own name, and a bonus for any number; the untrained rows 8 to 12 are left "
-    "out. Right, minus the mean of each row: a number votes for itself. Only "
-    "differences within a row count: left among the names, right among all.",
-    alt="Left, eight by thirteen: a dark diagonal of names and five evenly coloured "
-    "number columns. Right: pale rows for names, an orange diagonal for the numbers, "
-    "purple beside it.",
-)
+show_figure(fig, "6.3")
 
 # %% [markdown]
 # One row, three readings. The query reads the name. The key offers the name and "I have a number". The value hands over the number and drops the name.
@@ -747,17 +679,11 @@ def draw_race(fig, begin, d_k, learning_rate):
     return f"After 200 steps: {raw:.2f} divided by nothing, {divided:.2f} by sqrt(d_k)."
 
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Learning rate 0.003, divided and undivided scores of the same start. From which "
-    "start does the layer learn more slowly without the division?",
-    options=["linear", "wide", "both", "neither"],
-    reveal="From the wide start: after 200 steps 0.80 of the answers are right without "
-    "the division, 1.00 with it (medians of five seeds). From the linear start the "
-    "other way round: after 50 steps 0.58 without, 0.35 with.",
-)
+# %%
+predict("06/start-layer-learn-more-slowly")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 06/start-layer-learn-more-slowly
 # the asserts back the text below; you may skip them
 at_256 = race[race.d_k == 256].set_index("start")
 index = ["learning_rate", "seed", "step"]  # column 0: undivided, column 1: divided
@@ -775,14 +701,7 @@ for name, runs, step in (("linear", from_linear, 50), ("wide", from_wide, 200)):
 fig = plt.figure(figsize=(7.5, 3), layout="constrained")
 for part, begin in zip(fig.subfigures(1, 2), ("linear", "wide"), strict=True):
     draw_race(part, begin, 256, 0.003)
-show_figure(
-    fig,
-    number="6.4",
-    caption="Line: median of five seeds; band: all five. Dotted: naming the commonest "
-    "number. Left the undivided scores learn faster, right they fall behind.",
-    alt="Two panels of accuracy over 400 steps. Linear start: both curves reach 1, "
-    "undivided first. Wide start: divided at 1 by step 200, undivided 0.95 at 400.",
-)
+show_figure(fig, "6.4")
 
 # %% [markdown]
 # From the linear start all trainings end at 1.00. From the wide start ($d_k = 256$) divided scores are never behind and all 15 end at 1.00; undivided 3, the others between 0.80 and 0.98.

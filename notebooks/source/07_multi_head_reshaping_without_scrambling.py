@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from attnlab import MultiHeadAttention, influence_map, load_table, merge_heads
 from attnlab import scaled_dot_product_attention, split_heads, trace_attention
-from attnlab.display import show_figure
+from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import check_by_letters, check_mended_heads, check_pair_test
 from attnlab.exercises import check_tokens_in_head, predict
 from attnlab.explorers import HeadsExplorer, ManyHeadsExplorer
@@ -32,10 +32,7 @@ from matplotlib.colors import ListedColormap
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-plt.style.use("attnlab.attnlab")
-torch.manual_seed(0)
-torch.set_num_threads(1)
-torch.set_printoptions(precision=3, sci_mode=False)
+lesson_setup()
 
 # %% [markdown] tags=["id:S3.23", "id:S4.23"]
 # ## Why several heads
@@ -89,17 +86,11 @@ heads = cut.transpose(0, 1)  # (3, 4, 2): heads, tokens, features
 assert (heads // 10 % 10 == torch.arange(H).view(H, 1, 1)).all()
 heads, heads.shape
 
-# %% tags=["predict", "id:M3"] jupyter={"source_hidden": true}
-predict(
-    "`names.view(3, 4, 2)` gives that shape in one step. The three heads have 12 "
-    "rows together. In how many of them stand the right numbers?",
-    options=["all 12", "6", "2", "none"],
-    reveal="In 2: the very first and the very last. The other 10 rows are wrong, "
-    "without an error. `view` does not know what a token is; it hands the "
-    "numbers out in order.",
-)
+# %% tags=["id:M3"]
+predict("07/many-stand-right-numbers")
 
-# %% tags=["reveal", "id:M3"]
+# %% tags=["id:M3"]
+# %%answer 07/many-stand-right-numbers
 short = names.view(H, L, head_dim)  # the short cut
 wrong = (short != heads).any(dim=-1)  # (H, L): rows of the heads
 assert short.shape == heads.shape and wrong.numel() == 12 and wrong.sum() == 10
@@ -136,16 +127,7 @@ for head, axes in enumerate(
 ):
     draw_names(axes[0], heads[head], f"head {head}")
     draw_names(axes[1], short[head], f"head {head}")
-show_figure(
-    fig,
-    number="7.1",
-    caption="Three heads, four rows each; colour and first digit name the token. "
-    "Left: row t of every head belongs to token t. Right: head 0 holds "
-    "token 0 and a third of token 1.",
-    alt="Left: three tables whose rows begin with 0, 1, 2, 3. Right: three tables "
-    "of the same size; the rows of head 0 belong to tokens 0, 0, 0, 1, those of"
-    " head 2 to tokens 2, 3, 3, 3.",
-)
+show_figure(fig, "7.1")
 
 # %% [markdown]
 # On the right, head 0 compares token 0 with itself and a piece of token 1, never with tokens 2 and 3.
@@ -185,15 +167,7 @@ texts = [[f"{n:03d}" for n in names.flatten().tolist()], *reader.tolist()]
 draw_table(ax, names.view(1, -1).expand(3, -1) // 100, texts, size=8)
 ax.set_yticks([0.5, 1.5, 2.5], ["memory", "head, right", "head, short cut"])
 ax.tick_params(length=0)
-show_figure(
-    fig,
-    number="7.2",
-    caption="The 24 numbers as they lie in memory, coloured by token, and the head "
-    "that reads each of them. Right: each head steps over the other heads. "
-    "Short cut: eight in a row, whoever they belong to.",
-    alt="Three strips of 24 cells. Names in order; then heads 0 0 1 1 2 2, four "
-    "times over; then eight zeros, eight ones, eight twos.",
-)
+show_figure(fig, "7.2")
 
 # %% [markdown]
 # ## Back again: merge
@@ -250,17 +224,11 @@ x = torch.randn(2, 5, 12)  # (N, L, E)
 assert torch.equal(split(x, 3), split_heads(x, 3))
 assert torch.equal(merge(split(x, 3)), x) and torch.equal(merge_heads(split(x, 3)), x)
 
-# %% tags=["predict", "id:M3"] jupyter={"source_hidden": true}
-predict(
-    "Somebody takes both short cuts and tests the round trip: is "
-    "`short_merge(short_split(x, 3))` equal to `x`?",
-    options=["yes", "no", "an error"],
-    reveal="Yes: wrong and wrong is right again. Neither changes the order in which "
-    "the numbers are read, so together they do nothing, and the test passes. It fails "
-    "only if one of the two mistakes is made alone.",
-)
+# %% tags=["id:M3"]
+predict("07/short-merge-short-split-x")
 
-# %% tags=["reveal", "id:M3"]
+# %% tags=["id:M3"]
+# %%answer 07/short-merge-short-split-x
 pairs = {
     "right": (split, merge),
     "short split": (short_split, merge),
@@ -366,19 +334,12 @@ def accuracy(model, task, length=8):
     return round(right.double().mean().item(), 1)
 
 
-# %% tags=["predict", "id:M3"] jupyter={"source_hidden": true}
-predict(
-    "Which of the four pairs learn to **reverse** the digits?",
-    options=["only the right one", "right and both short", "all but both short", "all"],
-    reveal="All but both short. With one mistake the accuracy still reaches 1.0. Take "
-    "the short split: a head holds two neighbours, but the right merge gives row i the "
-    "rows i of all four heads, which cover all eight tokens. With both: 0.1, "
-    "a guess: output 0 sees only tokens 0 and 1, but must write digit 7. Even that "
-    "pair learns to copy: 1.0.",
-)
+# %% tags=["id:M3"]
+predict("07/four-pairs-learn-reverse-digits")
 
 
-# %% tags=["reveal", "id:M3"]
+# %% tags=["id:M3"]
+# %%answer 07/four-pairs-learn-reverse-digits
 def copy(digits):
     return digits
 
@@ -437,16 +398,7 @@ def draw_maps(maps):
     return fig
 
 
-show_figure(
-    draw_maps(maps),
-    number="7.3",
-    caption="Causal attention. Blue: the output moves with this input; hatched: it "
-    "does not. Only compare with the full lower triangle: blue above the diagonal sees "
-    "the future, hatched below it is blind. The stripes need no decoding.",
-    alt="Four eight by eight maps. Right: a full lower triangle. Short split and "
-    "short merge: blue cells above the diagonal. Both short: four two by two "
-    "blocks along the diagonal.",
-)
+show_figure(draw_maps(maps), "7.3")
 
 # %%
 kept_shape = {n: m(s(x, 3)).shape == x.shape for n, (s, m) in pairs.items()}
@@ -528,17 +480,11 @@ assert near(output[0, 0, 0], [0.5127, -0.0231, 0.7679, 0.3540, -0.4895])
 assert near(final[0, 0, :3], [0.4335, 0.0646, -0.2029])
 scores[0, :2].detach()  # of tokens 0 and 1
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Its numbers come out as printed, its final shape as announced. Now move token "
-    "3 a little. Which rows of `output`, before the heads are joined, move?",
-    options=["all ten", "most of them", "only row 3"],
-    reveal="Only row 3: the map is exactly diagonal. The scores have the shape (1, "
-    "10, 2, 2). Per token they compare 2 heads with 2 heads; no token ever "
-    "looks at another.",
-)
+# %%
+predict("07/rows-output-before-heads-joined")
 
-# %% tags=["reveal", "id:S1.8", "id:S1.12"]
+# %% tags=["id:S1.8", "id:S1.12"]
+# %%answer 07/rows-output-before-heads-joined
 cuts = {"audited": lambda x: x.reshape(1, 10, 2, 5)}
 cuts["repaired"] = lambda x: cuts["audited"](x).transpose(1, 2)  # heads in front
 
@@ -560,15 +506,7 @@ audited = {
     "repaired": reach("repaired"),
     "repaired, causal": reach("repaired", True),
 }
-show_figure(
-    draw_maps(audited),
-    number="7.4",
-    caption="Blue: the output token moves with the input token. Unjoined, each sees "
-    "itself; joined, a row mixes two neighbours, mostly not its own. One transpose "
-    "more: everybody sees everybody; under a causal mask, the past.",
-    alt="Four ten by ten maps: a bare diagonal; two short staircases with two "
-    "cells in each row; all cells filled; a full lower triangle.",
-)
+show_figure(draw_maps(audited), "7.4")
 
 # %% [markdown] tags=["id:S1.12"]
 # The second map shows a second mistake. On a tensor with the tokens still in front, transpose and join scramble the rows: row
@@ -601,16 +539,11 @@ print(f"largest difference: {(repaired - final[0]).abs().max():.3f}")
 # Usually we project all features with a big matrix, then cut. What does the projection do? Cut ten random tokens of 512 features into
 # eight heads without it, and let query = key = value.
 
-# %% tags=["predict", "id:M14", "id:S3.22"] jupyter={"source_hidden": true}
-predict(
-    "Eight heads on bare slices: what do the eight heatmaps look like?",
-    options=["eight different patterns", "eight diagonals", "nearly uniform"],
-    reveal="Eight diagonals. With 64 features per slice and variance 1, each token's "
-    "largest weight is its own, in every head, and the mean of these weights is "
-    "above 0.95.",
-)
+# %% tags=["id:M14", "id:S3.22"]
+predict("07/eight-heatmaps-look-like")
 
-# %% tags=["reveal", "id:M14", "id:S3.22"]
+# %% tags=["id:M14", "id:S3.22"]
+# %%answer 07/eight-heatmaps-look-like
 torch.manual_seed(42)
 x = torch.randn(1, 10, 512)
 bare = split(x, 8)  # (1, 8, 10, 64)
@@ -642,12 +575,7 @@ show_figure(
     plot_heads(
         torch.stack([w[0] for w in maps.values()]), titles=[*maps], annotate=False
     ),
-    number="7.5",
-    caption="Head 0 of eight. The diagonal goes because two independent random "
-    "matrices make query and key, of a slice and of a whole token alike. Training may "
-    "bring it back.",
-    alt="Four ten by ten heatmaps. Query equal to key, one matrix for both: dark "
-    "diagonals. Two matrices, for slice and token: pale, without a diagonal.",
+    "7.5",
 )
 
 # %% [markdown] tags=["id:M14"]
@@ -719,21 +647,11 @@ stacked.shape
 # [**FLOPs**](00_start_here.ipynb#Words-and-letters) are the additions and multiplications of a computation; torch's counter takes those of the matrix
 # products.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Keep 64 features and go from 1 head to 16. What grows?",
-    options=[
-        "parameters",
-        "FLOPs of the matrix products",
-        "number of attention weights",
-        "nothing",
-    ],
-    reveal="The attention weights, in proportion to the heads, and with them their "
-    "memory and the work of scaling and softmax. Parameters and the FLOPs of the "
-    "matrix products stay: 16 heads of 4 features multiply as much as one head of 64.",
-)
+# %%
+predict("07/keep-64-features-go-1")
 
-# %% tags=["reveal", "id:C3.103"]
+# %% tags=["id:C3.103"]
+# %%answer 07/keep-64-features-go-1
 x, table = torch.randn(1, 128, 64), {}
 for heads in (1, 2, 4, 8, 16):
     layer_h = MultiHeadAttention(64, heads)
@@ -814,18 +732,11 @@ pd.DataFrame(table, index=["right: transpose, then view", "wrong: view alone"])
 # Other code stores the rows *interleaved*, head by head: query, key and value of head 0, then of head 1, and so on. GPT-NeoX does, and
 # so does a university tutorial (see Sources).
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "An interleaved matrix also has the shape (36, 12). Copy it into "
-    "`in_proj_weight` as it is: what happens?",
-    options=["an error", "the same output", "other numbers, no error"],
-    reveal="Other numbers, no error: off by up to 0.408, where the largest right "
-    "entry is 0.431. Sorted into torch's order first, the difference is at "
-    "most rounding.",
-    # constants: 36, 12
-)
+# %%
+predict("07/interleaved-matrix-also-shape-36")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 07/interleaved-matrix-also-shape-36
 rows = stacked.unflatten(0, (3, 2, 6))  # query key value, heads, head_dim
 interleaved = rows.transpose(0, 1).flatten(0, 2)  # head by head
 rows = interleaved.unflatten(0, (2, 3, 6))

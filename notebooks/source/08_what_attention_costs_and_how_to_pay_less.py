@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from attnlab import MultiHeadAttention, causal_mask, combine_masks, load_table
 from attnlab import merge_heads, scaled_dot_product_attention, sequence_mask
 from attnlab import sliding_window_mask, split_heads, tiled_attention, trace_attention
-from attnlab.display import is_static, show_figure
+from attnlab.display import is_static, lesson_setup, show_figure
 from attnlab.exercises import check_joined_pieces, check_mended_pieces
 from attnlab.exercises import check_needed_tile, check_weight_memory, predict
 from attnlab.explorers import CostExplorer
@@ -41,10 +41,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 # %%
-plt.style.use("attnlab.attnlab")
-torch.manual_seed(0)
-torch.set_num_threads(1)
-torch.set_printoptions(precision=3, sci_mode=False)
+lesson_setup()
 
 # %% [markdown] tags=["id:S3.26", "id:D34"]
 # ## Twice the tokens, four times the weights
@@ -70,17 +67,11 @@ weights.shape, weights.nbytes / MiB
 # %% tags=["id:S3.26", "id:D34"]
 CostExplorer()
 
-# %% tags=["predict", "id:S3.26", "id:D34"] jupyter={"source_hidden": true}
-predict(
-    "For 512 tokens eight heads store 8 MiB. A text of 16,000 tokens is 31 times as "
-    "long. How much memory do its weights take?",
-    options=["250 MiB", "1 GiB", "7.6 GiB", "61 GiB"],
-    reveal="7.6 GiB: 31 times as long, 977 times as much. 250 MiB would be "
-    "proportional to the length; 61 GiB counts the heads twice.",
-    # constants: 250, 61
-)
+# %% tags=["id:S3.26", "id:D34"]
+predict("08/much-memory-weights")
 
-# %% tags=["reveal", "id:S3.26", "id:D34"]
+# %% tags=["id:S3.26", "id:D34"]
+# %%answer 08/much-memory-weights
 table = {
     n: {f"GiB, heads: {h}": weight_bytes(n, h) / GiB for h in (1, 8, 32)}
     for n in (512, 2048, 16_000)
@@ -114,16 +105,11 @@ projections, attention = flops(512)
 assert flops(512, heads=1) == flops(512, heads=8)  # heads do not change the FLOPs
 f"projections {projections:,}, attention {attention:,}"
 
-# %% tags=["predict", "id:C3.102"] jupyter={"source_hidden": true}
-predict(
-    "A layer with 512 features reads a sentence of 128 tokens. Which part needs more "
-    "FLOPs: the projections, or scores and averages?",
-    options=["scores and averages", "about the same", "the projections"],
-    reveal="The projections, 8 times as many. Both are equal at 1024 tokens, twice the "
-    "number of features. Only beyond does the square rule.",
-)
+# %% tags=["id:C3.102"]
+predict("08/projections-scores-averages")
 
-# %% tags=["reveal", "id:C3.102"]
+# %% tags=["id:C3.102"]
+# %%answer 08/projections-scores-averages
 table = {}
 for n in (128, 512, 1024, 4096, 16_384):
     projections, attention = flops(n)
@@ -249,18 +235,11 @@ def peak(function, n, gradient=False):
     return counted.peak / MiB
 
 
-# %% tags=["predict", "id:D34"] jupyter={"source_hidden": true}
-predict(
-    "One head, 2,048 tokens: the weights take 16 MiB, the output half a MiB. How "
-    "much does `plain` hold at its worst moment?",
-    options=["16 MiB", "32 MiB", "48 MiB"],
-    reveal="32 MiB, and the half for the output: two tables at a time, first raw and "
-    "scaled scores, then scores and weights. `by_rows` holds 1.5 MiB: its tables have "
-    "64 rows, so memory grows in proportion to the length of the text.",
-    # constants: 48
-)
+# %% tags=["id:D34"]
+predict("08/much-plain-hold-worst-moment")
 
-# %% tags=["reveal", "id:D34"]
+# %% tags=["id:D34"]
+# %%answer 08/much-plain-hold-worst-moment
 lengths, output_size = (512, 1024, 2048), torch.empty(2048, 64).nbytes / MiB
 peaks = {f.__name__: [peak(f, n) for n in lengths] for f in (plain, by_rows)}
 assert weight_bytes(2048, 1) == 16 * MiB and output_size == 0.5
@@ -293,18 +272,12 @@ top, total
 # %% [markdown]
 # One pass would be better: what has gone by would not be needed again. We keep a running top and a running total.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "After the first two words the top is 0.268 and the total 1.765. The next two "
-    "raise the top to 0.581. What must be done with the 1.765?",
-    options=["nothing", "begin again", "multiply it by a factor"],
-    reveal="Multiply by $e^{0.268 - 0.581}$ = 0.731. Each term of the total is e to "
-    "the power score minus top; with a larger top each shrinks by the same factor. "
-    "The scores that made it are not needed.",
-)
+# %%
+predict("08/must-done-1-765")
 
 
-# %% tags=["reveal"]
+# %%
+# %%answer 08/must-done-1-765
 def one_pass(pieces, correct=True):
     top, total = torch.tensor(-torch.inf), torch.tensor(0.0)  # so the first factor is 0
     for piece in pieces:
@@ -341,14 +314,7 @@ for seen, ax in zip((2, 4, 6), axes, strict=True):
     ax.set_title(f"{seen} seen: total {heights.sum():.3f}")
     assert heights.max() == 1
 axes[0].set_ylabel("$e^{score - top}$")
-show_figure(
-    fig,
-    number="8.1",
-    caption="Exponentials of the words seen so far; “?”: not yet seen. The largest "
-    "has height 1. Each time the top rises, all older bars shrink together.",
-    alt="Three bar charts. The bars of The and cat are tall at first, lower when sat "
-    "and on are added, and lowest when mat arrives with the tallest bar.",
-)
+show_figure(fig, "8.1")
 
 # %% [markdown]
 # ## Values as well
@@ -381,21 +347,11 @@ assert torch.allclose(output / total, weights @ x)
 assert torch.allclose(output / total, F.scaled_dot_product_attention(x, x, x)[5])
 output / total
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Stop after two of the three pieces and divide the output by the total. What is "
-    "it?",
-    options=[
-        "no meaningful number",
-        "the attention of mat over the first four words",
-        "nearly the final output",
-    ],
-    reveal="Attention over the first four words, exactly, as if the text ended "
-    "there. So two parts of a long text can be looked at apart, even on two machines, "
-    "and joined: exercise 4.",
-)
+# %%
+predict("08/stop-after-two-three-pieces")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 08/stop-after-two-three-pieces
 _, total, output = states[1]  # after two pieces
 first_four = row[:4].softmax(dim=-1) @ x[:4]
 assert torch.allclose(output / total, first_four)
@@ -458,18 +414,12 @@ live(
 #
 # Our top begins at $-\infty$. That works until a mask blocks a whole first piece: its scores are $-\infty$ too.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "The top is $-\\infty$ and the first piece holds only $-\\infty$. What is the "
-    "factor, e to the power old top minus new top?",
-    options=["0", "1", "NaN"],
-    reveal="NaN: minus infinity minus minus infinity is not defined. It stays in the "
-    "total and in the output, whatever comes after. A top that begins at the lowest "
-    "finite number instead gives the factor 1 and the exponentials 0.",
-)
+# %%
+predict("08/factor-e-power-old-top")
 
 
-# %% tags=["reveal"]
+# %%
+# %%answer 08/factor-e-power-old-top
 def attend_row(row, start):
     state = torch.tensor([[start]]), torch.zeros(1, 1), torch.zeros(1, 5)
     for piece, values in zip(row[None].split(2, dim=-1), x.split(2), strict=True):
@@ -556,15 +506,7 @@ ax = plot_sweep(lengths, peaks, yscale="log", **look)
 ax.set_xticks(lengths, [str(n) for n in lengths])
 ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
 ax.set_title("Only the whole table grows with the square")
-show_figure(
-    ax,
-    number="8.2",
-    caption="Counted memory of one head with 64 features, both axes logarithmic. "
-    "Twice the tokens: plain nearly four times, by_rows twice as much. What tiles need "
-    "beside their output stays the same.",
-    alt="Four lines over 256 to 2048 tokens. Plain is the highest and twice as "
-    "steep as by_rows; tiled comes near the line of the output alone.",
-)
+show_figure(ax, "8.2")
 
 # %% [markdown]
 # ## What a mask saves
@@ -596,17 +538,11 @@ packaged = tiled_attention(query, key, value, is_causal=True)
 assert torch.allclose(ours, torchs, atol=1e-6)
 assert torch.allclose(ours, packaged, atol=1e-6)
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "2,048 tokens in tiles of 128 x 128 make 16 x 16 = 256 tiles. How many does the "
-    "causal loop compute?",
-    options=["120", "128", "136", "256"],
-    reveal="136: 120 below the diagonal and the 16 on it. That is 53 per cent; with "
-    "more tiles in a row the share falls towards one half.",
-    # constants: 128, 120
-)
+# %%
+predict("08/many-causal-loop-compute")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 08/many-causal-loop-compute
 x_long = torch.randn(2048, 64)
 with FlopCounterMode(display=False) as all_tiles:
     tiled(x_long, x_long, x_long)
@@ -644,14 +580,7 @@ for ax, (name, allowed) in zip(axes, masks(1024).items(), strict=True):
     ax.set_title(f"{name}: {grid.count_nonzero()} of 64", fontsize=10)
     ax.invert_yaxis()
 axes[0].set_ylabel("queries")
-show_figure(
-    fig,
-    number="8.3",
-    caption="1024 tokens in tiles of 128. Empty: skipped. “part”: computed, some cells "
-    "masked. “all”: computed without a mask.",
-    alt="Three grids of eight by eight tiles. Causal: the lower triangle. Window: a "
-    "band of three tiles, on and below the diagonal. Padding: the first five columns.",
-)
+show_figure(fig, "8.3")
 
 # %%
 table = {}
@@ -686,17 +615,11 @@ for found in gradients.values():
         assert torch.allclose(one, other, atol=1e-5)
 [*gradients]
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Forward, at 1,024 tokens, `plain` holds 8.25 MiB and `tiled` 0.53. Forward and "
-    "backward it is 12.5 MiB for `plain`. And for `tiled`?",
-    options=["less than 1 MiB", "about 3 MiB", "nearly as much as plain"],
-    reveal="11.9 MiB. Autograd keeps scores and exponentials of every tile for the way "
-    "back, and all tiles together are two whole tables: 8 MiB. The package's function "
-    "throws them away and computes each tile again on the way back: 2.2 MiB.",
-)
+# %%
+predict("08/forward-1-024-tokens-plain")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 08/forward-1-024-tokens-plain
 functions = (plain, by_rows, tiled, tiled_attention)
 table = {
     f.__name__: {"forward": peak(f, 1024), "and backward": peak(f, 1024, gradient=True)}
@@ -722,19 +645,12 @@ pd.DataFrame(table).T.add_suffix(", MiB").round(2)
 # A notebook that we audited says: for long texts, standard multi-head attention is nearly impossible on a home computer. We try: eight
 # heads of 64 features, causal, on one thread of the processor.
 
-# %% tags=["predict", "id:C3.106"] jupyter={"source_hidden": true}
-predict(
-    "The weights would take 8 GiB. Queries, keys and values of 16,384 tokens take 96 "
-    "MiB, the output 32. What does the exact computation hold besides the inputs?",
-    options=["less than 64 MiB", "about 1 GiB", "8 GiB: it fails"],
-    reveal="39 MiB: 32 for the output, 4 for one tile of every head (256 queries, 512 "
-    "keys), and little else. Run the cell to see how long your machine takes. The 100 "
-    "rows that we check are right.",
-    # constants: 64
-)
+# %% tags=["id:C3.106"]
+predict("08/exact-computation-hold-besides-inputs")
 
 
-# %% tags=["reveal", "id:C3.106", "id:S3.26"]
+# %% tags=["id:C3.106", "id:S3.26"]
+# %%answer 08/exact-computation-hold-besides-inputs
 def ever_held():
     """The most bytes that this process ever held, as the operating system counts."""
     unit = 1 if sys.platform == "darwin" else 1024

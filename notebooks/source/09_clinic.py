@@ -24,17 +24,14 @@ from attnlab import MultiHeadAttention, influence_map, merge_heads, split_heads
 from attnlab import scaled_dot_product_attention as right
 from attnlab.clinic import diagnose, record
 from attnlab.clinic.broken import BROKEN
-from attnlab.display import show_figure
+from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import check_disguise, check_hiding_sizes
 from attnlab.exercises import check_learning_probe, check_mended_mask, predict
 from attnlab.explorers import YourAttentionExplorer
 from attnlab.live import live
 from attnlab.plotting import plot_attention
 
-plt.style.use("attnlab.attnlab")
-torch.manual_seed(0)
-torch.set_num_threads(1)
-torch.set_printoptions(precision=3, sci_mode=False)  # 3 decimals, no powers of ten
+lesson_setup()
 
 # %% [markdown]
 # ## A test that cannot fail is no test
@@ -82,17 +79,11 @@ def patient_a(query, key, value):
 
 patient_a(query, key, value).shape
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Patient A runs its softmax over dimension 1, the queries: each of the 7 columns "
-    "sums to 1. What is the mean of the 5 row sums of a sequence?",
-    number="mean row sum",
-    reveal="1.4: seven columns bring a total of 7, shared by 5 rows. The rows of the "
-    "first sequence sum to 0.959, 1.091, 1.233, 0.962 and 2.754. With as many "
-    "queries as keys the mean would be 1, and only the single rows would show it.",
-)
+# %%
+predict("09/mean-5-row-sums-sequence")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 09/mean-5-row-sums-sequence
 sums = weights_of(patient_a, query, key).sum(dim=-1)  # (N, L)
 assert torch.allclose(sums.mean(), torch.tensor(7 / 5))
 square = weights_of(patient_a, key, key).sum(dim=-1)  # as many queries as keys
@@ -125,17 +116,11 @@ def patient_b(query, key, value):
 counting = torch.arange(1.0, 31.0).view(1, 5, 6)
 counting[0]
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Patient B forgets to divide by the root of 6. With these inputs as query, key "
-    "and value, what is the largest difference between its output and the right one?",
-    options=["exactly 0", "a few percent", "as large as the values"],
-    reveal="Exactly 0. In each row the best raw score leads by at least 126, and "
-    "divided still by 51: $e^{-51}$ is lost in rounding. Even a function that picks "
-    "the best key without any softmax would pass.",
-)
+# %%
+predict("09/these-inputs-query-key-value")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 09/these-inputs-query-key-value
 gap = patient_b(counting, counting, counting) - right(counting, counting, counting)
 raw = counting[0] @ counting[0].T
 picked = counting[0][raw.argmax(dim=-1)]  # no softmax at all
@@ -199,17 +184,11 @@ def leak_test(function, x):
     return ((function(changed) - function(x)).abs() > 1e-6).any(dim=-1)
 
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "We change the last of the five tokens. Which outputs of patient C move?",
-    options=["only the last", "the first four", "all five", "none"],
-    reveal="The first four, and not the last: the wrong way round. In torch's fused "
-    "function True means <em>may attend</em>, so every token sees only later ones. "
-    "The last sees nothing, and its output is 0. In `nn.MultiheadAttention` True "
-    "means <em>blocked</em>, and the same triangle would be right.",
-)
+# %%
+predict("09/outputs-patient-c-move")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 09/outputs-patient-c-move
 x = torch.randn(L, E)
 moved = leak_test(lambda x: patient_c(x, x, x), x)
 assert moved.tolist() == [True] * 4 + [False] and (patient_c(x, x, x)[-1] == 0).all()
@@ -242,16 +221,11 @@ class PatientD(torch.nn.Module):
         return F.scaled_dot_product_attention(query, key, value, is_causal=causal)
 
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "In train mode patient D passes the leak test. After `.eval()`, how many of the 5 "
-    "outputs move?",
-    number="outputs that move",
-    reveal="All 5. A layer's mode must not change who sees whom: in eval mode every "
-    "token sees the future, and the layer computes something it was not trained for.",
-)
+# %%
+predict("09/after-eval-many-5-outputs")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 09/after-eval-many-5-outputs
 layer = PatientD(E)
 in_training, in_use = leak_test(layer.train(), x), leak_test(layer.eval(), x)
 assert in_training.sum() == 1 and in_use.all()
@@ -280,17 +254,11 @@ def padded_with_99(t):
     return torch.where(mask[:, None], t, 99.0)
 
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "First we write 99 into the <em>values</em> of the padding, then into its "
-    "<em>keys</em>. Which moves the output of patient E?",
-    options=["neither", "only the values", "only the keys", "both"],
-    reveal="Only the keys. A weight of 0 hides the value. But the padding's score "
-    "still stands in the sum that softmax divides by, and takes weight from the real "
-    "keys. The row sums tell it too: 0.716 and 0.398, for example.",
-)
+# %%
+predict("09/moves-output-patient-e")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 09/moves-output-patient-e
 plain = patient_e(query, key, value, mask)
 by_value = patient_e(query, key, padded_with_99(value), mask) - plain
 by_key = patient_e(query, padded_with_99(key), value, mask) - plain
@@ -333,18 +301,11 @@ def in_three_heads(x, split, merge):
     return merge(right(heads, heads, heads))
 
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Two tests that courses use: is `merge(split(x))` equal to `x`? Are the outputs "
-    "right for an input of ones? Which one notices?",
-    options=["the round trip", "the ones", "both", "neither"],
-    reveal="Neither. Without the move, `reshape` cuts the list of tokens: head 0 gets "
-    "tokens 0 and 1, whole. Merging by `reshape` undoes exactly that. And without "
-    "linear layers around, numbers that are all equal cannot show that they were "
-    "moved: the difference is 0.",
-)
+# %%
+predict("09/two-tests-courses-use-merge")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 09/two-tests-courses-use-merge
 x = torch.randn(1, 6, 12)
 assert torch.equal(merge_by_reshape(split_by_reshape(x, 3)), x)
 assert torch.equal(split_by_reshape(x, 3)[0, 0].flatten(), x[0, :2].flatten())
@@ -374,15 +335,7 @@ for ax, (name, pair) in zip(axes, cases.items(), strict=True):
 assert (shares[0] > 0).all()
 blocks = torch.block_diag(*[torch.ones(2, 2)] * 3) == 1
 assert torch.equal(shares[1] > 0, blocks) and torch.equal(shares[2], torch.eye(6))
-show_figure(
-    fig,
-    number="9.1",
-    caption="Share of each input token in the movement of an output token. Right: "
-    "every token reaches every other. By reshape: a head holds two of the six tokens "
-    "and sees nothing else. Heads not moved: tokens never meet.",
-    alt="Three tables, six by six. The first is filled everywhere, the second has "
-    "three two by two blocks on its diagonal, the third is the bare diagonal.",
-)
+show_figure(fig, "9.1")
 
 # %% [markdown]
 # ### It even learns
@@ -430,17 +383,11 @@ for merge in (merge_heads, merge_by_reshape):
 # Sequences of a batch have nothing to say to each other. We give `nn.MultiheadAttention`, with its default options, a
 # batch of 4 sequences of 6 tokens, and then change sequence 0.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "The batch has the shape (4, 6, 12). Sequence 0 changes. Which of the four "
-    "outputs move?",
-    options=["only sequence 0", "all four", "sequences 1 to 3"],
-    reveal="All four. By default the module expects the sequence first, (L, N, E). "
-    "It takes our 4 sequences for 4 tokens and lets them attend to each other. The "
-    "shapes fit, so nothing complains.",
-)
+# %%
+predict("09/four-outputs-move")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 09/four-outputs-move
 torch.manual_seed(0)
 batch = torch.randn(4, 6, 12)
 changed = batch.clone()

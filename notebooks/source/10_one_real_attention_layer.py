@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from attnlab import MultiHeadAttention, data_path, split_heads
 from attnlab.data import load_tensors
-from attnlab.display import show_figure
+from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import check_mended_ablation, check_own_word, check_sink_share
 from attnlab.exercises import check_third_word, predict
 from attnlab.explorers import RealHeadsExplorer
@@ -28,10 +28,7 @@ from attnlab.plotting import plot_attention
 from attnlab.pretrained import load_layer
 from safetensors import safe_open
 
-plt.style.use("attnlab.attnlab")
-torch.manual_seed(0)
-torch.set_num_threads(1)
-torch.set_printoptions(precision=3, sci_mode=False)
+lesson_setup()
 
 # %% [markdown]
 # ## A layer that was trained
@@ -111,17 +108,12 @@ words = sum(len(reading.tokens) - 2 for reading in readings)
 assert (len(examples), examples.word.nunique(), words) == (46, 21, 304)
 examples.iloc[[0, 1, 6, 8, 9, 12]]
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "These sentences have 304 words. In each of twelve heads every word has a row of "
-    "weights. Where does the largest weight of a row lie most often?",
-    options=["on the word itself", "on the word before or after", "on [CLS]"],
-    reveal="On `[CLS]`, in 0.62 of all rows; in head 11 in nearly all (1.00). Together "
-    "`[CLS]` and `[SEP]` get 0.41 of all weight, where even shares would give 0.23.",
-)
+# %%
+predict("10/where-largest-weight-row-lie")
 
 
-# %% tags=["reveal"]
+# %%
+# %%answer 10/where-largest-weight-row-lie
 def portrait(reading):
     """What the words give to some places, mean over the rows: {name: (H,)}."""
     weights, tokens = reading.weights, reading.tokens
@@ -174,16 +166,7 @@ plot_attention(table, ax=ax, queries=list(share), keys=heads)
 ax.set(
     xlabel="head", ylabel="", title="Where the words of 46 sentences look, on average"
 )
-show_figure(
-    fig,
-    number="10.1",
-    caption="Each column is a head, each row a kind of place; not a map of one "
-    "sentence. Head 2 looks at the token before; before a first word that is "
-    "[CLS]. Head 8 favours other copies of the word, where there are any: 45 of 47 "
-    "rows are of “the”. Heads 6, 7, 9 and 11 give the marker [CLS] more than 0.35.",
-    alt="Six rows by twelve heads. Head 2 is dark at token before, near 1. The row CLS "
-    "is 0.15 to 0.44 in all heads but head 3, 0.04.",
-)
+show_figure(fig, "10.1")
 
 # %% [markdown]
 # These are averages, and one rests on little. "Head 2 looks back one token" holds in every one of these rows. "Head 8 looks for copies"
@@ -191,16 +174,11 @@ show_figure(
 #
 # ## Who knows the order?
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "“the dog chased the cat” and “the cat chased the dog”. In how many heads does the "
-    "weight that “chased” gives to “dog” change by more than 0.05?",
-    options=["all", "about half", "one"],
-    reveal="One, in this pair: head 2, from 1.000 to 0.000, because a token before "
-    "it is all it looks for. In every other head the change is 0.039 at most.",
-)
+# %%
+predict("10/many-heads-weight-chased-gives")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 10/many-heads-weight-chased-gives
 dog, cat = (layer.read(t) for t in ("the dog chased the cat", "the cat chased the dog"))
 chased = dog.tokens.index("chased")
 to_dog = [r.weights[:, chased, r.tokens.index("dog")] for r in (dog, cat)]
@@ -288,20 +266,12 @@ table.iloc[[0, 1, 6, 8, 9, 10, 12, 13]].round(2)
 # So we ask what lesson 5 asked: does the head look there *because of this word*? We let other words ask in its place, and measure in **even
 # shares**: weight of a telling word times number of tokens; 1 is what it gets if all tokens get the same.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "Head 3 does best: in 33 of the 46 sentences its largest weight lies on a "
-    "telling word. Put “chair” in the place of the ambiguous word. In how many does "
-    "the largest weight of “chair” lie there?",
-    options=["about 10", "about 20", "more than 33"],
-    reveal="In 41; and with five other words, in 23 to 39. Head 3 looks at words like "
-    "these for many that ask. It would win a contest of pretty pictures, and that "
-    "says little about the ambiguous word.",
-    # constants: 10, 20
-)
+# %%
+predict("10/many-largest-weight-chair-lie")
 
 
-# %% tags=["reveal"]
+# %%
+# %%answer 10/many-largest-weight-chair-lie
 def ask(word=None):
     """Let another word ask: even shares of the telling words, is the largest there."""
     shares, hits = [], []
@@ -346,16 +316,7 @@ for head, top in enumerate(torch.maximum(own, others.amax(dim=0))):
 ax.axhline(1, color="#555555", lw=1, ls="--", zorder=0)
 ax.set(xticks=range(12), xlabel="head", ylabel="even shares", ylim=(0, 2.9))
 ax.legend(loc="upper right")
-show_figure(
-    fig,
-    number="10.2",
-    caption="What a telling word gets, mean over 46 sentences; 1 (dashed) is an even "
-    "share. Bars, and numbers: the ambiguous word asks. Diamonds: one of six others "
-    "asks. In heads 1, 4 and 10 the bar is clearly above them all, in head 8 too but "
-    "below an even share; head 3 looks there as much for chair and table.",
-    alt="Twelve bars. Heads 1, 4 and 10 reach 1.6, 1.5 and 1.5, above all their "
-    "diamonds. Head 3 reaches 2.1, and its diamonds 1.2 to 2.1.",
-)
+show_figure(fig, "10.2")
 
 # %% [markdown]
 # In heads 1, 4 and 10 the ambiguous word gives its telling words about 1.5 even shares, and none of the six others as much. Yet
@@ -408,19 +369,12 @@ u.shape
 # %% [markdown]
 # So a weight counts as much as its $u$ is long. We call weight times length of $u$ the **size** of what arrives.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "`[CLS]` gets 0.41 of the weight in head 6 and 0.42 in head 11. Of the sizes of "
-    "what arrives there, what share comes from `[CLS]`?",
-    options=["about 0.4 as well", "less than 0.1", "more than 0.8"],
-    reveal="0.08 in both. Its $u$ is short in these heads, a tenth of a word's: 0.27 "
-    "against 2.28 in head 6. In head 3, which gives it 0.04, it is as long as "
-    "a word's.",
-    # constants: 0.1, 0.4, 0.8
-)
+# %%
+predict("10/sizes-arrives-share-comes-cls")
 
 
-# %% tags=["reveal"]
+# %%
+# %%answer 10/sizes-arrives-share-comes-cls
 def size_of_cls(**bias):
     """Share of [CLS] in the sizes of what arrives at the words, in each head. (H,)."""
     sizes = [r.weights * brings(r, **bias).norm(dim=-1)[:, None] for r in readings]
@@ -447,15 +401,7 @@ ax.bar(x - 0.2, share["[CLS]"], 0.38, color="#0b61a4", label="of the weight")
 ax.bar(x + 0.2, size_share, 0.38, color="#f2b48a", hatch="//", label="of the size")
 ax.set(xticks=range(12), xlabel="head", ylabel="share of [CLS]", ylim=(0, 0.62))
 ax.legend(loc="upper left", ncols=2)
-show_figure(
-    fig,
-    number="10.3",
-    caption="What [CLS] gets in the rows of words, and how much of what arrives is "
-    "from it. In heads 6 to 11 it gets much weight and hands over little. In "
-    "head 3 the two shares agree, and in head 2, which looks at one token only.",
-    alt="Pairs of bars for twelve heads. Heads 6, 7, 9 and 11: weight 0.36 to 0.44, "
-    "size 0.07 to 0.09. Head 3: 0.04 and 0.04.",
-)
+show_figure(fig, "10.3")
 
 # %% [markdown]
 # A token that gets much weight and hands over little is called a [**sink**](00_start_here.ipynb#Words-and-letters). One reading, not proved here: a
@@ -469,15 +415,11 @@ show_figure(
 #
 # "the animal didn't cross the street because it was too tired": it means the animal. Written "too wide", it means the street.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "With “tired”, head 6 gives “it” → “animal” 0.224 and “street” 0.144. With “wide”?",
-    options=["street gets more", "both about equal", "animal still gets more"],
-    reveal="Animal still gets more: 0.229 against 0.147. The ratio of the two, "
-    "1.555, is exactly what it was, in this head and in every other.",
-)
+# %%
+predict("10/tired-head-6-gives-animal")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 10/tired-head-6-gives-animal
 start = "the animal didn't cross the street because it was too "
 tired, wide = layer.read(start + "tired"), layer.read(start + "wide")
 it, animal, street = (tired.tokens.index(w) for w in ("it", "animal", "street"))
@@ -501,19 +443,12 @@ for name, pair, ratio in zip(("tired", "wide"), pairs, ratios, strict=True):
 # To [**ablate**](00_start_here.ipynb#Words-and-letters) a head is to compute the attention's output without it. That can mean two things: without what it
 # adds at all, or without its choice, every token taken alike.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "In heads 7, 9 and 11 nearly every word looks most at `[CLS]`. Take away all that "
-    "one head adds. Which head matters most for the outputs of the words?",
-    options=["7, 9 or 11", "2 or 4", "all about the same"],
-    reveal="Without head 4 the output moves by 0.46 of its length, without head 2 by "
-    "0.43; without head 11 by 0.19. But with its weights made even, head 4 "
-    "moves it by 0.19 only: most of what head 4 adds is there if it looks at "
-    "all tokens alike. Head 2 still moves it by 0.35.",
-)
+# %%
+predict("10/head-matters-most-outputs-words")
 
 
-# %% tags=["reveal"]
+# %%
+# %%answer 10/head-matters-most-outputs-words
 def without(reading, head):
     """How far the words' outputs move: head gone, its weights even, its bias left."""
     u, bare = brings(reading)[head], brings(reading, bias=False)[head]  # (S, E)
@@ -542,15 +477,7 @@ ax.bar(x - 0.2, gone, 0.38, color="#0b61a4", label="without the head")
 ax.bar(x + 0.2, evened, 0.38, color="#f2b48a", hatch="//", label="its weights even")
 ax.set(xticks=range(12), xlabel="head", ylabel="change of output", ylim=(0, 0.6))
 ax.legend(loc="upper right", ncols=2)
-show_figure(
-    fig,
-    number="10.4",
-    caption="How far the output of a word moves, relative to its length; mean over "
-    "304 words. Dark: one head taken away. Hatched: the head stays, but "
-    "looks at all tokens alike.",
-    alt="Pairs of bars for twelve heads. Without the head: head 4 0.46, head 2 0.43, "
-    "the rest 0.19 to 0.35. Weights even: head 2 0.35, the rest 0.12 to 0.25.",
-)
+show_figure(fig, "10.4")
 
 # %% [markdown]
 # With a head goes its part of the bias. Leave that, and head 7 matters more than head 4: 0.35 against 0.30. Even weights do not depend on this
@@ -574,19 +501,11 @@ assert torch.equal(again, sat.output)
 # "The output of bank came about because bank looked at river." If weights alone were the reason, weights that stay would leave the output alone, and
 # other weights would change it. We try both.
 
-# %% tags=["predict"] jupyter={"source_hidden": true}
-predict(
-    "“she sat on **the** bank of the river”, then “on **a** bank”. In no head does "
-    "more than 0.05 of the attention of “bank” move elsewhere. How far does its "
-    "output move?",
-    options=["less than 0.05", "about 0.1", "more than 0.3"],
-    reveal="By 0.361 of its length. Head 2 looks at the same place as before, and "
-    "another word stands there. The weights say where a head takes from, not "
-    "what it gets.",
-    # constants: 0.1, 0.3
-)
+# %%
+predict("10/far-output-move")
 
-# %% tags=["reveal"]
+# %%
+# %%answer 10/far-output-move
 on_a = layer.read("she sat on a bank of the river")
 bank, river = sat.tokens.index("bank"), sat.tokens.index("river")
 moved = (sat.weights[:, bank] - on_a.weights[:, bank]).abs().sum(dim=-1) / 2  # (H,)
@@ -668,16 +587,7 @@ for head, (marker, colour) in looks.items():
     )
 ax.set(xlabel="attention that moves", ylabel="output moves", xlim=(0.55, 1.02), ylim=0)
 ax.legend(loc="upper left", markerscale=2)
-show_figure(
-    fig,
-    number="10.5",
-    caption="One row of one head looks at [SEP] alone: 304 words, four heads. Points "
-    "above each other: as much attention moves, and the output moves by "
-    "very different amounts. The [SEP] of head 9 hands over much.",
-    alt="Cloud of points. Heads 4 and 7 lie at attention 0.6 to 1 and output 0.1 to "
-    "0.7; at attention 1 head 2 reaches from 0.3 to 0.8 and head 9 from 0.8 to "
-    "2.",
-)
+show_figure(fig, "10.5")
 
 # %% [markdown]
 # Four objections, all fair.
