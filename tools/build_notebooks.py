@@ -17,7 +17,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
@@ -33,6 +33,7 @@ from tools.notebooks import (
     LANGUAGE,
     NOTEBOOKS,
     ROOT,
+    LessonError,
     find_sources,
     join_streams,
     kernel_environment,
@@ -42,32 +43,52 @@ from tools.notebooks import (
     strip_ansi,
     tags,
 )
+from tools.proofs import LIMIT, Proof, proof_file, proofs_of
 
 TIMEOUT = 120  # seconds for one cell
 AT_ONCE = 2  # lessons that are built at the same time
 RECORD = ROOT / ".venv" / "built.json"  # what each lesson was built from, by its name
-SHARED = ("attnlab", "data", "environment.yml", "tools/build_notebooks.py", "tools/notebooks.py")
+BUILDING = ("tools/build_notebooks.py", "tools/notebooks.py", "tools/proofs.py")
+SHARED = ("attnlab", "data", "environment.yml", *BUILDING)
 
 
 def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     """Execute a source and write its notebook into ``folder``; return the notebook's path.
 
-    If a cell fails that is not tagged ``raises-exception``, CellExecutionError is raised and the
-    old notebook stays.
+    If a cell fails that is not tagged ``raises-exception``, CellExecutionError is raised, and if
+    one of its proofs does, LessonError; the old notebook stays.
     """
-    notebook = read_source(source)
-    execute(notebook, folder)
+    notebook, target = read_source(source), folder / f"{source.stem}.ipynb"
+    execute(notebook, folder, proofs_of(target, notebook.cells))
     finish(notebook)
     nbformat.validate(notebook)
-    target = folder / f"{source.stem}.ipynb"
     target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
     return target
 
 
-def execute(notebook: NotebookNode, folder: Path) -> None:
-    """Run all cells in a fresh kernel, with outputs made to be stored."""
-    client = NotebookClient(
+class Client(NotebookClient):
+    """A client that runs the proof of a cell right after the cell."""
+
+    def __init__(self, notebook: NotebookNode, proofs: Mapping[str, Proof], **options) -> None:
+        super().__init__(notebook, **options)
+        self.proofs = proofs
+
+    async def async_execute_cell(self, cell: NotebookNode, *place, **options) -> NotebookNode:
+        """Execute a cell and its proof, if it has one; a text may have one too."""
+        done = await super().async_execute_cell(cell, *place, **options)
+        if proof := self.proofs.get(cell.id):
+            silence = {"silent": True, "output_hook": lambda message: None}
+            reply = await self.kc.execute_interactive(proof.command, timeout=LIMIT, **silence)
+            if problem := proof.explain(reply["content"]):
+                raise LessonError(problem)
+        return done
+
+
+def execute(notebook: NotebookNode, folder: Path, proofs: Mapping[str, Proof]) -> None:
+    """Run all cells and their proofs in a fresh kernel, with outputs made to be stored."""
+    client = Client(
         notebook,
+        proofs,
         timeout=TIMEOUT,
         kernel_name=KERNELSPEC["name"],
         record_timing=False,
@@ -107,10 +128,11 @@ def _slide(cell: NotebookNode, number: int) -> str:
     return "fragment" if "reveal" in tags(cell) else "-"
 
 
-def explain(error: CellExecutionError, notebook: str) -> str:
-    """Return in a few lines which cell of a notebook failed and why."""
+def explain(error: Exception, notebook: str) -> str:
+    """Return in a few lines which cell or proof of a notebook failed and why."""
+    what = "a cell" if isinstance(error, CellExecutionError) else "a name or a proof"
     lines = strip_ansi(str(error)).strip().splitlines()
-    return "\n".join([f"{notebook}: a cell failed, and the old notebook stays.", *lines])
+    return "\n".join([f"{notebook}: {what} failed, and the old notebook stays.", *lines])
 
 
 # --- which lessons have changed -------------------------------------------------------------------
@@ -120,7 +142,9 @@ def fingerprint(source: Path, folder: Path = NOTEBOOKS, root: Path = ROOT) -> st
     """Return a digest of a source, of its notebook, and of what all lessons are built with."""
     shared = [path for name in SHARED for path in [root / name, *sorted((root / name).rglob("*"))]]
     digest = hashlib.sha256()
-    for path in [source, folder / f"{source.stem}.ipynb", *shared]:
+    target = folder / f"{source.stem}.ipynb"
+    ours = [source, target, proof_file(target), folder / "predictions" / f"{source.stem}.toml"]
+    for path in [*ours, *shared]:
         if path.is_file() and path.suffix != ".pyc":
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
@@ -152,7 +176,7 @@ def _try(source: Path, folder: Path) -> str:
     start = time.perf_counter()
     try:
         target = build(source, folder)
-    except CellExecutionError as error:
+    except (CellExecutionError, LessonError) as error:
         return explain(error, source.name)
     print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
     return ""

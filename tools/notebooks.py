@@ -27,6 +27,12 @@ LANGUAGE = {
     "pygments_lexer": "ipython3",
 }
 KEPT_METADATA = ("tags", "jupyter")  # of a cell; the build makes all else
+NAME = re.compile(r"[a-z0-9-]{1,64}")
+MADE_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")  # a digest of ours, or Jupyter's own
+
+
+class LessonError(Exception):
+    """A source or a proof file that cannot be used; the message names the file."""
 
 
 def find_sources(folder: Path = SOURCES) -> list[Path]:
@@ -55,6 +61,11 @@ def select(paths: Iterable[Path], wanted: Iterable[str]) -> list[Path]:
     return [p for p in paths if not wanted or any(p.stem.startswith(name) for name in wanted)]
 
 
+def from_root(path: Path) -> str:
+    """Return a path as people name it: from the folder of the project, if it is in there."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name)
+
+
 def tags(cell: NotebookNode) -> list[str]:
     """Return the tags of a cell."""
     return list(cell.metadata.get("tags", []))
@@ -66,7 +77,11 @@ def read_notebook(path: Path) -> NotebookNode:
 
 
 def read_source(path: Path) -> NotebookNode:
-    """Return a lesson source as a notebook without outputs, with stable cell ids."""
+    """Return a lesson source as a notebook without outputs, with stable cell ids.
+
+    The id of a cell is the name in its marker (``# %% may-look [markdown]``), or a digest of its
+    text. LessonError says that a name is no name, or that two cells share one.
+    """
     import jupytext  # half a second, which the checks of notebooks need not spend
 
     notebook = jupytext.read(path, fmt="py:percent")
@@ -74,7 +89,11 @@ def read_source(path: Path) -> NotebookNode:
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     seen: Counter[str] = Counter()
     for cell in notebook.cells:
+        name = cell.metadata.get("title")
         cell.metadata = _kept(cell)
+        if name is not None:
+            cell.id = _checked_name(name, path, seen)
+            continue
         digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:10]
         seen[digest] += 1
         cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
@@ -86,7 +105,10 @@ def write_source(notebook: NotebookNode) -> str:
     import jupytext
 
     bare = nbformat.v4.new_notebook(cells=[_bare(cell) for cell in notebook.cells])
-    options = {"notebook_metadata_filter": "-all", "cell_metadata_filter": "tags,jupyter,-all"}
+    options = {
+        "notebook_metadata_filter": "-all",
+        "cell_metadata_filter": "title,tags,jupyter,-all",
+    }
     bare.metadata["jupytext"] = options
     script = re.sub(r"\n+(?=\n# %%)", "\n", jupytext.writes(bare, fmt="py:percent"))
     # ruff decides about blank lines between cells, as `make format` does
@@ -103,6 +125,7 @@ def describe_difference(source: NotebookNode, notebook: NotebookNode) -> str | N
         for part, mine, stored in (
             ("kind", ours.cell_type, theirs.cell_type),
             ("text", ours.source, theirs.source),
+            ("name", ours.get("id"), theirs.get("id")),
             ("tags", tags(ours), tags(theirs)),
             ("folded input", _folds_input(ours), _folds_input(theirs)),
         ):
@@ -151,10 +174,23 @@ def _kept(cell: NotebookNode) -> NotebookNode:
     return nbformat.from_dict(kept)
 
 
+def _checked_name(name: str, path: Path, seen: Counter[str]) -> str:
+    """Return the name of a cell, which must be a name that no cell before it has."""
+    if not NAME.fullmatch(name) or MADE_ID.fullmatch(name):
+        form = "1 to 64 of a-z, 0-9 and -, and not look like a made id"
+        raise LessonError(f"{path.name}: the name of a cell must have {form}, got {name!r}.")
+    if seen[name]:
+        raise LessonError(f"{path.name}: two cells have the name {name!r}.")
+    seen[name] += 1
+    return name
+
+
 def _bare(cell: NotebookNode) -> NotebookNode:
     """Return a cell as a source has it: what the build adds is taken away."""
     make = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
     metadata = _kept(cell)
+    if NAME.fullmatch(cell.get("id", "")) and not MADE_ID.fullmatch(cell.id):
+        metadata["title"] = cell.id
     if "jupyter" in metadata:
         jupyter = {k: v for k, v in metadata["jupyter"].items() if k == "source_hidden"}
         metadata = {k: v for k, v in metadata.items() if k != "jupyter"}

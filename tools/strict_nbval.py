@@ -22,20 +22,31 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 from tools.compare_outputs import compare_outputs
 from tools.live_figures import SWEEP
-from tools.notebooks import join_streams, kernel_environment
+from tools.notebooks import LessonError, join_streams, kernel_environment
+from tools.proofs import LIMIT, Proof, proofs_of
 
 OUTPUTS = {"display_data", "error", "execute_result", "stream"}
 SWEEP_LIMIT = 120  # seconds
 
 
 class Notebook(IPyNbFile):
-    """A notebook: a test for each code cell, and one for the controls of its live figures."""
+    """A notebook: tests for its code cells, their proofs, and the controls of its live figures."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield the tests in the order of the cells."""
-        for cell in super().collect():
-            parts = {"cell_num": cell.cell_num, "cell": cell.cell, "options": cell.options}
-            yield Cell.from_parent(self, name=cell.name, **parts)
+        """Yield the tests in the order of the cells, each proof right after its cell."""
+        tests = list(super().collect())  # and nbval reads the notebook
+        try:
+            proofs = proofs_of(self.path, self.nb.cells)
+        except LessonError as error:
+            raise self.CollectError(str(error)) from None
+        codes = iter(tests)
+        for cell in self.nb.cells:
+            if cell.cell_type == "code":
+                code = next(codes)
+                parts = {"cell_num": code.cell_num, "cell": cell, "options": code.options}
+                yield Cell.from_parent(self, name=code.name, **parts)
+            if proof := proofs.get(cell.get("id")):
+                yield Block.from_parent(self, name=f"proof {cell.id}", proof=proof)
         yield Controls.from_parent(self, name="controls")
 
     def setup(self) -> None:
@@ -52,6 +63,12 @@ class Notebook(IPyNbFile):
         message = super().get_kernel_message(timeout, stream)
         self.messages.append(message)
         return message
+
+    def run_silently(self, code: str, timeout: float) -> dict[str, str]:
+        """Execute code that is no part of the lesson; return what the kernel replies."""
+        return self.kernel.kc.execute_interactive(
+            code, silent=True, timeout=timeout, output_hook=lambda message: None
+        )["content"]
 
 
 class Cell(IPyNbCell):
@@ -86,20 +103,35 @@ class Cell(IPyNbCell):
         return True
 
 
-class Controls(pytest.Item):
-    """Every control of a notebook's live figures, moved in the kernel that has run its cells."""
-
-    def runtest(self) -> None:
-        """Fail if a figure cannot be drawn at a stop, or if a control changes nothing."""
-        reply = self.parent.kernel.kc.execute_interactive(
-            SWEEP, store_history=False, timeout=SWEEP_LIMIT, output_hook=lambda message: None
-        )["content"]
-        if reply["status"] != "ok":
-            pytest.fail(f"{reply['ename']}: {reply['evalue']}", pytrace=False)
+class Unseen(pytest.Item):
+    """A test that runs in the kernel of a notebook and is no cell of it."""
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return how the test is named in a report."""
         return self.path, None, f"{self.path.name}::{self.name}"
+
+
+class Block(Unseen):
+    """The proof of a cell."""
+
+    def __init__(self, *, proof: Proof, **options) -> None:
+        super().__init__(**options)
+        self.proof = proof
+
+    def runtest(self) -> None:
+        """Fail if the proof does."""
+        if problem := self.proof.explain(self.parent.run_silently(self.proof.command, LIMIT)):
+            pytest.fail(f"{self.path.name}: {problem}", pytrace=False)
+
+
+class Controls(Unseen):
+    """Every control of a notebook's live figures, moved in the kernel that has run its cells."""
+
+    def runtest(self) -> None:
+        """Fail if a figure cannot be drawn at a stop, or if a control changes nothing."""
+        reply = self.parent.run_silently(SWEEP, SWEEP_LIMIT)
+        if reply["status"] != "ok":
+            pytest.fail(f"{reply['ename']}: {reply['evalue']}", pytrace=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,6 +14,7 @@ from tools.adopt_notebook import adopt
 from tools.build_notebooks import build, build_all, fingerprint, read_record
 from tools.notebooks import (
     NOTEBOOKS,
+    LessonError,
     describe_difference,
     find_notebooks,
     find_sources,
@@ -35,7 +36,7 @@ import random
 random.random() < 2
 
 
-# %% tags=["exercise"]
+# %% doubling tags=["exercise"]
 def double(x):
     """Return twice x."""
 
@@ -45,7 +46,7 @@ def double_solution(x):
     return 2 * x
 
 
-# %% [markdown]
+# %% a-part [markdown]
 # ## A part
 
 # %% tags=["reveal"]
@@ -127,6 +128,28 @@ def test_ids_stay_when_a_cell_is_inserted(built, tmp_path) -> None:
     assert [cell.id for cell in read_source(longer).cells][1:] == old
 
 
+def test_the_name_of_a_cell_becomes_its_id(built) -> None:
+    ids = [cell.id for cell in nbformat.read(built, as_version=4).cells]
+    assert (ids[2], ids[4]) == ("doubling", "a-part")
+    assert all(re.fullmatch("[0-9a-f]{10}", ids[number]) for number in (0, 1, 3, 5, 6))
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["may-look", "may-look"], "01_lesson.py: two cells have the name 'may-look'."),
+        (["May look"], "01_lesson.py: the name of a cell must have .*, got 'May look'."),
+        (["m" * 65], "the name of a cell must have"),
+        (["deadbeef-07"], "the name of a cell must have"),
+    ],
+)
+def test_a_name_that_cannot_be_an_id_is_refused(tmp_path, names, words) -> None:
+    source = tmp_path / "01_lesson.py"
+    source.write_text("\n".join(f"# %% {name}\n1\n" for name in names), encoding="utf-8")
+    with pytest.raises(LessonError, match=words):
+        read_source(source)
+
+
 def test_equal_cells_have_different_ids(tmp_path) -> None:
     source = tmp_path / "01_lesson.py"
     source.write_text("# %%\n1\n\n# %%\n1\n", encoding="utf-8")
@@ -139,6 +162,8 @@ def test_equal_cells_have_different_ids(tmp_path) -> None:
     [
         ("source.py", True),
         ("source.ipynb", True),
+        ("proofs/source.py", True),
+        ("predictions/source.toml", True),
         ("attnlab/explorers/js/x.mjs", True),
         ("data/x.csv", True),
         ("environment.yml", True),
@@ -197,6 +222,7 @@ def test_the_command_builds_what_has_changed_or_what_it_names(monkeypatch, capsy
         (lambda nb: nb.cells[0].update(source="# 1 · Else"), "cell 1 .* text"),
         (lambda nb: nb.cells[1].update(cell_type="markdown"), "cell 2 .* kind"),
         (lambda nb: nb.cells[2].metadata.update(tags=[]), "cell 3 .* tags"),
+        (lambda nb: nb.cells[4].update(id="another-part"), "cell 5 .* name"),
         (lambda nb: nb.cells[3].metadata.pop("jupyter"), "cell 4 .* folded input"),
         (lambda nb: nb.cells.pop(), "6 cells, and 7 in the source"),
     ],

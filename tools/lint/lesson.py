@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from tools.notebooks import ROOT, read_notebook
+from tools.notebooks import from_root, read_notebook
 
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -24,7 +24,7 @@ MATH = re.compile(r"\$\$.+?\$\$|\$[^$\n]+(?:\n[^$\n]+)*\$", re.DOTALL)
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]*)[^)]*\)")
 TAG = re.compile(r"</?[A-Za-z][^>]*>")
 HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
-CELL_MARK = re.compile(r"^# %%")  # with which every cell of a source begins
+CELL_MARK = re.compile(r"^# %%(?!\w)")  # with which every cell of a source begins
 
 
 class Note(NamedTuple):
@@ -115,8 +115,7 @@ class Lesson:
         marks = [i for i, line in enumerate(lines, start=1) if CELL_MARK.match(line)]
         start, end = [*pairwise([1, *marks, len(lines) + 1])][min(note.cell, len(marks))]
         quoted = (i for i in range(start, end) if note.quote and note.quote in lines[i - 1])
-        name = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name
-        return f"{name}:{next(quoted, start)}"
+        return f"{from_root(source)}:{next(quoted, start)}"
 
 
 def headings(cell: NotebookNode) -> list[tuple[int, str]]:
