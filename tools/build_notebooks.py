@@ -101,12 +101,10 @@ def execute(notebook: NotebookNode, folder: Path, proofs: Mapping[str, Proof]) -
 
 
 def finish(notebook: NotebookNode) -> None:
-    """Add what the build decides (folding, slides) and drop what differs from run to run."""
+    """Add what the build decides (slides) and drop what differs from run to run."""
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
     for number, cell in enumerate(notebook.cells):
         cell.metadata.pop("execution", None)
-        if "reveal" in tags(cell):
-            cell.metadata.setdefault("jupyter", {})["outputs_hidden"] = True
         cell.metadata["slideshow"] = {"slide_type": _slide(cell, number)}
         if cell.cell_type != "code":
             continue
@@ -117,7 +115,7 @@ def finish(notebook: NotebookNode) -> None:
 
 
 def _slide(cell: NotebookNode, number: int) -> str:
-    """Return how a cell appears on slides: a heading begins one, a prediction waits for a click."""
+    """Return how a cell appears on slides: a heading begins one, an answer waits for a click."""
     if {"exercise", "solution"} & set(tags(cell)) or "<details>" in cell.source:
         return "skip"
     if cell.cell_type == "markdown":
@@ -125,7 +123,7 @@ def _slide(cell: NotebookNode, number: int) -> str:
             return "slide"
         if re.search(r"^### ", cell.source, re.MULTILINE):
             return "subslide"
-    return "fragment" if "reveal" in tags(cell) else "-"
+    return "fragment" if cell.source.startswith("%%answer") else "-"
 
 
 def explain(error: Exception, notebook: str) -> str:

@@ -47,9 +47,12 @@ HTML(f'<div><img alt="d_k = 3" src="{picture("blue")}"><p>d_k = 3</p>'
     "between": 'print("A")\ndisplay("B")\nprint("C")',
     "error": 'raise ValueError("boom")',
     "silent": "y = 2",
-    "reveal": "print(6)",
+    "solution": "print(6)",
 }
-TAGS = {"error": ["raises-exception"], "reveal": ["reveal"]}
+METADATA = {
+    "error": {"tags": ["raises-exception"]},
+    "solution": {"tags": ["solution"], "jupyter": {"source_hidden": True}},
+}
 
 
 class Corruption(NamedTuple):
@@ -168,7 +171,7 @@ OF_A_CELL = [
         ("silent", "code warns", "source nbval", code('import warnings\nwarnings.warn("w")')),
         ("silent", "output ignored", "source lint", code("y = 2", "nbval-ignore-output")),
         ("silent", "NBVAL comment", "source lint", code("# NBVAL_IGNORE_OUTPUT\ny = 2")),
-        ("reveal", "answer not folded", "lint", lambda c: c.metadata.jupyter.clear()),
+        ("solution", "not folded", "source lint", lambda c: c.metadata.jupyter.clear()),
         # execution counts
         (
             "print",

@@ -33,6 +33,7 @@ SOURCE = '''# %% [markdown]
 # %%
 import random
 
+get_ipython().register_magic_function(print, "cell", "answer")
 random.random() < 2
 
 
@@ -49,7 +50,8 @@ def double_solution(x):
 # %% a-part [markdown]
 # ## A part
 
-# %% tags=["reveal"]
+# %%
+# %%answer 01/twice
 double_solution(21)
 
 # %% tags=["raises-exception"]
@@ -97,12 +99,12 @@ def test_adopting_takes_over_a_change(built, tmp_path) -> None:
     assert "# # 1 · Another title\n" in adopt(edited, tmp_path).read_text(encoding="utf-8")
 
 
-def test_the_build_counts_folds_and_leaves_out_what_differs(built) -> None:
+def test_the_build_counts_and_leaves_out_what_differs(built) -> None:
     notebook = nbformat.read(built, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == [1, 2, 3, 4, 5]
     assert code[2].metadata.jupyter == {"source_hidden": True}
-    assert code[3].metadata.jupyter == {"outputs_hidden": True}
+    assert code[3].outputs[0].text == "01/twice double_solution(21)\n\n"
     assert "version" not in notebook.metadata.language_info
     assert all("execution" not in cell.metadata for cell in code)
 

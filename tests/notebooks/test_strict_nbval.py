@@ -22,10 +22,10 @@ from nbval.plugin import IPyNbFile
 from tests.notebooks.corruptions import (
     CELLS,
     HARMLESS,
+    METADATA,
     OF_A_CELL,
     OF_A_NOTEBOOK,
     SETUP,
-    TAGS,
     Corruption,
 )
 from tools.build_notebooks import build
@@ -36,9 +36,9 @@ from tools.strict_nbval import Notebook
 FIRST = 2  # the corrupted cells come after a title and the set-up
 
 
-def make_source(folder: Path, name: str, codes: list[tuple[str, list[str]]]) -> Path:
+def make_source(folder: Path, name: str, codes: list[tuple[str, dict]]) -> Path:
     cells = [new_markdown_cell("# 1 · A good notebook")]
-    cells += [new_code_cell(code, metadata={"tags": tags}) for code, tags in codes]
+    cells += [new_code_cell(code, metadata=metadata) for code, metadata in codes]
     path = folder / f"{name}.py"
     path.write_text(write_source(new_notebook(cells=cells)), encoding="utf-8")
     return path
@@ -93,11 +93,11 @@ class Good:
 def caught(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Which gates noticed which corruption; one run of nbval judges all that need a kernel."""
     folder = tmp_path_factory.mktemp("notebooks")
-    codes = [(SETUP, [])] + [(CELLS[c.cell], TAGS.get(c.cell, [])) for c in OF_A_CELL]
-    codes += [(CELLS[name], []) for name in HARMLESS]
-    codes += [(code, TAGS.get(name, [])) for name, code in CELLS.items()]  # and all as they are
+    codes = [(SETUP, {})] + [(CELLS[c.cell], METADATA.get(c.cell, {})) for c in OF_A_CELL]
+    codes += [(CELLS[name], {}) for name in HARMLESS]
+    codes += [(code, METADATA.get(name, {})) for name, code in CELLS.items()]  # and all unchanged
     sheet = Good(make_source(folder, "01_sheet", codes))
-    small = Good(make_source(folder, "01_small", [("a = 6", []), ("print(a)", []), ("a", [])]))
+    small = Good(make_source(folder, "01_small", [("a = 6", {}), ("print(a)", {}), ("a", {})]))
     gates: dict[str, set[str]] = {}
 
     corrupted = sheet.notebook

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -13,7 +14,9 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from tools.notebooks import from_root, read_notebook
+from tools.extract_figures import parts_of
+from tools.notebooks import LessonError, from_root, read_notebook
+from tools.proofs import Proof, read_proofs
 
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -30,12 +33,14 @@ CELL_MARK = re.compile(r"^# %%(?!\w)")  # with which every cell of a source begi
 class Note(NamedTuple):
     """What a rule yields: cells count from 1, and 0 is the notebook as a whole.
 
-    ``quote`` is the part of the cell's text that the note is about, if it is known.
+    ``quote`` is the part of the cell's text that the note is about, if it is known, and ``place``
+    the file and line that have to be changed if they are not those of the cell.
     """
 
     cell: int
     text: str
     quote: str = ""
+    place: str = ""
 
 
 class Finding(NamedTuple):
@@ -85,15 +90,47 @@ class Lesson:
         """The stored outputs, each with the number of its cell."""
         return ((n, output) for n, cell in self.code for output in cell.get("outputs", []))
 
+    @property
+    def questions_file(self) -> Path:
+        """Where the texts of the lesson's predictions are, if it has any."""
+        return self.path.parent / "predictions" / f"{self.path.stem}.toml"
+
+    @cached_property
+    def questions(self) -> dict[str, list[str]]:
+        """The texts of each prediction by its key: question, options, feedback, explanation."""
+        path = self.questions_file
+        try:
+            entries = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        except tomllib.TOMLDecodeError as error:
+            raise LessonError(f"{from_root(path)}: {error}.") from None
+        number = path.stem.partition("_")[0]
+        return {f"{number}/{name}": list(_strings(entry)) for name, entry in entries.items()}
+
     @cached_property
     def predictions(self) -> list[tuple[int, str]]:
-        """The strings of the cells that call ``predict``, each with the number of its cell."""
-        return [(n, text) for n, cell in self.code for text in prediction_texts(cell.source)]
+        """The texts of the predictions, each with the number of the cell that asks."""
+        asked = [(n, key) for n, _ in self.code for key in self.asked_by(n)]
+        return [(n, text) for n, key in asked for text in self.questions[key]]
 
     @cached_property
     def texts(self) -> list[tuple[int, str]]:
         """The texts of the markdown cells and of the predictions, with the numbers of cells."""
         return [(n, cell.source) for n, cell in self.markdown] + self.predictions
+
+    @cached_property
+    def captions(self) -> list[tuple[int, str]]:
+        """The captions and alternative texts of the numbered figures, with the numbers of cells."""
+        found = [(n, part) for n, output in self.outputs for part in parts_of(output)]
+        return [(n, part.get(name, "")) for n, part in found for name in ("caption", "alt")]
+
+    @cached_property
+    def proofs(self) -> dict[int, Proof]:
+        """The proofs by the numbers of their cells; none if their file cannot be read."""
+        try:
+            bound = {proof.cell: proof for proof in read_proofs(self.path)}
+        except LessonError:  # which the rule about proofs reports
+            return {}
+        return {n: bound[cell.id] for n, cell in self.cells if cell.get("id") in bound}
 
     @cached_property
     def sections(self) -> dict[int, tuple[int, str]]:
@@ -107,15 +144,33 @@ class Lesson:
         return found
 
     def place(self, note: Note) -> str:
-        """Return the file and the line of the source that a note is about."""
+        """Return the file and the line that a note is about, which most often are the source's."""
+        if note.place:
+            return note.place
         source = self.path.parent / "source" / f"{self.path.stem}.py"
         if not source.is_file():  # a notebook without a source
             return f"{self.path.name}: cell {note.cell}"
         lines = source.read_text(encoding="utf-8").splitlines()
         marks = [i for i, line in enumerate(lines, start=1) if CELL_MARK.match(line)]
         start, end = [*pairwise([1, *marks, len(lines) + 1])][min(note.cell, len(marks))]
-        quoted = (i for i in range(start, end) if note.quote and note.quote in lines[i - 1])
-        return f"{from_root(source)}:{next(quoted, start)}"
+        quoted = [i for i in range(start, end) if note.quote and note.quote in lines[i - 1]]
+        keys = [] if quoted or not note.cell else self.asked_by(note.cell)
+        if note.quote and keys:
+            return self.place_of_question(keys[0], note.quote)
+        return f"{from_root(source)}:{[*quoted, start][0]}"
+
+    def asked_by(self, n: int) -> list[str]:
+        """Return the keys of the predictions that a cell asks, as far as they have texts."""
+        cell = self.notebook.cells[n - 1]
+        keys = prediction_keys(cell.source) if cell.cell_type == "code" else ()
+        return [key for key in keys if key in self.questions]
+
+    def place_of_question(self, key: str, quote: str = "") -> str:
+        """Return the file and the line of a prediction's texts, if possible that with a quote."""
+        lines = self.questions_file.read_text(encoding="utf-8").splitlines()
+        start = lines.index(f"[{key.partition('/')[2]}]")
+        quoted = (i for i, line in enumerate(lines) if i >= start and quote in line)
+        return f"{from_root(self.questions_file)}:{next(quoted, start) + 1}"
 
 
 def headings(cell: NotebookNode) -> list[tuple[int, str]]:
@@ -139,16 +194,34 @@ def words_of(text: str) -> str:
     return TAG.sub(" ", LINK.sub(r"\g<text>", text))
 
 
+def _strings(entry: object) -> Iterator[str]:
+    """Yield the texts of a table, the value that is the answer, and those of the tables in it."""
+    if isinstance(entry, str):
+        yield entry
+    elif isinstance(entry, list):
+        for part in entry:
+            yield from _strings(part)
+    elif isinstance(entry, dict):
+        for name, part in entry.items():
+            yield from _strings(str(part) if name == "value" else part)
+
+
 @cache
-def prediction_texts(source: str) -> tuple[str, ...]:
-    """Return the strings of the calls of ``predict`` in a code cell; the first is the question."""
+def prediction_keys(source: str) -> tuple[str, ...]:
+    """Return the keys of the calls of ``predict`` in a code cell; an empty text for none."""
     calls = [
         node
         for node in ast.walk(parse_code(source))
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "predict"
     ]
-    parts = [part for call in calls for part in ast.walk(call) if isinstance(part, ast.Constant)]
-    return tuple(part.value for part in parts if isinstance(part.value, str))
+    first = [call.args[0] if call.args else None for call in calls]
+    return tuple(str(arg.value) if isinstance(arg, ast.Constant) else "" for arg in first)
+
+
+def answer_key(cell: NotebookNode) -> str:
+    """Return the key of the prediction that a cell answers, or an empty text."""
+    found = re.match(r"%%answer +(\S+)", cell.source)
+    return found[1] if found and cell.cell_type == "code" else ""
 
 
 @cache

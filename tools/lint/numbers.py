@@ -1,9 +1,9 @@
 """A rule: every number in the text of a lesson is computed or asserted nearby.
 
 Nearby is the same level-2 section, or the three code cells before and after. A number is backed by
-a literal in an assert, by a stored output, by an integer in the code, or by the declaration
-``<!-- constants: 2017, 3.2.1 -->`` in its own cell. The strings of a ``predict`` call are text too:
-they need backing (``# constants: 2017`` declares there) and give none.
+a literal in an assert, by a stored output, or by an integer in the code, where the proof of a cell
+counts as its code; or it is declared by the ``numbers:`` of the proof of its own cell. The texts of
+predictions and the captions of figures need backing too, and give none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.lint.lesson import (
     Lesson,
     Note,
     parse_code,
-    prediction_texts,
+    prediction_keys,
     without_code,
 )
 from tools.lint.stored import output_texts
@@ -58,8 +58,6 @@ IGNORED = (
     re.compile(r"\\[A-Za-z]+"),  # a LaTeX command, as in \frac12
 )
 LESSON_LINK = re.compile(r"\[[^\]]*\]\([^)]*\.ipynb[^)]*\)")
-CONSTANTS = re.compile(r"<!--\s*constants:(.*?)-->", re.DOTALL)
-CONSTANTS_IN_CODE = re.compile(r"#\s*constants:(.*)")
 HIDDEN_HTML = re.compile(r"<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
 CHECKS = ("assert_close", "assert_allclose", "assert_equal")
 
@@ -100,16 +98,15 @@ class Evidence:
 
 def prose_numbers(lesson: Lesson) -> Iterator[Note]:
     """Check that every number in the text is computed or asserted nearby, or declared."""
-    evidence = cache(lambda k: evidence_of(lesson.notebook.cells[k - 1]))
-    for n, text in lesson.texts:
-        cell = lesson.notebook.cells[n - 1]
-        pattern = CONSTANTS if cell.cell_type == "markdown" else CONSTANTS_IN_CODE
-        constants = {_key(number) for number in _listed(", ".join(pattern.findall(cell.source)))}
+    evidence = cache(lambda k: evidence_of(lesson, k))
+    for n, text in lesson.texts + lesson.captions:
+        declared = lesson.proofs[n].numbers if n in lesson.proofs else ""
+        constants = {_key(number) for number in _listed(declared)}
         open_ones = [number for number in numbers_in(text) if _key(number) not in constants]
         near = [evidence(k) for k in _near(lesson, n)] if open_ones else []
         missing = (one.text for one in open_ones if not any(each.backs(one) for each in near))
         for number in dict.fromkeys(missing):
-            text = f"the number {number} is in no assert, output or list of constants nearby."
+            text = f"the number {number} is in no assert, output or list of numbers nearby."
             yield Note(n, text, number)
 
 
@@ -133,19 +130,21 @@ def _listed(declared: str) -> list[Number]:
     return [number for part in parts if part for number in numbers_in(part)]
 
 
-def evidence_of(cell: NotebookNode) -> Evidence:
-    """Return the numbers of a code cell that can back the text; a prediction backs nothing."""
-    if prediction_texts(cell.source):
-        return Evidence()
-    tree = parse_code(cell.source)
-    literals = set(_literals(tree))
-    evidence = Evidence(integers={value for value in literals if float(value).is_integer()})
-    checked = list(_checks(tree))
-    names = {node.id for check in checked for node in ast.walk(check) if isinstance(node, ast.Name)}
-    for node in checked + [a for a in ast.walk(tree) if _is_expected_value(a, names)]:
-        evidence.values.update(_literals(node))
-    for text in _shown_texts(cell):
-        evidence.values.update(_signed(found) for found in NUMBER.finditer(text))
+def evidence_of(lesson: Lesson, n: int) -> Evidence:
+    """Return the numbers of a cell and its proof that can back the text; questions back nothing."""
+    cell, evidence = lesson.notebook.cells[n - 1], Evidence()
+    trees = [lesson.proofs[n].tree] if n in lesson.proofs else []
+    if cell.cell_type == "code" and not prediction_keys(cell.source):
+        trees.append(parse_code(cell.source))
+        for text in _shown_texts(cell):
+            evidence.values.update(_signed(found) for found in NUMBER.finditer(text))
+    for tree in trees:
+        evidence.integers.update(one for one in _literals(tree) if float(one).is_integer())
+        checked = list(_checks(tree))
+        parts = [part for check in checked for part in ast.walk(check)]
+        names = {part.id for part in parts if isinstance(part, ast.Name)}
+        for node in checked + [a for a in ast.walk(tree) if _is_expected_value(a, names)]:
+            evidence.values.update(_literals(node))
     return evidence
 
 
@@ -155,12 +154,12 @@ def _key(number: Number) -> float | str:
 
 
 def _near(lesson: Lesson, n: int) -> list[int]:
-    """Return the numbers of the code cells near a markdown cell."""
-    asking = {k for k, _ in lesson.predictions}
-    numbers = [k for k, _ in lesson.code if k not in asking]
-    before, after = [k for k in numbers if k < n], [k for k in numbers if k > n]
-    section = [k for k in numbers if lesson.sections[k][0] == lesson.sections[n][0]]
-    return sorted({*before[-REACH:], *after[:REACH], *section})
+    """Return the numbers of the cells near a cell that hold code or have a proof."""
+    codes = [k for k, cell in lesson.code if not prediction_keys(cell.source)]
+    before, after = [k for k in codes if k < n], [k for k in codes if k > n]
+    near = {n, *before[-REACH:], *after[:REACH]}
+    section = lesson.sections[n][0]
+    return sorted(near | {k for k in {*codes, *lesson.proofs} if lesson.sections[k][0] == section})
 
 
 def _number(found: re.Match[str]) -> Number:

@@ -1,4 +1,4 @@
-"""Rules about how a lesson reads: lengths, words, and the order of its parts."""
+"""Rules about how a lesson reads: its words, and the order of its parts."""
 
 from __future__ import annotations
 
@@ -10,40 +10,20 @@ from tools.lint.lesson import (
     LINK,
     Lesson,
     Note,
+    answer_key,
     defined_names,
     headings,
+    prediction_keys,
     without_code,
     words_of,
 )
 from tools.notebooks import tags
 
-CELL_WORDS, CLOSING_WORDS, LESSON_WORDS = 80, 120, (600, 3_200)
-CODE_LINES, CODE_WIDTH, REVEALS = 25, 88, 3
-CELLS, MAIN_CELLS = (20, 110), (15, 64)
+CODE_LINES, CODE_WIDTH = 25, 88
 BANNED = re.compile(r"\b(?:simply|just|obviously|magic|easy|easily)\b", re.IGNORECASE)
-DETAILS = re.compile(r"<details\b.*?</details>", re.DOTALL)
-TABLE = re.compile(r"^\s*\|.*$", re.MULTILINE)
-LIST_ITEM = re.compile(r"^[ ]*(?:[-*+]|\d+[.)]) .*(?:\n[ ]+\S.*)*", re.MULTILINE)
 EMOJI = re.compile(
     "[\U0001f000-\U0001faff\u2600-\u2604\u2607-\u2712\u2714-\u2716\u2718-\u27bf\ufe0f]"
 )
-
-
-def count_words(text: str) -> int:
-    """Return the number of words of a markdown text; a formula or a code span counts as one."""
-    text = re.sub(r"(?<!`)`[^`\n]+`(?!`)", "code", text)
-    return len([word for word in words_of(text).split() if re.search(r"\w", word)])
-
-
-def cell_words(lesson: Lesson) -> Iterator[Note]:
-    """Check that a text is short; the first cell and the closing parts may be longer."""
-    for n, source in lesson.texts:
-        heading = lesson.sections[n][1]
-        text = TABLE.sub("", DETAILS.sub("", source))
-        text = LIST_ITEM.sub("", text) if heading == "Sources" else text
-        limit = CLOSING_WORDS if heading in CLOSING else CELL_WORDS
-        if n > 1 and (words := count_words(text)) > limit:
-            yield Note(n, f"the text has {words} words, and at most {limit} are allowed.")
 
 
 def code_size(lesson: Lesson) -> Iterator[Note]:
@@ -93,54 +73,22 @@ def closing_parts(lesson: Lesson) -> Iterator[Note]:
 
 
 def predictions(lesson: Lesson) -> Iterator[Note]:
-    """Check that questions are asked by ``predict``, and that each reveal follows one."""
-    asking = {n for n, _ in lesson.predictions}
+    """Check that each prediction has its texts, is asked once, and is answered after that."""
     for n, cell in lesson.markdown:
         if "**Predict" in cell.source:
-            text = 'ask with predict(...) in a cell tagged predict, not with "**Predict.**".'
-            yield Note(n, text, "**Predict")
-    asked = False  # whether only reveals have come after a cell that asks
-    for n, cell in lesson.cells:
-        names = tags(cell) if cell.cell_type == "code" else []
-        if ("predict" in names) != (n in asking):
-            yield Note(n, "a cell must be tagged predict if it calls predict(...), and only then.")
-        if n in asking and cell.source.splitlines()[0] != "predict(":  # in sight when folded
-            yield Note(n, "a predict cell must begin with 'predict(' on a line of its own.")
-        if "reveal" not in names:
-            asked = n in asking
-        elif not asked:
-            yield Note(
-                n, "a reveal cell must follow a cell tagged predict that calls predict(...)."
-            )
-
-
-def reveals(lesson: Lesson) -> Iterator[Note]:
-    """Check that a lesson asks for predictions."""
-    count = sum("reveal" in tags(cell) for _, cell in lesson.code)
-    if lesson.number > 0 and count < REVEALS:
-        yield Note(0, f"{count} cells are tagged reveal, and at least {REVEALS} are needed.")
-
-
-def lesson_length(lesson: Lesson) -> Iterator[Note]:
-    """Check that a lesson is neither a page nor a book."""
-    if lesson.number == 0:
-        return
-    words = sum(count_words(text) for _, text in lesson.texts)
-    for count, (low, high), what in (
-        (words, LESSON_WORDS, "words"),
-        (_main_cells(lesson), MAIN_CELLS, "cells in its main line"),
-        (len(lesson.notebook.cells), CELLS, "cells"),
-    ):
-        if not low <= count <= high:
-            yield Note(0, f"the lesson has {count:,} {what}; it must have {low:,} to {high:,}.")
-
-
-def _main_cells(lesson: Lesson) -> int:
-    """Return how many cells come before what is optional, or before the closing parts."""
-    for number, cell in lesson.markdown:
-        if re.search(rf"^## (Further|{CLOSING[0]})", cell.source, re.MULTILINE):
-            return number - 1
-    return len(lesson.notebook.cells)
+            yield Note(n, 'ask with predict(...), not with "**Predict.**".', "**Predict")
+    asked: set[str] = set()
+    for n, cell in lesson.code:
+        if (key := answer_key(cell)) and key not in asked:
+            yield Note(n, f"the cell answers {key!r}, which no cell before it asks.", key)
+        for key in prediction_keys(cell.source):
+            if key not in lesson.questions:
+                yield Note(n, f"the predictions of this lesson do not hold {key!r}.", key)
+            elif key in asked:
+                yield Note(n, f"the prediction {key!r} has been asked before.", key)
+            asked.add(key)
+    for key in lesson.questions.keys() - asked:
+        yield Note(0, f"no cell asks the prediction {key!r}.", place=lesson.place_of_question(key))
 
 
 def solutions(lesson: Lesson) -> Iterator[Note]:
@@ -160,13 +108,10 @@ def solutions(lesson: Lesson) -> Iterator[Note]:
 
 
 RULES = (
-    cell_words,
     code_size,
     wording,
     title,
     closing_parts,
     predictions,
-    reveals,
-    lesson_length,
     solutions,
 )

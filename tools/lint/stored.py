@@ -13,10 +13,11 @@ from nbformat import NotebookNode
 
 from tools.extract_figures import parts_of
 from tools.lint.lesson import LINK, Lesson, Note, without_code
-from tools.notebooks import strip_ansi, tags
+from tools.notebooks import LessonError, strip_ansi, tags
+from tools.proofs import faults, read_proofs
 
 MAX_BYTES = 2_000_000
-TAGS = {"reveal", "predict", "exercise", "solution", "teacher", "raises-exception"}
+TAGS = {"exercise", "solution", "teacher", "raises-exception"}
 IGNORING = {"nbval-ignore-output", "nbval-skip"}
 HTML_TARGET = re.compile(r"<(?P<tag>img|a)\b[^>]*?\b(?:src|href)=[\"']?(?P<target>[^\"'\s>]+)")
 REFERENCE = re.compile(r"^ *\[[^\]]+\]: *(?P<target>\S+)", re.MULTILINE)
@@ -112,8 +113,7 @@ def known_tags(lesson: Lesson) -> Iterator[Note]:
     for n, cell in lesson.cells:
         names = set(tags(cell))
         for tag in sorted(names - TAGS):
-            if not tag.startswith("id:"):
-                yield Note(n, f"the tag {tag!r} is unknown.", tag)
+            yield Note(n, f"the tag {tag!r} is unknown.", tag)
         if "raises-exception" in names and names & IGNORING:
             yield Note(n, "raises-exception is combined with a tag that ignores the output.")
         if cell.cell_type == "code" and re.search(r"#\s*NBVAL_", cell.source):
@@ -214,14 +214,23 @@ def figures(lesson: Lesson) -> Iterator[Note]:
 
 
 def folding(lesson: Lesson) -> Iterator[Note]:
-    """Check that answers are out of sight until the learner opens them."""
+    """Check that solutions are out of sight until the learner opens them."""
     for n, cell in lesson.code:
-        jupyter = cell.metadata.get("jupyter", {})
-        if "reveal" in tags(cell) and not jupyter.get("outputs_hidden"):
-            yield Note(n, "the output of a reveal cell must be folded (outputs_hidden).")
-        for tag in ("solution", "predict"):
-            if tag in tags(cell) and not jupyter.get("source_hidden"):
-                yield Note(n, f"the source of a {tag} cell must be folded (source_hidden).")
+        folded = cell.metadata.get("jupyter", {}).get("source_hidden")
+        if "solution" in tags(cell) and not folded:
+            yield Note(n, "the source of a solution cell must be folded (source_hidden).")
+
+
+def proofs(lesson: Lesson) -> Iterator[Note]:
+    """Check that each proof is bound to a cell and can fail."""
+    try:
+        found = read_proofs(lesson.path)
+    except LessonError as error:
+        place, _, text = str(error).partition(": ")
+        yield Note(0, text, place=place)
+        return
+    for line, text in faults(found, [cell.get("id", "") for _, cell in lesson.cells]):
+        yield Note(0, text, place=f"{found[0].name}:{line}")
 
 
 RULES = (
@@ -239,4 +248,5 @@ RULES = (
     widget_views,
     figures,
     folding,
+    proofs,
 )
