@@ -41,6 +41,10 @@ def find_sources(folder: Path = SOURCES) -> list[Path]:
 
 
 LESSONS = tuple(path.stem for path in find_sources())
+SECOND_EDITION: frozenset[str] = (
+    frozenset()
+)  # the lessons that have been rewritten: "00", "01", ...
+FIRST_EDITION = frozenset(name for name in LESSONS if name[:2] not in SECOND_EDITION)
 
 
 def find_notebooks(folder: Path = NOTEBOOKS) -> list[Path]:

@@ -5,13 +5,14 @@
 By itself nbval passes a cell that was never executed, wrong execution counts, a picture that was
 replaced or deleted, and outputs in another order; and it cannot see the other positions of a
 control. Its classes do the running here. Every output is then compared by ``compare_outputs``, and
-after the last cell every control of every live figure is moved.
+each proof runs right after its cell. After the last cell every cell runs once more, and every
+control of every live figure is moved.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -22,7 +23,7 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 from tools.compare_outputs import compare_outputs
 from tools.live_figures import SWEEP
-from tools.notebooks import LessonError, join_streams, kernel_environment
+from tools.notebooks import FIRST_EDITION, LessonError, join_streams, kernel_environment, tags
 from tools.proofs import LIMIT, Proof, proofs_of
 
 OUTPUTS = {"display_data", "error", "execute_result", "stream"}
@@ -47,6 +48,8 @@ class Notebook(IPyNbFile):
                 yield Cell.from_parent(self, name=code.name, **parts)
             if proof := proofs.get(cell.get("id")):
                 yield Block.from_parent(self, name=f"proof {cell.id}", proof=proof)
+        if self.path.stem not in FIRST_EDITION:
+            yield Again.from_parent(self, name="again")
         yield Controls.from_parent(self, name="controls")
 
     def setup(self) -> None:
@@ -85,18 +88,10 @@ class Cell(IPyNbCell):
         stored = join_streams(self.cell.outputs)  # copies, because nbval changes them
         self.parent.messages.clear()
         super().runtest()
-        if difference := compare_outputs(stored, self.fresh_outputs()):
+        # the last message says that the cell is done
+        run = self.parent.messages[-1]["parent_header"]["msg_id"]
+        if difference := compare_outputs(stored, outputs_of(self.parent.messages, run)):
             self.raise_cell_error(f"Its outputs differ: {difference}")
-
-    def fresh_outputs(self) -> list[NotebookNode]:
-        """Return the outputs of the run in their order; nbval itself joins streams and loses it."""
-        messages = self.parent.messages
-        ours = messages[-1]["parent_header"]["msg_id"]  # the last one says that the cell is done
-        return join_streams(
-            output_from_msg(message)
-            for message in messages
-            if message["msg_type"] in OUTPUTS and message["parent_header"]["msg_id"] == ours
-        )
 
     def compare_outputs(self, *_outputs: object, **_options: object) -> bool:
         """Return True in place of nbval's comparison: ``runtest`` compares more."""
@@ -124,6 +119,26 @@ class Block(Unseen):
             pytest.fail(f"{self.path.name}: {problem}", pytrace=False)
 
 
+class Again(Unseen):
+    """Every code cell once more, from the last to the first: none finds what one before prepares."""
+
+    def runtest(self) -> None:
+        """Fail if a cell no longer gives what is stored; one that is meant to fail is left out."""
+        changed, client = [], self.parent.kernel.kc
+        for number, cell in reversed([*enumerate(self.parent.nb.cells, start=1)]):
+            if cell.cell_type == "code" and "raises-exception" not in tags(cell):
+                messages: list[dict] = []
+                reply = client.execute_interactive(
+                    cell.source, store_history=False, timeout=LIMIT, output_hook=messages.append
+                )
+                fresh = outputs_of(messages, reply["parent_header"]["msg_id"])
+                if difference := compare_outputs(join_streams(cell.outputs), fresh):
+                    first = cell.source.strip().splitlines()[:1]
+                    changed.append(f"cell {number} {first}, run again alone: {difference}")
+        if changed:
+            pytest.fail("\n".join(changed), pytrace=False)
+
+
 class Controls(Unseen):
     """Every control of a notebook's live figures, moved in the kernel that has run its cells."""
 
@@ -132,6 +147,15 @@ class Controls(Unseen):
         reply = self.parent.run_silently(SWEEP, SWEEP_LIMIT)
         if reply["status"] != "ok":
             pytest.fail(f"{reply['ename']}: {reply['evalue']}", pytrace=False)
+
+
+def outputs_of(messages: Iterable[dict], run: str) -> list[NotebookNode]:
+    """Return the outputs of a run in their order; nbval itself joins streams and loses it."""
+    return join_streams(
+        output_from_msg(message)
+        for message in messages
+        if message["msg_type"] in OUTPUTS and message["parent_header"]["msg_id"] == run
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

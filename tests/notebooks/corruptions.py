@@ -249,4 +249,69 @@ OF_A_NOTEBOOK = [
     ]
 ]
 
+PROVEN = """# %% [markdown]
+# # 1 · A good notebook
+
+# %% start
+x = 3
+
+# %% share
+y = x / 8
+
+# %% shared [markdown]
+# A share of 0.375 was measured in 2017.
+
+# %% other
+z = 5
+"""
+PROOFS = """# %% after: share  covers: S2.1
+assert y == 0.375
+
+# %% after: shared  numbers: 2017
+"""
+
+
+def replace(old: str, new: str) -> Callable[[str], str]:
+    """Return a change of a text."""
+
+    def change(text: str) -> str:
+        assert old in text
+        return text.replace(old, new)
+
+    return change
+
+
+def always_true(test: str) -> Callable[[str], str]:
+    return replace("y == 0.375", test)
+
+
+SHARE, SHARED = PROOFS.split("\n\n")
+
+# the proofs of PROVEN: what is wrong, the gates that must notice it, the change
+OF_A_PROOF = [
+    ("no file", "lint coverage", lambda text: ""),
+    ("block deleted", "lint coverage", replace(SHARE, "")),
+    ("block with a number deleted", "lint", replace(SHARED, "")),
+    ("id deleted", "coverage", replace("  covers: S2.1", "")),
+    ("id changed", "coverage", replace("S2.1", "S2.2")),
+    ("bound to a cell before", "nbval lint", replace("share ", "start ")),
+    ("bound to a cell after", "lint", replace("share ", "other ")),
+    ("bound to a cell renamed away", "nbval lint", replace("share ", "shore ")),
+    ("bound to a cell that has one", "nbval lint", replace("shared", "share")),
+    ("number bound to another cell", "lint", replace("shared", "start")),
+    ("emptied", "lint", replace("assert y == 0.375", "")),
+    ("emptied, without an id", "nbval lint", replace("  covers: S2.1\nassert y == 0.375", "")),
+    ("only computed", "nbval lint", replace("assert y", "y")),
+    ("always true", "nbval lint", always_true("True")),
+    ("only constants", "nbval lint", always_true("0.375 == 3 / 8")),
+    ("compared with itself", "nbval lint", always_true("y == y")),
+    ("a pair with a message", "nbval lint", always_true('(y == 0.375, "the share")')),
+    ("or true", "nbval lint", always_true("y == 0.375 or True")),
+    ("never run", "nbval", replace("assert", "for x in []:\n    assert")),
+    ("cannot run", "nbval", replace("== 0.375", "== nowhere == 0.375")),
+    ("false", "nbval lint", replace("0.375", "0.374")),
+    ("not Python", "nbval lint", replace("assert y", "assert (y")),
+    ("header misspelt", "nbval lint", replace("numbers:", "number:")),
+]
+
 HARMLESS = {"print": split_stream, "frame": in_html("0.25", "0.2500004")}  # as elsewhere rounded

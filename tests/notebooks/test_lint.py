@@ -202,6 +202,7 @@ FAULTS = {
         {"proofs": "# %% after: cell-30\nassert x == 3\n"},
         {"proofs": "# %% after: cell-8\nassert x == x\n"},
         {"proofs": "# %% after: cell-8\n"},
+        {"proofs": "# %% after: cell-8\nassert torch.equal(y, z)\n"},
     ],
     "code_size": [code("x = 1\n" * 26), code("x = '" + "a" * 84 + "'")],
     "wording": [
@@ -245,6 +246,10 @@ FAULTS = {
         code("f", figure(alt="It is 0.36.")),
         {"questions": QUESTIONS.format("It is 0.36.")},
     ],
+    "declared_numbers": [
+        {"proofs": "# %% after: cell-1  numbers: 3, 2017\n"},
+        {"proofs": "# %% after: cell-7  numbers: 2017\n"},
+    ],
 }
 CORRECT = {
     "links": [
@@ -282,7 +287,14 @@ CORRECT = {
     ],
     "predictions": [answer(), code("from attnlab.exercises import predict")],
     "proofs": [
-        {"proofs": "# %% after: cell-8\nassert x == 3\n\n# %% after: cell-1  numbers: 2017\n"}
+        {"proofs": "# %% after: cell-8\nassert x == 3\n\n# %% after: cell-1  covers: M7\n"},
+        {"proofs": "# %% after: cell-1\nassert y == 3\n"},
+    ],
+    "declared_numbers": [
+        {
+            "proofs": "# %% after: cell-7  numbers: 2017\n",
+            "questions": QUESTIONS.format("In 2017."),
+        }
     ],
 }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbval.plugin import IPyNbFile
 
 from tests.notebooks.corruptions import (
@@ -25,14 +25,22 @@ from tests.notebooks.corruptions import (
     METADATA,
     OF_A_CELL,
     OF_A_NOTEBOOK,
+    OF_A_PROOF,
+    PROOFS,
+    PROVEN,
     SETUP,
     Corruption,
 )
 from tools.build_notebooks import build
 from tools.lint import lint
-from tools.notebooks import ROOT, describe_difference, read_source, write_source
+from tools.notebooks import ROOT, LessonError, describe_difference, read_source, write_source
+from tools.proofs import Proof, read_proofs
 from tools.strict_nbval import Notebook
 
+QUIET = ["-rfE", "--tb=no", "--continue-on-collection-errors"]
+QUIET += ["-p", "no:cacheprovider", "-p", "no:xdist"]
+ONCE = 'if "b" not in globals():\n    b = 3\n    raise ValueError("once")'  # not when run again
+SMALL = [("a = 6", {}), ("print(a)", {}), ("a", {}), (ONCE, METADATA["error"])]
 FIRST = 2  # the corrupted cells come after a title and the set-up
 
 
@@ -48,7 +56,7 @@ def pytest_on(*arguments: str | Path) -> subprocess.CompletedProcess:
     """Run pytest with the plugin."""
     command = [sys.executable, "-m", "pytest", "-p", "tools.strict_nbval", "--color=no", "-q"]
     return subprocess.run(
-        [*command, "-rf", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
+        [*command, *QUIET, *arguments],
         cwd=ROOT,
         env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST")},
         capture_output=True,
@@ -59,12 +67,15 @@ def pytest_on(*arguments: str | Path) -> subprocess.CompletedProcess:
 
 
 def failed_cells(*paths: Path) -> dict[str, set[int | str]]:
-    """Return which code cells failed, or "controls", by the name of the notebook."""
+    """Return which code cells or other tests failed, by the name of the notebook.
+
+    A notebook whose tests could not be collected has "" among them.
+    """
     done = pytest_on(*paths)
     assert re.search(r"\d+ (passed|failed)", done.stdout), done.stdout + done.stderr
-    summary = re.findall(r"^(?:FAILED|ERROR) .*?(\w+)\.ipynb::(?:Cell )?(\w+)", done.stdout, re.M)
+    summary = r"^(?:FAILED|ERROR) \S*?(\w+)\.ipynb(?:::(?:Cell )?(\w+))?"
     failed: dict[str, set[int | str]] = {path.stem: set() for path in paths}
-    for name, cell in summary:
+    for name, cell in re.findall(summary, done.stdout, re.M):
         failed[name].add(int(cell) if cell.isdecimal() else cell)
     return failed
 
@@ -97,7 +108,7 @@ def caught(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     codes += [(CELLS[name], {}) for name in HARMLESS]
     codes += [(code, METADATA.get(name, {})) for name, code in CELLS.items()]  # and all unchanged
     sheet = Good(make_source(folder, "01_sheet", codes))
-    small = Good(make_source(folder, "01_small", [("a = 6", {}), ("print(a)", {}), ("a", {})]))
+    small = Good(make_source(folder, "01_small", SMALL))
     gates: dict[str, set[str]] = {}
 
     corrupted = sheet.notebook
@@ -119,17 +130,63 @@ def caught(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             paths[corruption.name] = path
 
     moving = write_moving(folder)
-    failed = failed_cells(folder / "01_corrupted.ipynb", small.path, moving, *paths.values())
+    good = [folder / "01_corrupted.ipynb", small.path]
+    failed = failed_cells(*good, moving, write_changing(folder), *paths.values())
     for number, corruption in enumerate(OF_A_CELL, start=1):  # nbval counts code cells from 0
         if number in failed["01_corrupted"]:
             gates[corruption.name].add("nbval")
     for name, path in paths.items():
         if failed[path.stem]:
             gates[name].add("nbval")
-    gates["a control"] = failed["01_moving"]
-    gates["nothing"] = {name for name in failed["01_corrupted"] if name > len(OF_A_CELL)}
+    gates["a control"], gates["again"] = failed["01_moving"], failed["01_again"]
+    cells = failed["01_corrupted"] - {"again"}  # where the corrupted ones fail once more
+    gates["nothing"] = {number for number in cells if number > len(OF_A_CELL)}
     gates["nothing"] |= failed["01_small"]
     return gates
+
+
+def write_changing(folder: Path) -> Path:
+    """Write a notebook with a cell that gives something else when it runs once more."""
+    shown = new_output("execute_result", data={"text/plain": "[3, 5]"}, execution_count=2)
+    cells = [
+        new_code_cell("a = [3]", execution_count=1),
+        new_code_cell("a.append(5)\na", execution_count=2, outputs=[shown]),
+    ]
+    nbformat.write(new_notebook(cells=cells), folder / "01_again.ipynb")
+    return folder / "01_again.ipynb"
+
+
+@pytest.fixture(scope="module")
+def caught_proofs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """Which gates noticed which corruption of the proofs, and of nothing."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    (folder / "proofs").mkdir()
+    source = folder / "01_proven.py"
+    source.write_text(PROVEN, encoding="utf-8")
+    built = build(source, folder).read_bytes()
+    gates, paths = {}, {}
+    for number, (name, wanted, change) in enumerate([("nothing", "nbval", str), *OF_A_PROOF]):
+        path = folder / f"01_proof_{number}.ipynb"
+        path.write_bytes(built)
+        (folder / "proofs" / f"01_proof_{number}.py").write_text(change(PROOFS), encoding="utf-8")
+        rules = {"proofs", "prose_numbers", "declared_numbers"}
+        found = [finding for finding in lint(path) if finding.rule in rules]
+        covered = {one for proof in read_or_none(path) for one in proof.covers}
+        objections = {"lint": found, "coverage": covered != {"S2.1"}}
+        gates[name] = {gate for gate, objects in objections.items() if objects}
+        if "nbval" in wanted:
+            paths[name] = path
+    failed = failed_cells(*paths.values())
+    for name, path in paths.items():
+        gates[name] |= {"nbval"} if failed[path.stem] else set()
+    return gates
+
+
+def read_or_none(path: Path) -> list[Proof]:
+    try:
+        return read_proofs(path)
+    except LessonError:
+        return []
 
 
 def write_moving(folder: Path) -> Path:
@@ -144,6 +201,20 @@ def write_moving(folder: Path) -> Path:
 @pytest.mark.parametrize("corruption", [*OF_A_CELL, *OF_A_NOTEBOOK], ids=lambda one: one.name)
 def test_every_corruption_is_caught(caught, corruption: Corruption) -> None:
     assert caught[corruption.name] >= corruption.gates
+
+
+@pytest.mark.parametrize("corruption", OF_A_PROOF, ids=lambda one: one[0])
+def test_every_corruption_of_a_proof_is_caught(caught_proofs, corruption) -> None:
+    name, gates, _ = corruption
+    assert caught_proofs[name] >= set(gates.split())
+
+
+def test_good_proofs_pass(caught_proofs) -> None:
+    assert caught_proofs["nothing"] == set()
+
+
+def test_a_cell_that_changes_when_it_runs_again_is_caught(caught) -> None:
+    assert caught["again"] == {"again"}
 
 
 def test_what_a_reader_sees_unchanged_passes(caught) -> None:

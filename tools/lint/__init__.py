@@ -12,12 +12,13 @@ from pathlib import Path
 
 from tools.lint import prose, stored
 from tools.lint.lesson import Finding, Lesson, Note
-from tools.lint.numbers import prose_numbers
+from tools.lint.numbers import declared_numbers, prose_numbers
 
 RULES: tuple[Callable[[Lesson], Iterable[Note]], ...] = (
     *stored.RULES,
     *prose.RULES,
     prose_numbers,
+    declared_numbers,
 )
 
 

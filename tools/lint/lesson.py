@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import tomllib
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ MATH = re.compile(r"\$\$.+?\$\$|\$[^$\n]+(?:\n[^$\n]+)*\$", re.DOTALL)
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]*)[^)]*\)")
 TAG = re.compile(r"</?[A-Za-z][^>]*>")
 HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
+MODULES = {"F", "math", "nn", "np", "pd", "plt", "sns", "torch"}
 CELL_MARK = re.compile(r"^# %%(?!\w)")  # with which every cell of a source begins
 
 
@@ -232,6 +234,12 @@ def parse_code(source: str) -> ast.Module:
         return ast.parse("\n".join(lines))
     except SyntaxError:
         return ast.Module(body=[], type_ignores=[])
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    """Return the names in a syntax tree, without modules and what is built in."""
+    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return found - MODULES - set(dir(builtins))
 
 
 def defined_names(source: str) -> list[str]:

@@ -12,7 +12,7 @@ from functools import cache
 from nbformat import NotebookNode
 
 from tools.extract_figures import parts_of
-from tools.lint.lesson import LINK, Lesson, Note, without_code
+from tools.lint.lesson import LINK, Lesson, Note, names_in, parse_code, without_code
 from tools.notebooks import LessonError, strip_ansi, tags
 from tools.proofs import faults, read_proofs
 
@@ -231,6 +231,12 @@ def proofs(lesson: Lesson) -> Iterator[Note]:
         return
     for line, text in faults(found, [cell.get("id", "") for _, cell in lesson.cells]):
         yield Note(0, text, place=f"{found[0].name}:{line}")
+    for n, proof in lesson.proofs.items():
+        cell = lesson.notebook.cells[n - 1]
+        names = names_in(parse_code(cell.source)) if cell.cell_type == "code" else set()
+        if proof.code and names and not names & names_in(proof.tree):
+            text = "this block uses no name of its cell; it may be bound to the wrong one."
+            yield Note(n, text, place=f"{proof.name}:{proof.line}")
 
 
 RULES = (
