@@ -1,6 +1,6 @@
-"""Every experiment and every wrong claim in tests/coverage has a cell in the series, or a reason.
+"""Every experiment and every wrong claim in tests/coverage has a place in the series, or a reason.
 
-A row names a lesson and the tag of one of its cells, or says in its note why there is none.
+A row names a lesson, a proof of which covers its id, or says in its note why there is none.
 """
 
 import csv
@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tools.notebooks import find_sources, read_source, tags
+from tools.notebooks import NOTEBOOKS, find_notebooks
+from tools.proofs import read_proofs
 
 FOLDER = Path(__file__).parent / "coverage"
 Row = dict[str, str]
-Tags = dict[str, set[str]]  # the tags of each lesson's cells, by its two digits
+Covered = dict[str, set[str]]  # the ids that the proofs of each lesson cover, by its two digits
 
 # How many rows there are of each part: experiments, and claims that are false or misleading.
 FEATURES = {"S0": 16, "S1": 14, "S2": 13, "S3": 27, "S4": 23}
@@ -45,12 +46,17 @@ def read_rows(name: str) -> list[Row]:
         return list(csv.DictReader(file, strict=True))
 
 
-@pytest.fixture(scope="module")
-def lessons() -> Tags:
+def covered_in(folder: Path) -> Covered:
+    """Return the ids that the proofs of the notebooks of a folder cover."""
     return {
-        path.stem[:2]: {tag for cell in read_source(path).cells for tag in tags(cell)}
-        for path in find_sources()
+        path.stem[:2]: {one for proof in read_proofs(path) for one in proof.covers}
+        for path in find_notebooks(folder)
     }
+
+
+@pytest.fixture(scope="module")
+def covered() -> Covered:
+    return covered_in(NOTEBOOKS)
 
 
 def test_the_tables_hold_every_id_once():
@@ -65,25 +71,23 @@ def test_the_tables_hold_every_id_once():
     }
 
 
-def wrong_place(row: Row, lessons: Tags) -> str | None:
-    """Return what is wrong with the lesson, tag, status and note of a row; None if nothing is."""
-    lesson, tag, status = row["lesson"], row["tag"], row["status"]
+def wrong_place(row: Row, covered: Covered) -> str | None:
+    """Return what is wrong with the lesson, status and note of a row; None if nothing is."""
+    lesson, status = row["lesson"], row["status"]
     if status == "no cell":
-        if lesson or tag:
-            return "has no cell and names one"
+        if lesson:
+            return "has no cell and names a lesson"
         return None if row["note"].strip() else "has no cell and no note that says why"
     if status != "shown":
         return f"has the status {status!r}"
-    if lesson not in lessons:
+    if lesson not in covered:
         return f"names {lesson!r}, which is not a lesson"
-    if not tag.startswith("id:") or tag not in lessons[lesson]:
-        return f"names the tag {tag!r}, which no cell of lesson {lesson} has"
-    return None
+    return None if row["id"] in covered[lesson] else f"is covered by no proof of lesson {lesson}"
 
 
 @pytest.mark.parametrize("name", ["features.csv", "claims.csv"])
-def test_every_row_names_a_cell_or_says_why_not(name, lessons):
-    complaints = {row["id"]: wrong_place(row, lessons) for row in read_rows(name)}
+def test_every_row_is_covered_or_says_why_not(name, covered):
+    complaints = {row["id"]: wrong_place(row, covered) for row in read_rows(name)}
     assert {row: what for row, what in complaints.items() if what} == {}
 
 
@@ -91,30 +95,33 @@ def test_every_feature_has_a_cell():
     assert {row["status"] for row in read_rows("features.csv")} == {"shown"}
 
 
-GOOD = {"lesson": "01", "tag": "id:S2.1", "status": "shown", "note": ""}
+def test_every_proof_covers_what_the_tables_hold(covered):
+    known = {row["id"] for name in ("features.csv", "claims.csv") for row in read_rows(name)}
+    unknown = {lesson: ids - known - set(MISCONCEPTIONS) for lesson, ids in covered.items()}
+    assert {lesson: ids for lesson, ids in unknown.items() if ids} == {}
+
+
+GOOD = {"id": "S2.1", "lesson": "01", "status": "shown", "note": ""}
 
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
         ({}, None),
-        ({"tag": "id:S2.99"}, "which no cell of lesson 01 has"),
-        ({"tag": "reveal"}, "which no cell of lesson 01 has"),
-        ({"lesson": "00"}, "which no cell of lesson 00 has"),
+        ({"id": "S2.99"}, "is covered by no proof of lesson 01"),
+        ({"lesson": "00"}, "is covered by no proof of lesson 00"),
         ({"lesson": "11"}, "which is not a lesson"),
         ({"status": "pending"}, "has the status 'pending'"),
-        ({"status": "no cell", "note": "a slip"}, "has no cell and names one"),
-        ({"status": "no cell", "lesson": "", "tag": "", "note": " "}, "no note that says why"),
-        ({"status": "no cell", "lesson": "", "tag": "", "note": "a slip"}, None),
+        ({"status": "no cell", "note": "a slip"}, "has no cell and names a lesson"),
+        ({"status": "no cell", "lesson": "", "note": " "}, "no note that says why"),
+        ({"status": "no cell", "lesson": "", "note": "a slip"}, None),
     ],
 )
 def test_a_wrong_place_is_seen(change, complaint):
-    found = wrong_place(GOOD | change, {"00": {"id:S0.15"}, "01": {"id:S2.1", "reveal"}})
+    found = wrong_place(GOOD | change, {"00": {"S0.15"}, "01": {"S2.1"}})
     assert found == complaint if complaint is None else complaint in found
 
 
-def test_every_misconception_has_a_cell_in_its_lesson(lessons):
-    missing = [
-        name for name, lesson in MISCONCEPTIONS.items() if f"id:{name}" not in lessons[lesson]
-    ]
+def test_every_misconception_is_covered_in_its_lesson(covered):
+    missing = [name for name, lesson in MISCONCEPTIONS.items() if name not in covered[lesson]]
     assert missing == []
