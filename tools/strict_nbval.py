@@ -120,7 +120,7 @@ class Block(Unseen):
 
 
 class Again(Unseen):
-    """Every code cell once more, from the last to the first: none finds what one before prepares."""
+    """Every code cell once more, from the last to the first, so that none prepares another."""
 
     def runtest(self) -> None:
         """Fail if a cell no longer gives what is stored; one that is meant to fail is left out."""
