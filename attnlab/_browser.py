@@ -4,17 +4,20 @@ from pathlib import Path
 
 from attnlab import palette
 
-SCRIPTS = Path(__file__).with_name("js")
+FOLDER = Path(__file__).with_name("js")
+
+
+def read(name: str) -> str:
+    """Return a file of ``js/``; "shared.mjs" is what the scripts of all widgets begin with."""
+    return (FOLDER / name).read_text(encoding="utf-8")
 
 
 def script(name: str) -> str:
-    """Return the script of a widget, a module of ``js/``, after what all widgets share."""
-    files = [SCRIPTS / f"{one}.mjs" for one in ("shared", name)]
-    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+    """Return the script of a widget."""
+    return read("shared.mjs") + "\n" + read(f"{name}.mjs")
 
 
 def style_sheet(name: str, selector: str) -> str:
     """Return the style sheet of a widget, with the colours of the palette for light and dark."""
-    text = (SCRIPTS / f"{name}.css").read_text(encoding="utf-8")
     dark = f"[data-jp-theme-light=false] {selector} {{ {palette.css(dark=True)} }}"
-    return f"{selector} {{ {palette.css()} }}\n{dark}\n{text}"
+    return f"{selector} {{ {palette.css()} }}\n{dark}\n{read(f'{name}.css')}"

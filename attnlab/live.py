@@ -11,44 +11,36 @@ The code that draws stays in the notebook, in full view::
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import html
 import io
+import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
+import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
+from attnlab import _browser
 from attnlab._checks import check_list, check_number, check_type, lessons_extra, short
 from attnlab.display import CSS_PIXELS_PER_INCH, Storable, own_line, picture_html
-from attnlab.palette import BLUE, INK, SOFT, css
+from attnlab.palette import BLUE, INK, SOFT
 
 with lessons_extra():
-    import ipywidgets as widgets
+    import anywidget
+    import traitlets
 
 STYLE_FILE = Path(__file__).with_name("attnlab.mplstyle")
-
-CSS = (
-    "<style>.attnlab-live { "
-    + css()
-    + """ }
-.attnlab-live .widget-label { font-size: 16px; font-weight: 600; width: auto; min-width: 60px; }
-.attnlab-live .widget-readout { font: 700 17px monospace; min-width: 70px; }
-.attnlab-live .widget-hbox { gap: 2px 18px; }
-.attnlab-live .noUi-connect { background: var(--scaled); }
-.attnlab-live .noUi-handle { border: 2px solid var(--scaled); }
-.attnlab-live .widget-toggle-button.mod-active { background: var(--scaled); color: var(--on); }
-.attnlab-live img { max-width: 100%; }
-.attnlab-stale { opacity: 0.15; }
-.attnlab-error pre { white-space: pre-wrap; font-size: 14px; color: var(--ink); margin: 0;
-  border-left: 5px solid var(--raw); background: var(--warm); padding: 8px 12px; }
-</style>"""
-)
+PAUSE = 0.02  # seconds that a further key press has to arrive before the next stop is drawn
 
 SENTENCE = (  # carries its own look, since it is stored without the style sheet
     '<p role="status" style="font-size:16px;line-height:1.4;margin:4px 0;padding:6px 12px;'
@@ -86,7 +78,7 @@ def live(
     Returns
     -------
     Live
-        ``.value`` holds the current values, ``.controls`` the ipywidgets by name.
+        ``.value`` holds the current values, ``.controls`` the controls by name.
 
     Raises
     ------
@@ -104,18 +96,29 @@ def live(
     return Live(draw, figsize, start, alt, controls)
 
 
-class Live(Storable, widgets.VBox):
+class Live(Storable, anywidget.AnyWidget):
     """Controls, a picture and a sentence; made by ``live``.
 
     Attributes
     ----------
-    controls : dict from str to ipywidgets widget
-        One per argument of ``draw``.
-    image : ipywidgets.Image
+    controls : dict from str to Control
+        One per argument of ``draw``; ``controls["d_k"].value = 4`` moves one.
+    picture : bytes
         The picture as PNG.
+    sentence : str
+        What ``draw`` returned, as HTML; empty if that was no text or an error.
     last_error : Exception or None
         What ``draw`` raised at the current values.
     """
+
+    _esm = _browser.script("live")
+    _css = _browser.style_sheet("live", ".attnlab-live")
+    stops = traitlets.List().tag(sync=True)
+    alt = traitlets.Unicode().tag(sync=True)
+    width = traitlets.Int().tag(sync=True)
+    places = traitlets.Dict().tag(sync=True)
+    picture = traitlets.Bytes().tag(sync=True)
+    shown = traitlets.Dict().tag(sync=True)
 
     def __init__(
         self,
@@ -128,65 +131,105 @@ class Live(Storable, widgets.VBox):
         start = {} if start is None else start
         _check_drawing(draw, figsize, alt)
         _check_controls(controls, start)
-        self.draw = draw
-        self.alt = alt
+        self.draw, self.figsize = draw, figsize
         self.last_error: Exception | None = None
-        self._places: dict[tuple, list[Bbox]] = {}
-        self.figure = Figure(figsize=figsize, dpi=CSS_PIXELS_PER_INCH, layout="constrained")
-        FigureCanvasAgg(self.figure)
-        self.width = round(figsize[0] * CSS_PIXELS_PER_INCH)
-        self.controls = {
-            name: _control(name, stops, start.get(name)) for name, stops in controls.items()
+        self._layouts: dict[tuple, list[Bbox]] = {}
+        self._frames: dict[tuple[int, ...], Frame] = {}
+        self._frames_from = _cells_run()
+        self.controls = {name: Control(self, name, stops) for name, stops in controls.items()}
+        places = {
+            name: control.values.index(start.get(name, control.first))
+            for name, control in self.controls.items()
         }
-        self.image = widgets.Image(format="png", layout={"width": "100%"})
-        self.image.layout.max_width = f"{self.width}px"
-        self.sentence, self.error = widgets.HTML(), widgets.HTML()
-        self.error.add_class("attnlab-error")
-        row = widgets.HBox([*self.controls.values()], layout={"flex_flow": "row wrap"})
-        super().__init__([widgets.HTML(CSS), row, self.image, self.sentence, self.error])
-        self.add_class("attnlab-live")
-        self._redraw()  # an error in draw shows at once, as the error of the cell
-        for control in self.controls.values():
-            control.observe(self._on_move, "value")
+        frame = self._make_frame(places)  # not kept: on the way back it is drawn anew, and the same
+        if frame.exception:  # an error in draw shows at once, as the error of the cell
+            raise frame.exception
+        super().__init__(
+            stops=[control.describe() for control in self.controls.values()],
+            alt=alt or f"A figure that depends on {', '.join(controls)}.",
+            width=round(figsize[0] * CSS_PIXELS_PER_INCH),
+            places=places,
+        )
+        self._show(places, frame)
+        self.observe(self._on_move, "places")
 
     @property
     def value(self) -> dict[str, object]:
         """The current values, by name."""
         return {name: control.value for name, control in self.controls.items()}
 
-    def _redraw(self) -> None:
-        self.figure.clear()
-        self.figure.set_layout_engine("constrained")
-        with mpl.rc_context(fname=STYLE_FILE):
-            text = self.draw(self.figure, **self.value)
-            self._place_and_paint()
-        text = text if isinstance(text, str) else ""  # some drawings end in `return ax`
-        self.image.value = _png(self.figure)
-        self.sentence.value = SENTENCE.format(text) if text else ""
+    @property
+    def sentence(self) -> str:
+        """What is said below the controls, as HTML."""
+        return self.shown["sentence"]
 
-    def _place_and_paint(self) -> None:
-        """Draw the figure; its layout is computed only for labels not seen before."""
-        labels = _labels(self.figure)
-        if labels in self._places:
-            self.figure.set_layout_engine("none")
-            for ax, place in zip(self.figure.axes, self._places[labels], strict=True):
-                ax.set_position(place)
-        self.figure.canvas.draw()
-        places = [ax.get_position(original=True) for ax in self.figure.axes]
-        self._places.setdefault(labels, places)
+    # --- drawing ----------------------------------------------------------------------------------
 
-    def _on_move(self, _change: object) -> None:
+    def _on_move(self, change: Mapping[str, object]) -> None:
+        self._show(self.places, self._frame(self.places))
+        self._draw_ahead(change["old"], self.places)
+
+    def _show(self, places: dict[str, int], frame: Frame) -> None:
+        """Show a frame; the browser gets all parts of it at once."""
+        self.last_error = frame.exception
+        with self.hold_sync():
+            if frame.picture:
+                self.picture = frame.picture
+            self.shown = {"places": places, "sentence": frame.sentence, "error": frame.error}
+
+    def _frame(self, places: dict[str, int]) -> Frame:
+        """Return what is seen at some places, drawn once for as long as no cell is run."""
+        if self._frames_from != _cells_run():  # what draw depends on may have changed
+            self._frames.clear()
+            self._frames_from = _cells_run()
+        key = tuple(places.values())
+        if key not in self._frames:
+            self._frames[key] = self._make_frame(places)
+        return self._frames[key]
+
+    def _draw_ahead(self, old: dict[str, int], new: dict[str, int]) -> None:
+        """Draw the next stop of a slider that moves, as soon as the kernel has nothing to do."""
+        ahead = {name: 2 * place - old.get(name, place) for name, place in new.items()}
+        here = all(0 <= ahead[name] < len(one.values) for name, one in self.controls.items())
+        if here and (loop := _running_loop()):
+            loop.call_later(PAUSE, self._draw_unseen, ahead)
+
+    def _draw_unseen(self, places: dict[str, int]) -> None:
+        """Draw a frame without leaving a trace: no random number is used up, nothing is printed."""
+        states = random.getstate(), np.random.get_state()
         try:
-            self._redraw()
+            with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
+                self._frame(places)
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+
+    def _make_frame(self, places: dict[str, int]) -> Frame:
+        values = {name: one.values[places[name]] for name, one in self.controls.items()}
+        figure = Figure(figsize=self.figsize, dpi=CSS_PIXELS_PER_INCH, layout="constrained")
+        FigureCanvasAgg(figure)
+        try:
+            with mpl.rc_context(fname=STYLE_FILE):
+                text = self.draw(figure, **values)
+                self._paint(figure)
         except Exception as error:  # it appears in the widget, where the control was moved
-            self.last_error = error
-            self.image.add_class("attnlab-stale")
             text = f"{type(error).__name__}: {error}{own_line(error, self.draw)}"
-            self.error.value = f'<pre role="alert">{html.escape(text)}</pre>'
-        else:
-            self.last_error = None
-            self.image.remove_class("attnlab-stale")
-            self.error.value = ""
+            return Frame(b"", "", text, error)
+        sentence = SENTENCE.format(text) if isinstance(text, str) and text else ""
+        return Frame(_png(figure), sentence)
+
+    def _paint(self, figure: Figure) -> None:
+        """Draw the figure; its layout is computed only for labels not seen before."""
+        labels = _labels(figure)
+        if labels in self._layouts:
+            figure.set_layout_engine("none")
+            for ax, place in zip(figure.axes, self._layouts[labels], strict=True):
+                ax.set_position(place)
+        figure.canvas.draw()
+        places = [ax.get_position(original=True) for ax in figure.axes]
+        self._layouts.setdefault(labels, places)
+
+    # --- pages ------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in self.value.items())
@@ -201,14 +244,77 @@ class Live(Storable, widgets.VBox):
             HTML that needs no script.
         """
         stops = "; ".join(
-            f"<b>{html.escape(name)}</b> = {_stops_html(control)}"
+            f"<b>{html.escape(name)}</b> = {control.stops_html()}"
             for name, control in self.controls.items()
         )
-        picture = picture_html(self.image.value, alt=self.alt or repr(self), width=self.width)
+        picture = picture_html(self.picture, alt=self.alt, width=self.width)
         return (
-            f'<div class="attnlab-live-stored">{picture}{self.sentence.value}'
+            f'<div class="attnlab-live-stored">{picture}{self.sentence}'
             f'<p style="font-size:14px">Run this cell to move: {stops}.</p></div>'
         )
+
+
+class Frame(NamedTuple):
+    """What ``draw`` gave at some values: a picture and a sentence, or an error."""
+
+    picture: bytes
+    sentence: str
+    error: str = ""
+    exception: Exception | None = None
+
+
+class Control:
+    """A control of a live figure: a slider for numbers, a choice for words or a switch.
+
+    Attributes
+    ----------
+    name : str
+        The argument of ``draw``.
+    kind : str
+        ``"slider"`` or ``"choice"``.
+    values, labels : list
+        The stops, and how they are written.
+    value : object
+        The current value; set it to move the control. ``index`` is its place among the values.
+    """
+
+    def __init__(self, owner: Live, name: str, stops: Sequence[object] | bool) -> None:
+        self.name, self._owner = name, owner
+        if isinstance(stops, bool):
+            self.values, self.labels, self.first = [True, False], ["on", "off"], stops
+        else:
+            self.values, self.labels = [*stops], [str(stop) for stop in stops]
+            self.first = self.values[0]
+        words = all(isinstance(value, str | bool) for value in self.values)
+        self.kind = "choice" if words else "slider"
+
+    @property
+    def index(self) -> int:
+        """The place of the current value."""
+        return self._owner.places[self.name]
+
+    @index.setter
+    def index(self, place: int) -> None:
+        self._owner.places = {**self._owner.places, self.name: place}
+
+    @property
+    def value(self) -> object:
+        """The current value."""
+        return self.values[self.index]
+
+    @value.setter
+    def value(self, value: object) -> None:
+        self.index = self.values.index(value)
+
+    def describe(self) -> dict[str, object]:
+        """Return what the browser needs to know."""
+        return {"name": self.name, "kind": self.kind, "labels": self.labels}
+
+    def stops_html(self) -> str:
+        """Return all stops as HTML, the current one bold."""
+        labels = [html.escape(label) for label in self.labels]
+        labels[self.index] = f"<b>{labels[self.index]}</b>"
+        return ", ".join(labels)
 
 
 def _check_drawing(draw: object, figsize: object, alt: object) -> None:
@@ -260,28 +366,18 @@ def _check_stops(name: str, stops: object) -> None:
         raise ValueError(f"{name} must have stops that differ from each other, got {short(stops)}.")
 
 
-def _control(
-    name: str, stops: Sequence[object] | bool, value: object
-) -> widgets.SelectionSlider | widgets.ToggleButtons:
-    """Return a slider for numbers, buttons for words, and two buttons for a switch."""
-    if isinstance(stops, bool):
-        options, first = [("on", True), ("off", False)], stops
-    else:
-        options, first = [(str(stop), stop) for stop in stops], stops[0]
-    common = {
-        "options": options,
-        "value": first if value is None else value,
-        "description": name,
-    }
-    if all(isinstance(stop, str | bool) for _, stop in options):
-        return widgets.ToggleButtons(
-            **common, style={"button_width": "auto", "description_width": "initial"}
-        )
-    return widgets.SelectionSlider(
-        **common,
-        layout=widgets.Layout(width="420px", max_width="100%"),
-        style={"description_width": "initial"},
-    )
+def _cells_run() -> int:
+    """Return how many cells this kernel has run."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return shell.execution_count if shell else 0
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the loop of the kernel; without a kernel there is none."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _labels(figure: Figure) -> tuple:
@@ -302,8 +398,3 @@ def _png(figure: Figure) -> bytes:
     picture = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
     picture.save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()
-
-
-def _stops_html(control: widgets.SelectionSlider | widgets.ToggleButtons) -> str:
-    labels = [(html.escape(label), value == control.value) for label, value in control.options]
-    return ", ".join(f"<b>{label}</b>" if chosen else label for label, chosen in labels)

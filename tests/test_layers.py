@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "diagrams": (4, DRAWING),
     "pretrained": (4, {"tokenizers"}),
     "clinic": (5, set()),
-    "live": (5, DRAWING | {"ipywidgets", "PIL"}),
+    "live": (5, DRAWING | {"anywidget", "traitlets", "PIL"}),
     "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets"}),
     "exercises": (6, {"anywidget", "traitlets"}),
 }
@@ -183,7 +183,7 @@ def test_everything_that_the_package_lists_is_there():
 @pytest.mark.parametrize(
     ("path", "package"),
     [
-        ("live.py", "ipywidgets"),
+        ("live.py", "anywidget"),
         ("pretrained.py", "tokenizers"),
         ("explorers/_base.py", "anywidget"),
         ("exercises/_predict.py", "anywidget"),

@@ -1,5 +1,6 @@
 """Moving a control redraws the figure and errors are shown; no figure or setting is left behind."""
 
+import asyncio
 import functools
 import io
 import random
@@ -12,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from attnlab.live import STYLE_FILE, Live, live
+from attnlab.live import PAUSE, STYLE_FILE, Live, live
 from attnlab.plotting import plot_attention
 
 
@@ -39,6 +40,7 @@ def draw_or_fail(fig, d_k):
     fig.subplots().plot([0, d_k])
     if d_k == 4:
         raise ValueError(f"no <d_k> of {d_k}")
+    return f"d_k is {d_k}"
 
 
 def a_live(**options) -> Live:
@@ -50,22 +52,21 @@ def a_live(**options) -> Live:
 
 def test_moving_a_control_changes_picture_and_sentence_and_back_is_the_same():
     widget, other = a_live(causal=False), a_live(causal=False)
-    first = widget.image.value, widget.sentence.value
+    first = widget.picture, widget.sentence
     for name, value in (("d_k", 16), ("causal", True)):
-        before = widget.image.value
+        before = widget.picture
         widget.controls[name].value = value
-        assert widget.image.value != before
-    assert "d_k = <b>16</b>" in widget.sentence.value
+        assert widget.picture != before
+    assert "d_k = <b>16</b>" in widget.sentence
     assert widget.value == {"d_k": 16, "causal": True}
     widget.controls["d_k"].value = 1
     widget.controls["causal"].value = False
-    assert (widget.image.value, widget.sentence.value) == first
-    assert (other.image.value, other.sentence.value) == first  # a widget moves on its own
-    assert len(widget.figure.axes) == 1  # every move begins with an empty figure
+    assert (widget.picture, widget.sentence) == first
+    assert (other.picture, other.sentence) == first  # a widget moves on its own
 
 
 def test_the_picture_is_what_draw_drew():
-    picture = Image.open(io.BytesIO(a_live(figsize=(2, 1)).image.value))
+    picture = Image.open(io.BytesIO(a_live(figsize=(2, 1)).picture))
     assert picture.format == "PNG"
     assert picture.width == 2 * picture.height
     assert a_live(figsize=(4, 1)).width == 2 * a_live(figsize=(2, 1)).width
@@ -81,12 +82,12 @@ def test_a_heatmap_can_be_drawn_live():
         plot_attention((scores / temperature).softmax(dim=-1), ax=fig.subplots())
 
     widget = live(draw, temperature=[0.5, 1.0, 2.0])
-    pictures = {widget.image.value}
+    pictures = {widget.picture}
     for value in (1.0, 2.0):
         widget.controls["temperature"].value = value
-        pictures.add(widget.image.value)
+        pictures.add(widget.picture)
     assert len(pictures) == 3
-    assert widget.sentence.value == ""
+    assert widget.sentence == ""
 
 
 def test_draw_finds_the_style_of_the_lessons_whatever_the_notebook_has_set():
@@ -101,6 +102,65 @@ def test_draw_finds_the_style_of_the_lessons_whatever_the_notebook_has_set():
     assert sizes == [style["font.size"]] * 2
 
 
+# --- frames ---------------------------------------------------------------------------------------
+
+
+def test_the_browser_gets_places_picture_and_sentence_at_once(monkeypatch):
+    widget, sent = a_live(), []
+    monkeypatch.setattr(type(widget), "send_state", lambda self, key=None: sent.append({*key}))
+    widget.set_state({"places": {"d_k": 2}})
+    assert {"picture", "shown"} in [keys & {"picture", "shown"} for keys in sent]
+    assert widget.value == {"d_k": 16}
+    assert widget.shown["places"] == {"d_k": 2}
+
+
+def test_a_frame_is_drawn_once_until_another_cell_runs(monkeypatch):
+    drawn, cells = [], [7]
+
+    def draw(fig, d_k):
+        drawn.append(d_k)
+        fig.subplots().plot([0, d_k])
+
+    monkeypatch.setattr("attnlab.live._cells_run", lambda: cells[0])
+    widget = live(draw, d_k=[1, 2, 4])
+    for stop in (2, 1, 2):
+        widget.controls["d_k"].value = stop
+    assert drawn == [1, 2, 1]
+    cells[0] = 8
+    widget.controls["d_k"].value = 1
+    assert drawn == [1, 2, 1, 1]
+
+
+def test_the_next_stop_is_drawn_ahead_and_leaves_no_trace(capsys):
+    drawn = []
+
+    def draw(fig, d_k):
+        torch.rand(1), random.random(), np.random.rand()
+        print("drawn")
+        drawn.append(d_k)
+        fig.subplots().plot([0, d_k])
+
+    async def move(widget, stop):
+        widget.controls["d_k"].value = stop
+        seen = [*drawn], torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
+        await asyncio.sleep(3 * PAUSE)
+        assert torch.equal(torch.get_rng_state(), seen[1])
+        assert random.getstate() == seen[2]
+        assert np.array_equal(np.random.get_state()[1], seen[3])
+        return seen[0]
+
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    widget = live(draw, d_k=[1, 2, 4])
+    capsys.readouterr()
+    assert asyncio.run(move(widget, 2)) == [1, 2]
+    assert drawn == [1, 2, 4]
+    assert capsys.readouterr().out == "drawn\n"
+    assert asyncio.run(move(widget, 4)) == drawn == [1, 2, 4]  # there is no stop after 4
+    torch.set_rng_state(states[0])
+    random.setstate(states[1])
+    np.random.set_state(states[2])
+
+
 # --- controls -------------------------------------------------------------------------------------
 
 
@@ -108,28 +168,27 @@ def test_controls_start_at_their_first_stop_or_where_they_are_told():
     def draw(fig, d_k, rule, causal):
         fig.subplots()
 
-    stops = {"d_k": (1, 4, 16), "rule": ["raw", "scaled"], "causal": True}
-    assert live(draw, **stops).value == {"d_k": 1, "rule": "raw", "causal": True}
-    start = {"d_k": 16, "rule": "scaled", "causal": False}
+    stops = {"d_k": (1, 4, 16), "rule": ["raw", "scaled"], "causal": False}
+    assert live(draw, **stops).value == {"d_k": 1, "rule": "raw", "causal": False}
+    start = {"d_k": 16, "rule": "scaled", "causal": True}
     assert live(draw, start=start, **stops).value == start
 
 
 @pytest.mark.parametrize(
     ("stops", "kind", "labels"),
     [
-        ([1, 4], "SelectionSlider", ("1", "4")),
-        (range(2, 5), "SelectionSlider", ("2", "3", "4")),
-        ([0.5, 1.0], "SelectionSlider", ("0.5", "1.0")),
-        (["raw", "scaled"], "ToggleButtons", ("raw", "scaled")),
-        (True, "ToggleButtons", ("on", "off")),
+        ([1, 4], "slider", ("1", "4")),
+        (range(2, 5), "slider", ("2", "3", "4")),
+        ([0.5, 1.0], "slider", ("0.5", "1.0")),
+        (["raw", "scaled"], "choice", ("raw", "scaled")),
+        (True, "choice", ("on", "off")),
     ],
 )
 def test_numbers_become_sliders_and_words_and_switches_buttons(stops, kind, labels):
     control = live(lambda fig, what: None, what=stops).controls["what"]
-    assert type(control).__name__ == kind
-    assert control.description == "what"
-    values = (True, False) if stops is True else stops
-    assert list(control.options) == list(zip(labels, values, strict=True))
+    values = [True, False] if stops is True else [*stops]
+    assert (control.kind, control.name, control.values) == (kind, "what", values)
+    assert control.labels == [*labels]
 
 
 # --- errors of the learner's code -----------------------------------------------------------------
@@ -142,22 +201,20 @@ def test_an_error_at_the_start_is_the_error_of_the_cell():
 
 def test_an_error_of_a_move_is_shown_with_its_line_and_clears_when_it_is_gone():
     widget = live(draw_or_fail, d_k=[1, 4, 16])
-    first = widget.image.value
+    first = widget.picture
     widget.controls["d_k"].value = 4
-    assert "ValueError: no &lt;d_k&gt; of 4" in widget.error.value
-    assert "raise ValueError(f&quot;no &lt;d_k&gt; of {d_k}&quot;)" in widget.error.value
     line = draw_or_fail.__code__.co_firstlineno + 3
-    assert f"line {line}:" in widget.error.value
-    assert 'role="alert"' in widget.error.value
+    raised = 'raise ValueError(f"no <d_k> of {d_k}")'
+    assert widget.shown["error"] == f"ValueError: no <d_k> of 4\nline {line}: {raised}"
+    assert widget.sentence == ""  # it was true of the picture before
     assert isinstance(widget.last_error, ValueError)
-    assert widget.image.value == first  # the old picture stays, faded
-    assert "attnlab-stale" in widget.image._dom_classes
+    assert widget.picture == first  # the old picture stays, faded
 
     widget.controls["d_k"].value = 1
-    assert widget.error.value == ""
+    assert widget.shown["error"] == ""
+    assert "d_k is 1" in widget.sentence
     assert widget.last_error is None
-    assert "attnlab-stale" not in widget.image._dom_classes
-    assert widget.image.value == first
+    assert widget.picture == first
 
 
 def test_the_line_shown_is_that_of_the_learner_when_a_library_raises():
@@ -169,7 +226,7 @@ def test_the_line_shown_is_that_of_the_learner_when_a_library_raises():
 
     widget = live(draw, d_k=[1, 0])
     widget.controls["d_k"].value = 0
-    assert "return fig.subplots(1, columns)" in widget.error.value
+    assert "return fig.subplots(1, columns)" in widget.shown["error"]
 
 
 # --- what a notebook shows and stores -------------------------------------------------------------
@@ -201,7 +258,7 @@ def test_what_is_stored_depends_on_the_values_alone():
     before = one.to_html()
     assert other.to_html() == before
     assert one.model_id not in before
-    assert 'alt="live(draw_line, d_k=1)"' in before  # where no alternative text is given
+    assert 'alt="A figure that depends on d_k."' in before  # where none is given
     one.controls["d_k"].value = 16
     assert one.to_html() != before
     assert repr(one) == "live(draw_line, d_k=16)"
@@ -214,9 +271,9 @@ def test_drawings_that_are_no_plain_function_work_and_tell_their_errors():
 
     figure = live(functools.partial(draw, word="a"), d_k=[1, 2, 0])
     assert repr(figure) == "live(draw, d_k=1)"
-    assert figure.sentence.value == ""  # axes are not a sentence
+    assert figure.sentence == ""  # axes are not a sentence
     figure.controls["d_k"].value = 0
-    assert "ZeroDivisionError" in figure.error.value
+    assert "ZeroDivisionError" in figure.shown["error"]
 
 
 @pytest.mark.parametrize("word", ["same", "a much longer label, which needs room"])
@@ -230,5 +287,5 @@ def test_a_picture_does_not_depend_on_the_way_to_it(word):
     moved, fresh = live(draw, d_k=[1, 2, 4]), live(draw, d_k=[1, 2, 4], start={"d_k": 4})
     for stop in (2, 4):
         moved.controls["d_k"].value = stop
-    assert moved.image.value == fresh.image.value
-    assert len(moved._places) == (1 if word == "same" else 2)
+    assert moved.picture == fresh.picture
+    assert len(moved._layouts) == (1 if word == "same" else 2)

@@ -106,7 +106,7 @@ def size_and_colours(picture):
 
 
 def test_every_stop_of_every_control_has_its_picture_and_sentence(figure):
-    before = figure.image.value
+    before = figure.picture
     shown = all_frames(figure)
     assert shown["controls"] == [
         {"name": "height", "kind": "slider", "stops": ["1", "2", "3"], "at": 1},
@@ -118,13 +118,13 @@ def test_every_stop_of_every_control_has_its_picture_and_sentence(figure):
     assert ["<b>high</b>" in text for text in texts] == [*[False] * 4, True, True]
     assert len(shown["sentences"]) == 3
     figure.controls["height"].value, figure.controls["word"].value = 3, "b"
-    assert small(figure.image.value) == shown["pictures"][5]
+    assert small(figure.picture) == shown["pictures"][5]
     figure.controls["height"].value, figure.controls["word"].value = 2, "a"
-    assert figure.image.value == before
+    assert figure.picture == before
 
 
 def test_frames_are_as_large_as_the_picture_and_have_fewer_colours(figure):
-    png = figure.image.value
+    png = figure.picture
     (size, colours), wanted = (
         size_and_colours(small(png)),
         Image.open(io.BytesIO(png)),

@@ -35,7 +35,9 @@ WRITE_FRAMES = f"{IN_KERNEL}; tool.write_frames({{target!r}})"
 def live_figures() -> list[Live]:
     """Return the live figures that exist in this process."""
     live = sys.modules.get("attnlab.live")  # if nothing has imported it, there are none
-    return [thing for thing in gc.get_objects() if type(thing) is live.Live] if live else []
+    if live is None:
+        return []
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), live.Live)]
 
 
 def sweep(figures: Iterable[Live]) -> int:
@@ -46,17 +48,17 @@ def sweep(figures: Iterable[Live]) -> int:
     """
     count = 0
     for figure in figures:
-        start = figure.image.value
+        start = figure.picture
         for name, control in figure.controls.items():
             home, seen = control.index, set()
-            for place in range(len(control.options)):
+            for place in range(len(control.values)):
                 control.index = place
                 count += 1
                 assert figure.last_error is None, f"{figure!r}: {figure.last_error!r}"
-                seen.add(figure.image.value)
+                seen.add(figure.picture)
             control.index = home
             assert len(seen) > 1, f"{figure!r}: {name} never changes the picture"
-            assert figure.image.value == start, f"{figure!r}: {name} back at its start looks new"
+            assert figure.picture == start, f"{figure!r}: {name} back at its start looks new"
     return count
 
 
@@ -82,14 +84,14 @@ def all_frames(figure: Live) -> dict[str, object]:
         if figure.last_error is not None:
             raise RuntimeError(f"{figure!r}: {figure.last_error!r}")
         for names, control in zip(labels, controls.values(), strict=True):
-            names[control.index] = control.label
-        picture = pictures.setdefault(small(figure.image.value), len(pictures))
-        frames.append((picture, sentences.setdefault(figure.sentence.value, len(sentences))))
+            names[control.index] = control.labels[control.index]
+        picture = pictures.setdefault(small(figure.picture), len(pictures))
+        frames.append((picture, sentences.setdefault(figure.sentence, len(sentences))))
     _move(figure, home)
     described = [
         {
             "name": name,
-            "kind": "slider" if hasattr(control, "readout") else "choice",
+            "kind": control.kind,
             "stops": [*names.values()],
             "at": [*names].index(control.index),
         }
@@ -108,8 +110,8 @@ def kept_stops(figure: Live) -> list[list[int]]:
 
     The first, the last and the current stop of a control are always kept.
     """
-    kept = [[*range(len(control.options))] for control in figure.controls.values()]
-    always = [{0, len(control.options) - 1, control.index} for control in figure.controls.values()]
+    kept = [[*range(len(control.values))] for control in figure.controls.values()]
+    always = [{0, len(control.values) - 1, control.index} for control in figure.controls.values()]
     while math.prod(map(len, kept)) > MOST_FRAMES:
         longest = max(range(len(kept)), key=lambda i: len(kept[i]))
         stops = kept[longest]

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnlab import palette
+from attnlab import _browser, palette
 from attnlab.display import picture_html
 
 FOLDER = Path(__file__).with_name("js")
@@ -136,8 +136,9 @@ def library(modules: tuple[str, ...]) -> str:
 def widget_script(name: str) -> str:
     """Return the script of a live widget: the library and what anywidget asks for."""
     start, module = (f'attnlabModules["{key_of(one)}"]' for one in ("base", name))
-    render = f"render: ({{ model, el }}) => {start}.mount({module}, model, el)"
-    return f"{library(modules_of(name))}\n{wake()}\nexport default {{ {render} }};\n"
+    render = f"keepState(model.widget_manager);\n  return {start}.mount({module}, model, el);"
+    export = f"export default {{ render: ({{ model, el }}) => {{\n  {render}\n}} }};\n"
+    return "\n".join([library(modules_of(name)), wake(), _browser.read("shared.mjs"), export])
 
 
 def wake() -> str:

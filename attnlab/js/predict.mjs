@@ -11,7 +11,6 @@ function render({ model, el }) {
     if (model.get("said")) return;
     model.set("said", said);
     model.save_changes();
-    open(asked.key);
   };
   const show = (asked.options ? optionsOf : numberOf)(asked, bar, outcome, commit);
   el.classList.add("attnlab-predict");
@@ -21,13 +20,17 @@ function render({ model, el }) {
   keepKeys(bar);
   const draw = () => {
     const said = model.get("said");
+    if (said) open(asked.key);
     if (said || !asked.ask) {
       outcome.replaceChildren(...(said ? verdict(show(said)) : []), rich("p", asked.explanation));
       typeset(manager, outcome);
     }
   };
   draw();
-  requestAnimationFrame(() => [...el.children].forEach((one) => typeset(manager, one)));
+  requestAnimationFrame(() => {  // a widget is put into the page after it is made
+    [...el.children].forEach((one) => typeset(manager, one));
+    draw();
+  });
   model.on("change:said", draw);
   return () => model.off("change:said", draw);
 }

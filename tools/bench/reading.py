@@ -126,10 +126,10 @@ def live_steps(browser: Browser) -> list[float]:
             look.open("live.ipynb")
             look.run_all()
             box = look.page.locator(".attnlab-live").first
-            box.locator("img.widget-image").evaluate(NEXT_PICTURE)
+            box.locator("img").evaluate(NEXT_PICTURE)
             found = []
             for key in ["ArrowRight"] * 6 + ["ArrowLeft"] * 6:
-                box.locator(".noUi-handle").first.press(key)
+                box.locator("input[type=range]").first.press(key)
                 look.page.wait_for_function("() => window.loaded", timeout=30_000, polling=10)
                 found.append(look.page.evaluate("() => window.loaded - window.pressed"))
             look.close()
