@@ -11,24 +11,13 @@ SPOKEN = {"yes": "holds", "no": "fails", "note": "a choice", "open": "could not 
 
 
 class Property(NamedTuple):
-    """One line of the list, and how a report speaks of it.
+    """One line of the list, and how a report speaks of it."""
 
-    Attributes
-    ----------
-    words : str
-        What ought to hold.
-    held : tuple of str
-        Beginnings of the sentences by which a report says that it holds.
-    findings : tuple of str
-        Names, or their beginnings with a star, of the findings by which it fails.
-    always : bool
-        Whether it is listed also if the report does not speak of it.
-    """
-
-    words: str
-    held: tuple[str, ...]
+    words: str  # what ought to hold
+    held: tuple[str, ...]  # beginnings of the sentences by which a report says that it holds
+    # names, or their beginnings with a star, of the findings by which it fails
     findings: tuple[str, ...]
-    always: bool = True
+    always: bool = True  # whether it is listed also if the report does not speak of it
 
 
 EMPTY_ROW = "A row with no allowed key gives "

@@ -203,28 +203,14 @@ def text_of(value: object) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """A prediction that is asked for before anything moves.
-
-    Attributes
-    ----------
-    ask, then : str
-        The question, and what to do once it is answered.
-    options : tuple of str
-        The answers.
-    right : int
-        Which one is correct.
-    why : str
-        The explanation, shown when the answer can be seen.
-    settled : tuple of mappings
-        The answer can be seen once each of these conditions has been met; a condition names the
-        values that states must have.
-    """
+    """A prediction that is asked for before anything moves."""
 
     ask: str
-    then: str
-    options: tuple[str, ...]
-    right: int
-    why: str
+    then: str  # what to do once the question is answered
+    options: tuple[str, ...]  # the answers
+    right: int  # which one is correct
+    why: str  # the explanation, shown when the answer can be seen
+    # what must have been met before the answer can be seen: conditions on the values of states
     settled: tuple[When, ...] = ()
 
     def describe(self) -> dict[str, object]:

@@ -60,21 +60,11 @@ KEY = (
 
 
 class MaskResult(NamedTuple):
-    """What a mask does to the weights.
+    """What a mask does to the weights."""
 
-    Attributes
-    ----------
-    weights : Tensor, shape (n, n)
-        After the softmax, queries down and keys across.
-    mask : Tensor of bool, shape (n, n)
-        True where the query may attend to the key.
-    empty_rows : tuple of int
-        Queries that may attend to nothing.
-    """
-
-    weights: Tensor
-    mask: Tensor
-    empty_rows: tuple[int, ...]
+    weights: Tensor  # (n, n): after the softmax, queries down and keys across
+    mask: Tensor  # (n, n): True where the query may attend to the key
+    empty_rows: tuple[int, ...]  # queries that may attend to nothing
 
 
 # --- state ----------------------------------------------------------------------------------------

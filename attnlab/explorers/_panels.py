@@ -26,32 +26,16 @@ MARKERS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D"}
 
 @dataclass(frozen=True)
 class Panel:
-    """One part of a picture.
+    """One part of a picture."""
 
-    Attributes
-    ----------
-    kind : str
-        Which function of ``js/panels.mjs`` or ``js/special.mjs`` draws it.
-    key : str
-        The name of its values in a frame.
-    title, under : str
-        Heading, and a line in smaller letters below it.
-    role : str
-        A colour of ``attnlab.palette``: that of the heading and of the frame around the panel.
-    grow : float
-        Its share of the width.
-    still : bool
-        Whether the still picture has it, if it can be drawn there.
-    """
-
-    key: str = ""
+    key: str = ""  # the name of its values in a frame
     title: str = ""
     _: KW_ONLY
-    kind: str = ""
-    under: str = ""
-    role: str = ""
-    grow: float = 1
-    still: bool = True
+    kind: str = ""  # which function of ``js/panels.mjs`` or ``js/special.mjs`` draws it
+    under: str = ""  # a line in smaller letters below the title
+    role: str = ""  # the colour, in ``attnlab.palette``, of the title and the frame
+    grow: float = 1  # its share of the width
+    still: bool = True  # whether the still picture has it, if it can be drawn there
     in_legend: ClassVar[bool] = False  # of the still picture
 
     def describe(self) -> dict[str, object]:
@@ -84,37 +68,19 @@ class Heatmap(Panel):
     "allowed", or two of them), ``texts`` (instead of the numbers), ``sums`` (for each row a text
     and whether it is as it must be), ``picked`` (a row to be framed); ``rows``,
     ``columns`` and ``picks`` where they change.
-
-    Attributes
-    ----------
-    rows, columns : sequence of str
-        Names of queries and keys.
-    caption : str
-        What the table holds, for those who cannot see it.
-    sum_title : str
-        Heading of a last column; none if empty.
-    sum_width : float
-        Width of that column, in letters.
-    scale : tuple of float
-        The numbers that are white and darkest blue.
-    measure : str
-        What the numbers are; the colour scale is labelled with it. "" if colours are no numbers.
-    picks : str
-        The state that a click on a cell sets to the name of its row; none if empty.
-    cell : str
-        What a cell that can be clicked is called: a template of row, column and number.
     """
 
     kind: str = "heatmap"
-    rows: Sequence[str] = ()
-    columns: Sequence[str] = ()
+    rows: Sequence[str] = ()  # names of queries
+    columns: Sequence[str] = ()  # names of keys
+    # for those who cannot see the table
     caption: str = "Attention weights: rows are queries, columns are keys"
-    sum_title: str = ""
-    sum_width: float = 5.4
-    scale: tuple[float, float] = (0.0, 1.0)
-    measure: str = "weight"
-    picks: str = ""
-    cell: str = ""
+    sum_title: str = ""  # heading of a last column; none if empty
+    sum_width: float = 5.4  # width of that column, in letters
+    scale: tuple[float, float] = (0.0, 1.0)  # the numbers that are white and darkest blue
+    measure: str = "weight"  # label of the colour scale; "" if there is none
+    picks: str = ""  # the state that a click on a cell sets to the name of its row; none if empty
+    cell: str = ""  # name of a cell that can be clicked: a template of row, column and number
 
     def draw(self, ax: Axes, values: Mapping[str, object], _state: Mapping[str, object]) -> None:
         """Draw the cells; blocked ones are hatched, NaN is crossed, the picked row is framed."""
@@ -134,26 +100,13 @@ class Heatmap(Panel):
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: told apart by colour, dash and mark.
+    """One curve: told apart by colour, dash and mark."""
 
-    Attributes
-    ----------
-    name : str
-        In the legend.
-    values : sequence of float
-        One for each stop; a frame may have others.
-    role : str
-        A colour of ``attnlab.palette``.
-    dash, dot : str
-        ``solid``, ``dashed``, ``dotted`` or ``dashdot``; ``circle``, ``square``, ``triangle`` or
-        ``diamond``.
-    """
-
-    name: str
-    values: Sequence[float]
-    role: str
-    dash: str
-    dot: str
+    name: str  # in the legend
+    values: Sequence[float]  # one for each stop; a frame may have others
+    role: str  # a colour of ``attnlab.palette``
+    dash: str  # a key of DASHES
+    dot: str  # a key of MARKERS
 
 
 @dataclass(frozen=True)
@@ -178,30 +131,15 @@ class Curves(Panel):
 
     Values of a frame: ``values`` (for each line its numbers, where they change), ``current`` (the
     line that is not pale).
-
-    Attributes
-    ----------
-    over : str
-        Name of the state.
-    stops : sequence
-        Its values, in order.
-    labels : sequence of str
-        Texts under the axis, "" for none; each second stop if not given.
-    lines : sequence of Line
-        The curves.
-    y : Axis
-        The axis of values.
-    xlabel, ylabel : str
-        Texts of the axes.
     """
 
     kind: str = "curves"
     in_legend: ClassVar[bool] = True
-    over: str
-    stops: Sequence[float]
+    over: str  # name of a state
+    stops: Sequence[float]  # its values, in order
     lines: Sequence[Line]
     y: Axis
-    labels: Sequence[str] = ()
+    labels: Sequence[str] = ()  # texts under the axis, "" for none; each second stop if not given
     xlabel: str = ""
     ylabel: str = ""
     xscale: str = "log"
@@ -240,34 +178,19 @@ class Bars(Panel):
     Values of a frame: ``weights`` (Tensor), ``outline`` (other weights, drawn dashed), ``rest``
     (what follows on the weights, drawn hatched), ``marks`` (words after the numbers), ``columns``
     (where their texts change).
-
-    Attributes
-    ----------
-    head : str
-        What the names are.
-    names : sequence of str
-        The keys.
-    columns : mapping from str to sequence of str
-        Further columns: heading and texts.
-    digits : int
-        Decimals of the numbers.
-    marked : bool
-        Whether there are words after them.
-    filled, outlined, hatched : str
-        What full, dashed and hatched bars are.
     """
 
     kind: str = "bars"
     in_legend: ClassVar[bool] = True
-    head: str = "key"
-    names: Sequence[str] = ()
+    head: str = "key"  # what the names are
+    names: Sequence[str] = ()  # the keys
     caption: str = "Attention weights of one query"
-    columns: Mapping[str, Sequence[str]] = ()
-    digits: int = 2
-    marked: bool = False
-    filled: str = ""
-    outlined: str = ""
-    hatched: str = ""
+    columns: Mapping[str, Sequence[str]] = ()  # further columns: heading and texts
+    digits: int = 2  # decimals of the numbers
+    marked: bool = False  # whether there are words after them
+    filled: str = ""  # what full bars are
+    outlined: str = ""  # what dashed bars are
+    hatched: str = ""  # what hatched bars are
 
     def draw(self, ax: Axes, values: Mapping[str, object], _state: Mapping[str, object]) -> None:
         """Draw a bar for each key, the first one on top."""

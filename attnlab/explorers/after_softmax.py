@@ -27,22 +27,12 @@ LIFTS = {-4: "−4", -2: "−2", 0: "0", 2: "+2", 4: "+4", 6: "+6"}
 
 
 class AfterSoftmaxResult(NamedTuple):
-    """Weights under one rule, and where the weight of every row goes.
+    """Weights under one rule, and where the weight of every row goes."""
 
-    Attributes
-    ----------
-    weights : Tensor, shape (5, 5)
-        Queries down, keys across.
-    on_words, on_padding : Tensor, shape (5,)
-        What each row gives to words and to padding.
-    row_sums : Tensor, shape (5,)
-        Both together.
-    """
-
-    weights: Tensor
-    on_words: Tensor
-    on_padding: Tensor
-    row_sums: Tensor
+    weights: Tensor  # (5, 5): queries down, keys across
+    on_words: Tensor  # (5,): what each row gives to words
+    on_padding: Tensor  # (5,): what each row gives to padding
+    row_sums: Tensor  # (5,): both together
 
 
 def may_attend() -> Tensor:

@@ -75,27 +75,13 @@ output, average = weights @ x, x.mean(dim=0)"""
 
 
 class BankResult(NamedTuple):
-    """Attention of "bank" over the words of its sentence.
+    """Attention of "bank" over the words of its sentence."""
 
-    Attributes
-    ----------
-    words : tuple of str
-        The sentence, S words.
-    vectors : Tensor, shape (S, 2)
-        Queries, keys and values in one.
-    weights : Tensor, shape (S,)
-        Of the query "bank".
-    output : Tensor, shape (2,)
-        Where "bank" ends: ``weights @ vectors``.
-    average : Tensor, shape (2,)
-        The control: the mean of the same vectors, without any weights.
-    """
-
-    words: tuple[str, ...]
-    vectors: Tensor
-    weights: Tensor
-    output: Tensor
-    average: Tensor
+    words: tuple[str, ...]  # the sentence, S words
+    vectors: Tensor  # (S, 2): queries, keys and values in one
+    weights: Tensor  # (S,): of the query "bank"
+    output: Tensor  # (2,): where "bank" ends: ``weights @ vectors``
+    average: Tensor  # (2,): the control: the mean of the same vectors, without any weights
 
 
 def _moved(

@@ -21,24 +21,12 @@ FLOP_TICKS = {1e6: "1 M", 1e9: "1 G", 1e12: "1 T"}
 
 
 class CostResult(NamedTuple):
-    """What one attention layer needs for one sentence, forward, if it stores its weights.
+    """What one attention layer needs for one sentence, forward, if it stores its weights."""
 
-    Attributes
-    ----------
-    weight_bytes : int
-        Of the attention weights, (heads, n, n) numbers.
-    qkv_bytes : int
-        Of queries, keys and values, (n, d_model) numbers each.
-    attention_flops : int
-        Of scores and weighted averages, the two products of n x n.
-    projection_flops : int
-        Of the four matrices that make queries, keys, values and the output.
-    """
-
-    weight_bytes: int
-    qkv_bytes: int
-    attention_flops: int
-    projection_flops: int
+    weight_bytes: int  # of the attention weights, (heads, n, n) numbers
+    qkv_bytes: int  # of queries, keys and values, (n, d_model) numbers each
+    attention_flops: int  # of scores and weighted averages, the two products of n x n
+    projection_flops: int  # of the four matrices that make queries, keys, values and the output
 
 
 @cache

@@ -24,25 +24,13 @@ OUTPUTS = (0.0, 3.5)  # the colours of outputs
 
 
 class CrossResult(NamedTuple):
-    """Cross-attention between three questions and six words.
+    """Cross-attention between three questions and six words."""
 
-    Attributes
-    ----------
-    queries, keys : tuple of str
-        Who asks, L of them, and who is looked at, S of them.
-    weights : Tensor, shape (L, S)
-        One row per query.
-    output : Tensor, shape (L, 5)
-        One output per query, averaged over the values of the keys.
-    picked : int
-        The row that is looked at closely.
-    """
-
-    queries: tuple[str, ...]
-    keys: tuple[str, ...]
-    weights: Tensor
-    output: Tensor
-    picked: int
+    queries: tuple[str, ...]  # who asks, L of them
+    keys: tuple[str, ...]  # who is looked at, S of them
+    weights: Tensor  # (L, S): one row per query
+    output: Tensor  # (L, 5): one output per query, averaged over the values of the keys
+    picked: int  # the row that is looked at closely
 
 
 class CrossExplorer(Explorer):

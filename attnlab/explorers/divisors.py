@@ -32,36 +32,18 @@ NEAR = 1.5  # a variance between 1 / 1.5 and 1.5 is called near 1
 
 
 class Measured(NamedTuple):
-    """Means over 400 random queries with 16 keys each.
+    """Means over 400 random queries with 16 keys each."""
 
-    Attributes
-    ----------
-    variance : float
-        Of the scores of a query, after the division.
-    keys : float
-        Effective keys, of 16.
-    """
-
-    variance: float
-    keys: float
+    variance: float  # of the scores of a query, after the division
+    keys: float  # effective keys, of 16
 
 
 class DivisorsResult(NamedTuple):
-    """Weights of six random tokens under one divisor, and what many queries get.
+    """Weights of six random tokens under one divisor, and what many queries get."""
 
-    Attributes
-    ----------
-    divisor : float
-        The number that the dot products are divided by.
-    weights : Tensor, shape (6, 6)
-        Queries down, keys across.
-    measured : Measured
-        Variance and effective keys.
-    """
-
-    divisor: float
-    weights: Tensor
-    measured: Measured
+    divisor: float  # the number that the dot products are divided by
+    weights: Tensor  # (6, 6): queries down, keys across
+    measured: Measured  # variance and effective keys
 
 
 class DivisorsExplorer(Explorer):

@@ -24,31 +24,20 @@ TINT = 0.25  # of the colours of the tokens, as in style.css
 
 
 class HeadsResult(NamedTuple):
-    """Numbers that carry their names, 100 * token + 10 * head + feature, after split and merge.
+    """Numbers that carry their names, 100 * token + 10 * head + feature, after split and merge."""
 
-    Attributes
-    ----------
-    heads : Tensor, shape (H, 4, head_dim)
-        What stands in the heads.
-    merged : Tensor, shape (4, 6)
-        What comes back.
-    wrong_rows : Tensor of bool, shape (H, 4)
-        True where a row of the heads does not hold its token's numbers of this head.
-    wrong_scores : Tensor of bool, shape (H, 4, 4)
-        True where the score of two rows has a wrong row in it.
-    """
-
-    heads: Tensor
-    merged: Tensor
+    heads: Tensor  # (H, 4, head_dim): what stands in the heads
+    merged: Tensor  # (4, 6): what comes back
+    # (H, 4): True where a row of the heads does not hold its token's numbers of this head
     wrong_rows: Tensor
-    wrong_scores: Tensor
+    wrong_scores: Tensor  # (H, 4, 4): True where the score of two rows has a wrong row in it
 
 
 class Places(NamedTuple):
     """The place in memory of each number, laid out as torch lays the numbers out."""
 
     x: Tensor  # (4, 6)
-    cut: Tensor  # (4, H, head_dim), with the short cut (H, 4, head_dim)
+    cut: Tensor  # (4, H, head_dim): with the short cut (H, 4, head_dim)
     heads: Tensor  # (H, 4, head_dim)
     merged: Tensor  # (4, 6)
 

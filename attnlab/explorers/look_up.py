@@ -47,21 +47,11 @@ output = weights @ value"""
 
 
 class LookUpResult(NamedTuple):
-    """What one query gets.
+    """What one query gets."""
 
-    Attributes
-    ----------
-    scores : Tensor, shape (3,)
-        Dot products of the query with the keys, divided by the temperature.
-    weights : Tensor, shape (3,)
-        Their softmax.
-    output : float
-        The average of the values with these weights, in legs.
-    """
-
-    scores: Tensor
-    weights: Tensor
-    output: float
+    scores: Tensor  # (3,): dot products of the query with the keys, divided by the temperature
+    weights: Tensor  # (3,): their softmax
+    output: float  # the average of the values with these weights, in legs
 
 
 def _point(name: str, value: object, _explorer: Explorer) -> tuple[float, float]:

@@ -28,45 +28,21 @@ SEED = 0
 
 
 class Cost(NamedTuple):
-    """What a layer of multi-head attention costs for one sentence of six tokens.
+    """What a layer of multi-head attention costs for one sentence of six tokens."""
 
-    Attributes
-    ----------
-    parameters : int
-        Of the four projections, biases included.
-    flops : int
-        Additions and multiplications of the matrix products, as torch counts them.
-    weights : int
-        Number of attention weights.
-    weight_bytes : int
-        Their memory, in float32.
-    """
-
-    parameters: int
-    flops: int
-    weights: int
-    weight_bytes: int
+    parameters: int  # of the four projections, biases included
+    flops: int  # additions and multiplications of the matrix products, as torch counts them
+    weights: int  # number of attention weights
+    weight_bytes: int  # their memory, in float32
 
 
 class ManyHeadsResult(NamedTuple):
-    """Maps of all heads, and their cost.
+    """Maps of all heads, and their cost."""
 
-    Attributes
-    ----------
-    weights : Tensor, shape (H, 6, 6)
-        Attention weights of random queries and keys, a map per head.
-    head_dim : int
-        Features of a head.
-    orders : tuple of int
-        In how many orders the rows of each head rank the six words.
-    cost : Cost
-        What a layer with so many heads costs.
-    """
-
-    weights: Tensor
-    head_dim: int
-    orders: tuple[int, ...]
-    cost: Cost
+    weights: Tensor  # (H, 6, 6): attention weights of random queries and keys, a map per head
+    head_dim: int  # features of a head
+    orders: tuple[int, ...]  # in how many orders the rows of each head rank the six words
+    cost: Cost  # what a layer with so many heads costs
 
 
 @cache

@@ -43,21 +43,11 @@ INPUTS = {"written": ("x", "x + position"), "shuffled": ("x[[{order}]]", "x[[{or
 
 
 class OrderResult(NamedTuple):
-    """Outputs of self-attention on a sentence as written and in another order.
+    """Outputs of self-attention on a sentence as written and in another order."""
 
-    Attributes
-    ----------
-    before : Tensor, shape (6, 5)
-        Outputs, words as written.
-    after : Tensor, shape (6, 5)
-        Outputs, words in the new order.
-    moved : Tensor, shape (6,)
-        Distance between the two outputs of a word, in the new order.
-    """
-
-    before: Tensor
-    after: Tensor
-    moved: Tensor
+    before: Tensor  # (6, 5): outputs, words as written
+    after: Tensor  # (6, 5): outputs, words in the new order
+    moved: Tensor  # (6,): distance between the two outputs of a word, in the new order
 
 
 def _order(name: str, value: object, _explorer: OrderExplorer) -> tuple[int, ...]:

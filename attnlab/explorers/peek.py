@@ -28,24 +28,13 @@ TOP = 3.0  # of the picture: all means lie below
 
 
 class PeekResult(NamedTuple):
-    """Losses of four runs at one step of the training, on new sentences.
+    """Losses of four runs at one step of the training, on new sentences."""
 
-    Attributes
-    ----------
-    whole_sentence : Tensor, shape (4,)
-        Loss when the whole sentence lies before the model, as in training.
-    words_so_far : Tensor, shape (4,)
-        Loss when it gets the words so far and no more, as in use.
-    best_possible : float
-        Loss of whoever knows the language, on average.
-    guessing : float
-        Loss of whoever finds every word equally likely.
-    """
-
+    # (4,): loss when the whole sentence lies before the model, as in training
     whole_sentence: Tensor
-    words_so_far: Tensor
-    best_possible: float
-    guessing: float
+    words_so_far: Tensor  # (4,): loss when it gets the words so far and no more, as in use
+    best_possible: float  # loss of whoever knows the language, on average
+    guessing: float  # loss of whoever finds every word equally likely
 
 
 def best_possible() -> float:

@@ -52,17 +52,10 @@ WORDS = {
 
 
 class RealHeadsResult(NamedTuple):
-    """What the layer makes of the sentence.
+    """What the layer makes of the sentence."""
 
-    Attributes
-    ----------
-    tokens : tuple of str
-        Word pieces, L of them, from ``[CLS]`` to ``[SEP]``.
-    weights : Tensor, shape (12, L, L)
-        A map for each head, counted from 0: row i says where token i looks.
-    """
-
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...]  # word pieces, L of them, from ``[CLS]`` to ``[SEP]``
+    # (12, L, L): a map for each head, counted from 0: row i says where token i looks
     weights: Tensor
 
 

@@ -30,39 +30,17 @@ ASKED_QUERY = "awesome"  # the prediction asks for the weight that it gives to i
 
 
 class RowResult(NamedTuple):
-    """Everything that one query computes, step by step; S = 3 keys, Ev = 4 features.
+    """Everything that one query computes, step by step; S = 3 keys, Ev = 4 features."""
 
-    Attributes
-    ----------
-    raw : Tensor, shape (3,)
-        Dot products with the keys.
-    scores : Tensor, shape (3,)
-        Raw scores divided by the root of 4.
-    mask : Tensor of bool, shape (3,)
-        True where the query may attend to the key.
-    masked : Tensor, shape (3,)
-        Scores, -inf where the mask blocks.
-    positive : Tensor, shape (3,)
-        e to the masked scores.
-    total : Tensor, shape ()
-        Their sum.
-    weights : Tensor, shape (3,)
-        Shares of the sum.
-    products : Tensor, shape (3, 4)
-        Weight times value, key by key.
-    output : Tensor, shape (4,)
-        Sum of the products.
-    """
-
-    raw: Tensor
-    scores: Tensor
-    mask: Tensor
-    masked: Tensor
-    positive: Tensor
-    total: Tensor
-    weights: Tensor
-    products: Tensor
-    output: Tensor
+    raw: Tensor  # (3,): dot products with the keys
+    scores: Tensor  # (3,): raw scores divided by the root of 4
+    mask: Tensor  # (3,): True where the query may attend to the key
+    masked: Tensor  # (3,): scores, -inf where the mask blocks
+    positive: Tensor  # (3,): e to the masked scores
+    total: Tensor  # (): their sum
+    weights: Tensor  # (3,): shares of the sum
+    products: Tensor  # (3, 4): weight times value, key by key
+    output: Tensor  # (4,): sum of the products
 
 
 @cache

@@ -30,37 +30,20 @@ class Sweep(NamedTuple):
     """Measured on 400 random queries with 16 keys each, at one d_k and with one divisor.
 
     The gradient is that of the sum of all outputs, with respect to a query.
-
-    Attributes
-    ----------
-    variance : float
-        Of the scores.
-    median, mean : float
-        Of the lengths of the gradients.
-    dead : float
-        Share of the gradients that are shorter than a thousandth of the mean.
     """
 
-    variance: float
-    median: float
-    mean: float
-    dead: float
+    variance: float  # of the scores
+    median: float  # of the lengths of the gradients
+    mean: float  # of the same lengths
+    dead: float  # share of the gradients that are shorter than a thousandth of the mean
 
 
 class ScalingResult(NamedTuple):
-    """Attention of six random tokens with and without scaling, and gradients at this d_k.
+    """Attention of six random tokens with and without scaling, and gradients at this d_k."""
 
-    Attributes
-    ----------
-    raw, scaled : Tensor, shape (6, 6)
-        Weights.
-    raw_sweep, scaled_sweep : Sweep
-        What many queries get.
-    """
-
-    raw: Tensor
-    scaled: Tensor
-    raw_sweep: Sweep
+    raw: Tensor  # (6, 6): weights
+    scaled: Tensor  # (6, 6): weights
+    raw_sweep: Sweep  # what many queries get
     scaled_sweep: Sweep
 
 

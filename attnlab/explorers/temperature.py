@@ -23,21 +23,11 @@ HARD, FLAT = 0.99, 0.1  # a largest weight above, all weights within: an end is 
 
 
 class TemperatureResult(NamedTuple):
-    """What one temperature makes of the five scores.
+    """What one temperature makes of the five scores."""
 
-    Attributes
-    ----------
-    weights : Tensor, shape (5,)
-        After the softmax.
-    winner : int
-        The key with the largest weight.
-    effective_keys : float
-        How many keys the weights amount to, from 1 to 5.
-    """
-
-    weights: Tensor
-    winner: int
-    effective_keys: float
+    weights: Tensor  # (5,): after the softmax
+    winner: int  # the key with the largest weight
+    effective_keys: float  # how many keys the weights amount to, from 1 to 5
 
 
 def measure(tau: float) -> TemperatureResult:
