@@ -85,6 +85,12 @@ def near_one_of(*stops: float) -> Check:
     return check
 
 
+def check_items(name: str, value: object, what: str, count: int | None = None) -> None:
+    """Raise TypeError unless a value is a sequence, of ``count`` items if that is given."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or count not in (None, len(value)):
+        raise TypeError(f"{name} must {what}, got {short(value)}.")
+
+
 def _check_of(values: Sequence[object]) -> Check:
     if any(isinstance(value, float) for value in values):
         return near_one_of(*values)

@@ -12,12 +12,11 @@ from torch import Tensor
 
 from attnlab._cells import draw_matrix
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Slider, State
+from attnlab.explorers._controls import Choice, Slider, State, check_items
 from attnlab.explorers._page import sendable, short
 from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
 from attnlab.plotting import WEIGHT_COLOURS
 
-TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 MOST_TOKENS, LONGEST_TOKEN = 10, 12
 KINDS = ("none", "causal", "window")
 REACH = {
@@ -73,8 +72,7 @@ class MaskResult(NamedTuple):
 def _positions(name: str, value: object, explorer: MaskedSentence) -> tuple[int, ...]:
     """Check a list of positions of tokens."""
     count = len(explorer.tokens)
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise TypeError(f"{name} must be a list of positions, got {short(value)}.")
+    check_items(name, value, "be a list of positions")
     for one in value:
         _check_position(name, one, count)
     return tuple(sorted(set(value)))
@@ -82,11 +80,9 @@ def _positions(name: str, value: object, explorer: MaskedSentence) -> tuple[int,
 
 def _cells(name: str, value: object, explorer: MaskedSentence) -> tuple[tuple[int, int], ...]:
     """Check a list of (query, key) pairs."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise TypeError(f"{name} must be a list of (query, key) pairs, got {short(value)}.")
+    check_items(name, value, "be a list of (query, key) pairs")
     for pair in value:
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise TypeError(f"{name} must hold (query, key) pairs, got {short(pair)}.")
+        check_items(name, pair, "hold (query, key) pairs", count=2)
         for one in pair:
             _check_position(name, one, len(explorer.tokens))
     return tuple(sorted({tuple(pair) for pair in value}))
@@ -100,8 +96,7 @@ def _check_position(name: str, value: object, count: int) -> None:
 
 
 def _checked_tokens(tokens: object) -> tuple[str, ...]:
-    if isinstance(tokens, str) or not isinstance(tokens, Sequence):
-        raise TypeError(f"tokens must be a list of words, got {short(tokens)}.")
+    check_items("tokens", tokens, "be a list of words")
     if not 2 <= len(tokens) <= MOST_TOKENS:
         raise ValueError(f"tokens must be 2 to {MOST_TOKENS} words, got {len(tokens)}.")
     for token in tokens:
@@ -231,9 +226,3 @@ def _problem(weights: Tensor, allowed: Tensor) -> str:
     if leaks:
         return "leaks"
     return "sum" if abs(total - 1) > 0.005 else ""
-
-
-def listed(words: Sequence[str]) -> str:
-    """Return words as a list of a sentence: with commas, and "and" before the last."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

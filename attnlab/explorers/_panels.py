@@ -9,6 +9,7 @@ still picture. Panels without ``draw`` (words, keys, small ornaments) are for th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from typing import ClassVar
@@ -18,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from attnlab import palette
-from attnlab.plotting import plot_attention, plot_sweep
+from attnlab.plotting import WEIGHT_COLOURS, plot_attention, plot_sweep
 
 DASHES = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-."}
 MARKERS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D"}
@@ -60,6 +61,11 @@ class Column(Panel):
         return {**super().describe(), "panels": [panel.describe() for panel in self.panels]}
 
 
+def stacked(*panels: Panel, grow: float = 1) -> Column:
+    """Return panels below each other."""
+    return Column(panels=panels, grow=grow)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Heatmap(Panel):
     """A matrix of numbered cells, queries down and keys across.
@@ -96,6 +102,31 @@ class Heatmap(Panel):
         if "picked" in values:
             frame = {"fill": False, "edgecolor": palette.ORANGE, "linewidth": 3, "clip_on": False}
             ax.add_patch(Rectangle((0, values["picked"]), len(self.columns), 1, **frame))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maps(Panel):
+    """Small maps of all heads: point at one to see it, click to keep it.
+
+    Values of a frame: ``maps`` (Tensor, heads by rows by columns), ``asks`` (a row to be marked).
+    """
+
+    kind: str = "maps"
+    over: str
+
+    def draw(self, ax: Axes, values: Mapping[str, object], state: Mapping[str, object]) -> None:
+        """Draw the maps in a square, row after row, with a mark at the one that is kept."""
+        maps = torch.as_tensor(values["maps"])
+        across, size = math.ceil(math.sqrt(len(maps))), maps.shape[-1]
+        for head, weights in enumerate(maps):
+            left, top = head % across * (size + 1), head // across * (size + 2)
+            place = (left, left + size, top + size, top)
+            ax.imshow(weights.numpy(), extent=place, cmap=WEIGHT_COLOURS, vmin=0, vmax=1)
+            mark = "▸ " if head == state[self.over] else ""
+            ax.text(left, top - 0.3, f"{mark}head {head}", fontsize=9)
+        ax.set(xlim=(-0.5, across * (size + 1)), ylim=(-(-len(maps) // across) * (size + 2), -2))
+        ax.set_axis_off()
+        ax.set_title(self.title)
 
 
 @dataclass(frozen=True)
@@ -239,3 +270,8 @@ class Key(Panel):
 
     kind: str = "key"
     entries: Sequence[tuple[str, str]] = ()
+
+
+def how_to_read(*entries: tuple[str, str]) -> Key:
+    """Return the key of some looks and what they mean."""
+    return Key(entries=entries)

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnlab.attention import attention_weights
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Question, Slider
-from attnlab.explorers._panels import Bars, Column, Heatmap, Key
+from attnlab.explorers._panels import Bars, Heatmap, how_to_read, stacked
 
 TOKENS = ("The", "cat", "sat", "<pad>", "<pad>")
 WORDS = 3  # the tokens after them are padding
@@ -98,26 +98,22 @@ class AfterSoftmaxExplorer(Explorer):
     )
     panels = (
         Heatmap("weights", "weights", rows=TOKENS, columns=TOKENS, sum_title="sum"),
-        Column(
-            panels=(
-                Bars(
-                    "shares",
-                    "where the weight of each row goes",
-                    caption="Sum of the weights of each row, on words and on padding",
-                    head="query",
-                    names=TOKENS,
-                    digits=3,
-                    marked=True,
-                    filled="on words",
-                    hatched="on <pad>",
-                ),
-                Key(
-                    entries=(
-                        ("blocked", "padding without weight"),
-                        ("leak", "padding that takes weight"),
-                    )
-                ),
-            )
+        stacked(
+            Bars(
+                "shares",
+                "where the weight of each row goes",
+                caption="Sum of the weights of each row, on words and on padding",
+                head="query",
+                names=TOKENS,
+                digits=3,
+                marked=True,
+                filled="on words",
+                hatched="on <pad>",
+            ),
+            how_to_read(
+                ("blocked", "padding without weight"),
+                ("leak", "padding that takes weight"),
+            ),
         ),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,9 +12,10 @@ from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Question, Slider, State
+from attnlab.explorers._controls import Choice, Question, Slider, State, check_items
 from attnlab.explorers._page import sendable, short
 from attnlab.explorers._panels import Bars
+from attnlab.explorers._words import HALF, TIE, decimals, largest
 from attnlab.palette import BLUE, GREEN, INK, ORANGE
 
 # one vector per word, the same in every sentence: (nature to money, filler to content)
@@ -40,8 +40,6 @@ SHARPNESS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 WIDE, HIGH = 3.5, 2.5  # words stay that close to the origin
 EDGES = (4.0, 3.0)  # of the plane, a little further out
 MIDDLE = 0.3  # closer to the border between nature and money than this: undecided
-TIE = 0.005  # weights closer than this are called equal
-HALF = 1e-9  # added before rounding: halves go up, in the browser as here
 PULL = 20  # width of the line of a weight of 1
 
 WORDS = {
@@ -88,12 +86,10 @@ def _moved(
     name: str, value: object, _explorer: BankExplorer
 ) -> tuple[tuple[str, float, float], ...]:
     """Check a list of words that lie elsewhere than at the start."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise TypeError(f"{name} must be a list of (word, x, y), got {short(value)}.")
+    check_items(name, value, "be a list of (word, x, y)")
     places = {}
     for entry in value:
-        if isinstance(entry, str) or not isinstance(entry, Sequence) or len(entry) != 3:
-            raise TypeError(f"{name} must hold (word, x, y), got {short(entry)}.")
+        check_items(name, entry, "hold (word, x, y)", count=3)
         word, x, y = entry
         if not isinstance(word, str) or word not in VECTORS:
             raise ValueError(f"{name} must name words of {', '.join(VECTORS)}, got {short(word)}.")
@@ -202,13 +198,12 @@ class BankExplorer(Explorer):
         if self.sharpness == 0:
             return WORDS["flat"].format(here=_where(here))
         weights = result.weights.tolist()
-        most = max(weights)
-        top = [w for w, weight in zip(result.words, weights, strict=True) if weight > most - TIE]
+        top = [result.words[place] for place in largest(weights)]
         names = [WORDS["itself" if word == "bank" else "word"].format(word=word) for word in top]
         return WORDS["ends"].format(
             here=_where(here),
             names=" and ".join(names),
-            most=f"{most + HALF:.2f}",
+            most=decimals(max(weights)),
             each=WORDS["each"] if len(names) > 1 else "",
             there=_where(control),
             verdict=WORDS["verdicts"][_case(here, control)],
@@ -229,7 +224,7 @@ def _case(here: float, control: float) -> str:
 def _where(x: float) -> str:
     if not _side(x):
         return WORDS["middle"]
-    return WORDS["towards"].format(far=f"{abs(x) + HALF:.2f}", side="money" if x > 0 else "nature")
+    return WORDS["towards"].format(far=decimals(abs(x)), side="money" if x > 0 else "nature")
 
 
 def _draw_plane(ax: Axes, result: BankResult) -> None:

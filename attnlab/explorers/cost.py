@@ -10,7 +10,8 @@ import torch
 
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Question, Slider, one_of
-from attnlab.explorers._panels import Axis, Column, Curves, Line, Panel, Table
+from attnlab.explorers._panels import Axis, Curves, Line, Panel, Table, stacked
+from attnlab.explorers._words import counted
 
 STOPS = tuple(2**power for power in range(6, 17))  # 64 ... 65536 tokens
 HEADS = (1, 8, 32)
@@ -96,11 +97,9 @@ class CostExplorer(Explorer):
         labels = ["" if i % 2 or n == 16384 else f"{n}" for i, n in enumerate(STOPS)]
         flops = [cost(n, 8, "float32", self.d_model)[2:] for n in STOPS]
         return (
-            Column(
-                panels=(
-                    Panel("squares", "n doubled", kind="squares"),
-                    Table("table", caption="Costs at n and at twice n"),
-                )
+            stacked(
+                Panel("squares", "n doubled", kind="squares"),
+                Table("table", caption="Costs at n and at twice n"),
             ),
             Curves(
                 "memory",
@@ -188,8 +187,8 @@ def sentence(n: int, heads: int, dtype: str, d_model: int) -> str:
     now, doubled = (cost(count, heads, dtype, d_model) for count in (n, 2 * n))
     more = doubled.weight_bytes // now.weight_bytes
     memory = (
-        f"**n = {n}**: stored in {dtype}, the attention weights of {heads} "
-        f"head{'s' * (heads > 1)} take {bytes_text(now.weight_bytes)}, and {more} times as much, "
+        f"**n = {n}**: stored in {dtype}, the attention weights of {counted(heads, 'head')} "
+        f"take {bytes_text(now.weight_bytes)}, and {more} times as much, "
         f"{bytes_text(doubled.weight_bytes)}, for twice as many tokens."
     )
     ratio = now.attention_flops / now.projection_flops

@@ -11,15 +11,12 @@ from attnlab.attention import trace_attention
 from attnlab.data import load_table
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Picked, Question
-from attnlab.explorers._panels import Column, Heatmap, Panel
+from attnlab.explorers._panels import Heatmap, Panel, stacked
+from attnlab.explorers._words import FEATURES, TABLE, TOKENS, largest
 
-TABLE = "the_cat_sat_on_the_mat.csv"
-TOKENS = ("The", "cat", "sat", "on", "the", "mat")
-FEATURES = ("animal", "object", "action", "place", "grammar")
 WISHES = {"who?": "animal", "doing what?": "action", "where?": "place"}
 WISH = 4.0  # how strongly a question wishes for its feature
 QUESTIONS = tuple(WISHES)
-TIE = 0.005  # weights closer than this are called equal
 OUTPUTS = (0.0, 3.5)  # the colours of outputs
 
 
@@ -67,25 +64,23 @@ class CrossExplorer(Explorer):
     word = Picked("cat", TOKENS)
     panels = (
         Panel(kind="crossing", key="lines"),
-        Column(
-            grow=2.2,
-            panels=(
-                Heatmap(
-                    key="weights",
-                    picks="question",
-                    caption="Weights: rows ask, columns are looked at",
-                    cell="query “{row}”, key “{column}”: weight {number}",
-                    sum_title="sum",
-                    sum_width=3.3,
-                ),
-                Heatmap(
-                    key="output",
-                    caption="Outputs, one per query",
-                    columns=FEATURES,
-                    scale=OUTPUTS,
-                    measure="output",
-                ),
+        stacked(
+            Heatmap(
+                key="weights",
+                picks="question",
+                caption="Weights: rows ask, columns are looked at",
+                cell="query “{row}”, key “{column}”: weight {number}",
+                sum_title="sum",
+                sum_width=3.3,
             ),
+            Heatmap(
+                key="output",
+                caption="Outputs, one per query",
+                columns=FEATURES,
+                scale=OUTPUTS,
+                measure="output",
+            ),
+            grow=2.2,
         ),
     )
 
@@ -143,7 +138,7 @@ def sentence(result: CrossResult) -> str:
     """Return whom the query looks at, and what adds up to 1."""
     row, shape = result.weights[result.picked], " by ".join(map(str, result.weights.shape))
     most = row.max().item()
-    top = [key for key, w in zip(result.keys, row.tolist(), strict=True) if w > most - TIE]
+    top = [result.keys[place] for place in largest(row.tolist())]
     start = f"“{result.queries[result.picked]}” asks, and"
     rest = f"The table is {shape}: **every row adds up to 1**"
     if len(top) > 1:

@@ -14,6 +14,7 @@ from attnlab.diagnostics import effective_keys, score_variance
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Question, Slider
 from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel
+from attnlab.explorers._words import TOKENS
 
 D_MODEL = 512  # the width of the layer, shared out to 512 / d_k heads
 STOPS = tuple(2**power for power in range(10))  # 1 ... 512, which is one head
@@ -26,7 +27,6 @@ LOOKS = {  # as in the figures of the lesson
     "sqrt(d_model)": ("other", "dotted", "diamond"),
 }
 SEED, QUERIES, KEYS = 0, 400, 16  # those of lesson 2
-TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 DRAW_SEED = 1
 NEAR = 1.5  # a variance between 1 / 1.5 and 1.5 is called near 1
 

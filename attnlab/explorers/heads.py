@@ -13,7 +13,8 @@ from torch import Tensor
 from attnlab import palette
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Question
-from attnlab.explorers._panels import Column, Key, Panel
+from attnlab.explorers._panels import Panel, how_to_read, stacked
+from attnlab.explorers._words import counted
 from attnlab.heads import split_heads
 
 TOKENS, FEATURES = 4, 6
@@ -104,16 +105,12 @@ class HeadsExplorer(Explorer):
     way = Choice(RIGHT, {RIGHT: "view + transpose", SHORT_CUT: "short cut"}, label="way")
     step = Choice("x", STEPS, label="step")
     panels = (
-        Column(
-            panels=(
-                Panel("tables", kind="tables"),
-                Key(
-                    entries=(
-                        ("tokens", "colour and first digit: the token"),
-                        ("wrong", "✗: not what view and transpose put here"),
-                    )
-                ),
-            )
+        stacked(
+            Panel("tables", kind="tables"),
+            how_to_read(
+                ("tokens", "colour and first digit: the token"),
+                ("wrong", "✗: not what view and transpose put here"),
+            ),
         ),
     )
 
@@ -193,14 +190,14 @@ def sentence(heads: int, way: str, step: str) -> str:
     if way == SHORT_CUT:
         return _say_short_cut(heads, step)
     head_dim, rows = FEATURES // heads, TOKENS * heads
-    slices = f"{_count(heads, 'slice')} of {head_dim}"
+    slices = f"{counted(heads, 'slice')} of {head_dim}"
     return {
         "view": f"view cuts the {FEATURES} features of each token into **{slices}**: one table per "
         f"token, and nothing is mixed yet.",
         "transpose": f"transpose brings the heads to the front. Row t of every head belongs to "
         f"token t: **all {rows} rows are right**.",
         "scores": f"Row i, column j of a head compares token i with token j, by "
-        f"{_count(head_dim, 'feature')} of each: **all {rows * TOKENS} scores are right**.",
+        f"{counted(head_dim, 'feature')} of each: **all {rows * TOKENS} scores are right**.",
         "merge": f"Transpose back, then join: **all {TOKENS} rows are what they were** before the "
         "split.",
     }[step]
@@ -249,10 +246,6 @@ def code(heads: int, way: str) -> list[str]:
     lines.append("scores = heads @ heads.transpose(-2, -1)")
     back = "heads.transpose(0, 1)" if way == RIGHT else "heads"
     return [*lines, f"merged = {back}.reshape({TOKENS}, {FEATURES})"]
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 # --- the still picture ----------------------------------------------------------------------------

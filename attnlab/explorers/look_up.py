@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Question, Slider, State
+from attnlab.explorers._controls import Question, Slider, State, check_items
 from attnlab.explorers._page import sendable, short
 from attnlab.explorers._panels import Bars
 from attnlab.palette import BLUE, ORANGE
@@ -58,8 +58,7 @@ def _point(name: str, value: object, _explorer: Explorer) -> tuple[float, float]
     """Check a point of the plane."""
     if isinstance(value, Tensor):
         value = value.tolist()
-    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
-        raise TypeError(f"{name} must be two numbers (right, up), got {short(value)}.")
+    check_items(name, value, "be two numbers (right, up)", count=2)
     for one in value:
         if isinstance(one, bool) or not isinstance(one, Real):
             raise TypeError(f"{name} must hold numbers, got {short(one)}.")

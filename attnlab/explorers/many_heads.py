@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 import torch
-from matplotlib.axes import Axes
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.attention import trace_attention
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Picked, Question
-from attnlab.explorers._panels import Column, Heatmap, Panel, Table
+from attnlab.explorers._panels import Heatmap, Maps, Panel, Table, stacked
+from attnlab.explorers._words import TOKENS, counted
 from attnlab.heads import split_heads
 from attnlab.modules import MultiHeadAttention
-from attnlab.plotting import WEIGHT_COLOURS
 
-TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 EMBED_DIM = 12
 STOPS = (1, 2, 3, 4, 6, 12)
 SEED = 0
@@ -67,31 +62,6 @@ def measure(heads: int) -> Cost:
     return Cost(parameters, counter.get_total_flops(), weights.numel(), memory)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Maps(Panel):
-    """Small maps of all heads: point at one to see it, click to keep it.
-
-    Values of a frame: ``maps`` (Tensor, heads by rows by columns), ``asks`` (a row to be marked).
-    """
-
-    kind: str = "maps"
-    over: str
-
-    def draw(self, ax: Axes, values: Mapping[str, Tensor], state: Mapping[str, object]) -> None:
-        """Draw the maps in a square, row after row, with a mark at the one that is kept."""
-        maps = torch.as_tensor(values["maps"])
-        across, size = math.ceil(math.sqrt(len(maps))), maps.shape[-1]
-        for head, weights in enumerate(maps):
-            left, top = head % across * (size + 1), head // across * (size + 2)
-            place = (left, left + size, top + size, top)
-            ax.imshow(weights.numpy(), extent=place, cmap=WEIGHT_COLOURS, vmin=0, vmax=1)
-            mark = "▸ " if head == state[self.over] else ""
-            ax.text(left, top - 0.3, f"{mark}head {head}", fontsize=9)
-        ax.set(xlim=(-0.5, across * (size + 1)), ylim=(-(-len(maps) // across) * (size + 2), -2))
-        ax.set_axis_off()
-        ax.set_title(self.title)
-
-
 class ManyHeadsExplorer(Explorer):
     """Maps and costs of 1 to 12 heads that share twelve features.
 
@@ -126,17 +96,15 @@ class ManyHeadsExplorer(Explorer):
     panels = (
         Maps("maps", "all heads", under="point to look, click to keep", over="shown", grow=0.8),
         Heatmap("map", role="scaled", rows=TOKENS, columns=TOKENS),
-        Column(
-            grow=1.2,
-            panels=(
-                Table(
-                    "costs",
-                    "what it costs",
-                    under="six words, one layer: four matrices of 12 × 12, with biases",
-                    caption="Costs of one head and of this number of heads",
-                ),
-                Panel("slices", "who gets which feature", kind="slices"),
+        stacked(
+            Table(
+                "costs",
+                "what it costs",
+                under="six words, one layer: four matrices of 12 × 12, with biases",
+                caption="Costs of one head and of this number of heads",
             ),
+            Panel("slices", "who gets which feature", kind="slices"),
+            grow=1.2,
         ),
     )
 
@@ -216,10 +184,9 @@ def _say_cost(heads: int) -> str:
             f"1 head of {EMBED_DIM} features: **{cost.parameters} parameters**, "
             f"{cost.weights} attention weights."
         )
-    what = "feature" if head_dim == 1 else "features"
     return (
-        f"{heads} heads of {head_dim} {what}: **{cost.parameters} parameters, as with one head**, "
-        f"and {cost.weights} attention weights instead of {one.weights}."
+        f"{heads} heads of {counted(head_dim, 'feature')}: **{cost.parameters} parameters, as with "
+        f"one head**, and {cost.weights} attention weights instead of {one.weights}."
     )
 
 

@@ -11,8 +11,9 @@ from torch import Tensor
 from attnlab.attention import attention_weights
 from attnlab.explorers import _learner
 from attnlab.explorers._controls import Button, Choice, Question
-from attnlab.explorers._masked import REACH, TOKENS, MaskedSentence, MaskResult, empty_rows, listed
+from attnlab.explorers._masked import REACH, MaskedSentence, MaskResult, empty_rows
 from attnlab.explorers._page import sendable
+from attnlab.explorers._words import TOKENS, listed
 
 FILLS = {"-inf": "−∞", "-1e9": "−1e9", "attnlab": "attnlab’s rule"}
 SCORE_SEED, SCORE_SPREAD = 3, 1.3

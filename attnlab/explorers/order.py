@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,13 +10,11 @@ from torch import Tensor
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.data import load_table
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Button, Choice, Question, State
+from attnlab.explorers._controls import Button, Choice, Question, State, check_items
 from attnlab.explorers._page import numbers, sendable, short
 from attnlab.explorers._panels import Heatmap
+from attnlab.explorers._words import FEATURES, TABLE, TOKENS
 
-TABLE = "the_cat_sat_on_the_mat.csv"
-TOKENS = ("The", "cat", "sat", "on", "the", "mat")
-FEATURES = ("animal", "object", "action", "place", "grammar")
 COUNT = len(TOKENS)
 WRITTEN = tuple(range(COUNT))
 SHUFFLES = ((4, 5, 2, 3, 0, 1), (1, 2, 0, 4, 5, 3), (1, 0, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0))
@@ -52,8 +49,7 @@ class OrderResult(NamedTuple):
 
 def _order(name: str, value: object, _explorer: OrderExplorer) -> tuple[int, ...]:
     """Check an order of the words."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise TypeError(f"{name} must be a list of places, got {short(value)}.")
+    check_items(name, value, "be a list of places")
     whole = all(isinstance(one, int) and not isinstance(one, bool) for one in value)
     if not whole or sorted(value) != list(range(COUNT)):
         raise ValueError(

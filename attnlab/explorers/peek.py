@@ -13,7 +13,16 @@ from torch import Tensor
 from attnlab.data import data_path
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Question, Slider
-from attnlab.explorers._panels import Axis, Column, Curves, Heatmap, Key, Line, Panel, Table
+from attnlab.explorers._panels import (
+    Axis,
+    Curves,
+    Heatmap,
+    Line,
+    Panel,
+    Table,
+    how_to_read,
+    stacked,
+)
 
 STEPS = tuple(range(0, 301, 10))
 LINES = (
@@ -114,20 +123,18 @@ class PeekExplorer(Explorer):
         """What a word may look at, both losses over the steps, and those of both models."""
         best, guess = best_possible(), guessing()
         return (
-            Column(
-                panels=(
-                    Heatmap(
-                        "sight",
-                        "what a word may look at",
-                        under="in training; each row has to guess its “next”",
-                        caption="Which word may look at which while the model is trained",
-                        rows=PLACES,
-                        columns=PLACES,
-                        measure="",
-                        still=False,
-                    ),
-                    Key(entries=LOOKS),
-                )
+            stacked(
+                Heatmap(
+                    "sight",
+                    "what a word may look at",
+                    under="in training; each row has to guess its “next”",
+                    caption="Which word may look at which while the model is trained",
+                    rows=PLACES,
+                    columns=PLACES,
+                    measure="",
+                    still=False,
+                ),
+                how_to_read(*LOOKS),
             ),
             Curves(
                 "curves",

@@ -12,8 +12,8 @@ from torch import Tensor
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Picked, Question, State
 from attnlab.explorers._page import numbers, short
-from attnlab.explorers._panels import Bars
-from attnlab.explorers.many_heads import Maps
+from attnlab.explorers._panels import Bars, Maps
+from attnlab.explorers._words import HALF, TIE, decimals, largest
 from attnlab.pretrained import FIRST, LAST, NUM_HEADS, PretrainedLayer, Reading, load_layer
 
 # name of a choice: sentence, the word to look from
@@ -29,8 +29,6 @@ CHOICES = {
 }
 LONGEST = 24  # tokens that can stand side by side, markers included
 DIGITS = 4
-TIE = 0.005  # weights closer than this to the largest are called as large
-HALF = 1e-9  # added before rounding: halves go up, in the browser as here
 
 WORDS = {
     "say": f"In head {{head}}, {{asking}} looks most at **{{top}}** ({{most}}{{each}}). {FIRST} "
@@ -198,20 +196,15 @@ class RealHeadsExplorer(Explorer):
         """Return where the word looks most in this head, and what the two markers get."""
         tokens, weights = self.result
         row = numbers(weights[self.head, self.picked], DIGITS)
-        most = max(row)
-        top = [
-            WORDS["itself"] if i == self.picked else _named(tokens, i)
-            for i, weight in enumerate(row)
-            if weight > most - TIE
-        ]
+        top = [WORDS["itself"] if i == self.picked else _named(tokens, i) for i in largest(row)]
         return WORDS["say"].format(
             head=self.head,
             asking=_named(tokens, self.picked),
             top=" and ".join(top),
-            most=_decimals(most),
+            most=decimals(max(row)),
             each=WORDS["each"] if len(top) > 1 else "",
-            marked=_decimals(row[0] + row[-1]),
-            equal=_decimals(1 / len(row)),
+            marked=decimals(row[0] + row[-1]),
+            equal=decimals(1 / len(row)),
         )
 
 
@@ -279,7 +272,3 @@ def _named(tokens: tuple[str, ...], place: int) -> str:
     name = token if token in (FIRST, LAST) else WORDS["quoted"].format(token=token)
     several = tokens.count(token) > 1
     return WORDS["several"].format(name=name, place=place) if several else name
-
-
-def _decimals(weight: float) -> str:
-    return f"{weight + HALF:.2f}"

@@ -19,7 +19,8 @@ from attnlab.data import Table, load_table
 from attnlab.explorers import _panels
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Question, Steps
-from attnlab.explorers._panels import Column, Panel
+from attnlab.explorers._panels import Panel, stacked
+from attnlab.explorers._words import listed
 from attnlab.masks import causal_mask
 
 TOKENS = ("He", "is", "awesome")  # those of lesson 1
@@ -134,13 +135,9 @@ class RowExplorer(Explorer):
     mask = Choice("none", MASKS, label="mask")
     panels = (
         Strips("strips", over="step", steps=STEPS, columns=TOKENS, grow=1.3),
-        Column(
-            panels=(
-                _panels.Table(
-                    "inputs", "query = key = value", caption="Four features of each token"
-                ),
-                Panel("hand", kind="lines"),
-            )
+        stacked(
+            _panels.Table("inputs", "query = key = value", caption="Four features of each token"),
+            Panel("hand", kind="lines"),
         ),
     )
 
@@ -151,8 +148,8 @@ class RowExplorer(Explorer):
         score, weight = text(result.scores[key]), text(result.weights[key])
         share = text(result.scores[key] / result.scores.sum())
         return Question(
-            ask=f"for the keys {_list(_quoted(TOKENS))} the query “{ASKED_QUERY}” has the scores "
-            f"{_list(texts(result.scores))}. Which weight does the key “{ASKED_QUERY}” get?",
+            ask=f"for the keys {listed(_quoted(TOKENS))} the query “{ASKED_QUERY}” has the scores "
+            f"{listed(texts(result.scores))}. Which weight does the key “{ASKED_QUERY}” get?",
             then=f"Now step on to the weights: query “{ASKED_QUERY}”, mask “none”.",
             options=(share, weight, "1.000"),
             right=1,
@@ -275,20 +272,20 @@ def sentences(query: str, mask: str, result: RowResult) -> list[str]:
     if mask == "causal" and not blocked:
         masked = f"The causal mask blocks **nothing** here: no key comes after “{query}”."
     elif blocked:
-        masked = f"The causal mask blocks what comes later: {_list(blocked)} → **−∞**."
+        masked = f"The causal mask blocks what comes later: {listed(blocked)} → **−∞**."
     order = "every score becomes positive, and the order stays"
     best = TOKENS[result.weights.argmax()]
     most = "all" if len(blocked) == 2 else "the largest weight"
     largest, together = text(result.weights.max()), text(result.weights.sum())
     return [
-        f"“{query}” compares itself with every key: raw scores **{_list(texts(result.raw))}**.",
-        f"Divided by √4 = 2 the scores lie closer together: **{_list(texts(result.scores))}**.",
+        f"“{query}” compares itself with every key: raw scores **{listed(texts(result.raw))}**.",
+        f"Divided by √4 = 2 the scores lie closer together: **{listed(texts(result.scores))}**.",
         masked,
         f"e to the score: {order}; e to −∞ is **0**." if blocked else f"e to the score: {order}.",
         f"Added up they make **{text(result.total)}**: the whole that is shared out.",
         f"Steps 4 to 6 are the **softmax**: “{best}” gets {most}, "
         f"**{largest}**, and all weights make **{together}** together.",
-        f"The output of “{query}” is **{_list(texts(result.output))}**: a weighted average "
+        f"The output of “{query}” is **{listed(texts(result.output))}**: a weighted average "
         "of the three values.",
     ]
 
@@ -305,10 +302,6 @@ def texts(values: Tensor) -> list[str]:
 
 def _plus(values: Tensor) -> str:
     return " + ".join(texts(values))
-
-
-def _list(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
 def _quoted(words: Sequence[str]) -> list[str]:

@@ -14,8 +14,8 @@ from attnlab.diagnostics import effective_keys
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Cycle, Question, Slider
 from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel
+from attnlab.explorers._words import TOKENS
 
-TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 STOPS = tuple(2**power for power in range(11))  # 1 ... 1024
 DRAWS = 4  # what "new draw" goes through
 SWEEP_SEED, SWEEP_QUERIES, SWEEP_KEYS = 7, 400, 16

@@ -16,8 +16,9 @@ from attnlab.clinic.functions.arguments import arguments
 from attnlab.explorers import _learner
 from attnlab.explorers._checklist import MARKS, SPOKEN, Check, checklist, count_checks
 from attnlab.explorers._controls import Button, Question
-from attnlab.explorers._masked import KINDS, TOKENS, MaskedSentence, MaskResult, empty_rows
+from attnlab.explorers._masked import KINDS, MaskedSentence, MaskResult, empty_rows
 from attnlab.explorers._page import numbers
+from attnlab.explorers._words import TOKENS
 from attnlab.palette import GREEN, INK, MUTED, ORANGE
 
 FEATURES, SEED, SPREAD = 4, 202, 1.5

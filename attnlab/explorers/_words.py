@@ -1,0 +1,33 @@
+"""What several explorers say alike, and the sentence that they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+TOKENS = ("The", "cat", "sat", "on", "the", "mat")
+FEATURES = ("animal", "object", "action", "place", "grammar")  # of the vectors of TABLE
+TABLE = "the_cat_sat_on_the_mat.csv"
+TIE = 0.005  # weights closer than this to the largest are called as large
+HALF = 1e-9  # added before rounding: halves go up, in the browser as here
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words as a list of a sentence: with commas, and "and" before the last."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number of things, such as "1 head" or "2 heads"."""
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
+def decimals(value: float) -> str:
+    """Return a number with two decimals, rounded as in the browser."""
+    return f"{value + HALF:.2f}"
+
+
+def largest(weights: Sequence[float]) -> list[int]:
+    """Return the places of the largest weight: several if there is a tie."""
+    low = max(weights) - TIE
+    return [place for place, weight in enumerate(weights) if weight > low]
