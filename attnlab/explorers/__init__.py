@@ -7,6 +7,8 @@ be given at the start, set from Python and read back::
     scaling.result.median_raw  # the numbers behind the picture, from torch
 """
 
+# ruff: noqa: F401  (__all__ finds the explorers by their names)
+
 from attnlab.explorers._base import Explorer
 from attnlab.explorers.after_softmax import AfterSoftmaxExplorer
 from attnlab.explorers.bank import BankExplorer
@@ -25,22 +27,4 @@ from attnlab.explorers.scaling import ScalingExplorer
 from attnlab.explorers.temperature import TemperatureExplorer
 from attnlab.explorers.your_attention import YourAttentionExplorer
 
-__all__ = [
-    "AfterSoftmaxExplorer",
-    "BankExplorer",
-    "CostExplorer",
-    "CrossExplorer",
-    "DivisorsExplorer",
-    "Explorer",
-    "HeadsExplorer",
-    "ManyHeadsExplorer",
-    "MaskExplorer",
-    "OrderExplorer",
-    "PeekExplorer",
-    "RealHeadsExplorer",
-    "RowExplorer",
-    "ScalingExplorer",
-    "SoftLookupExplorer",
-    "TemperatureExplorer",
-    "YourAttentionExplorer",
-]
+__all__ = sorted(name for name in globals() if name.endswith("Explorer"))
