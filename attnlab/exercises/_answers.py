@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -68,6 +68,11 @@ class Answer:
     def __init__(self, given: object) -> None:
         self.given = given
         self.name = _name(given)
+        self.slips: Mapping[str, object] = {}  # those of the check that it is given to
+
+    def slip(self, fits: Callable[[object], bool]) -> str | None:
+        """Return the sentence of the first mistake that fits, if one does."""
+        return fitting(self.slips, fits)
 
     def value(self, read: Read) -> object:
         """Return what the answer gives without arguments, read by ``read``."""
@@ -96,6 +101,22 @@ class Answer:
         if outcome.printed:
             raise NoValue(f"{called} prints, and it returns None: use return instead of print.")
         raise NoValue(f"{called} runs, but it returns None: is a `return` missing?")
+
+
+class Either(tuple):
+    """Several wrong answers with the same sentence."""
+
+    def __new__(cls, *ways: object) -> Either:
+        """Return them as one mistake."""
+        return super().__new__(cls, ways)
+
+
+def fitting(slips: Mapping[str, object], fits: Callable[[object], bool]) -> str | None:
+    """Return the sentence of the first mistake that fits, if one does."""
+    for why, ways in slips.items():
+        if any(fits(way) for way in (ways if isinstance(ways, Either) else (ways,))):
+            return why
+    return None
 
 
 def is_stub(function: object) -> bool:

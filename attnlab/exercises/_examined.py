@@ -19,7 +19,7 @@ from attnlab.exercises._answers import (
     hinted,
     tensor,
 )
-from attnlab.exercises._forms import Check, asked, fitting, same
+from attnlab.exercises._forms import Check, asked, same
 
 # Findings of the clinic about a function whose numbers are correct: remarks in a first lesson.
 REMARKS = ("prints", "slow", "device", "dtype", "contiguity", "detached")
@@ -42,7 +42,7 @@ class Examined(Check):
 
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Let the clinic examine the function, then compare its numbers."""
-        report = examined(answer, list(body()), self.slips, self.errors, self.advice)
+        report = examined(answer, list(body()), self.errors, self.advice)
         said = (*(report.notes if self.notes else ()), *remarks(answer, report, self.also))
         return Right(self.verified, None, said, report)
 
@@ -60,11 +60,7 @@ def remarks(answer: Answer, report: Report, also: Also | None) -> tuple[str, ...
 
 
 def examined(
-    answer: Answer,
-    cases: list[tuple[str, tuple]],
-    slips: Mapping[str, object],
-    errors: Mapping[str, str],
-    advice: str = "",
+    answer: Answer, cases: list[tuple[str, tuple]], errors: Mapping[str, str], advice: str = ""
 ) -> Report:
     """Return the clinic's report on a correct attention function; raise Wrong for any other."""
     tried, output, trouble = _first_contact(answer, cases)
@@ -74,7 +70,7 @@ def examined(
     causes = [one for one in report.findings if one.name not in REMARKS]
     if causes and tried:
         case, inputs = tried
-        why = fitting(slips, lambda slip: same(output, slip(*inputs), atol=1e-4))
+        why = answer.slip(lambda slip: same(output, slip(*inputs), atol=1e-4))
         if why:
             raise Wrong(f"With {case} the output is wrong. {why}", _shown(output, inputs), report)
     if causes:

@@ -12,6 +12,7 @@ import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ from attnlab.clinic import Evidence
 from attnlab.exercises import _answers
 from attnlab.exercises._answers import (
     Answer,
+    Either,
     NotDone,
     NoValue,
     Read,
@@ -30,6 +32,7 @@ from attnlab.exercises._answers import (
     Wrong,
     call,
     first_difference,
+    fitting,
     hinted,
     judge,
     number,
@@ -40,14 +43,6 @@ from attnlab.exercises._verdict import Verdict
 
 # Parts of the names of torch's functions that compute a softmax.
 SOFTMAX = ("softmax", "softmin", "scaled_dot_product", "multi_head_attention")
-
-
-class Either(tuple):
-    """Several wrong answers with the same sentence."""
-
-    def __new__(cls, *ways: object) -> Either:
-        """Return them as one mistake."""
-        return super().__new__(cls, ways)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +71,7 @@ class Check:
         return body(answer)
 
     def _explained(self, body: Callable, answer: Answer) -> Right:
+        answer.slips = self.slips
         try:
             return self.decide(body, answer)
         except Wrong as wrong:
@@ -99,6 +95,7 @@ class Check:
 class Value(Check):
     """A check of one value; its body says what a message begins with, if anything."""
 
+    answer: str = "The number, or a function without arguments that returns it."
     right: object  # the value, or a function that says whether a value is correct
     verified: str | Callable[[object], str]  # said of a correct value
     otherwise: str | Callable[[object], str] = ""  # said of a wrong one without a named mistake
@@ -115,7 +112,7 @@ class Value(Check):
             if self.by_hand and calls_softmax(answer):
                 raise Wrong("The numbers are right, but softmax made them. Find them without it.")
             return Right(f"{begin} {_text(self.verified, said)}".lstrip())
-        why = fitting(self.slips, lambda slip: self.near(said, slip))
+        why = answer.slip(lambda slip: self.near(said, slip))
         evidence = self.evidence and self.evidence(said)
         raise Wrong(f"{begin} {why or _text(self.otherwise, said)}".strip(), evidence)
 
@@ -264,6 +261,22 @@ def _unchanged(one: object, before: object) -> bool:
     return not isinstance(one, Tensor) or same(one, before, rtol=0, atol=0)
 
 
+def bugs_left(
+    make: Callable[..., Callable], bugs: Mapping[str, Mapping[str, object]]
+) -> dict[str, Either]:
+    """Return every combination of some bugs as a mistake, by how many they are and the first.
+
+    ``make`` returns the function with bugs, from what each of them changes.
+    """
+    left: dict[str, list[Callable]] = {}
+    for count in range(1, len(bugs) + 1):
+        begin = "One bug is left" if count == 1 else f"{count} bugs are left, first"
+        for names in combinations(bugs, count):
+            changes = {step: way for name in names for step, way in bugs[name].items()}
+            left.setdefault(f"{begin}: {names[0]}", []).append(make(**changes))
+    return {why: Either(*ways) for why, ways in left.items()}
+
+
 # --- an opinion -----------------------------------------------------------------------------------
 
 
@@ -303,8 +316,8 @@ class Opinion(Check):
             if said[case.name] is None:
                 truth = f"return {case.truth!r}, also where no `if` holds"
                 raise Wrong(f"Of {case.name} it returns None: {truth}.", evidence)
-        why = fitting(
-            self.slips, lambda slip: all(slip(*one.arguments) == said[one.name] for one in body())
+        why = answer.slip(
+            lambda slip: all(slip(*one.arguments) == said[one.name] for one in body())
         )
         name, _, _, hint = wrong[0]
         raise Wrong(f"It says {said[name]!r} of {name}. {why or _text(hint)}", evidence)
@@ -323,17 +336,6 @@ class Opinion(Check):
         if set(said.values()) == {None}:
             raise nothing
         return said
-
-
-# --- shared ---------------------------------------------------------------------------------------
-
-
-def fitting(slips: Mapping[str, object], fits: Callable[[object], bool]) -> str | None:
-    """Return the sentence of the first mistake that fits, if one does."""
-    for why, ways in slips.items():
-        if any(fits(way) for way in (ways if isinstance(ways, Either) else (ways,))):
-            return why
-    return None
 
 
 def _text(words: str | Callable[..., str], *facts: object) -> str:

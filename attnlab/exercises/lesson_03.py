@@ -23,7 +23,7 @@ from attnlab.exercises._answers import (
     tensor,
     vector,
 )
-from attnlab.exercises._forms import Case, Check, Compared, Either, Opinion, asked
+from attnlab.exercises._forms import Case, Check, Compared, Either, Opinion, asked, randoms
 from attnlab.masks import causal_mask, sequence_mask, sliding_window_mask
 
 # --- a test for leaks -----------------------------------------------------------------------------
@@ -232,8 +232,8 @@ KEYS = tuple(f"key {j}" for j in range(4))
 
 def random_scores(*lead: int) -> Tensor:
     """Return scores (..., 3, 4)."""
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(*lead, 3, 4, generator=generator, dtype=torch.float32)
+    (scores,) = randoms((*lead, 3, 4))
+    return scores
 
 
 def safe(scores: Tensor, allowed: Tensor) -> Tensor:
@@ -376,7 +376,7 @@ def see_visible_nan(answer: Answer) -> None:
 
 def see_gradient(answer: Answer, scores: Tensor, case: str) -> None:
     """Raise Wrong unless the gradient is that of attnlab's own weights."""
-    factors = torch.randn(2, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float32)
+    (factors,) = randoms((2, 4), seed=1)
     scores = scores.clone().requires_grad_()
 
     def gradient(value: object) -> Tensor | None:
@@ -492,11 +492,7 @@ def check_padded_batch() -> Iterator[tuple[str, tuple]]:
     """
     # as many heads as sentences hide a missing axis, as many queries as keys a square mask
     for N, H, L in ((1, 3, S), (2, 3, S), (2, 2, S), (2, 3, 4)):
-        generator = torch.Generator().manual_seed(0)
-        query, key, value = (
-            torch.randn(N, H, length, width, generator=generator, dtype=torch.float32)
-            for length, width in ((L, E), (S, E), (S, EV))
-        )
+        query, key, value = randoms((N, H, L, E), (N, H, S, E), (N, H, S, EV))
         sentences = "one sentence" if N == 1 else f"{N} sentences"
         case = f"{sentences}, {H} heads, query {shape(query)}, attention_mask {(N, S)}"
         yield case, (LARGE * query, key, value, WORDS[:N].clone())

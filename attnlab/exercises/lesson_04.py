@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attnlab._checks import shape
 from attnlab.exercises._answers import Answer, NotDone, Right, Wrong, number, table, tensor, vector
-from attnlab.exercises._forms import Check, Compared, Either, Value, asked, fitting, same
+from attnlab.exercises._forms import Check, Compared, Either, Value, asked, same
 
 # --- one odd token among four ---------------------------------------------------------------------
 
@@ -104,7 +104,6 @@ def positive(value: object) -> float:
 
 
 @Value(
-    answer="The number, or a function without arguments that returns it.",
     see="check_lonely_weights : the exercise before.",
     read=positive,
     right=lambda factor: FACTOR - 0.0001 < factor < ROUNDED + 0.001,
@@ -292,7 +291,7 @@ def check_sequence_first(answer: Answer) -> Right:
         with no_second_layer():
             got = asked(answer, (layer, x), case, output_and_weights)
         see_state(layer)
-        see_output(case, got, output_and_weights(twin(x, x, x)), layer, x)
+        see_output(answer, case, got, output_and_weights(twin(x, x, x)), layer, x)
     return Right("No sentence moves another, and output and weights are those of a batch.")
 
 
@@ -307,16 +306,17 @@ def see_state(layer: Watched) -> None:
         raise Wrong("It switches the layer to training mode, where dropout strikes out weights.")
 
 
-def see_output(case: str, got: tuple, right: tuple, layer: Watched, x: Tensor) -> None:
+def see_output(
+    answer: Answer, case: str, got: tuple, right: tuple, layer: Watched, x: Tensor
+) -> None:
     """Raise Wrong unless output and weights are those of the layer with the batch first."""
     (output, weights), (right_output, right_weights) = got, right
-    slips = check_sequence_first.form.slips
     if output.shape != right_output.shape:
-        why = fitting(slips, lambda slip: slip(layer, x)[0].shape == output.shape)
+        why = answer.slip(lambda slip: slip(layer, x)[0].shape == output.shape)
         wanted = f"must be {shape(right_output)}, got {shape(output)}. {why or ''}".rstrip()
         raise Wrong(f"With {case} the output {wanted}")
     if not same(output, right_output):
-        why = fitting(slips, lambda slip: same(output, slip(layer, x)[0].detach()))
+        why = answer.slip(lambda slip: same(output, slip(layer, x)[0].detach()))
         why = why or "Its shape is right, its numbers are not."
         raise Wrong(f"With {case} the output is wrong. {why}")
     if weights.shape != right_weights.shape:

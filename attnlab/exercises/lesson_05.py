@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -21,7 +22,6 @@ STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
 
 
 @Value(
-    answer="The number, or a function without arguments that returns it.",
     see="attnlab.attention_weights : the softmax.",
     right=STRENGTH,
     near=lambda one, other: abs(one - other) < 0.006,  # two decimals
@@ -91,15 +91,8 @@ def check_plain_average() -> Iterator[tuple[str, tuple]]:
     Verified: the output for one sentence, a batch and heads, with queries that may look at nothing,
     in float64, and that the arguments stay as they were.
     """
-    for lead, blocked, dtype in (
-        ((), False, torch.float32),
-        ((), True, torch.float32),
-        ((2,), False, torch.float32),
-        ((2,), True, torch.float32),
-        ((2, 3), False, torch.float32),
-        ((2, 3), True, torch.float32),
-        ((2,), True, torch.float64),
-    ):
+    in_float32 = product(((), (2,), (2, 3)), (False, True), (torch.float32,))
+    for lead, blocked, dtype in (*in_float32, ((2,), True, torch.float64)):
         generator = torch.Generator().manual_seed(0)
         value = torch.randn(*lead, S, EV, generator=generator, dtype=torch.float32).to(dtype)
         mask = torch.rand(*lead, L, S, generator=generator, dtype=torch.float32) < 0.5

@@ -15,7 +15,7 @@ from attnlab.exercises._answers import (
     first_difference,
     table,
 )
-from attnlab.exercises._forms import Case, Check, Opinion, Value, fitting, randoms
+from attnlab.exercises._forms import Case, Check, Opinion, Value, randoms
 
 # --- counting -------------------------------------------------------------------------------------
 
@@ -26,7 +26,6 @@ COUNT = MATRICES + OUTPUTS
 
 
 @Value(
-    answer="The number, or a function without arguments that returns it.",
     see="torch.nn.Module.parameters : to count with.",
     right=COUNT,
     slips={
@@ -137,7 +136,7 @@ def check_other_pair(answer: Answer) -> Right:
                 raise Wrong(f"For {case} the new {name} must be {sizes}, got {tuple(new.shape)}.")
             if (new - old).abs().max() < 1e-3:
                 raise Wrong(f"{name} has not changed. Change both, and keep the scores.")
-        see_scores(x, given, found)
+        see_scores(answer, x, given, found)
     return Right("Both matrices are new, and the scores of random tokens stay as they were.")
 
 
@@ -153,7 +152,9 @@ def two_matrices(value: object) -> tuple[Tensor, Tensor]:
     return query, key
 
 
-def see_scores(x: Tensor, given: list[Tensor], found: tuple[Tensor, Tensor]) -> None:
+def see_scores(
+    answer: Answer, x: Tensor, given: list[Tensor], found: tuple[Tensor, Tensor]
+) -> None:
     """Raise Wrong unless two pairs of matrices give tokens the same scores."""
 
     def scores(pair: tuple[Tensor, Tensor]) -> Tensor:
@@ -167,8 +168,7 @@ def see_scores(x: Tensor, given: list[Tensor], found: tuple[Tensor, Tensor]) -> 
 
     if same(before):
         return
-    slips = check_other_pair.form.slips
-    why = fitting(slips, lambda slip: same(scores(slip(*given)))) or (
+    why = answer.slip(lambda slip: same(scores(slip(*given)))) or (
         "What one matrix gains, the other must lose: only W_query @ W_key.T counts. A matrix R for "
         "both is multiplied on the right, W @ R, and R @ R.T must be the identity."
     )

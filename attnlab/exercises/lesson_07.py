@@ -11,7 +11,7 @@ from torch import Tensor
 from attnlab._checks import shape
 from attnlab.clinic import Evidence
 from attnlab.exercises._answers import Wrong, table, vector
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
 from attnlab.heads import merge_heads, split_heads
 
 Split = Callable[[Tensor, int], Tensor]
@@ -206,11 +206,14 @@ def check_by_letters() -> Iterator[tuple[str, tuple]]:
 
 # --- three bugs -----------------------------------------------------------------------------------
 
-SPLIT = "the split cuts the order of memory: cut the features first, then transpose."
-ROOT = (
-    "the scores are divided by the root of E: a dot product inside a head has only head_dim terms."
-)
-MERGE = "the merge joins without transposing back."
+BUGS = {
+    "the split cuts the order of memory: cut the features first, then transpose.": {
+        "split": split_by_reshape
+    },
+    "the scores are divided by the root of E: a dot product inside a head has only head_dim "
+    "terms.": {"divisor": HEADS_AND_DIM},
+    "the merge joins without transposing back.": {"merge": merge_by_reshape},
+}
 
 
 @Compared(
@@ -218,17 +221,7 @@ MERGE = "the merge joins without transposing back."
     see="attnlab.MultiHeadAttention : the same with projections.",
     right=in_heads(),
     slips={
-        f"One bug is left: {SPLIT}": in_heads(split_by_reshape),
-        f"One bug is left: {ROOT}": in_heads(divisor=HEADS_AND_DIM),
-        f"One bug is left: {MERGE}": in_heads(merge=merge_by_reshape),
-        f"2 bugs are left, first: {SPLIT}": Either(
-            in_heads(split_by_reshape, divisor=HEADS_AND_DIM),
-            in_heads(split_by_reshape, merge_by_reshape),
-        ),
-        f"2 bugs are left, first: {ROOT}": in_heads(merge=merge_by_reshape, divisor=HEADS_AND_DIM),
-        f"3 bugs are left, first: {SPLIT}": in_heads(
-            split_by_reshape, merge_by_reshape, divisor=HEADS_AND_DIM
-        ),
+        **bugs_left(in_heads, BUGS),
         "The heads were not moved in front of the tokens: each token attends to its own heads, and "
         "nothing passes from token to token.": in_heads(
             lambda x, num_heads: x.unflatten(-1, (num_heads, -1)), lambda heads: heads.flatten(-2)

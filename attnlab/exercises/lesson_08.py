@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlab.clinic import Evidence
 from attnlab.exercises._answers import Wrong, article, first_difference, table, vector
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
 
 # --- memory of the weights ------------------------------------------------------------------------
 
@@ -22,7 +22,6 @@ MEMORY = TEXTS * HEADS * TOKENS**2 * BYTES // MIB
 
 
 @Value(
-    answer="The number, or a function without arguments that returns it.",
     see='torch.Tensor.nbytes : counts the bytes of a tensor, also of one on the device "meta".',
     right=lambda said: math.isclose(said, MEMORY, rel_tol=1e-6),
     near=partial(math.isclose, rel_tol=2e-3),
@@ -132,9 +131,6 @@ def check_needed_tile() -> Iterator[Case]:
 # --- three bugs -----------------------------------------------------------------------------------
 
 L, S, E, EV, SIZE = 5, 11, 4, 3, 4
-TOP = "the top begins at 0, which is wrong where every score lies far below 0."
-SHRINK = "the output is not shrunk when the top rises."
-DIVIDE = "the output is divided in every round, and not once at the end."
 
 
 def in_pieces(
@@ -163,7 +159,13 @@ def in_pieces(
     return attend
 
 
-IN_EVERY_ROUND = ("in every round",)
+BUGS = {
+    "the output is not shrunk when the top rises.": {"shrinks": ("total",)},
+    "the output is divided in every round, and not once at the end.": {
+        "divides": ("in every round",)
+    },
+    "the top begins at 0, which is wrong where every score lies far below 0.": {"first_top": 0.0},
+}
 
 
 @Compared(
@@ -171,14 +173,7 @@ IN_EVERY_ROUND = ("in every round",)
     see="attnlab.tiled_attention : the same for queries in tiles, with masks and a backward pass.",
     right=in_pieces(),
     slips={
-        f"One bug is left: {TOP}": in_pieces(0.0),
-        f"One bug is left: {SHRINK}": in_pieces(shrinks=("total",)),
-        f"One bug is left: {DIVIDE}": in_pieces(divides=IN_EVERY_ROUND),
-        f"2 bugs are left, first: {SHRINK}": Either(
-            in_pieces(0.0, ("total",)), in_pieces(shrinks=("total",), divides=IN_EVERY_ROUND)
-        ),
-        f"2 bugs are left, first: {DIVIDE}": in_pieces(0.0, divides=IN_EVERY_ROUND),
-        f"3 bugs are left, first: {SHRINK}": in_pieces(0.0, ("total",), IN_EVERY_ROUND),
+        **bugs_left(in_pieces, BUGS),
         "The total is not shrunk when the top rises.": Either(
             in_pieces(shrinks=("output",)), in_pieces(0.0, ("output",))
         ),

@@ -29,7 +29,6 @@ def close(one: float, other: float) -> bool:
 
 
 @Value(
-    answer="The number, or a function without arguments that returns it.",
     see="torch.softmax : the ratio of two weights depends on their two scores alone.",
     right=STREET_AFTER,
     near=close,
