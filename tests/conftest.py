@@ -1,16 +1,25 @@
-"""What every test of the package shares: a fixed seed and pictures without a screen."""
+"""What every test of the package shares: a fixed seed and pictures without a screen.
 
-import matplotlib
+The controller of xdist reads this file as well and runs no test: it needs no library.
+"""
+
 import pytest
-import torch
 from xdist.scheduler import LoadFileScheduling
 
-matplotlib.use("Agg")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let matplotlib draw without a screen, except in the controller of xdist."""
+    if config.getoption("dist", "no") == "no":
+        import matplotlib
+
+        matplotlib.use("Agg")
 
 
 @pytest.fixture(autouse=True)
 def seed() -> None:
     """Start the global random stream at the same place in every test."""
+    import torch
+
     torch.default_generator.manual_seed(0)  # torch.manual_seed notes who calls it: a millisecond
 
 
