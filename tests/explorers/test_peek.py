@@ -12,38 +12,79 @@ import torch
 from attnlab import causal_mask, data_path
 from attnlab.explorers import PeekExplorer
 from attnlab.explorers.peek import STEPS, best_possible
+from tests.explorers.common import ExplorerTests, at
 
-STATES = list(itertools.product((True, False), STEPS))
-
-
-@pytest.fixture(scope="module")
-def rows():
-    with data_path("peek_at_the_future.csv").open() as file:
-        return list(csv.DictReader(file))
+with data_path("peek_at_the_future.csv").open() as file:
+    ROWS = list(csv.DictReader(file))
+WHAT = r"loss ([\d.]+) given .*?, (\w+) (?:than|to) the ([\d.]+) .*, and ([\d.]+) given .*?, (\w+) "
+WHAT += r"(?:than|to) the ([\d.]+) "
 
 
-def stored(rows, causal, step):
+def stored(causal, step):
     """Return [training, use] of all runs, read apart from the explorer."""
-    wanted = [row for row in rows if row["causal"] == str(int(causal)) and row["step"] == str(step)]
-    return [[float(row[name]) for row in wanted] for name in ("training", "use")]
+    wanted = [row for row in ROWS if (row["causal"], row["step"]) == (str(int(causal)), str(step))]
+    assert len(wanted) == 4
+    return torch.tensor([[float(row[name]) for row in wanted] for name in ("training", "use")])
 
 
-@pytest.mark.parametrize(("causal", "step"), STATES)
-def test_result_is_what_was_stored(rows, causal, step):
-    result = PeekExplorer(causal=causal, step=step).result
-    training, use = stored(rows, causal, step)
-    assert len(training) == 4
-    torch.testing.assert_close(result.whole_sentence, torch.tensor(training))
-    torch.testing.assert_close(result.words_so_far, torch.tensor(use))
+class TestPeek(ExplorerTests):
+    kind = PeekExplorer
+    states = [{"causal": one, "step": n} for one, n in itertools.product((True, False), STEPS)]
+
+    def expected(self, explorer):
+        losses = stored(explorer.causal, explorer.step)
+        return dict(zip(("whole_sentence", "words_so_far"), losses, strict=True))
+
+    def check_words(self, explorer, said, result):
+        causal, step = explorer.causal, explorer.step
+        start = "With the causal mask" if causal else "Without the causal mask"
+        assert said.startswith(f"{start}, step {step}: ")
+        found = re.search(WHAT, said).groups()
+        own, other = (stored(which, step).mean(dim=1).tolist() for which in (causal, not causal))
+        for (mine, word, yours), a, b in zip((found[:3], found[3:]), own, other, strict=True):
+            mine, yours = float(mine), float(yours)
+            assert [mine, yours] == pytest.approx([a, b], abs=0.00501)
+            assert word == ("equal" if mine == yours else "lower" if mine < yours else "higher")
+        assert ("Nobody gets so far below 0.90 without peeking" in said) == (own[0] < 0.848)
+        assert ("Guessing at random gives 2.08" in said) == (own[1] > 2.13 and step > 0)
+
+    def test_frames_show_the_losses_of_both_models(self):
+        for explorer in self.explorers():
+            frame, place = explorer.frame_now(), STEPS.index(explorer.step)
+            losses = [stored(causal, explorer.step) for causal in (False, True)]
+            for what, (_, *cells) in enumerate(frame["board"]["body"]):
+                means = [round(both[what].mean().item(), 2) for both in losses]
+                wanted = [
+                    f"{'✓ ' if mean < other else ''}**{mean:.2f}**\n"
+                    f"{both[what].min():.2f} to {both[what].max():.2f}"
+                    for both, mean, other in zip(losses, means, means[::-1], strict=True)
+                ]
+                assert [text for text, _ in cells] == wanted
+                assert [look == "now" for _, look in cells] == [
+                    not explorer.causal,
+                    explorer.causal,
+                ]
+            so_far, whole = (values[place] for values in frame["curves"]["values"])
+            own = losses[explorer.causal].mean(dim=1).tolist()
+            assert [whole, so_far] == pytest.approx(own)
+
+    @pytest.mark.parametrize("causal", [True, False])
+    def test_the_word_to_be_guessed_lies_open_without_the_mask(self, causal):
+        sight = at(PeekExplorer, causal=causal).frame_now()["sight"]
+        for i, (looks, texts) in enumerate(zip(sight["looks"], sight["texts"], strict=True)):
+            blocked = causal_mask(5)[i].logical_not().tolist() if causal else [False] * 5
+            assert [look == "blocked" for look in looks] == blocked
+            assert ["leak" in one for one in looks] == [j == i + 1 and not causal for j in range(5)]
+            assert [text == "next" for text in texts] == [j == i + 1 for j in range(5)]
 
 
-def test_no_row_of_the_table_is_left_out(rows):
-    assert len(rows) == 4 * len(STATES)
-    assert {int(row["step"]) for row in rows} == set(STEPS)
+def test_no_row_of_the_table_is_left_out():
+    assert len(ROWS) == 4 * len(TestPeek.states)
+    assert {int(row["step"]) for row in ROWS} == set(STEPS)
 
 
 def test_the_numbers_are_those_of_the_lesson():
-    honest, peeking = PeekExplorer().result, PeekExplorer(causal=False).result
+    honest, peeking = (at(PeekExplorer, causal=causal).result for causal in (True, False))
     assert honest.best_possible == pytest.approx(0.898, abs=1e-3)
     assert honest.guessing == pytest.approx(math.log(8))
     assert peeking.whole_sentence.tolist() == pytest.approx([0.10] * 4, abs=0.01)
@@ -55,11 +96,9 @@ def test_the_numbers_are_those_of_the_lesson():
 
 def test_the_cheater_wins_one_and_loses_the_other_from_step_10_on():
     for step in STEPS[1:]:
-        honest, peeking = (
-            PeekExplorer(causal=causal, step=step).result for causal in (True, False)
-        )
-        assert peeking.whole_sentence.mean() < honest.whole_sentence.mean()
-        assert peeking.words_so_far.mean() > honest.words_so_far.mean()
+        honest, peeking = (stored(causal, step).mean(dim=1) for causal in (True, False))
+        assert peeking[0] < honest[0]
+        assert peeking[1] > honest[1]
 
 
 def test_the_language_is_the_one_that_was_learned():
@@ -69,54 +108,4 @@ def test_the_language_is_the_one_that_was_learned():
     spec.loader.exec_module(made)
     assert best_possible() == pytest.approx(made.FLOOR)
     assert tuple(range(0, made.STEPS + 1, made.EVERY)) == STEPS
-    assert PeekExplorer().result.guessing == math.log(made.WORDS)
-
-
-WHAT = r"loss ([\d.]+) given .*?, (\w+) (?:than|to) the ([\d.]+) .*, and ([\d.]+) given .*?, (\w+) "
-WHAT += r"(?:than|to) the ([\d.]+) "
-
-
-@pytest.mark.parametrize(("causal", "step"), STATES)
-def test_the_sentence_is_true(rows, causal, step):
-    text = PeekExplorer(causal=causal, step=step).say()
-    start = "With the causal mask" if causal else "Without the causal mask"
-    assert text.startswith(f"{start}, step {step}: ")
-    found = re.search(WHAT, text).groups()
-    own, other = (
-        [sum(losses) / 4 for losses in stored(rows, which, step)] for which in (causal, not causal)
-    )
-    for (mine, word, yours), a, b in zip((found[:3], found[3:]), own, other, strict=True):
-        assert float(mine) == pytest.approx(a, abs=0.00501)
-        assert float(yours) == pytest.approx(b, abs=0.00501)
-        mine, yours = float(mine), float(yours)
-        assert word == ("equal" if mine == yours else "lower" if mine < yours else "higher")
-    assert ("Nobody gets so far below 0.90 without peeking" in text) == (own[0] < 0.848)
-    assert ("Guessing at random gives 2.08" in text) == (own[1] > 2.13 and step > 0)
-
-
-def test_frames_show_the_losses_of_both_models():
-    for causal, step in STATES:
-        frame, at = PeekExplorer(causal=causal, step=step).frame_now(), STEPS.index(step)
-        results = [PeekExplorer(causal=model, step=step).result for model in (False, True)]
-        for place, row in enumerate(frame["board"]["body"]):
-            means = [round(result[place].mean().item(), 2) for result in results]
-            for result, mean, other, (text, _) in zip(
-                results, means, means[::-1], row[1:], strict=True
-            ):
-                tick = "✓ " if mean < other else ""
-                low, high = result[place].aminmax()
-                assert text == f"{tick}**{mean:.2f}**\n{low:.2f} to {high:.2f}"
-            assert [look for _, look in row[1:]] == (["", "now"] if causal else ["now", ""])
-        so_far, whole = (values[at] for values in frame["curves"]["values"])
-        own = results[causal]
-        assert [whole, so_far] == pytest.approx([losses.mean().item() for losses in own[:2]])
-
-
-@pytest.mark.parametrize("causal", [True, False])
-def test_the_word_to_be_guessed_lies_open_without_the_mask(causal):
-    sight = PeekExplorer(causal=causal).frame_now()["sight"]
-    for i, (looks, texts) in enumerate(zip(sight["looks"], sight["texts"], strict=True)):
-        blocked = causal_mask(5)[i].logical_not().tolist() if causal else [False] * 5
-        assert [look == "blocked" for look in looks] == blocked
-        assert ["leak" in look for look in looks] == [j == i + 1 and not causal for j in range(5)]
-        assert [text == "next" for text in texts] == [j == i + 1 for j in range(5)]
+    assert at(PeekExplorer).result.guessing == math.log(made.WORDS)

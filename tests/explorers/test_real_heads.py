@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import pytest
 import torch
@@ -9,29 +10,55 @@ import torch
 from attnlab.explorers import RealHeadsExplorer
 from attnlab.explorers.real_heads import CHOICES, LONGEST, code
 from attnlab.pretrained import load_layer
+from tests.explorers.common import ExplorerTests, at
 
 OWN = "the old man read the letter and his wife listened to the music"
 SENTENCES = [sentence for sentence, _ in CHOICES.values()]
+LAYER = cache(load_layer)
 
 
-@pytest.fixture(scope="module")
-def layer():
-    return load_layer()
-
-
-def expected(layer, sentence):
+@cache
+def torchs_weights(sentence):
     """Return the weights as torch's own module computes them."""
-    torchs = layer.attention.to_torch().eval()
-    x = layer.embed(layer.tokens(sentence))
-    return torchs(x, x, x, average_attn_weights=False)[1][0]
+    x = LAYER().embed(LAYER().tokens(sentence))
+    return LAYER().attention.to_torch().eval()(x, x, x, average_attn_weights=False)[1][0]
 
 
-@pytest.mark.parametrize("sentence", [*SENTENCES, OWN])
-def test_result_is_what_torch_computes(layer, sentence):
-    result = RealHeadsExplorer(sentence=sentence).result
-    assert list(result.tokens) == layer.tokens(sentence)
-    assert result.weights.shape == (12, len(result.tokens), len(result.tokens))
-    torch.testing.assert_close(result.weights, expected(layer, sentence), atol=2e-6, rtol=0)
+class TestRealHeads(ExplorerTests):
+    """Every head and word of every sentence."""
+
+    kind = RealHeadsExplorer
+    states = [
+        {"sentence": sentence, "head": head, "word": word}
+        for sentence in (*SENTENCES, OWN)
+        for head in range(12)
+        for word in range(len(sentence.split()) + 2)
+    ]
+
+    def test_the_result_is_what_torch_gives(self):
+        for sentence in (*SENTENCES, OWN):
+            result = at(RealHeadsExplorer, sentence=sentence).result
+            assert list(result.tokens) == LAYER().tokens(sentence)
+            wanted = torchs_weights(sentence)
+            torch.testing.assert_close(result.weights, wanted, atol=2e-6, rtol=0)
+
+    def check_words(self, explorer, said, result):
+        tokens, row = result.tokens, result.weights[explorer.head, explorer.picked]
+        head, asking, top, most, sinks, equal = re.fullmatch(
+            r"In head (\d+), (.+) looks most at (.+) \((\d\.\d\d)(?: each)?\)\. \[CLS\] and \[SEP\]"
+            r" together get (\d\.\d\d); equal shares would be (\d\.\d\d) each\.",
+            said,
+        ).groups()
+        assert int(head) == explorer.head
+        assert tokens[explorer.picked] in asking
+        wanted = [row.max().item(), (row[0] + row[-1]).item(), 1 / len(tokens)]
+        assert [float(most), float(sinks), float(equal)] == pytest.approx(wanted, abs=0.0051)
+        best = row.argmax().item()
+        name = "itself" if best == explorer.picked else tokens[best]
+        assert name in top
+        if tokens.count(name) > 1:
+            assert f"“{name}” at {best}" in top
+        assert top.count(" and ") == (row > row.max() - 0.005).sum() - 1
 
 
 def test_to_change_a_result_changes_nothing():
@@ -40,50 +67,11 @@ def test_to_change_a_result_changes_nothing():
     assert explorer.result.weights.sum().item() == pytest.approx(120, abs=1e-3)
 
 
-def check_sentence(explorer):
-    """Compare every number and name of the sentence with the row."""
-    tokens, weights = explorer.result
-    row = weights[explorer.head, explorer.picked]
-    head, asking, top, most, sinks, equal = re.fullmatch(
-        r"In head (\d+), (.+) looks most at (.+) \((\d\.\d\d)(?: each)?\)\. \[CLS\] and \[SEP\] "
-        r"together get (\d\.\d\d); equal shares would be (\d\.\d\d) each\.",
-        explorer.say(),
-    ).groups()
-    assert int(head) == explorer.head
-    assert tokens[explorer.picked] in asking
-    assert float(most) == pytest.approx(row.max().item(), abs=0.0051)
-    assert float(sinks) == pytest.approx((row[0] + row[-1]).item(), abs=0.0051)
-    assert float(equal) == pytest.approx(1 / len(tokens), abs=0.0051)
-    best = row.argmax().item()
-    wanted = "itself" if best == explorer.picked else tokens[best]
-    assert wanted in top
-    if tokens.count(wanted) > 1:
-        assert f"“{wanted}” at {best}" in top
-    close = (row > row.max() - 0.005).sum().item()
-    assert top.count(" and ") == close - 1
-
-
-@pytest.mark.parametrize("sentence", [*SENTENCES, OWN])
-def test_the_sentence_is_true_for_every_head_and_word(sentence):
-    explorer = RealHeadsExplorer(sentence=sentence)
-    for head in range(12):
-        for word in range(len(explorer.result.tokens)):
-            explorer.head, explorer.word = head, word
-            check_sentence(explorer)
-
-
-def test_a_wrong_sentence_would_be_noticed(monkeypatch):
-    say = RealHeadsExplorer.say
-    monkeypatch.setattr(RealHeadsExplorer, "say", lambda self: say(self).replace("0.71", "0.73"))
-    with pytest.raises(AssertionError):
-        check_sentence(RealHeadsExplorer())
-
-
 @pytest.mark.parametrize("sentence", [SENTENCES[0], SENTENCES[-1], OWN])
 def test_the_lines_of_pytorch_give_the_weights(sentence):
-    names = {"load_layer": load_layer}
+    names = {"load_layer": LAYER}
     exec(code(sentence), names)
-    weights = RealHeadsExplorer(sentence=sentence).result.weights
+    weights = at(RealHeadsExplorer, sentence=sentence).result.weights
     torch.testing.assert_close(names["weights"][0], weights, atol=1e-6, rtol=0)
     assert f"weights.shape  # {tuple(names['weights'].shape)}" in code(sentence)
 
@@ -91,7 +79,7 @@ def test_the_lines_of_pytorch_give_the_weights(sentence):
 def test_the_browser_gets_every_choice_and_little_else():
     explorer = RealHeadsExplorer()
     for reading, (sentence, word) in zip(explorer.data["readings"], CHOICES.values(), strict=True):
-        result = RealHeadsExplorer(sentence=sentence).result
+        result = at(RealHeadsExplorer, sentence=sentence).result
         sent = torch.tensor(reading["weights"])
         torch.testing.assert_close(sent, result.weights, atol=6e-5, rtol=0)
         assert reading["tokens"] == list(result.tokens)
@@ -131,7 +119,7 @@ def test_a_typed_sentence_is_read_and_the_word_that_asks_kept():
     ],
 )
 def test_the_word_that_asks_is_kept_or_the_nearest_one(asking, typed, expected):
-    explorer = RealHeadsExplorer()
+    explorer = at(RealHeadsExplorer)
     explorer.word = explorer.result.tokens.index(asking)
     explorer.typed = typed
     tokens = explorer.result.tokens
@@ -153,7 +141,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_what_cannot_be_read_gets_a_sentence_and_changes_nothing(text):
-    explorer = RealHeadsExplorer(sentence=OWN)
+    explorer = at(RealHeadsExplorer, sentence=OWN)
     before = (explorer.state(), explorer.reading)
     for _ in range(2):  # typing it again is answered again
         explorer.typed = text
@@ -164,45 +152,23 @@ def test_what_cannot_be_read_gets_a_sentence_and_changes_nothing(text):
     explorer.typed = "the bank gave him a loan"
     assert explorer.problem == ""
     assert explorer.sentence == "the bank gave him a loan"
-
-
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_python_refuses_the_same_sentences(text):
     with pytest.raises(ValueError, match=re.escape(HOSTILE[text])):
         RealHeadsExplorer(sentence=text)
 
 
 def test_the_longest_sentence_can_be_drawn():
-    explorer = RealHeadsExplorer(sentence="bank " * (LONGEST - 2), word=LONGEST - 1)
+    explorer = at(RealHeadsExplorer, sentence="bank " * (LONGEST - 2), word=LONGEST - 1)
     assert explorer.picked == len(explorer.result.tokens) - 1 == LONGEST - 1
     assert len(explorer.figure().axes[0].images) == 12
 
 
 def test_a_word_that_the_original_spells_otherwise_is_named():
-    explorer = RealHeadsExplorer(sentence="Vienna is in Austria")
+    explorer = at(RealHeadsExplorer, sentence="Vienna is in Austria")
     assert "spells “vienna” as vienna" in explorer.reading["respelled"]
 
 
-@pytest.mark.parametrize(
-    ("state", "kind", "sentence"),
-    [
-        ({"sentence": 3}, TypeError, "text must be a string, got int 3"),
-        ({"sentence": ["bank"]}, TypeError, "got list"),
-        ({"sentence": None}, TypeError, "got NoneType"),
-        ({"word": -1}, ValueError, "word must be an integer from 0 to 23, got -1"),
-        ({"word": 24}, ValueError, "got 24"),
-        ({"word": "bank"}, ValueError, "got 'bank'"),
-        ({"word": 1.0}, ValueError, "got 1.0"),
-    ],
-)
-def test_a_sentence_or_a_place_that_is_refused_gets_one_sentence(state, kind, sentence):
-    with pytest.raises(kind, match=sentence) as found:
-        RealHeadsExplorer(**state)
-    assert len(str(found.value)) < 200
-
-
 def test_the_still_picture_shows_every_head_and_the_row():
-    explorer = RealHeadsExplorer(head=10)
+    explorer = at(RealHeadsExplorer, head=10)
     maps, row = explorer.figure().axes
     assert [text.get_text() for text in maps.texts][9:] == ["head 9", "▸ head 10", "head 11"]
     shown = torch.stack([torch.as_tensor(image.get_array().data) for image in maps.images])
@@ -212,9 +178,8 @@ def test_the_still_picture_shows_every_head_and_the_row():
     assert row.get_title(loc="left") == "Head 10: where “bank” looks"
 
 
-def test_the_question_counts_the_heads_of_the_first_sentence(layer):
-    weights = expected(layer, SENTENCES[0])
-    tokens = layer.tokens(SENTENCES[0])
+def test_the_question_counts_the_heads_of_the_first_sentence():
+    tokens, weights = LAYER().tokens(SENTENCES[0]), torchs_weights(SENTENCES[0])
     best = [tokens[i] for i in weights[:, tokens.index("bank")].argmax(dim=-1).tolist()]
     question = RealHeadsExplorer().prediction
     assert f"it is {best.count('river')}: head 4 and head 10." in question.why

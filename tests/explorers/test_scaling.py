@@ -9,26 +9,47 @@ import torch
 from attnlab import attention_scores, attention_weights, effective_keys, gradient_norms
 from attnlab.explorers import ScalingExplorer
 from attnlab.explorers import scaling as module
-from attnlab.explorers.scaling import STOPS, sentence, sweep
+from attnlab.explorers.scaling import STOPS, sweep
+from tests.explorers.common import DeclaredTests
 
 
-def test_result_is_softmax_of_the_products_with_and_without_scaling():
-    generator = torch.Generator().manual_seed(2)
-    query, key = torch.randn(2, 6, 1024, generator=generator)[..., :64]
-    result = ScalingExplorer(d_k=64, seed=2).result
-    torch.testing.assert_close(result.raw, (query @ key.T).softmax(-1))
-    torch.testing.assert_close(result.scaled, (query @ key.T / 8).softmax(-1))
+def drawn(seed):
+    return torch.randn(2, 6, 1024, generator=torch.Generator().manual_seed(seed))
 
 
-def test_a_new_draw_is_another_one_and_d_k_of_1_needs_no_scaling():
-    first, second = (ScalingExplorer(seed=seed).result.raw for seed in (0, 1))
-    assert not torch.allclose(first, second)
-    one = ScalingExplorer(d_k=1).result
-    torch.testing.assert_close(one.raw, one.scaled)
+class TestScaling(DeclaredTests):
+    kind = ScalingExplorer
+    states = [{"d_k": d_k, "seed": place % 4} for place, d_k in enumerate(STOPS)]
+    written = {"raw": "raw", "scaled": "scaled"}
+
+    def given(self, explorer):
+        return dict(zip(("query", "key"), drawn(explorer.seed), strict=True))
+
+    def expected(self, explorer):
+        query, key = drawn(explorer.seed)[..., : explorer.d_k]
+        scores = query @ key.T
+        return {"raw": scores.softmax(-1), "scaled": (scores / explorer.d_k**0.5).softmax(-1)}
+
+    def check_words(self, explorer, said, result):
+        raw, scaled = result.raw_sweep, result.scaled_sweep
+        assert "vanish" not in said
+        assert {"median", "mean"} <= set(re.findall(r"\w+", said))
+        assert "near ties" not in said or raw.dead > 0.01
+        assert "longer" not in said or raw.median > scaled.median
+        if "%" in said:
+            share, rest = re.search(r"(\d+) % of the queries get less than (.*),", said).groups()
+            assert rest == "a thousandth of that mean"
+            assert int(share) == round(100 * raw.dead)
+
+    def check_frame(self, explorer, frame, result):
+        assert torch.equal(frame["raw"]["cells"], result.raw)
+        assert torch.equal(frame["scaled"]["cells"], result.scaled)
+        used = effective_keys(result.raw).mean().item()
+        assert frame["raw"]["under"] == f"softmax(QKᵀ): uses {used:.1f} of 6 keys"
 
 
 @pytest.mark.parametrize("d_k", [4, 256])
-def test_the_gradients_are_those_of_autograd(d_k, monkeypatch):
+def test_the_gradients_are_those_of_autograd(d_k):
     generator = torch.Generator().manual_seed(module.SWEEP_SEED)
     query = torch.randn(400, d_k, 1, generator=generator).transpose(1, 2).double()
     key = torch.randn(400, 16, d_k, generator=generator).double()
@@ -53,47 +74,15 @@ def test_most_rows_get_no_gradient_and_a_few_a_huge_one():
     assert all(sweep(d_k)[1].variance == pytest.approx(1, abs=0.15) for d_k in STOPS)
     for d_k in (2, 4, 8, 16):  # short vectors: raw gradients are longer throughout
         assert sweep(d_k)[0].median > sweep(d_k)[1].median
-
-
-def test_the_sentence_never_says_that_the_gradient_vanishes():
-    for d_k in STOPS:
-        assert "vanish" not in sentence(d_k)
-        assert "median" in sentence(d_k)
-        assert "mean" in sentence(d_k)
-    assert "a few near ties a huge one" in sentence(1024)
-    assert "near ties" not in sentence(4)
-    assert "longer" not in sentence(1024)
-    assert ScalingExplorer(d_k=512).say() == sentence(512).replace("**", "")
-
-
-@pytest.mark.parametrize("d_k", [256, 1024])
-def test_the_sentence_says_which_gradients_it_counts(d_k):
-    share, rest = re.search(r"(\d+) % of the queries get less than (.*),", sentence(d_k)).groups()
-    assert rest == "a thousandth of that mean"
-    assert module.DEAD == 1 / 1000
-    assert int(share) == round(100 * sweep(d_k)[0].dead)
-
-
-def test_frames_show_what_torch_computes_and_code_computes_it_again():
-    explorer = ScalingExplorer(d_k=128, seed=3)
-    frame, result = explorer.frame_now(), explorer.result
-    assert torch.equal(frame["raw"]["cells"], result.raw)
-    assert torch.equal(frame["scaled"]["cells"], result.scaled)
-    used = effective_keys(result.raw).mean().item()
-    assert frame["raw"]["under"] == f"softmax(QKᵀ): uses {used:.1f} of 6 keys"
-    generator = torch.Generator().manual_seed(3)
-    query, key = torch.randn(2, 6, 1024, generator=generator)
-    names = {"query": query, "key": key}
-    exec(frame["code"], names)
-    torch.testing.assert_close(names["raw"], result.raw)
-    torch.testing.assert_close(names["scaled"], result.scaled)
+    said = ScalingExplorer(d_k=1024).say()
+    assert "% of the queries" in said
+    assert "a few near ties a huge one" in said
 
 
 def test_the_curves_are_the_sweeps_and_fit_on_their_axis():
     curves = ScalingExplorer().panels[2]
     for line in curves.lines:
         side, what = line.name.split(", ")
-        wanted = [getattr(sweep(d_k)[side == "scaled"], what) for d_k in STOPS]
-        assert line.values == wanted
+        assert line.values == [getattr(sweep(d_k)[side == "scaled"], what) for d_k in STOPS]
         assert line.role == ("scaled" if side == "scaled" else "raw")
         assert all(curves.y.low < value < curves.y.high for value in line.values)
