@@ -80,9 +80,14 @@ def judge(jobs: Sequence[Job], limit: float = 600.0) -> list[Verdict]:
 
 
 def main() -> None:
-    jobs = [Job(*job) for job in json.load(sys.stdin)]
+    jobs, verdicts = [Job(*job) for job in json.load(sys.stdin)], []
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        warm_up()
+        PREPARED.do(lambda: verdicts.extend(judged(jobs)))
+    json.dump(verdicts, sys.stdout)
+
+
+def judged(jobs: Sequence[Job]) -> list[Verdict]:
+    warm_up()
     with tempfile.TemporaryDirectory() as sys.pycache_prefix:
         sys.dont_write_bytecode = False  # pytest rewrites a file of tests once, not in every fork
         modules = [(place, job) for place, job in enumerate(jobs) if not job.file.endswith(SCRIPT)]
@@ -95,7 +100,7 @@ def main() -> None:
             in_browser, last = run_scripts(scripts)
             verdicts |= in_browser
             controls.append(last)
-        json.dump([*(verdicts[place] for place in range(len(jobs))), joined(controls)], sys.stdout)
+    return [*(verdicts[place] for place in range(len(jobs))), joined(controls)]
 
 
 def warm_up() -> None:
@@ -107,7 +112,6 @@ def warm_up() -> None:
     import torch
 
     torch.set_num_threads(1)
-    pytest.main([*FLAGS, "--collect-only", "tests/mutants"])  # imports conftest.py and matplotlib
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(layout="constrained")
@@ -168,7 +172,7 @@ def run_in_fork(job: Job, *tests: str) -> Verdict:
     def run() -> Verdict:
         planted = Planted(job)
         sys.meta_path.insert(0, planted)
-        return run_tests(job, lambda: planted.imported, *tests)
+        return run_tests(job, lambda: planted.imported, *tests, main=PREPARED.main)
 
     verdict, status = forked(run, job.seconds)
     if verdict is not None:
@@ -208,11 +212,12 @@ def silenced() -> Iterator[None]:
     yield
 
 
-def run_tests(job: Job, was_run: Callable[[], bool], *tests: str) -> Verdict:
+def run_tests(
+    job: Job, was_run: Callable[[], bool], *tests: str, main: Callable = pytest.main
+) -> Verdict:
     """Run files of tests, or some tests, in this process."""
-    seen = Results()
-    flags = FLAGS if job.whole else [*FLAGS, "-x"]
-    code = pytest.main([*flags, *tests], plugins=[seen])
+    seen = Results(tests, whole=job.whole)
+    code = main([*FLAGS, *tests], plugins=[seen])
     failed = tuple(seen.failed)
     if not was_run():
         where = seen.collection or " ".join(tests)
@@ -223,6 +228,35 @@ def run_tests(job: Job, was_run: Callable[[], bool], *tests: str) -> Verdict:
         return Verdict("killed", failed[0], failed)
     ended = f"pytest {' '.join(tests)} ended with {code!r}"
     return Verdict("error", f"{ended}: {seen.collection}")
+
+
+class Prepared:
+    """Runs pytest in forks with options that were read once, a third of the time of a short run."""
+
+    config: pytest.Config | None = None
+
+    def do(self, work: Callable[[], object]) -> None:
+        """Do what forks, between the reading of the options and a run of pytest."""
+        self.work = work
+        pytest.main([*FLAGS, "tests"], plugins=[self])
+
+    def pytest_cmdline_main(self, config: pytest.Config) -> pytest.ExitCode | None:
+        """Do the work in place of a run; in a fork leave the run to pytest."""
+        if self.config is not None:
+            return None
+        self.config = config
+        self.work()
+        return pytest.ExitCode.OK
+
+    def main(self, args: Sequence[str], plugins: Sequence[object]) -> int:
+        """Do what ``pytest.main`` does, once in a fork."""
+        self.config.args = list(args[len(FLAGS) :])
+        for plugin in plugins:
+            self.config.pluginmanager.register(plugin)
+        return self.config.hook.pytest_cmdline_main(config=self.config)
+
+
+PREPARED = Prepared()
 
 
 class Planted(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
@@ -302,10 +336,22 @@ def run_with_script(job: Job, *tests: str) -> Verdict:
 class Results:
     """A plugin of pytest that looks for a failure soon and remembers what failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, tests: Sequence[str], *, whole: bool) -> None:
+        self.whole = whole
+        # the names of the tests to run; empty if some file is to be run as a whole
+        self.names = {test.partition("::")[2].partition("[")[0] for test in tests}
+        self.names = set() if "" in self.names else self.names
         self.failed: dict[str, None] = {}
         self.seconds: dict[str, float] = {}
         self.collection = ""
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self.session = session
+
+    def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> list | None:
+        """Make no cases of tests that are not to be run."""
+        test = isinstance(collector, pytest.Module) and name.startswith("test")
+        return [] if test and self.names and name not in self.names else None
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Of each file run the first case of every test, then the second, and so on."""
@@ -323,6 +369,8 @@ class Results:
         self.seconds[report.nodeid] = round(taken, 3)
         if report.failed:
             self.failed[report.nodeid] = None
+            if not self.whole:
+                self.session.shouldfail = "one failure is enough"
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed and not self.collection:
