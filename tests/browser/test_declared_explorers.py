@@ -20,6 +20,8 @@ from attnlab.explorers import (
     ScalingExplorer,
     TemperatureExplorer,
 )
+from attnlab.explorers.row import WEIGHTS_STEP
+from attnlab.explorers.scaling import DRAWS
 from tools._browser import NO_BROWSER, find_browser
 
 pytestmark = pytest.mark.browser
@@ -37,7 +39,7 @@ STATES = [
     CostExplorer(4096, ask=False, n=65536, heads=32),
     PeekExplorer(ask=False, step=0),
     PeekExplorer(ask=False, causal=False, step=50),
-    ManyHeadsExplorer(ask=False, heads=12, shown=11),
+    ManyHeadsExplorer(ask=False, heads=6, shown=5),
     HeadsExplorer(ask=False, heads=2, way="short cut", step="view"),
     HeadsExplorer(ask=False, heads=6, way="short cut", step="scores"),
     CrossExplorer(ask=False),
@@ -48,6 +50,7 @@ STATES = [
 ASKING = [AfterSoftmaxExplorer(lift=2), CostExplorer(), PeekExplorer(), TemperatureExplorer()]
 ASKING += [HeadsExplorer(step="view"), ManyHeadsExplorer(), RowExplorer()]
 ALL = [*STATES, *ASKING]
+SHADES = "cells => cells.map(cell => cell.style.backgroundColor)"
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +117,7 @@ def check_bars(shown, panel, values):
             " / e.parentElement.getBoundingClientRect().width)"
         )
         wanted = torch.as_tensor(values.get(key, torch.zeros(len(panel.names)))).tolist()
-        close = 0.02 if name == "outline" else 0.006  # a border of 2.5 pixels
+        close = 0.02 if name == "outline" else 0.001  # a border of 2.5 pixels
         assert widths == pytest.approx(wanted, abs=close), name
     if "rest" in values:
         gaps = shown.locator("table .track").evaluate_all(
@@ -129,6 +132,8 @@ def check_bars(shown, panel, values):
     assert texts == [f"{weight:.{panel.digits}f}" for weight in weights]
     marks = [text.strip() for text in shown.locator(".figure span").all_inner_texts()]
     assert marks == list(values.get("marks", [""] * len(weights)))
+    names = [name for name in (panel.filled, panel.hatched, panel.outlined) if name]
+    assert shown.locator(".legend span").all_inner_texts() == names
 
 
 def check_curves(shown, panel, values, explorer):
@@ -141,10 +146,13 @@ def check_curves(shown, panel, values, explorer):
             const grid = [...svg.querySelectorAll('.grid')].map(line => line.y1.baseVal.value);
             const of = (kind, name) => [...svg.querySelectorAll(kind)].map(
                 e => [e.getAttribute('class'), ...numbers(e.getAttribute(name))]);
-            return [grid, of('.line', 'points'), of('.dot', 'transform')];
+            const texts = [...svg.querySelectorAll('text')].map(text => [text.textContent,
+                Number(text.getAttribute('x')), Number(text.getAttribute('y'))]);
+            const now = svg.querySelector('.now').x1.baseVal.value;
+            return [grid, of('.line', 'points'), of('.dot', 'transform'), texts, now];
         }"""
     )
-    grid, curves, dots = drawn
+    grid, curves, dots, texts, now = drawn
     scale = torch.log10 if panel.y.log else torch.clone
     ticks = scale(torch.tensor([tick for tick, _ in panel.y.labelled()], dtype=torch.float64))
     slope = (grid[-1] - grid[0]) / (ticks[-1] - ticks[0])
@@ -158,6 +166,23 @@ def check_curves(shown, panel, values, explorer):
     pale = ["pale" in look for look, *_ in curves]
     current = values.get("current")
     assert pale == [current not in (None, i) for i in range(len(lines))]
+    assert now == curves[0][1::2][at]
+    places = curves[0][1::2]
+    assert [(text, y - 5) for text, _, y in texts[: len(grid)]] == [
+        (text, pytest.approx(height))
+        for (_, text), height in zip(panel.y.labelled(), grid, strict=True)
+    ]
+    labels = [(text, x) for text, x in zip(panel.describe()["labels"], places, strict=True) if text]
+    assert [(text, x) for text, x, _ in texts[len(grid) :][: len(labels)]] == labels
+    dashes = shown.locator("polyline, .legend .line").evaluate_all(
+        "all => all.map(e => e.getAttribute('stroke-dasharray'))"
+    )
+    assert ["solid" if dash == "none" else "broken" for dash in dashes] == 2 * [
+        "solid" if line.dash == "solid" else "broken" for line in panel.lines
+    ]
+    read_out = shown.locator("svg.pickable").get_attribute("aria-label")
+    told = [float(one.rpartition(" ")[2]) for one in read_out.split("; ")]
+    assert told == pytest.approx([line[at] for line in lines], rel=0.006)
 
 
 def check_table(shown, _panel, values):
@@ -168,6 +193,10 @@ def check_table(shown, _panel, values):
         "rows => rows.map(row => [...row.children].map(cell => cell.innerText.trim()))"
     )
     assert found == [[text.replace("**", "") for text in row] for row in wanted]
+    looks = [[one[1] if isinstance(one, tuple) else "" for one in row] for row in rows]
+    assert looks == shown.locator("tr").evaluate_all(
+        "rows => rows.map(row => [...row.children].map(cell => cell.className))"
+    )
 
 
 @pytest.mark.parametrize("explorer", STATES, ids=repr)
@@ -175,10 +204,12 @@ def test_the_browser_shows_what_the_frame_holds(cards, explorer):
     card = cards(explorer)
     assert card.locator(".say").inner_text() == explorer.say()
     assert card.locator("pre").last.text_content() == explorer.frame_now()["code"]
+    assert card.locator(".say.bad").count() == explorer.frame_now()["bad"]
     sections = card.locator("section").all()
     for shown, (panel, values) in zip(sections, panels_of(explorer), strict=True):
         if panel.title:
             assert shown.locator("h4").inner_text() == panel.title
+            assert shown.locator("h4").get_attribute("class") == panel.role
         if panel.kind == "heatmap":
             check_heatmap(shown, panel, values)
         elif panel.kind == "bars":
@@ -209,11 +240,15 @@ def test_maps_have_a_pixel_for_every_weight(cards):
     reds = [
         [palette.shade(w)[0] for w in one.flatten().tolist()] for one in explorer.result.weights
     ]
-    assert len(pixels) == 12
+    assert len(pixels) == 6
     for found, wanted in zip(pixels, reds, strict=True):
         assert found == pytest.approx(wanted, abs=2)
     pressed = cards(explorer).locator(".map").evaluate_all("all => all.map(e => e.ariaPressed)")
-    assert pressed == ["false"] * 11 + ["true"]
+    assert pressed == ["false"] * 5 + ["true"]
+    slices = cards(explorer).locator(".strip span")
+    assert slices.all_text_contents() == ["01", "23", "45", "67", "89", "1011"]
+    looks = slices.evaluate_all("all => all.map(e => e.className)")
+    assert looks == [""] * 5 + ["on"]
 
 
 @pytest.mark.parametrize("explorer", explorers_of(HeadsExplorer), ids=repr)
@@ -252,6 +287,12 @@ def test_strips_are_filled_as_far_as_the_steps_are_taken(cards, explorer):
         assert texts == (wanted if row["step"] <= explorer.step else [""] * len(wanted))
     current = cards(explorer).locator("[aria-current=step]").inner_text()
     assert current.startswith(f"{explorer.step} ")
+    later = cards(explorer).locator(".strips button.later").all_inner_texts()
+    assert [int(text[0]) for text in later] == [*range(explorer.step + 1, 8)]
+    colours = cards(explorer).locator(".strips .cell").evaluate_all(SHADES)
+    weights = explorer.result.weights.tolist() if explorer.step >= WEIGHTS_STEP else []
+    wanted = [f"rgb{palette.shade(round(weight, 2))}" for weight in weights]
+    assert [colour for colour in colours if colour] == wanted
 
 
 @pytest.mark.parametrize("explorer", explorers_of(CostExplorer), ids=repr)
@@ -260,6 +301,18 @@ def test_squares_name_their_size(cards, explorer):
     tile = explorer.frame_now()["squares"]["tile"]
     assert texts[:5] == [tile] * 5
     assert texts[5:7] == [f"n = {explorer.n}", f"n = {2 * explorer.n}"]
+    boxes = (
+        cards(explorer)
+        .locator(".squares rect")
+        .evaluate_all(
+            "all => all.map(({x, y, width}) => [x, y, width].map(one => one.baseVal.value))"
+        )
+    )
+    (_, _, size), (left, top, _), *_ = boxes
+    assert [width for _, _, width in boxes] == [size] * 5
+    step = boxes[4][0] - left
+    assert boxes[1:] == [[left + i, top + j, size] for i in (0, step) for j in (0, step)]
+    assert size < step < 1.1 * size
 
 
 # --- controls and predictions ---------------------------------------------------------------------
@@ -279,6 +332,8 @@ def test_predictions_are_settled_by_the_state_they_ask_about(cards):
         "ManyHeadsExplorer": ("stays the same", [("radio", "6")], ("radio", "12")),
         "RowExplorer": ("1.000", [("button", "4 exp")], ("button", "6 ÷ sum")),
     }
+    cells = cards(ASKING[-1]).locator(".strips .cell").all_text_contents()
+    assert [place for place, text in enumerate(cells) if text == "?"] == [20]  # of row 6 the third
     for explorer in ASKING:
         guess, before, last = acts[type(explorer).__name__]
         card = cards(explorer)
@@ -294,6 +349,7 @@ def test_predictions_are_settled_by_the_state_they_ask_about(cards):
         card.get_by_role(*last[:1], name=last[1], exact=True).click(force=True)
         good = guess == explorer.prediction.options[explorer.prediction.right]
         assert f"{'✓' if good else '✗'} You predicted {guess}." in gate.inner_text()
+        assert gate.get_attribute("class") == f"gate {'right' if good else 'wrong'}"
     row = cards(ASKING[-1])
     assert row.locator(".strips .cell.asked").count() == 0
 
@@ -307,6 +363,16 @@ def test_a_button_of_steps_stops_at_the_end_and_keeps_the_focus(cards):
     assert card.locator("output").inner_text() == "65536"
     assert button.get_attribute("aria-disabled") == "true"
     assert button.evaluate("e => e.getRootNode().activeElement === e")
+
+
+def test_every_draw_is_reached_and_the_first_comes_again(cards):
+    card = cards(explorers_of(ScalingExplorer)[0])
+    before, seen = card.locator("td").all_inner_texts(), []
+    for _ in range(DRAWS):
+        card.get_by_role("button", name="New random draw").click(force=True)
+        seen.append(tuple(card.locator("td").all_inner_texts()))
+    assert len(set(seen)) == DRAWS
+    assert seen[-1] == tuple(before)
 
 
 def test_a_map_is_previewed_under_the_pointer_and_kept_by_a_click(cards):
