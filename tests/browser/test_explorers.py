@@ -317,6 +317,13 @@ def test_the_moving_picture_says_and_shows_what_python_does(still, index):
     assert card.locator(".say").inner_text() == explorer.say()
     wanted = explorer._shown().weights.flatten()
     torch.testing.assert_close(shown_weights(card), wanted, atol=0.0051, rtol=0, equal_nan=True)
+    wrong = card.locator("td.sum").evaluate_all(
+        "all => all.map(one => [one.textContent.includes('✗'), !!one.querySelector('.bad')])"
+    )
+    assert [mark for mark, _ in wrong] == [look for _, look in wrong]
+    assert (card.locator(".say.bad").count() == 1) == any(mark for mark, _ in wrong)
+    pressed = card.locator(".chips [aria-pressed=true]").all_inner_texts()
+    assert pressed == [explorer.tokens[place] for place in explorer.padding]
 
 
 @pytest.mark.parametrize("index", range(6))
@@ -349,12 +356,29 @@ def test_a_prediction_comes_first_and_is_settled(still):
     for _ in range(6):
         slider.press("ArrowRight")
     assert "✗ You predicted flatter" in gate.inner_text()
+    assert gate.get_attribute("class") == "gate wrong"
 
     card = still.alone(LAST_STATE + MASKS)
     gate = card.get_by_role("group", name="Predict first")
     gate.get_by_role("button", name="“The” (row 0)").click()
     card.get_by_role("button", name="The", exact=True).click()
     assert "✓ You predicted “The” (row 0)" in gate.inner_text()
+
+
+@pytest.mark.parametrize(
+    ("module", "state", "settled"),
+    [
+        ("masks", {"mask": "causal", "padding": [0, 2]}, True),
+        ("masks", {"mask": "causal", "padding": [2]}, False),
+        ("masks", {"mask": "window", "padding": [0]}, False),
+        ("order", {"order": [0, 2, 1], "positions": False}, True),
+        ("order", {"order": [0, 2, 1], "positions": True}, False),
+        ("order", {"order": [0, 1, 2], "positions": False}, False),
+    ],
+)
+def test_a_prediction_is_settled_where_its_answer_is_seen(still, module, state, settled):
+    call = "([key, state]) => attnlabModules[key].settled(state)"
+    assert still.page.evaluate(call, [_page.key_of(module), state]) is settled
 
 
 def test_a_page_prints_the_question_and_not_what_it_veils(still):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from attnlab.explorers import SoftLookupExplorer, TemperatureExplorer
+from attnlab.explorers.look_up import KEYS
 from tools._browser import NO_BROWSER, find_browser
 
 pytestmark = pytest.mark.browser
@@ -127,6 +128,27 @@ def test_the_area_of_a_ball_is_its_weight(cards, index):
     at = float(re.match(r"translate\(([\d.]+),", mark)[1])
     output = LOOK_UPS[index].result.output
     assert (at - snake) / (cat - snake) == pytest.approx(output / 4, abs=1e-6)
+    number = cards[index].locator(".balance .name")
+    assert float(number.get_attribute("x")) == pytest.approx(at)
+    assert number.text_content() == f"{output:.3f}"
+
+
+ARROWS = """lines => lines.map(line => [line.x2.baseVal.value / 105, -line.y2.baseVal.value / 105,
+    parseFloat(getComputedStyle(line).strokeWidth)])"""
+NAMES = "texts => texts.map(({x, y}) => [x.baseVal[0].value / 105, -y.baseVal[0].value / 105])"
+
+
+@pytest.mark.parametrize("index", range(len(LOOK_UPS)))
+def test_arrows_point_to_the_keys_and_to_the_query(cards, index):
+    """They end in the heads of the arrows; those of the keys are as wide as their weights say."""
+    explorer, field = LOOK_UPS[index], cards[index].locator(".field")
+    *keys, stem = field.locator("line:not(.grid)").evaluate_all(ARROWS)
+    weights = explorer.result.weights.tolist()
+    wanted = [[0.86 * x, 0.86 * y, 3 + 10 * w] for (x, y), w in zip(KEYS, weights, strict=True)]
+    torch.testing.assert_close(torch.tensor(keys), torch.tensor(wanted), atol=1e-4, rtol=0)
+    assert stem[:2] == pytest.approx(explorer.query, abs=1e-4)
+    for (x, y), (right, up) in zip(KEYS, field.locator("> text").evaluate_all(NAMES), strict=True):
+        assert x * right + y * up > 1  # the name stands beyond the end
 
 
 def test_a_finger_drags_the_query_and_scrolls_beside_it(cards):

@@ -100,6 +100,8 @@ def test_arcs_bars_and_words_show_the_row(open_cards, word):
     )
     torch.testing.assert_close(torch.tensor(widths).double() / 100, row, atol=1e-5, rtol=0)
     assert card.locator(".scale").all_inner_texts() == ["weight 01"]
+    titles = card.locator(".one h4").all_inner_texts()[:2]
+    assert [title.partition(":")[0] for title in titles] == ["Head 4", f"Row {word} of head 4"]
 
 
 def test_a_sentence_with_fewer_words_is_asked_by_its_last_word(open_cards):
@@ -107,3 +109,11 @@ def test_a_sentence_with_fewer_words_is_asked_by_its_last_word(open_cards):
     [card] = open_cards([explorer])
     assert card.locator(".arcs button[aria-pressed=true]").inner_text() == "bread"
     assert card.locator(".say").inner_text() == explorer.say()
+    assert card.locator(".one .note").text_content() == ""
+
+
+def test_another_spelling_is_told(open_cards):
+    explorer = RealHeadsExplorer(ask=False, sentence="the vienna bank")
+    [card] = open_cards([explorer])
+    assert card.locator(".one .note").inner_text() == explorer.reading["respelled"]
+    assert "spells “vienna” as" in explorer.reading["respelled"]

@@ -10,8 +10,9 @@ import torch.nn.functional as F
 
 from attnlab.data import load_table
 from attnlab.explorers import BankExplorer, CrossExplorer, OrderExplorer
+from attnlab.explorers.bank import MIDDLE, _where
 from attnlab.explorers.cross import OUTPUTS
-from attnlab.palette import shade
+from attnlab.palette import shade, to_hex
 from tools._browser import NO_BROWSER, find_browser
 
 pytestmark = pytest.mark.browser
@@ -20,8 +21,11 @@ if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test
 
 # The ends of lines and their widths; the shades of cells.
 LINES = """lines => lines.map(line => [line.x1.baseVal.value, line.x2.baseVal.value,
-    parseFloat(getComputedStyle(line).strokeWidth)])"""
+    parseFloat(getComputedStyle(line).strokeWidth),
+    line.y1.baseVal.value, line.y2.baseVal.value])"""
 PLACES = "marks => marks.map(mark => [mark.style.left, mark.style.top].map(parseFloat))"
+ELSEWHERE = """buttons => buttons.flatMap((button, place) =>
+    button.classList.contains('elsewhere') ? [place] : [])"""
 SHADES = "cells => cells.map(cell => getComputedStyle(cell).backgroundColor)"
 
 
@@ -67,11 +71,21 @@ def test_bank_says_shows_and_writes_what_torch_computes(banks, index):
     points = torch.stack([result.average, result.output, *result.vectors])
     places = points * torch.tensor([12.5, -50 / 3]) + 50
     torch.testing.assert_close(torch.tensor(marks).double(), places, atol=1e-3, rtol=0)
-    pulls = torch.tensor(card.locator(".pull").evaluate_all(LINES))
-    wanted = torch.stack(
-        [result.vectors[:, 0], result.output[:1].expand(len(pulls)), 20 * result.weights], 1
-    )
-    torch.testing.assert_close(pulls, wanted.float(), atol=1e-3, rtol=0)
+    *pulls, path = card.locator(".plane line").evaluate_all(LINES)
+    (right, up), bank = result.output.tolist(), result.vectors[result.words.index("bank")].tolist()
+    wanted = [
+        [x, right, 20 * weight, -y, -up]
+        for (x, y), weight in zip(result.vectors.tolist(), result.weights.tolist(), strict=True)
+    ]
+    torch.testing.assert_close(torch.tensor(pulls), torch.tensor(wanted), atol=1e-3, rtol=0)
+    assert [*path[:2], *path[3:]] == pytest.approx([bank[0], right, -bank[1], -up], abs=1e-3)
+    assert card.locator(".stripe").get_attribute("style") == f"width:{100 * MIDDLE / 4:g}%"
+    assert card.locator("mark").all_inner_texts() == ["bank"]
+    ends = card.locator(".ends .key > span").all_inner_texts()
+    told = [_where(end[0].item()) for end in (result.output, result.average)]
+    assert [text.rpartition(": ")[2] for text in ends] == told
+    said = float(card.locator(".detail").inner_text().rpartition("weight ")[2].rstrip("."))
+    assert said == pytest.approx(result.weights[result.words.index("bank")].item(), abs=0.0051)
     outlines = card.locator(".track .outline").evaluate_all(
         "all => all.map(one => one.style.width)"
     )
@@ -146,12 +160,17 @@ def test_order_says_shows_and_writes_what_torch_computes(orders, index):
     colours = card.locator(".cell").evaluate_all(SHADES)
     assert colours == shades(torch.stack([result.before, result.after]), -0.8, 1.6)
     assert card.locator(".scale").all_inner_texts() == ["output −0.81.6"]
+    ramp = card.locator(".scale i").get_attribute("style")
+    assert f"(90deg,{to_hex(shade(0))}," in ramp
+    assert f",{to_hex(shade(1))})" in ramp
     sums = card.locator("td.sum").all_inner_texts()
     far = [float(text.removeprefix("≠ ").replace("= ", "")) for text in sums]
     torch.testing.assert_close(torch.tensor(far), result.moved.float(), atol=0.0051, rtol=0)
     assert ["= 0" in text for text in sums] == (result.moved < 1e-4).tolist()
     names = card.locator("tbody th").all_inner_texts()[6:]
     assert names == [explorer.data["tokens"][word] for word in explorer.order]
+    moved = [place for place, word in enumerate(explorer.order) if word != place]
+    assert card.locator(".ordered button").evaluate_all(ELSEWHERE) == moved
     torch.manual_seed(0)
     names = {"torch": torch, "F": F, "position": 0.5 * torch.randn(6, 5)}
     names["x"] = load_table("the_cat_sat_on_the_mat.csv").values
@@ -210,7 +229,7 @@ def test_cross_says_shows_and_writes_what_torch_computes(crosses, index):
     assert card.locator("tr.picked th").all_inner_texts() == [result.queries[result.picked]] * 2
     from_ = 100 * (result.picked + 0.5) / rows
     wanted = [[from_, 100 * (j + 0.5) / len(row), 30 * weight] for j, weight in enumerate(row)]
-    lines = card.locator(".pull").evaluate_all(LINES)
+    lines = [line[:3] for line in card.locator(".pull").evaluate_all(LINES)]
     torch.testing.assert_close(torch.tensor(lines), torch.tensor(wanted), atol=0.02, rtol=0)
     assert card.locator("button.cell").evaluate_all(SHADES) == shades(result.weights, 0, 1)
     assert card.locator("span.cell").evaluate_all(SHADES) == shades(result.output, *OUTPUTS)
