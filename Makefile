@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student site test checks mutants bench notebooks adopt figures lint format clean
+.PHONY: help setup lab fresh student site test checks mutants bench notebooks adopt figures lint lessons format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -75,6 +75,9 @@ lint: $(READY)  ## check style: code, sources and notebooks
 	$(RUN) ruff check
 	$(RUN) ruff format --check
 	$(RUN) tools.lint
+
+lessons: $(READY)  ## print what each lesson measures: minutes, cells, words, asserts
+	@$(RUN) tools.lessons
 
 format: $(READY)  ## put code and sources into the house format
 	$(RUN) ruff check --fix

@@ -55,7 +55,10 @@ text = "a"
 [[which-one.options]]
 text = "b"
 correct = true
+
 """
+for other in ("two", "three"):
+    QUESTIONS += QUESTIONS[: QUESTIONS.index("\n\n") + 2].format("So.").replace("one", other)
 
 
 def asked(key="03/which-one"):
@@ -73,10 +76,15 @@ def good_cells():
     exercise = code("def shift(x):\n    pass", tags=["exercise"])
     solution = code("def shift_solution(x):\n    return x", tags=["solution"], source_hidden=True)
     return [
-        new_markdown_cell("# 3 · Masks: who may look at whom"),
+        new_markdown_cell("# 3 · Masks: who may look at whom\n\n**Time:** 15 minutes in class"),
         *[new_markdown_cell("We look at masks.") for _ in range(5)],
         asked(),
         answer(),
+        asked("03/which-two"),
+        asked("03/which-three"),
+        code("weights = softmax(scores)\nMaskExplorer()"),
+        code("class Masked:\n" + 15 * "    y = f(x)\n"),
+        code("weights\nassert close(weights, ours, atol=0.5)"),
         *(new_markdown_cell(f"## {heading}") for heading in CLOSING[:2]),
         exercise,
         solution,
@@ -117,9 +125,10 @@ def test_a_good_lesson_has_no_findings(tmp_path):
     assert lint(store(tmp_path, good_cells())) == []
 
 
-def test_lesson_00_may_be_shorter(tmp_path):
+def test_lesson_00_needs_no_closing_parts(tmp_path):
     cells = [new_markdown_cell("# 0 · Start here")]
-    assert lint(store(tmp_path, cells, "00_start_here.ipynb", questions="")) == []
+    found = lint(store(tmp_path, cells, "00_start_here.ipynb", questions=""))
+    assert {finding.rule for finding in found} <= {"limits"}
 
 
 LAST = len(good_cells()) + 1
@@ -250,6 +259,24 @@ FAULTS = {
         {"proofs": "# %% after: cell-1  numbers: 3, 2017\n"},
         {"proofs": "# %% after: cell-7  numbers: 2017\n"},
     ],
+    "limits": [
+        lambda nb: nb.cells[0].update(source="# 3 · Masks\n\n**Time:** 13 minutes in class"),
+        lambda nb: nb.cells[0].update(source="# 3 · Masks"),
+        lambda nb: nb.cells.insert(1, new_markdown_cell("word " * 200)),
+        lambda nb: [nb.cells.insert(1, new_markdown_cell("")) for _ in range(28)],
+        lambda nb: nb.cells.pop(8),
+        lambda nb: [nb.cells.insert(8, asked()) for _ in range(4)],
+        lambda nb: nb.cells.pop(10),
+        lambda nb: [nb.cells.insert(10, code("MaskExplorer()")) for _ in range(2)],
+        lambda nb: nb.cells.insert(1, code("import math\nprint(3)\n" * 7)),
+        lambda nb: nb.cells.insert(-1, code("assert x\n" * 6)),
+        lambda nb: nb.cells.insert(-1, code("assert x < 0.5")),
+        lambda nb: nb.cells.insert(-1, code("assert (\n    x\n)")),
+        lambda nb: nb.cells[7].update(source=nb.cells[7].source + "\nassert x"),
+        lambda nb: nb.cells.insert(10, code("assert x")),
+        lambda nb: nb.cells.insert(1, code("y = f(x)\n" * 16)),
+        lambda nb: [nb.cells.insert(1, code("y = f(x)\n" * 5)) for _ in range(3)],
+    ],
 }
 CORRECT = {
     "links": [
@@ -296,6 +323,7 @@ CORRECT = {
             "questions": QUESTIONS.format("In 2017."),
         }
     ],
+    "limits": [code("x = 3\n" * 20)],  # an exercise is not in the main line
 }
 
 
@@ -353,7 +381,7 @@ def test_what_is_correct_is_not_found(tmp_path, rule, case):
         ("[2 · Why divide](02_why.ipynb)", []),
         ("<b style='width:3px'>7</b> <!-- 8 -->", ["7"]),
         ("# 3 · Masks in 4 steps\n\n1. one\n2. two", []),
-        ("### 3 · Repair ★★ (8 minutes)", []),
+        ("### 3 · Repair ★★ (8 minutes)\n\n**Time:** 45 minutes in class, 90 alone", []),
         ("Figure 2.1, lesson 2, lessons 1 to 4, section 3.2.1, Exercise 3, figures 3 and 4", []),
         ("lesson 2, 5 heads", ["5"]),
         ("GPT-2, M4, float32, x2, https://arxiv.org/abs/1706.03762", []),

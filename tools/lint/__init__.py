@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tools.lint import prose, stored
 from tools.lint.lesson import Finding, Lesson, Note
+from tools.lint.measures import limits
 from tools.lint.numbers import declared_numbers, prose_numbers
 
 RULES: tuple[Callable[[Lesson], Iterable[Note]], ...] = (
@@ -19,6 +20,7 @@ RULES: tuple[Callable[[Lesson], Iterable[Note]], ...] = (
     *prose.RULES,
     prose_numbers,
     declared_numbers,
+    limits,
 )
 
 

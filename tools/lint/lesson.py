@@ -73,6 +73,11 @@ class Lesson:
         return int(start) if start.isdigit() else 0
 
     @property
+    def is_lesson(self) -> bool:
+        """Whether this is a lesson, and not the glossary."""
+        return self.path.stem[:2].isdigit()
+
+    @property
     def cells(self) -> Iterator[tuple[int, NotebookNode]]:
         """All cells with their numbers."""
         return enumerate(self.notebook.cells, start=1)
@@ -224,6 +229,17 @@ def answer_key(cell: NotebookNode) -> str:
     """Return the key of the prediction that a cell answers, or an empty text."""
     found = re.match(r"%%answer +(\S+)", cell.source)
     return found[1] if found and cell.cell_type == "code" else ""
+
+
+def count_words(text: str) -> int:
+    """Return the number of words of a markdown text; a formula or a code span counts as one."""
+    text = re.sub(r"(?<!`)`[^`\n]+`(?!`)", "code", text)
+    return len([word for word in words_of(text).split() if re.search(r"\w", word)])
+
+
+def code_lines(source: str) -> list[str]:
+    """Return the lines of a code cell that are neither blank nor a cell magic."""
+    return [line for line in source.splitlines() if line.strip() and not line.startswith("%%")]
 
 
 @cache

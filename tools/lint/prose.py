@@ -11,6 +11,7 @@ from tools.lint.lesson import (
     Lesson,
     Note,
     answer_key,
+    code_lines,
     defined_names,
     headings,
     prediction_keys,
@@ -29,7 +30,7 @@ EMOJI = re.compile(
 def code_size(lesson: Lesson) -> Iterator[Note]:
     """Check that a code cell is short (blank lines do not count), and its lines are narrow."""
     for n, cell in lesson.code:
-        lines = [line for line in cell.source.splitlines() if line.strip()]
+        lines = code_lines(cell.source)
         if len(lines) > CODE_LINES:
             yield Note(n, f"the code has {len(lines)} lines, and at most {CODE_LINES} are allowed.")
         widest = max(lines, key=len, default="")

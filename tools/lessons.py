@@ -1,0 +1,27 @@
+"""Print what the lessons measure, one line each: `make lessons`.
+
+python -m tools.lessons            all lessons
+python -m tools.lessons 01 02      these lessons
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tools.lint.lesson import Lesson
+from tools.lint.measures import Measures, measure
+from tools.notebooks import find_notebooks, select
+
+
+def main() -> None:
+    """Print the measures of the lessons that the command line names."""
+    print("lesson", *Measures._fields, sep="  ")
+    for path in select(find_notebooks(), sys.argv[1:]):
+        lesson = Lesson.read(path)
+        if lesson.is_lesson:
+            numbers = zip(Measures._fields, measure(lesson), strict=True)
+            print(f"{path.stem[:2]:6}", *(f"{n:{len(name)}.4g}" for name, n in numbers), sep="  ")
+
+
+if __name__ == "__main__":
+    main()
