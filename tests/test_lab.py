@@ -28,7 +28,7 @@ def folders(tmp_path):
     """Two lessons, and a place for the learner's copies."""
     lessons, copies = tmp_path / "notebooks", tmp_path / "my_notebooks"
     lessons.mkdir()
-    for name in ("00_start_here", "03_masks"):
+    for name in ("00_start_here", "03_masks", "glossary"):
         nbformat.write(nbformat.v4.new_notebook(), lessons / f"{name}.ipynb")
     (lessons / "draft.ipynb").write_text("no lesson: it has no number")
     return lessons, copies
@@ -46,7 +46,11 @@ def busy_port():
 def test_lessons_are_copied_once(folders):
     lessons, copies = folders
     new = lab.copy_new(lab.find_lessons(lessons), copies)
-    assert [path.name for path in new] == ["00_start_here.ipynb", "03_masks.ipynb"]
+    assert [path.name for path in new] == [
+        "00_start_here.ipynb",
+        "03_masks.ipynb",
+        "glossary.ipynb",
+    ]
     assert lab.copy_new(lab.find_lessons(lessons), copies) == []
 
 
@@ -55,7 +59,7 @@ def test_a_copy_that_exists_is_never_overwritten(folders):
     copies.mkdir()
     (copies / "03_masks.ipynb").write_text("my own work")
     new = lab.copy_new(lab.find_lessons(lessons), copies)
-    assert [path.name for path in new] == ["00_start_here.ipynb"]
+    assert [path.name for path in new] == ["00_start_here.ipynb", "glossary.ipynb"]
     assert (copies / "03_masks.ipynb").read_text() == "my own work"
 
 

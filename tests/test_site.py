@@ -232,6 +232,22 @@ def test_html_without_anything_to_change_stays_byte_for_byte():
 # --- the site -------------------------------------------------------------------------------------
 
 
+def test_the_glossary_is_a_page_without_a_number_and_neighbours(tmp_path):
+    linking = new_markdown_cell("[softmax](glossary.ipynb#softmax)")
+    paths = write_lessons(tmp_path, linking)
+    write(
+        new_notebook(cells=[new_markdown_cell("# Words\n\n### softmax")]),
+        paths[0].parent / "glossary.ipynb",
+    )
+    made = site.pages(find_notebooks(tmp_path))
+    assert 'href="glossary.html#softmax"' in made[f"{FIRST}.html"]
+    glossary, last = Anatomy(made["glossary.html"]), Anatomy(made[f"{SECOND}.html"])
+    assert "softmax" in glossary.places
+    assert not {f"{FIRST}.html", f"{SECOND}.html"} & set(glossary.links)
+    assert "glossary.html" not in last.links
+    assert "glossary.html" in Anatomy(made["index.html"]).links
+
+
 def test_the_index_has_a_card_for_every_lesson(tmp_path):
     front = site.pages(write_lessons(tmp_path))["index.html"]
     assert [link for link in Anatomy(front).links if "html" in link] == [

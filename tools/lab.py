@@ -19,7 +19,7 @@ from nbformat.sign import NotebookNotary
 from tools._isolated import HOME
 from tools._server import HOST, is_free, server_command, server_environment, write_settings
 from tools.notebooks import NOTEBOOKS as LESSONS
-from tools.notebooks import ROOT
+from tools.notebooks import ROOT, is_lesson
 from tools.notebooks import find_notebooks as find_lessons
 
 COPIES = ROOT / "my_notebooks"
@@ -48,7 +48,7 @@ def take_fresh(number: str, lessons: Path, copies: Path) -> tuple[Path, Path | N
     The number is ``"03"`` or ``"3"``. Return the new copy, and the path to which an old one was
     moved, if there was one; raise RefusalError if there is no such lesson.
     """
-    there = {path.name[:2]: path for path in find_lessons(lessons)}
+    there = {path.name[:2]: path for path in find_lessons(lessons) if is_lesson(path)}
     lesson = there.get(number.zfill(2)) if number else None
     if lesson is None:
         raise RefusalError(

@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "source"
+GLOSSARY = "glossary"  # a page of words, without a number
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {
@@ -36,20 +37,30 @@ class LessonError(Exception):
 
 
 def find_sources(folder: Path = SOURCES) -> list[Path]:
-    """Return the numbered lesson sources, in order."""
-    return sorted(folder.glob("[0-9][0-9]_*.py"))
+    """Return the sources of the lessons, in order, and that of the glossary."""
+    return _pages(folder, ".py")
 
 
-LESSONS = tuple(path.stem for path in find_sources())
+def find_notebooks(folder: Path = NOTEBOOKS) -> list[Path]:
+    """Return the notebooks of the lessons, in order, and the glossary."""
+    return _pages(folder, ".ipynb")
+
+
+def is_lesson(path: Path) -> bool:
+    """Return whether a source or notebook is a lesson: its name begins with a number."""
+    return path.stem[:2].isdecimal()
+
+
+def _pages(folder: Path, suffix: str) -> list[Path]:
+    names = ("[0-9][0-9]_*", GLOSSARY)
+    return [path for name in names for path in sorted(folder.glob(f"{name}{suffix}"))]
+
+
+LESSONS = tuple(path.stem for path in find_sources() if is_lesson(path))
 SECOND_EDITION: frozenset[str] = (
     frozenset()
 )  # the lessons that have been rewritten: "00", "01", ...
 FIRST_EDITION = frozenset(name for name in LESSONS if name[:2] not in SECOND_EDITION)
-
-
-def find_notebooks(folder: Path = NOTEBOOKS) -> list[Path]:
-    """Return the numbered notebooks, in order."""
-    return sorted(folder.glob("[0-9][0-9]_*.ipynb"))
 
 
 def select(paths: Iterable[Path], wanted: Iterable[str]) -> list[Path]:

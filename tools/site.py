@@ -141,9 +141,12 @@ class PageExporter(TemplateExporter):
         self.environment.globals["contents"] = lambda: [
             heading for heading in prose.headings if heading.level in SECTIONS
         ]
-        here = [card.page for card in cards].index(page_name(path.stem))
-        around = {"before": cards[:here][-1:], "after": cards[here + 1 :][:1]}
-        resources = {"card": cards[here], **around}
+        card = next(card for card in cards if card.page == page_name(path.stem))
+        resources = {"card": card, "before": [], "after": []}
+        if card.number:  # the glossary has none, and no neighbours
+            series = [one for one in cards if one.number]
+            here = series.index(card)
+            resources |= {"before": series[:here][-1:], "after": series[here + 1 :][:1]}
         page, _ = self.from_notebook_node(read_notebook(path), resources)
         return page
 

@@ -132,6 +132,8 @@ def test_lesson_00_needs_no_closing_parts(tmp_path):
 
 
 LAST = len(good_cells()) + 1
+TITLE = new_markdown_cell("# 3 · Masks")
+WORDS = [new_markdown_cell("# Words"), new_markdown_cell("### attention weight\n\n### softmax")]
 WIDGET = {"application/vnd.jupyter.widget-view+json": {}}
 
 # A fault is a change of the good lesson, a text after its first cell, a code cell at its end, or
@@ -157,6 +159,8 @@ FAULTS = {
         '<img src="http://example.org/a.png">',
         "[there][1]\n\n[1]: nowhere.md",
         "[lesson](09_clinic.ipynb)",
+        "[part](#part)",
+        "[word](glossary.ipynb#sofmax)",
     ],
     "known_tags": [
         code(tags=["remove-input"]),
@@ -206,6 +210,11 @@ FAULTS = {
         code("f", figure(caption=" ")),
     ],
     "folding": [lambda nb: nb.cells[-4].metadata.update(jupyter={})],
+    "glossary": [
+        {"name": "glossary.ipynb", "cells": [TITLE, code()]},
+        {"name": "glossary.ipynb", "cells": [new_markdown_cell("### value\n\n### softmax")]},
+        {"name": "glossary.ipynb", "cells": [new_markdown_cell("### value\n\n### Value")]},
+    ],
     "proofs": [
         {"proofs": "assert x == 3\n"},
         {"proofs": "# %% after: cell-30\nassert x == 3\n"},
@@ -282,7 +291,9 @@ CORRECT = {
     "links": [
         "[there](here.md)",
         "![picture](here.md)",
-        "[part](#part)",
+        "[part](#What-to-remember)",
+        "[word](glossary.ipynb#attention-weight)",
+        "[words](glossary.ipynb)",
         "[site](https://example.org/)",
         "`[there](nowhere.md)`",
     ],
@@ -323,7 +334,12 @@ CORRECT = {
             "questions": QUESTIONS.format("In 2017."),
         }
     ],
-    "limits": [code("x = 3\n" * 20)],  # an exercise is not in the main line
+    "glossary": [{"name": "glossary.ipynb", "cells": WORDS}, "### value\n\n### softmax"],
+    "title": [{"name": "glossary.ipynb", "cells": WORDS}],
+    "limits": [
+        {"name": "glossary.ipynb", "cells": WORDS},
+        code("x = 3\n" * 20),  # an exercise is not in the main line
+    ],
 }
 
 
@@ -338,6 +354,7 @@ def test_every_rule_has_a_fault_in_the_table():
 @pytest.mark.parametrize(("rule", "fault"), cases(FAULTS))
 def test_a_fault_is_found(tmp_path, rule, fault):
     first, *others = good_cells()
+    store(tmp_path, WORDS, "glossary.ipynb", questions="")
     if isinstance(fault, str):
         path, cells = store(tmp_path, [first, new_markdown_cell(fault), *others]), {2}
     elif callable(fault):
@@ -346,7 +363,7 @@ def test_a_fault_is_found(tmp_path, rule, fault):
     elif isinstance(fault, NotebookNode):
         path, cells = store(tmp_path, [first, *others, fault]), {LAST}
     else:
-        path, cells = store(tmp_path, good_cells(), **fault), None
+        path, cells = store(tmp_path, **{"cells": good_cells(), **fault}), None
     found = {finding.cell for finding in lint(path) if finding.rule == rule}
     assert found == cells if cells else found
 
@@ -354,12 +371,13 @@ def test_a_fault_is_found(tmp_path, rule, fault):
 @pytest.mark.parametrize(("rule", "case"), cases(CORRECT))
 def test_what_is_correct_is_not_found(tmp_path, rule, case):
     (tmp_path / "here.md").touch()
+    store(tmp_path, WORDS, "glossary.ipynb", questions="")
     first, *others = good_cells()
     if isinstance(case, str | NotebookNode):
         more = new_markdown_cell(case) if isinstance(case, str) else case
         path = store(tmp_path, [first, *others, more])
     else:
-        path = store(tmp_path, good_cells(), **case)
+        path = store(tmp_path, **{"cells": good_cells(), **case})
     assert rule not in rules_of(path)
 
 
@@ -456,7 +474,6 @@ def test_the_own_section_counts_at_any_distance(tmp_path):
     assert "prose_numbers" not in rules_of(store(tmp_path, cells))
 
 
-TITLE = new_markdown_cell("# 3 · Masks")
 STORED = shown("Which?", html="<p>0.36</p>")
 
 

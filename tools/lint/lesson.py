@@ -73,11 +73,6 @@ class Lesson:
         return int(start) if start.isdigit() else 0
 
     @property
-    def is_lesson(self) -> bool:
-        """Whether this is a lesson, and not the glossary."""
-        return self.path.stem[:2].isdigit()
-
-    @property
     def cells(self) -> Iterator[tuple[int, NotebookNode]]:
         """All cells with their numbers."""
         return enumerate(self.notebook.cells, start=1)
@@ -178,6 +173,13 @@ class Lesson:
         start = lines.index(f"[{key.partition('/')[2]}]")
         quoted = (i for i, line in enumerate(lines) if i >= start and quote in line)
         return f"{from_root(self.questions_file)}:{next(quoted, start) + 1}"
+
+
+@cache
+def anchors_of(path: Path) -> frozenset[str]:
+    """Return where links can lead to in a notebook: the anchors of its headings."""
+    cells = read_notebook(path).cells
+    return frozenset(text.replace(" ", "-") for cell in cells for _, text in headings(cell))
 
 
 def headings(cell: NotebookNode) -> list[tuple[int, str]]:

@@ -27,7 +27,7 @@ from tools.lint.lesson import (
     parse_code,
     prediction_keys,
 )
-from tools.notebooks import FIRST_EDITION, tags
+from tools.notebooks import FIRST_EDITION, is_lesson, tags
 
 WORD, CODE, PREDICTION, EXPLORER = 1 / 130, 0.5, 2, 4  # minutes for each
 IN_CLASS = 1.2
@@ -179,7 +179,7 @@ LIMITS: tuple[tuple[str, Callable[[Measures], bool]], ...] = (
 
 def limits(lesson: Lesson) -> Iterator[Note]:
     """Check that a lesson of the second edition keeps the limits of LESSONS.md."""
-    if lesson.is_lesson and lesson.path.stem not in FIRST_EDITION:
+    if is_lesson(lesson.path) and lesson.path.stem not in FIRST_EDITION:
         measures = measure(lesson)
         for text, holds in LIMITS:
             if not holds(measures):

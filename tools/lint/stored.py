@@ -8,12 +8,23 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
+from urllib.parse import unquote
 
 from nbformat import NotebookNode
 
 from tools.extract_figures import parts_of
-from tools.lint.lesson import LINK, Lesson, Note, names_in, parse_code, without_code
-from tools.notebooks import LessonError, strip_ansi, tags
+from tools.lint.lesson import (
+    LINK,
+    Lesson,
+    Note,
+    anchors_of,
+    headings,
+    names_in,
+    parse_code,
+    without_code,
+)
+from tools.notebooks import GLOSSARY, LessonError, strip_ansi, tags
 from tools.proofs import faults, read_proofs
 
 MAX_BYTES = 2_000_000
@@ -89,7 +100,7 @@ def file_size(lesson: Lesson) -> Iterator[Note]:
 
 
 def links(lesson: Lesson) -> Iterator[Note]:
-    """Check that relative links and images lead to files that exist."""
+    """Check that links and images lead to files that exist, and to headings that they have."""
     for n, cell in lesson.markdown:
         text = without_code(cell.source)
         found = [(m["image"] == "!", m["target"]) for m in LINK.finditer(text)]
@@ -99,6 +110,8 @@ def links(lesson: Lesson) -> Iterator[Note]:
             if not _leads_somewhere(lesson, target, is_image=is_image):
                 kind = "image" if is_image else "link"
                 yield Note(n, f"the {kind} {target!r} leads to no file of the project.", target)
+            elif (place := _missing_heading(lesson, target)) and not is_image:
+                yield Note(n, f"the link {target!r} leads to no heading {place!r}.", target)
 
 
 def _leads_somewhere(lesson: Lesson, target: str, *, is_image: bool) -> bool:
@@ -106,6 +119,15 @@ def _leads_somewhere(lesson: Lesson, target: str, *, is_image: bool) -> bool:
         return not is_image
     name = target.partition("#")[0]  # what is only an anchor leads into the same notebook
     return not name or (not name.startswith("/") and (lesson.path.parent / name).is_file())
+
+
+def _missing_heading(lesson: Lesson, target: str) -> str:
+    """Return the heading of a notebook that a link names and the notebook does not have."""
+    name, _, place = target.partition("#")
+    path = lesson.path.parent / name if name else lesson.path
+    if SCHEME.match(target) or not place or path.suffix != ".ipynb":
+        return ""
+    return "" if unquote(place) in anchors_of(path) else place
 
 
 def known_tags(lesson: Lesson) -> Iterator[Note]:
@@ -221,6 +243,20 @@ def folding(lesson: Lesson) -> Iterator[Note]:
             yield Note(n, "the source of a solution cell must be folded (source_hidden).")
 
 
+def glossary(lesson: Lesson) -> Iterator[Note]:
+    """Check that the glossary has no code, and each word once, in alphabetical order."""
+    if lesson.path.stem != GLOSSARY:
+        return
+    if lesson.code:
+        yield Note(lesson.code[0][0], "the glossary holds a code cell.")
+    words = [
+        (n, text) for n, cell in lesson.markdown for level, text in headings(cell) if level == 3
+    ]
+    for (_, one), (n, other) in pairwise(words):
+        if one.casefold() >= other.casefold():
+            yield Note(n, f"the word {other!r} must not come after {one!r}.", other)
+
+
 def proofs(lesson: Lesson) -> Iterator[Note]:
     """Check that each proof is bound to a cell and can fail."""
     try:
@@ -254,5 +290,6 @@ RULES = (
     widget_views,
     figures,
     folding,
+    glossary,
     proofs,
 )
