@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student site test checks mutants bench notebooks adopt figures lint lessons format clean
+.PHONY: help setup lab fresh student site test checks mutants bench notebooks adopt figures lint lessons prose format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -77,7 +77,10 @@ lint: $(READY)  ## check style: code, sources and notebooks
 	$(RUN) tools.lint
 
 lessons: $(READY)  ## print what each lesson measures: minutes, cells, words, asserts
-	@$(RUN) tools.lessons
+	@$(RUN) tools.lessons $(NB)
+
+prose: $(READY)  ## list sentences of the lessons that an editor should look at; NB=03
+	@$(RUN) tools.lint.advice $(NB)
 
 format: $(READY)  ## put code and sources into the house format
 	$(RUN) ruff check --fix
