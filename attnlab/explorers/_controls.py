@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import traitlets
 
-from attnlab.explorers._page import short
+from attnlab._checks import check_flag, short
 
 if TYPE_CHECKING:
     from attnlab.explorers._base import Explorer
@@ -52,8 +52,7 @@ class State(traitlets.TraitType):
 
 def flag(name: str, value: object, _explorer: Explorer) -> bool:
     """Check a value that is on or off."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__} {short(value)}.")
+    check_flag(name, value)
     return value
 
 

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from attnlab._cells import draw_matrix
+from attnlab._checks import short
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Slider, State, check_items
-from attnlab.explorers._page import sendable, short
+from attnlab.explorers._page import sendable
 from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
 from attnlab.plotting import WEIGHT_COLOURS
 

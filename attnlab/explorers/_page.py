@@ -233,9 +233,3 @@ def _rounded(value: list | float, digits: int) -> list | float | str:
     if isinstance(value, list):
         return [_rounded(one, digits) for one in value]
     return round(value, digits) if math.isfinite(value) else sendable(value)
-
-
-def short(value: object) -> str:
-    """Return a value as it can stand in a sentence, however long it is."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."

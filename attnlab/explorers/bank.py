@@ -10,10 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from attnlab._checks import short
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Question, Slider, State, check_items
-from attnlab.explorers._page import sendable, short
+from attnlab.explorers._page import sendable
 from attnlab.explorers._panels import Bars
 from attnlab.explorers._words import HALF, TIE, decimals, largest
 from attnlab.palette import BLUE, GREEN, INK, ORANGE

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlab._checks import short
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.data import load_table
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Button, Choice, Question, State, check_items
-from attnlab.explorers._page import numbers, sendable, short
+from attnlab.explorers._page import numbers, sendable
 from attnlab.explorers._panels import Heatmap
 from attnlab.explorers._words import FEATURES, TABLE, TOKENS
 

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import traitlets
 from torch import Tensor
 
+from attnlab._checks import short
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Picked, Question, State
-from attnlab.explorers._page import numbers, short
+from attnlab.explorers._page import numbers
 from attnlab.explorers._panels import Bars, Maps
 from attnlab.explorers._words import HALF, TIE, decimals, largest
 from attnlab.pretrained import FIRST, LAST, NUM_HEADS, PretrainedLayer, Reading, load_layer
