@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from attnlab import scaled_dot_product_attention
 from attnlab.clinic import Finding, Report, diagnose
 from attnlab.clinic._causes import CAUSES
-from attnlab.explorers import YourAttentionExplorer, _checklist, your_attention
-from attnlab.explorers._checklist import PROPERTIES, checklist
+from attnlab.explorers import YourAttentionExplorer, your_attention
 from attnlab.explorers._masked import KINDS
+from attnlab.explorers.your_attention import PROPERTIES, checklist
 
 NAN = float("nan")
 BLOCKED = "a blocked key gets no weight and takes none"
@@ -222,7 +222,7 @@ def test_no_sentence_of_the_clinic_is_left_out(function):
 def test_every_cause_of_a_function_has_its_line():
     """What is left can only be found in layers, head splits, mask builders."""
     lines = {
-        name: [one.words for one in PROPERTIES if _checklist._names(one, Finding(name, "x"))]
+        name: [one.words for one in PROPERTIES if your_attention._names(one, Finding(name, "x"))]
         for name in CAUSES
     }
     assert all(len(words) <= 1 for words in lines.values())
