@@ -8,7 +8,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab import MultiHeadAttention, attention_scores
-from attnlab.explorers import CostExplorer
+from attnlab.explorers import CostExplorer, many_heads
 from attnlab.explorers.cost import DTYPES, HEADS, STOPS, WIDTHS, bytes_text, flops_text
 from tests.explorers.common import DeclaredTests
 
@@ -73,14 +73,19 @@ def test_memory_is_that_of_the_tensors(heads, dtype):
     assert result.qkv_bytes == 3 * query.nbytes
 
 
-@pytest.mark.parametrize(("n", "heads"), [(64, 1), (512, 8)])
-def test_flops_are_those_that_torch_counts(n, heads):
-    layer = MultiHeadAttention(256, heads)
-    x = torch.zeros(1, n, 256)
+def flops_by_torch(n, d_model, heads):
+    layer, x = MultiHeadAttention(d_model, heads), torch.zeros(1, n, d_model)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         layer(x, x, x)
-    result = CostExplorer(256, n=n, heads=heads).result
-    assert result.attention_flops + result.projection_flops == counter.get_total_flops()
+    return counter.get_total_flops()
+
+
+def test_flops_are_those_that_torch_counts():
+    for n, heads in ((64, 1), (512, 8)):
+        result = CostExplorer(256, n=n, heads=heads).result
+        told = result.attention_flops + result.projection_flops
+        assert told == flops_by_torch(n, 256, heads)
+    assert many_heads.compute(3).cost.flops == flops_by_torch(6, 12, 3)
 
 
 @pytest.mark.parametrize("d_model", WIDTHS)
