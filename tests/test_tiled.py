@@ -86,14 +86,6 @@ def test_equals_the_plain_kernel_under_everything_combined(kind, size, device):
         assert_same_as_plain(tensors, mask, **options)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("Ev", [EV, E], ids=["plain torch", "fused torch"])
-def test_equals_torch(kind, Ev):
-    tensors, mask = draw_qkv(Ev=Ev), draw_mask(kind)
-    ours = run(tiled_attention, tensors, mask, tile=TILE)
-    assert_same(ours, run(F.scaled_dot_product_attention, tensors, mask))
-
-
 def test_a_scale_of_zero_gives_the_mean_of_the_allowed_values():
     assert_same_as_plain(draw_qkv(), draw_mask("2-d"), scale=0.0)
 
@@ -103,29 +95,6 @@ def test_the_tile_does_not_change_the_result(tile):
     options = {"is_causal": True, "window": 7, "align": "lower_right"}
     assert_same_as_plain(draw_qkv(), draw_mask("full"), tile, **options)
     assert_same_as_plain(draw_qkv(), draw_mask("blocked rows"), tile)
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [
-        (L, S),
-        (1, S),
-        (L, 1),
-        (1, 1),
-        (5, 1, S),
-        (1, L, S),
-        (3, 1, L, S),
-        (3, 5, L, S),
-        (2, 3, 5, L, S),
-        (2, 1, 1, 1, S),
-        (1, 3, 1, L, 1),
-        (1, 1, 5, L, S),
-    ],
-    ids=str,
-)
-def test_masks_of_every_rank_and_broadcast(shape):
-    mask = torch.rand(shape) < 0.6
-    assert_same_as_plain(draw_qkv(lead=(2, 3, 5)), mask)
 
 
 def random_call(dice: random.Random) -> tuple[list[Tensor], Tensor | None, dict[str, object]]:
