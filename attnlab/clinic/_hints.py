@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 
@@ -19,9 +20,18 @@ def text_of(function: object) -> str:
     """Return the docstring, the comments and the code of a function; what there is of them."""
     function = getattr(function, "func", function)  # a partial
     try:
-        return inspect.getsource(function)
+        return source_of(function)
     except Exception:  # inspect raises many kinds for code that has no file
         return str(getattr(function, "__doc__", None) or "")
+
+
+@functools.lru_cache(maxsize=64)
+def source_of(thing: object) -> str:
+    """Return ``inspect.getsource(thing)``; for a class Python parses its whole file.
+
+    One examination asks for the same source up to four times.
+    """
+    return inspect.getsource(thing)
 
 
 def _words_of(function: object) -> str:

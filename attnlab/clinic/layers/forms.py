@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from attnlab.clinic._hints import source_of
 from attnlab.clinic.layers.calls import Subject
 
 ADDED = re.compile(r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)")
@@ -21,7 +21,7 @@ def says_added(module: object) -> bool:
     words = [str(getattr(kind, "__doc__", "") or "")]
     words.append(str(getattr(getattr(kind, "forward", None), "__doc__", "") or ""))
     try:
-        words += re.findall(r"#.*", inspect.getsource(kind))
+        words += re.findall(r"#.*", source_of(kind))
     except (TypeError, OSError, IndentationError, SyntaxError):
         pass
     text = " ".join(words).lower()
