@@ -17,6 +17,7 @@ import json
 import re
 import sys
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -35,6 +36,7 @@ from tools.notebooks import (
     ROOT,
     LessonError,
     find_sources,
+    is_lesson,
     join_streams,
     kernel_environment,
     plain_traceback,
@@ -145,6 +147,10 @@ def fingerprint(source: Path, folder: Path = NOTEBOOKS, root: Path = ROOT) -> st
     for path in [*ours, *shared]:
         if path.is_file() and path.suffix != ".pyc":
             digest.update(hashlib.sha256(path.read_bytes()).digest())
+    if is_lesson(source) and (captions := root / "figures" / "captions.toml").is_file():
+        entries, number = tomllib.loads(captions.read_text(encoding="utf-8")), int(source.stem[:2])
+        ours = {name: entry for name, entry in entries.items() if name.startswith(f"{number}.")}
+        digest.update(repr(ours).encode())
     return digest.hexdigest()
 
 

@@ -184,6 +184,15 @@ def test_a_lesson_has_changed_if_something_it_is_built_from_has(tmp_path, file, 
     assert len(seen) == (3 if is_new else 1)
 
 
+def test_a_lesson_has_changed_if_one_of_its_captions_has(tmp_path) -> None:
+    path, seen = tmp_path / "figures" / "captions.toml", []
+    path.parent.mkdir()
+    for ours, other in (("a", "b"), ("a", "c"), ("d", "c")):
+        path.write_text(f'["3.1"]\ncaption = "{ours}"\n["13.1"]\ncaption = "{other}"\n')
+        seen.append(fingerprint(tmp_path / "03_masks.py", tmp_path, tmp_path))
+    assert seen[0] == seen[1] != seen[2]
+
+
 def test_lessons_are_built_together_and_a_failing_one_stays_as_it_was(tmp_path, capfd) -> None:
     sources = [tmp_path / "01_good.py", tmp_path / "02_bad.py"]
     for source, code in zip(sources, ("print(6)", "1 / 0"), strict=True):
