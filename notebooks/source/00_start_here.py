@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 0-start-here-attention-in-five-minutes [markdown]
 # # 0 · Start here: attention in five minutes
 #
 # Attention gives every word a new vector: a weighted average of vectors of the sentence.
@@ -10,7 +10,7 @@
 #
 # **A word you do not know?** [Words and letters](#Words-and-letters), further down.
 #
-# **Time:** five minutes for attention itself; 15 in class or 20 alone with the tour of the series. <!-- constants: 15, 20 -->
+# **Time:** five minutes for attention itself; 15 in class or 20 alone with the tour of the series.
 
 # %% [markdown]
 # ## Is everything there?
@@ -78,7 +78,7 @@ output.shape
 torch.testing.assert_close(output, scaled_dot_product_attention(x, x, x))
 torch.testing.assert_close(output, F.scaled_dot_product_attention(x, x, x))
 
-# %% tags=["id:S4.22"]
+# %% much-attention-cat-give
 predict("00/much-attention-cat-give")
 
 # %%
@@ -190,14 +190,14 @@ for query, temperature, legs in [
 # In brackets: shapes. Here query, key and value are the same six vectors, so L and S are both 6. They differ when one
 # text asks another, as in translation: L queries from the one, S keys and values from the other. Ev is the width of a value.
 
-# %% tags=["id:S0.15"]
+# %% the-same-in-one-drawing
 show_figure(draw_attention_steps(), "0.2")
 
 # %% [markdown]
 # In the block below, attention is the only step in which tokens see each other; every other step treats each token alone.
 # Attention itself does not know the order of the words: rows `The` and `the` above are equal. Hence "+ position".
 
-# %% tags=["id:S1.1"]
+# %% the-same-in-one-drawing-2
 show_figure(draw_transformer_block(), "0.3")
 
 # %%
@@ -207,7 +207,7 @@ assert (scaled_dot_product_attention(moved, moved, moved)[0] != output[0]).any()
 assert torch.equal(F.layer_norm(moved, (E,))[0], F.layer_norm(x, (E,))[0])
 assert torch.equal(output[0], output[4])  # "The" and "the"
 
-# %% [markdown] tags=["id:S3.1"]
+# %% the-lessons [markdown]
 # ## The lessons
 #
 # Minutes: in class / alone.
@@ -225,8 +225,6 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | exact attention without the big table; the work stays | 45 / 90 |
 # | 9 | [The attention clinic](09_clinic.ipynb) | the right shape proves nothing: name the bug | 60 / 100 |
 # | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | a map of weights is not an explanation | 50 / 90 |
-#
-# <!-- constants: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 45, 50, 60, 75, 80, 90, 100 -->
 
 # %% [markdown]
 # ## How a lesson works
@@ -237,11 +235,10 @@ assert torch.equal(output[0], output[4])  # "The" and "the"
 # - **Wrong on purpose.** The usual mistake comes first, then the repair.
 # - **Exercises:** an empty function, a check that names mistakes, a folded solution.
 
-# %% [markdown]
+# %% try-an-exercise-2-minutes [markdown]
 # ### Try an exercise ★ (2 minutes)
 #
 # Write `is_distribution(row)`: True if all entries are at least 0 and they sum to 1. Edit the cell, run it, run the check.
-# <!-- constants: 2 -->
 
 
 # %% tags=["exercise"]
@@ -266,14 +263,14 @@ def is_distribution_solution(row):
 
 check_is_distribution(is_distribution_solution)
 
-# %% [markdown]
+# %% three-ways-to-use-the-series [markdown]
 # ## Three ways to use the series
 #
 # - **In class:** project a lesson, stop at each prediction, let hands go up (`ask=False` shows the answer). Figures lie in `figures/`. `make student` writes copies without solutions and teacher notes into `student/`.
 # - **Alone:** one lesson in an evening. You work on a copy in `my_notebooks/`; `make fresh NB=01` gives a new copy and keeps the old.
-# - **Sliders only:** run all cells, then go from slider to slider. One sentence says what is to be seen. <!-- constants: 01 -->
+# - **Sliders only:** run all cells, then go from slider to slider. One sentence says what is to be seen.
 
-# %% [markdown] tags=["id:S0.3"]
+# %% words-and-letters [markdown]
 # ## Words and letters
 #
 # In alphabetical order. A word is linked once, where its lesson explains it. From another lesson the link leads to this table
@@ -336,10 +333,8 @@ check_is_distribution(is_distribution_solution)
 # | variance | mean squared distance from the mean |  | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | weight | a key's share of the attention; a row sums to 1 | (L, S) | [0](#Attention-in-three-lines) |
 # | word piece | a token that may be a part of a word |  | [10](10_one_real_attention_layer.ipynb) |
-#
-# <!-- constants: 0, 1 -->
 
-# %% [markdown] tags=["id:S0.3"]
+# %% words-and-letters-2 [markdown]
 # | letter | what it counts or holds |
 # |---|---|
 # | N | sequences in a batch |
@@ -350,8 +345,6 @@ check_is_distribution(is_distribution_solution)
 # | d_k | the paper's name for E of one head |
 # | d_model | the paper's name for the width of the model: `embed_dim` in torch |
 # | d_out | output features of a projection |
-#
-# <!-- constants: 0 -->
 
 # %%
 shown = dict(query=x, key=x, value=x, scores=scores, weights=weights, output=output)
@@ -375,7 +368,7 @@ assert torch.equal(weights > 0, sees)
 #
 # [1 · Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) takes the three lines apart with numbers that fit on paper.
 
-# %% [markdown] tags=["teacher"]
+# %% next [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 15 minutes, and where a class stalls</summary>
 #
 # **15 minutes.** Table and three lines: 5. Heatmap: 3. The slider and its prediction: 4. The map of lessons: 3. The rest is for reading.
@@ -383,10 +376,10 @@ assert torch.equal(weights > 0, sees)
 # **Stalls.** "A score of 0 is no attention" (write $e^0 = 1$ on the board). Rows against columns: say "`cat` looks at `sat`" with a finger
 # on the cell. "What do the features mean?" They were typed in; nothing here was learned.
 #
-# <!-- constants: 0, 3, 4, 5, 15 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why a wrong choice tempts</summary>
 #
 # **1.** A row of six equal scores gives? **Six times a sixth.** *Zeros*: takes scores for weights. *One 1*: takes softmax for a maximum.
@@ -400,10 +393,10 @@ assert torch.equal(weights > 0, sees)
 #
 # **5.** A token's output is? **An average of values.** *The best value*: that is a hard look-up. *Its own value, sharpened*: the others count too.
 #
-# <!-- constants: 0, 1, 2, 3, 4, 5 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: which lesson meets which misconception?</summary>
 #
 # | learners think | | lesson |
@@ -424,5 +417,5 @@ assert torch.equal(weights > 0, sees)
 # | a head sees a slice of the input | M14 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | contiguity errors are noise | M15 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 #
-# <!-- constants: 1, 2, 3, 4, 7, -1e9 -->
+#
 # </details>

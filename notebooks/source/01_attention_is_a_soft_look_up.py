@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 1-attention-is-a-soft-look-up [markdown]
 # # 1 · Attention is a soft look-up
 #
 # A Python dict finds one key and returns its value, or raises an error.
@@ -9,9 +9,9 @@
 # **You will be able to:** compute attention by hand, tell scores from weights, spot a softmax over the wrong
 # axis, explain why a score of zero still counts.
 #
-# **Time:** 45 minutes in class, 75 minutes alone. <!-- constants: 45, 75 -->
+# **Time:** 45 minutes in class, 75 minutes alone.
 
-# %% tags=["id:S0.2", "id:S0.1"]
+# %% 1-attention-is-a-soft-look-up-2
 import math
 
 import matplotlib.pyplot as plt
@@ -72,7 +72,7 @@ score, animal_value[score.argmax()]
 # make 1. **Softmax** turns scores into weights: raise $e$ to each score, then divide by the sum. The output is weight times
 # value, added up.
 
-# %%
+# %% soft-look-up-return
 predict("01/soft-look-up-return")
 
 # %%
@@ -151,11 +151,11 @@ outputs = torch.stack([soft_look_up(anywhere, t) for t in (0.05, 1, 5)])
 assert -1e-5 < outputs.min() and outputs.max() < 4 + 1e-5  # up to rounding
 outputs.min().round(decimals=3) + 0.0, outputs.max().round(decimals=3)
 
-# %% [markdown]
+# %% your-experiment [markdown]
 # ### Your experiment
 #
 # Drag the query q, turn it, make it longer, change the temperature. On which line of queries does the output stay at 2 legs, whatever
-# the temperature? <!-- constants: 2 -->
+# the temperature?
 #
 # <details><summary>Answer</summary>Straight up and down. There cat and snake get the same weight, and the mean of their legs is that of a
 # bird.</details>
@@ -176,7 +176,7 @@ assert all(torch.allclose(soft_look_up(upright, t), animal_value[1]) for t in (0
 # Here all three are one and the same row of numbers, typed by hand and without meaning. A real model makes
 # three different rows from each word with three trained matrices: lesson 6.
 
-# %% tags=["id:S2.1", "id:S2.2", "id:S2.3", "id:S2.4", "id:S2.13", "id:S3.2"]
+# %% three-words-four-numbers-each
 tokens, _, x = load_table("he_is_awesome.csv")
 query = key = value = x
 for index, token in enumerate(tokens):
@@ -193,7 +193,7 @@ display(Markdown(rf"**{L} tokens, {E} features each**: $x$ is ${L} \times {E}$")
 # %%
 predict("01/whom-raw-score-he-highest")
 
-# %% tags=["id:S2.5"]
+# %% whom-raw-score-he-highest-answer
 # %%answer 01/whom-raw-score-he-highest
 row = key @ query[0]  # "He" with "He", "is", "awesome"
 by_hand = 0.1 * 0.5 + 0.2 * 0.6 + 0.3 * 0.7 + 0.4 * 0.8
@@ -208,7 +208,7 @@ row, cosine, length
 # One matrix product gives every dot product: row $i$ belongs to query $i$, column $j$ to key $j$. Are these
 # weights? Then every row sums to 1.
 
-# %% tags=["id:S2.5", "id:S2.6", "id:S0.16"]
+# %% all-nine-at-once
 raw = query @ key.transpose(-2, -1)  # (L, E) @ (E, S) -> (L, S)
 expected = torch.tensor([[0.3, 0.7, 0.2], [0.7, 1.74, 0.68], [0.2, 0.68, 0.86]])
 assert torch.allclose(raw, expected) and torch.allclose(raw[0], row)  # row 0: "He"
@@ -228,9 +228,9 @@ raw, raw.sum(dim=-1)
 # %%
 RowExplorer()
 
-# %% [markdown]
+# %% scale-then-softmax [markdown]
 # Here the share of the score itself, 0.494, could pass for a weight. With a negative score it cannot: the shares of 1, -2 and 0.5 are -2, 4 and
-# -1. They sum to 1, and two are negative. $e$ to a score is always positive, so every weight is. <!-- constants: 1, -2, 0.5 -->
+# -1. They sum to 1, and two are negative. $e$ to a score is always positive, so every weight is.
 
 # %%
 signed = torch.tensor([1.0, -2.0, 0.5])
@@ -240,7 +240,7 @@ signed / signed.sum(), signed.softmax(dim=-1)
 # %% [markdown]
 # All three rows at once:
 
-# %% tags=["id:S2.7", "id:S2.8", "id:S2.9"]
+# %% scale-then-softmax-2
 scores = raw / math.sqrt(E)
 weights = scores.softmax(dim=-1)  # along each row: over the keys
 expected = torch.tensor([[0.3152, 0.3850, 0.2998], [0.2723, 0.4581, 0.2696]])
@@ -249,7 +249,7 @@ assert torch.allclose(RowExplorer(query="awesome").result.weights, weights[2])
 print("divided by", math.sqrt(E))
 weights, weights.sum(dim=-1)
 
-# %% tags=["id:C4.23"]
+# %% scale-then-softmax-3
 without, with_it = raw.softmax(dim=-1).amax(dim=-1), weights.amax(dim=-1)
 assert (without > with_it).all()
 without, with_it
@@ -258,7 +258,7 @@ without, with_it
 # Each row sums to 1 now. Without the division the largest weights would be 0.439, 0.588 and 0.425; with it they are
 # 0.385, 0.458 and 0.380. The division evens the weights out. With four features neither is extreme; lesson 2 shows when it matters.
 
-# %% tags=["id:C2.15"]
+# %% scale-then-softmax-4
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 plot_scores(scores, ax=axes[0], queries=tokens, keys=tokens, colorbar=True)
 axes[0].set_title("scores")
@@ -272,7 +272,7 @@ show_figure(fig, "1.2")
 # The output of a token, also called its context vector, is the weighted sum of all value rows. Here is "awesome", token 2,
 # written out, beside the row of the matrix product: the last step of the explorer.
 
-# %% tags=["id:S2.10", "id:S2.11", "id:S2.12"]
+# %% one-output-row-by-hand
 output = weights @ value  # (L, S) @ (S, Ev) -> (L, Ev)
 by_hand = weights[2, 0] * value[0] + weights[2, 1] * value[1] + weights[2, 2] * value[2]
 expected = torch.tensor([0.5427, 0.2629, 0.3629, 0.4629])
@@ -290,7 +290,7 @@ by_hand, output[2]
 # version, which returns the output only:
 
 
-# %% tags=["id:S3.3"]
+# %% the-whole-of-attention
 def attention(query, key, value):
     """(L, E), (S, E), (S, Ev) -> output (L, Ev), weights (L, S)."""
     raw = query @ key.transpose(-2, -1)  # 1. compare every query with every key
@@ -309,7 +309,7 @@ unscaled = F.scaled_dot_product_attention(query, key, value, scale=1.0)
 assert torch.allclose(unscaled, (query @ key.T).softmax(dim=-1) @ value)
 output
 
-# %% tags=["id:C3.10", "raises-exception"]
+# %% the-whole-of-attention-2 tags=["raises-exception"]
 wide = torch.zeros(3, 9)  # S = 3 values, Ev = 9
 print(attention(query, key, wide)[0].shape)
 scaled_dot_product_attention(query, key, wide[:2])  # three keys, two values
@@ -329,7 +329,7 @@ assert torch.allclose(weights[0], torch.tensor(math.e / (math.e + 10)))
 assert torch.tensor([1.0, -torch.inf]).softmax(dim=-1)[1] == 0
 weights[0], weights[1], weights[1:].sum()
 
-# %%
+# %% figure-1-3
 zeros = torch.arange(0, 51)
 shares = {f"score {s}": math.exp(s) / (math.exp(s) + zeros) for s in [5, 3, 1]}
 xlabel = "number of other tokens, all with score 0"
@@ -343,17 +343,17 @@ show_figure(ax, "1.3")
 #
 # Multiply five scores by 8, and the largest weight grows from 0.287 to 0.800. Is it the size of the scores that softmax reacts to?
 
-# %% tags=["id:S4.11"]
+# %% size-or-difference
 t = torch.tensor([0.1, -0.2, 0.3, -0.2, 0.5])
 plain, sharp = t.softmax(dim=-1), (8 * t).softmax(dim=-1)
 expected = torch.tensor([0.0326, 0.0030, 0.1615, 0.0030, 0.8000])
 assert torch.allclose(sharp, expected, atol=1e-4)
 plain.amax(), sharp.amax()
 
-# %%
+# %% becomes-largest-weight
 predict("01/becomes-largest-weight")
 
-# %% tags=["id:C3.15"]
+# %% becomes-largest-weight-answer
 # %%answer 01/becomes-largest-weight
 assert torch.tensor(1000.0).exp().isinf()  # too large for a float
 shifted = (t + 1000).softmax(dim=-1)
@@ -375,10 +375,10 @@ assert torch.tensor([-5.0, 0.0]).softmax(dim=-1)[1] > 0.99
 # Softmax must run over the **keys**, the last dimension. Suppose you had written `softmax(dim=1)` above: for one sentence that
 # is the same.
 
-# %% tags=["id:M6"]
+# %% put-he-awesome-twice-into
 predict("01/put-he-awesome-twice-into")
 
-# %% tags=["id:M6"]
+# %% put-he-awesome-twice-into-answer
 # %%answer 01/put-he-awesome-twice-into
 batch = torch.stack([x, x])  # (N, L, E)
 scores = trace_attention(batch, batch, batch).scores  # (N, L, S)
@@ -387,7 +387,7 @@ expected = torch.tensor([0.8606, 1.1902, 0.9493])
 assert torch.allclose(wrong[0].sum(dim=-1), expected, atol=1e-4)
 wrong.shape, wrong[0].sum(dim=-1), wrong[0].sum(dim=0)
 
-# %% tags=["id:M6"]
+# %% the-wrong-axis
 right = scores.softmax(dim=-1)
 assert torch.allclose(right.sum(dim=-1), torch.ones(2, 3))
 assert torch.allclose(wrong, right.transpose(-2, -1)) and not torch.equal(wrong, right)
@@ -405,7 +405,7 @@ show_figure(fig, "1.4")
 # A larger hand-made example, in which queries, keys and values differ. Three matrices turn each row of 8 features into one
 # of 4. They are random numbers from a fixed seed; lesson 6 trains such matrices.
 
-# %% tags=["id:S4.1", "id:S4.4", "id:S4.5"]
+# %% further-five-words-eight-features
 words, _, inputs = load_table("the_next_day_is_bright.csv")
 torch.manual_seed(123)
 W_query, W_key, W_value = torch.rand(8, 4), torch.rand(8, 4), torch.rand(8, 4)
@@ -420,14 +420,14 @@ inputs.shape, W_query.shape
 # The paper calls the input width $d_\text{model}$, here 8; queries and keys share $d_k$, here 4. The layer's output
 # need not be as wide as its input. In GPT-like models it usually is.
 
-# %% tags=["id:S4.2", "id:S4.3", "id:S4.6", "id:S4.7"]
+# %% further-five-words-eight-features-2
 query_1 = inputs[1] @ W_query  # (8,) @ (8, 4) -> (4,)
 queries, keys, values = inputs @ W_query, inputs @ W_key, inputs @ W_value
 expected = torch.tensor([0.8463, 2.3367, 1.1531, 1.9900])
 assert torch.allclose(query_1, expected, atol=1e-4)
 query_1, keys.shape, values.shape
 
-# %% tags=["id:S4.8"]
+# %% further-five-words-eight-features-3
 one = torch.dot(query_1, keys[1])  # one raw score,
 row = keys @ query_1  # one row,
 raw = queries @ keys.transpose(-2, -1)  # all (L, S)
@@ -435,10 +435,10 @@ assert torch.allclose(raw[1], row) and torch.allclose(row[1], one)
 assert torch.allclose(row[:3], torch.tensor([9.7351, 12.0370, 12.2923]), atol=1e-4)
 one, row
 
-# %%
+# %% after-division-much-weight-day
 predict("01/after-division-much-weight-day")
 
-# %% tags=["id:S4.9"]
+# %% after-division-much-weight-day-answer
 # %%answer 01/after-division-much-weight-day
 assert math.exp(10) > 20_000
 assert math.isclose(row.softmax(dim=-1).max(), 0.466, abs_tol=1e-3)
@@ -453,7 +453,7 @@ for word, weight in zip(words, weights_1, strict=True):
 # %% [markdown]
 # Now all five rows.
 
-# %% tags=["id:S4.10"]
+# %% further-five-words-eight-features-4
 weights = (raw / math.sqrt(keys.shape[-1])).softmax(dim=-1)  # (L, S)
 expected = torch.tensor([0.0980, 0.3099, 0.3521, 0.0589, 0.1811])
 assert torch.allclose(weights[1], expected, atol=1e-4)
@@ -469,7 +469,7 @@ show_figure(ax, "1.5")
 #
 # Last step: one output row, then all of them.
 
-# %% tags=["id:S4.16"]
+# %% further-five-words-eight-features-5
 output = weights @ values  # (L, S) @ (S, Ev) -> (L, Ev)
 assert torch.allclose(weights_1 @ values, output[1])  # token 1, then all
 expected = torch.tensor([1.3301, 1.5304, 1.8753, 2.3433])
@@ -487,12 +487,12 @@ output
 # - Softmax sees differences. Adding a constant changes nothing but the rounding, multiplying does.
 # - The right shape proves little. Check that every row of weights sums to 1.
 
-# %% [markdown]
+# %% 1-predict-3-minutes [markdown]
 # ## Exercises
 #
 # Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
 #
-# ### 1 · Predict ★ (3 minutes) <!-- constants: 1, 3 -->
+# ### 1 · Predict ★ (3 minutes)
 #
 # A query of four zeros looks at "He is awesome". Which three weights does it give? Do not call softmax.
 #
@@ -515,8 +515,8 @@ def zero_query_weights_solution():
 
 check_zero_query(zero_query_weights_solution)
 
-# %% [markdown]
-# ### 2 · Modify ★★ (8 minutes) <!-- constants: 2, 8, 0.9 -->
+# %% 2-modify-8-minutes [markdown]
+# ### 2 · Modify ★★ (8 minutes)
 #
 # With its own query, "He" looks most at "is". Write a query of four numbers that gives "awesome" more than 0.9 of the
 # weight. The keys stay as they are.
@@ -541,8 +541,8 @@ def query_for_awesome_solution():
 
 check_query_for_awesome(query_for_awesome_solution)
 
-# %% [markdown]
-# ### 3 · Repair ★★ (8 minutes) <!-- constants: 3, 8 -->
+# %% 3-repair-8-minutes [markdown]
+# ### 3 · Repair ★★ (8 minutes)
 #
 # `broken` returns the right shape and has two bugs. Write `mended` without them; it must work for a batch as well.
 #
@@ -572,8 +572,8 @@ def mended_solution(query, key, value):
 
 check_mended(mended_solution)
 
-# %% [markdown]
-# ### 4 · Implement ★★★ (12 minutes) <!-- constants: 4, 12, 1000 -->
+# %% 4-implement-12-minutes [markdown]
+# ### 4 · Implement ★★★ (12 minutes)
 #
 # Write attention with `exp` and a sum, without calling softmax. It must work for a batch, and raw scores above 1000
 # must not give NaN.
@@ -600,8 +600,8 @@ def attention_from_exp_solution(query, key, value):
 
 check_attention_from_exp(attention_from_exp_solution)
 
-# %% [markdown]
-# ### 5 · Explain ★ (4 minutes) <!-- constants: 5, 4 -->
+# %% 5-explain-4-minutes [markdown]
+# ### 5 · Explain ★ (4 minutes)
 #
 # A friend says: "Filler words get the score zero, so they do no harm." Answer in two sentences. Then compare.
 #
@@ -616,20 +616,20 @@ check_attention_from_exp(attention_from_exp_solution)
 # trained matrices around them (lessons 6 and 7). Beware: True means *may attend* in the function's masks and *blocked* in the
 # module's (lesson 3).
 
-# %% [markdown]
+# %% next [markdown]
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1: the formula.
 # - Graves et al., [Neural Turing Machines](https://arxiv.org/abs/1410.5401), 2014, section 3.3.1: look-up by content, with a sharpness.
 # - Bahdanau et al., [Neural Machine Translation by Jointly Learning to Align and Translate](https://arxiv.org/abs/1409.0473), 2014: soft alignment.
 #
-# <!-- constants: 2017, 2014, 3.2.1, 3.3.1 -->
+#
 #
 # ## Next
 #
 # [2 · Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb)
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.** Dict to average: 9. Two knobs, the experiment: 8. Three words: 14. What softmax does: 8. The wrong axis: 6. At home: "Further",
@@ -638,10 +638,10 @@ check_attention_from_exp(attention_from_exp_solution)
 # **Stalls.** Three roles for one row: give three students a card each, my question, my label, my content. "A zero does no harm": write
 # $e^0 = 1$ on the board. Dot product taken for angle: draw two arrows of one direction, unequal length.
 #
-# <!-- constants: 0, 6, 8, 9, 14, 45 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 1 to 3</summary>
 #
 # **1.** Four scores of 0 give? **A quarter each.** *Zeros*: takes scores for weights. *NaN*: divides by the sum of the scores.
@@ -651,10 +651,10 @@ check_attention_from_exp(attention_from_exp_solution)
 #
 # **3.** Legs 4, 2, 0. Can the output be 5? **Never.** *With a long query*: that sharpens, up to 4. *With a small temperature*: the same.
 #
-# <!-- constants: 0, 1, 2, 3, 4, 5 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-4 [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 4 and 5</summary>
 #
 # **4.** Scores of shape (N, L, S). Softmax over which dimension? **-1.** *1*: shares each key out among the queries. *0*: shares it among
@@ -663,5 +663,5 @@ check_attention_from_exp(attention_from_exp_solution)
 # **5.** "He" scores higher with "is" than with itself. Why? **"is" is longer.** *Smaller angle*: that is "He" itself. *A related meaning*: the
 # numbers were typed in.
 #
-# <!-- constants: -1, 0, 1, 4, 5 -->
+#
 # </details>

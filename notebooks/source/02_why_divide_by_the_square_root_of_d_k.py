@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 2-why-divide-by-the-square-root-of-d-k [markdown]
 # # 2 · Why divide by the square root of d_k
 #
 # A raw score is a sum of $d_k$ products, so raw scores spread like $\sqrt{d_k}$ (for independent entries with mean 0);
@@ -13,7 +13,7 @@
 # - say when $\sqrt{d_k}$ is the wrong number,
 # - spot the usual half-truths about it.
 #
-# **Time:** 50 minutes in class, 80 alone; the part "Further" may be skipped. <!-- constants: 50 80 -->
+# **Time:** 50 minutes in class, 80 alone; the part "Further" may be skipped.
 
 # %%
 import matplotlib.pyplot as plt
@@ -48,7 +48,7 @@ lesson_setup()
 # Three assumptions, for now: every entry of $q$ and $k$ has mean 0, has variance 1, and is [**independent**](00_start_here.ipynb#Words-and-letters) of
 # all others (knowing one says nothing about another). Later we break them one at a time.
 
-# %%
+# %% start-single-product-b-two
 predict("02/start-single-product-b-two")
 
 # %%
@@ -61,14 +61,14 @@ print(f"one entry: {query.var():.2f}   one product: {products.var():.2f}")
 # %%
 predict("02/variance-standard-deviation")
 
-# %% tags=["id:S4.13"]
+# %% variance-standard-deviation-answer
 # %%answer 02/variance-standard-deviation
 raw = products.sum(dim=-1)  # (20000,)
 print(f"variance: {raw.var():.1f}   standard deviation: {raw.std():.2f}")
 assert abs(raw.var() / 64 - 1) < 0.03 and abs(products.var() - 1) < 0.01
 assert torch.isclose((raw / 8).var(), raw.var() / 8**2)
 
-# %% [markdown] tags=["id:S4.13", "id:M5"]
+# %% a-score-is-a-sum [markdown]
 # Variances of independent terms add up, and a raw score has $d_k$ terms:
 #
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i)$$
@@ -79,12 +79,12 @@ assert torch.isclose((raw / 8).var(), raw.var() / 8**2)
 # **Why the root?** Dividing numbers by $c$ divides their variance by $c^2$, since variance is a *squared*
 # distance. To bring a variance of $d_k$ down to 1 we need $c^2 = d_k$.
 
-# %% [markdown] tags=["id:S4.15"]
+# %% a-score-is-a-sum-2 [markdown]
 # One size proves little. We measure for $d_k$ from 1 to 4096, each time in 20 samples of 100 scores, and keep
 # the lowest and the highest sample too: a variance estimated from 100 numbers is itself uncertain.
 
 
-# %% tags=["id:S4.15"]
+# %% a-score-is-a-sum-3
 def sampled_variances(d_k, samples=20, scores=100):
     query, key = torch.randn(2, samples, scores, d_k)
     return (query * key).sum(dim=-1).var(dim=-1)  # (samples,)
@@ -99,7 +99,7 @@ assert ((mean / d - 1).abs() < 0.15).all() and (high > 1.2 * low).all()
 table = {"lowest": low, "mean": mean, "highest": high, "mean / d_k": mean / d}
 pd.DataFrame(table, index=pd.Index(d.tolist(), name="d_k")).astype(float).round(2)
 
-# %%
+# %% figure-2-1
 ax = plot_sweep(
     d,
     {"raw": mean, "divided by sqrt(d_k)": mean / d},
@@ -142,10 +142,10 @@ pd.DataFrame(columns, index=pd.Index(temperatures, name="temperature")).round(2)
 # %%
 TemperatureExplorer(ask=False)
 
-# %% tags=["id:S3.14"]
+# %% heatmap-raw-weights-sharper-than
 predict("02/heatmap-raw-weights-sharper-than")
 
-# %% tags=["id:S3.14"]
+# %% heatmap-raw-weights-sharper-than-answer
 # %%answer 02/heatmap-raw-weights-sharper-than
 torch.manual_seed(42)
 query, key = torch.randn(10, 512), torch.randn(10, 512)
@@ -160,7 +160,7 @@ show_figure(
     plot_heads(torch.stack([raw_weights, scaled_weights]), titles=titles), "2.2"
 )
 
-# %% tags=["id:S3.14"]
+# %% what-the-spread-does-to-the-weights
 fused = F.scaled_dot_product_attention(query[None], key[None], torch.eye(10)[None])
 assert torch.allclose(scaled_scores, attention_scores(query, key), atol=1e-5)
 assert torch.allclose(scaled_weights, fused[0], atol=1e-6)  # value = identity: weights
@@ -174,18 +174,18 @@ q, k = torch.randn(2, 500, 10, 512, generator=torch.Generator().manual_seed(0))
 undecided = ((q @ k.mT).softmax(dim=-1).amax(dim=-1) <= 0.97).sum(dim=-1).float()
 assert 1.8 < undecided.mean() < 2.6
 
-# %% [markdown] tags=["id:S3.15"]
+# %% what-the-spread-does-to-the-weights-2 [markdown]
 # Two weights stand in the ratio $e^{\text{difference of their scores}}$. What counts is not the *size* of the scores but how far the best key is
 # ahead of the second best, its [**lead**](00_start_here.ipynb#Words-and-letters).
 
-# %% tags=["id:S3.15"]
+# %% what-the-spread-does-to-the-weights-3
 for name, s in (("raw", raw_scores), ("scaled", scaled_scores)):
     best, second = s.topk(2, dim=-1).values.unbind(dim=-1)
     lead = (best - second).median()
     ratio = (-lead).exp()
     print(f"{name}: median lead {lead:.2f}, second / best weight {ratio:.4f}")
 
-# %% [markdown] tags=["id:S3.24"]
+# %% from-one-feature-to-thousands [markdown]
 # ### From one feature to thousands
 #
 # One matrix is one draw. From here on we take 1,000 queries that each have their own 16 keys, and one number per key as its
@@ -204,10 +204,10 @@ def draw_attention(d_k, rows=1000, n_keys=16, seed=0):
 query, key, value = draw_attention(64)
 query.shape, key.shape, attention_scores(query, key).shape
 
-# %% tags=["id:S3.24"]
+# %% many-16-keys-raw-weights
 predict("02/many-16-keys-raw-weights")
 
-# %% tags=["id:S3.24"]
+# %% many-16-keys-raw-weights-answer
 # %%answer 02/many-16-keys-raw-weights
 stops = [1, 2, 4, 8, 16, 64, 256, 1024]
 names = ["raw", "divided by sqrt(d_k)", "divided by d_k"]
@@ -229,7 +229,7 @@ ax = plot_sweep(
 ax.set_ylim(0, 17)
 show_figure(ax, "2.3")
 
-# %% tags=["id:C3.86"]
+# %% from-one-feature-to-thousands-2
 raw_used, root_used, d_used = (torch.tensor(column) for column in used.values())
 assert raw_used[0] == root_used[0] == d_used[0] and 6 < raw_used[2] < 8
 assert raw_used[-1] < 1.3 and d_used[-1] > 15.9
@@ -242,7 +242,7 @@ columns = {
 }
 pd.DataFrame(columns, index=pd.Index(stops, name="d_k")).round(2)
 
-# %% [markdown] tags=["id:S3.16", "id:S4.12"]
+# %% what-is-left-for-learning [markdown]
 # ## What is left for learning
 #
 # One reads: "a weight $p$ near 0 or 1 has the slope $p(1-p)$, near 0, so gradients vanish." That is half
@@ -254,7 +254,7 @@ pd.DataFrame(columns, index=pd.Index(stops, name="d_k")).round(2)
 # %%
 predict("02/each-row-add-up")
 
-# %% tags=["id:S3.16"]
+# %% each-row-add-up-answer
 # %%answer 02/each-row-add-up
 p = torch.tensor([0.5, 0.3, 0.2])
 by_hand = torch.tensor(
@@ -270,7 +270,7 @@ by_hand.sum(dim=-1).round(decimals=3) + 0.0
 # Which rows of weights have large slopes? We measure the [**norm**](00_start_here.ipynb#Words-and-letters) of the nine numbers: the root of the sum of their
 # squares.
 
-# %% tags=["id:S3.16"]
+# %% what-is-left-for-learning-2
 cases = {
     "one winner": [0.998, 0.001, 0.001],
     "two keys tied": [0.499, 0.499, 0.002],
@@ -305,10 +305,10 @@ formula = key[0].T @ softmax_jacobian(p) @ value[0, :, 0] / 64**0.5
 measured = gradient_lengths(query, key, value, divisor=8)[0]
 assert torch.isclose(formula.norm().double(), measured, rtol=1e-4)
 
-# %% tags=["id:S3.17"]
+# %% leaving-scaling-out-mean-length
 predict("02/leaving-scaling-out-mean-length")
 
-# %% tags=["id:S3.16"]
+# %% leaving-scaling-out-mean-length-answer
 # %%answer 02/leaving-scaling-out-mean-length
 d_k = 1024
 divisors = {"raw": 1, "divided by sqrt(d_k)": d_k**0.5, "divided by d_k": d_k}
@@ -354,7 +354,7 @@ axes[0].legend(loc="upper left")
 axes[-1].set_xlabel("length of the query gradient (logarithmic)")
 show_figure(fig, "2.4")
 
-# %% [markdown] tags=["id:S3.17"]
+# %% what-is-left-for-learning-3 [markdown]
 # The sizes depend on keys, loss and draw. The directions hold in four more draws, and with 2 and 64 keys:
 
 # %%
@@ -388,7 +388,7 @@ assert max_weight(raw_p).mean() > 0.9 > 0.5 > max_weight(root_p).mean()  # see b
 # %%
 predict("02/raw-median-gradient-move-grows")
 
-# %% tags=["id:C2.17"]
+# %% raw-median-gradient-move-grows-answer
 # %%answer 02/raw-median-gradient-move-grows
 slopes, median_length, mean_length = ({"raw": [], "scaled": []} for _ in range(3))
 for d_k in stops:
@@ -410,7 +410,7 @@ measured = {"slopes": slopes, "median": median_length, "mean": mean_length}
 columns = {(what, how): c for what, both in measured.items() for how, c in both.items()}
 pd.DataFrame(columns, index=pd.Index(stops, name="d_k")).round(3)
 
-# %% tags=["id:C3.58"]
+# %% move-d-k-yourself
 at_64 = stops.index(64)
 times = mean_length["raw"][at_64] / mean_length["scaled"][at_64]
 assert 3 < times < 5 and ratio[at_64] > 1 > ratio[at_64 + 1]
@@ -440,10 +440,10 @@ ScalingExplorer(d_k=64, ask=False)
 # A layer has a width, $d_{model}$. Multi-head attention (lesson 7) deals it out to several [**heads**](00_start_here.ipynb#Words-and-letters),
 # and each head takes dot products over its own $d_k$ features only.
 
-# %% tags=["id:M4"]
+# %% variance-scores-get
 predict("02/variance-scores-get")
 
-# %% tags=["id:M4"]
+# %% variance-scores-get-answer
 # %%answer 02/variance-scores-get
 torch.manual_seed(0)
 query, key = torch.randn(2, 8, 200, 64)  # (H, L, E) each
@@ -474,7 +474,7 @@ DivisorsExplorer(divisor="sqrt(d_model)", ask=False)
 # A demonstration multiplies ten random tokens by 10 and sends them through untrained linear
 # layers, with $d_k = 8$.
 
-# %% tags=["id:S0.6", "id:S0.7", "id:S0.9", "id:S0.10"]
+# %% when-the-rule-does-not-hold
 torch.manual_seed(42)
 w_query, w_key, w_value = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
 tokens = torch.randn(10, 8) * 10.0
@@ -487,7 +487,7 @@ print(f"variance of q {q.var():.2f}, of k {k.var():.2f}, of raw scores {raw.var(
 # %%
 predict("02/divide-scores-variance-roughly")
 
-# %% tags=["id:S0.11"]
+# %% divide-scores-variance-roughly-answer
 # %%answer 02/divide-scores-variance-roughly
 scaled = raw / 8**0.5
 print(f"variance after dividing: {scaled.var():.1f}")
@@ -499,7 +499,7 @@ assert abs(q.var() * k.var() - 690) < 1
 # %%
 predict("02/many-these-five-give-scores")
 
-# %% tags=["id:C3.7"]
+# %% many-these-five-give-scores-answer
 # %%answer 02/many-these-five-give-scores
 torch.manual_seed(0)
 a, b = torch.randn(2, 20_000, 100)
@@ -530,17 +530,17 @@ pd.DataFrame(rows, index=["mean", "variance"]).T.round(2) + 0.0
 # Softmax ignores a mean that all keys share. With `key = query` only a token's own key has it, 10 *after* dividing by
 # 10: the raw score with itself grows like $d_k$, here 100, not like its root.
 
-# %% [markdown]
+# %% a-race-with-and-without-the-division [markdown]
 # ## A race: with and without the division
 #
 # One attention layer, $d_k = 256$, sees 8 pairs such as (a, 3), and then the question "a". The right answer is 3, one
 # of 16 numbers. Queries and keys start with variance 1. We load
-# stored results; `data/make_scaling_race.py` makes them in two minutes. <!-- constants: 256 8 16 3 -->
+# stored results; `data/make_scaling_race.py` makes them in two minutes.
 
 # %%
 predict("02/where-raw-model-after-400")
 
-# %%
+# %% where-raw-model-after-400-answer
 # %%answer 02/where-raw-model-after-400
 race = pd.read_csv(data_path("scaling_race.csv"))
 colours = {"raw": "#c8500a", "sqrt(d_k)": "#0b61a4", "d_k": "#3d7a35"}
@@ -560,7 +560,7 @@ sns.lineplot(
 ax.set(ylim=(0, 1.02), title="Learning rate 0.001: the root arrives first")
 show_figure(ax, "2.5")
 
-# %% tags=["id:C3.68"]
+# %% a-race-with-and-without-the-division-2
 mean_of_seeds = runs.groupby(["step", "divisor"]).accuracy.mean().unstack()[[*colours]]
 assert mean_of_seeds.loc[400].min() > 0.95
 assert mean_of_seeds.loc[100, "sqrt(d_k)"] > 2 * mean_of_seeds.loc[100, "raw"]
@@ -587,7 +587,7 @@ assert all(slow[name, 400] > slow[name, 350] + 0.1 for name in ("raw", "d_k"))
 assert final.loc[1][0.03].idxmax() == "d_k" and final.loc[1][0.0003]["d_k"] < 0.9
 final.loc[1].round(2)
 
-# %% [markdown] tags=["id:S0.8"]
+# %% the-rest-of-the-demonstration [markdown]
 # ## Further
 #
 # Two side paths. If you are tired, go on to **What to remember**.
@@ -603,7 +603,7 @@ final.loc[1].round(2)
 # %%
 predict("02/many-ten-rows-give-over")
 
-# %% tags=["id:S0.12", "id:S0.13"]
+# %% many-ten-rows-give-over-answer
 # %%answer 02/many-ten-rows-give-over
 weights = scaled.softmax(dim=-1)  # (L, S)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.5, 3.4), layout="constrained")
@@ -611,7 +611,7 @@ plot_scores(scaled, ax=left, title="scores, divided by sqrt(8)")
 plot_attention(weights, ax=right, title="weights: mostly one key")
 show_figure(fig, "2.6")
 
-# %% tags=["id:S0.13", "id:S0.14"]
+# %% the-rest-of-the-demonstration-2
 output = weights @ v  # (L, Ev)
 winner = weights.argmax(dim=-1)
 assert torch.allclose(weights.sum(dim=-1), torch.ones(10))
@@ -626,7 +626,7 @@ output.shape
 # %% [markdown]
 # Why was it 436 and not 690, the variance of $q$ times that of $k$? And what mends it?
 
-# %% tags=["id:S0.10", "id:S0.11"]
+# %% the-rest-of-the-demonstration-3
 products = (q[:, None] * k[None]).reshape(-1, 8)  # 100 pairs of tokens, 8 products
 covariance = products.T.cov()  # (8, 8), variances on the diagonal
 between = covariance.sum() - covariance.trace()
@@ -670,14 +670,14 @@ assert final.loc[1].mean(axis="columns").idxmax() == "d_k"
 assert 3**2 * 3**2 == 81 and abs(81 * 256 / 256**2 - 0.3) < 0.02
 final.loc[3].round(2)
 
-# %% [markdown]
+# %% what-to-remember [markdown]
 # ## What to remember
 #
 # - Dividing by $\sqrt{d_k}$ divides the variance of the scores by $d_k$. It ends at 1 if queries and keys have
 #   mean 0, variance 1 and independent entries, in general not otherwise.
 # - The root, because variance is squared; $d_k$ is the size of one head's query, not the width of the layer.
 # - Raw scores at $d_k = 1024$, 16 keys: one key takes nearly all the weight, about half of the query gradients die, and their
-#   mean grows. At 64, the size of many heads, most gradients are alive. <!-- constants: 1024 16 64 -->
+#   mean grows. At 64, the size of many heads, most gradients are alive.
 # - Dividing by $d_k$ starts nearly uniform, with small gradients.
 # - In our race, training without the factor was slower and touchier, not impossible. From a wider start another divisor does better.
 
@@ -717,7 +717,7 @@ def always_true_solution():
 
 check_always_true(always_true_solution)
 
-# %% [markdown] tags=["id:S4.14"]
+# %% 2-predict-6-minutes-a-hundred-dice [markdown]
 # ### 2 · Predict ★ (6 minutes): a hundred dice
 #
 # Features are like dice: each adds its own chance to the sum. One die has mean 3.5 and variance 2.917. Add 100 dice and
@@ -730,16 +730,16 @@ check_always_true(always_true_solution)
 # </details>
 
 
-# %% tags=["exercise", "id:S4.14"]
+# %% 2-predict-6-minutes-a-hundred-dice-2 tags=["exercise"]
 def hundred_dice(divisor):
     """Return mean and variance of (sum of 100 dice) / divisor, two numbers."""
 
 
-# %% tags=["id:S4.14"]
+# %% 2-predict-6-minutes-a-hundred-dice-3
 check_hundred_dice(hundred_dice)
 
 
-# %% tags=["solution", "id:S4.14"] jupyter={"source_hidden": true}
+# %% 2-predict-6-minutes-a-hundred-dice-4 tags=["solution"] jupyter={"source_hidden": true}
 def hundred_dice_solution(divisor):
     die = torch.arange(1.0, 7.0)  # six equally likely faces
     mean, variance = die.mean().item(), die.var(correction=0).item()
@@ -748,7 +748,7 @@ def hundred_dice_solution(divisor):
 
 check_hundred_dice(hundred_dice_solution)
 
-# %% [markdown] tags=["id:S4.14"]
+# %% 3-repair-8-minutes-a-number-that-changes [markdown]
 # The root keeps the variance of one die, 2.917. The average has only 0.029: averages of a hundred dice are nearly all alike,
 # as weights are after dividing by $d_k$. And the root does not mend a *mean* that is not 0: 3.5 became 35.
 #
@@ -760,7 +760,7 @@ check_hundred_dice(hundred_dice_solution)
 predict("02/run-again-again-after-other")
 
 
-# %% tags=["id:S3.13"]
+# %% run-again-again-after-other-answer
 # %%answer 02/run-again-again-after-other
 def first_experiment():
     query, key, _ = torch.randn(1, 4, 8), torch.randn(1, 4, 8), torch.randn(1, 4, 8)
@@ -804,7 +804,7 @@ def repeatable_experiment_solution(seed):
 
 check_repeatable_experiment(repeatable_experiment_solution)
 
-# %% tags=["id:S3.13"]
+# %% 3-repair-8-minutes-a-number-that-changes-2
 # That demonstration goes on in the same stream, with d_k = 512: what it prints.
 torch.manual_seed(42)
 first_experiment()
@@ -898,7 +898,7 @@ assert not torch.allclose(
     weights, (heads @ heads.mT / 512**0.5).softmax(dim=-1), atol=0.1
 )
 
-# %% [markdown]
+# %% next [markdown]
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1 and footnote 4:
@@ -910,13 +910,13 @@ assert not torch.allclose(
 # - Yang et al., [Tensor Programs V](https://arxiv.org/abs/2203.03466), 2022: dividing by $d_k$ when queries and keys
 #   come to align.
 #
-# <!-- constants: 2017 2020 2022 3.2.1 4 -->
+#
 #
 # ## Next
 #
 # Lesson 3, [Masks: who may look at whom](03_masks_who_may_look_at_whom.ipynb).
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.** A sum: 10. Spread and weights: 11. What is left for learning: 10. Which d: 4. When the rule does not hold: 5. The race: 5. (The 50
@@ -925,10 +925,10 @@ assert not torch.allclose(
 # **Stalls.** Root or no root: let them square a divisor of 8. The nine slopes: fill one row together. "Gradients vanish": ask for
 # mean **and** median.
 #
-# <!-- constants: 4 5 8 10 11 45 50 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 1 to 3</summary>
 #
 # **1.** $d_k = 64$, standard entries. Standard deviation of a raw score? **8.** *64*: the variance. *1*: after dividing.
@@ -938,10 +938,10 @@ assert not torch.allclose(
 #
 # **3.** Width 512, 8 heads. Under the root stands? **64.** *512*: the width. *8*: the number of heads.
 #
-# <!-- constants: 1 2 3 4 8 16 64 512 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-4 [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 4 and 5</summary>
 #
 # **4.** A higher temperature. What happens to the largest weight? **Same key, less weight.** *Another key wins*: dividing keeps the order. *It comes near 1*:
@@ -950,5 +950,5 @@ assert not torch.allclose(
 # **5.** $d_k = 1024$, no division, 16 keys. Query gradients? **Mean up, median down.** *All vanish*: near ties have the longest. *All grow*: sees the factor
 # $K$ only; the slopes die in most rows, and about half of the gradients with them.
 #
-# <!-- constants: 4 5 16 1024 -->
+#
 # </details>

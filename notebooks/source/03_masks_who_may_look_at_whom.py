@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 3-masks-who-may-look-at-whom [markdown]
 # # 3 · Masks: who may look at whom
 #
 # A mask names the keys that a query may look at; every other key gets the weight 0. Mistakes with masks rarely raise
@@ -12,7 +12,7 @@
 # - say what a row without any key becomes, forward and backward,
 # - convert between seven conventions that contradict each other.
 #
-# **Time:** 45 minutes in class, 90 alone; the part "Further" may be skipped. <!-- constants: 45 90 -->
+# **Time:** 45 minutes in class, 90 alone; the part "Further" may be skipped.
 
 # %%
 import math
@@ -43,7 +43,7 @@ lesson_setup()
 # zeros. Such filler is called [**padding**](00_start_here.ipynb#Words-and-letters), and its tokens are written `<pad>`. As
 # in lesson 1, queries, keys and values are the same rows.
 
-# %% tags=["id:S3.20"]
+# %% a-short-sentence-in-a-long-batch
 tokens, _, x = load_table("the_cat_sat_on_the_mat.csv")
 short = x[:3]  # The cat sat
 padded = F.pad(short, (0, 0, 0, 3))  # three rows of zeros below
@@ -51,10 +51,10 @@ batch = torch.stack([x, padded])  # (N, L, E)
 print(padded)
 batch.shape
 
-# %% tags=["id:M9"]
+# %% output-sat-padded-batch-same
 predict("03/output-sat-padded-batch-same")
 
-# %% tags=["id:M9", "id:S3.20"]
+# %% output-sat-padded-batch-same-answer
 # %%answer 03/output-sat-padded-batch-same
 alone = scaled_dot_product_attention(short, short, short)
 together, weights, _ = trace_attention(batch, batch, batch)
@@ -68,7 +68,7 @@ weights[1, 2]  # sentence 1, "sat": the last three are <pad>
 # before the softmax. $e^{-\infty}$ is 0: the key gets no weight, and the others share all of it.
 
 
-# %% tags=["id:S3.20"]
+# %% a-short-sentence-in-a-long-batch-2
 def masked_attention(query, key, value, allowed):
     """allowed: bool, broadcastable to (..., L, S) -> output, weights."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
@@ -77,7 +77,7 @@ def masked_attention(query, key, value, allowed):
     return weights @ value, weights
 
 
-# %% tags=["id:M9"]
+# %% a-short-sentence-in-a-long-batch-3
 real = sequence_mask([6, 3])  # from the lengths: (N, S)
 allowed = real[:, None, :]  # (N, 1, S): the same keys for every query
 output, weights = masked_attention(batch, batch, batch, allowed)
@@ -92,7 +92,7 @@ real.int()
 # With the mask the sentence gets the same output in the batch and alone. How much does it matter? Here are five
 # tokens, two of them padding. Their scores are random: deeper in a model a `<pad>` is no longer zero, and may score anything.
 
-# %% tags=["id:S3.18", "id:S3.20"]
+# %% a-short-sentence-in-a-long-batch-4
 torch.manual_seed(42)
 random_scores = torch.randn(5, 5)  # (L, S)
 real_five = torch.tensor([[True, True, True, False, False]])  # (1, S)
@@ -102,7 +102,7 @@ on_padding = torch.tensor([0.1320, 0.4020, 0.3505, 0.6158, 0.4539])
 assert torch.allclose(plain[:, 3:].sum(dim=-1), on_padding, atol=1e-4)
 assert torch.allclose(masked[1, :3], torch.tensor([0.2007, 0.6607, 0.1386]), atol=1e-4)
 
-# %% tags=["id:S3.19", "id:S3.27"]
+# %% a-short-sentence-in-a-long-batch-5
 five = ["The", "cat", "sat", "<pad>", "<pad>"]
 everything = torch.ones(5, 5, dtype=torch.bool)
 assert (masked[:, 3:] == 0).all()
@@ -125,10 +125,10 @@ show_figure(fig, "3.1")
 #
 # Why not compute weights as usual and erase those of `<pad>` at the end?
 
-# %% tags=["id:S3.21"]
+# %% softmax-first-set-weights-pad
 predict("03/softmax-first-set-weights-pad")
 
-# %% tags=["id:S3.21"]
+# %% softmax-first-set-weights-pad-answer
 # %%answer 03/softmax-first-set-weights-pad
 erased = plain * real_five
 expected = torch.tensor([0.868, 0.598, 0.649, 0.384, 0.546])
@@ -144,10 +144,10 @@ erased.sum(dim=-1)
 # The same scores and four rules. Answer first, then try them all. Then add 6 to the scores of `<pad>`, or take 4 away: under which
 # rules does no weight change?
 
-# %% tags=["id:S3.21"]
+# %% your-experiment
 AfterSoftmaxExplorer()
 
-# %% tags=["id:S3.21"]
+# %% your-experiment-2
 given = {
     rule: [AfterSoftmaxExplorer(rule=rule, lift=lift).result for lift in (0, 6, -4)]
     for rule in ("no mask", "before: -inf", "before: 0", "after: 0")
@@ -188,10 +188,10 @@ def attend_words(x):
     return scaled_dot_product_attention(x, x, x, attn_mask=no_pad)
 
 
-# %% tags=["id:M8"]
+# %% six-outputs-move
 predict("03/six-outputs-move")
 
-# %% tags=["id:M8"]
+# %% six-outputs-move-answer
 # %%answer 03/six-outputs-move
 print(moved(attend_words, padded, slice(3, 6)))
 filled = padded.clone()
@@ -206,10 +206,10 @@ shift
 # Back to the five tokens with random scores. Should the mask block the **rows** of `<pad>` too? Its numbers 1 1 1 0 0 can stand
 # along the keys, shape `(1, 1, 5)`, along the queries, `(1, 5, 1)`, or in both. An axis of size 1 repeats.
 
-# %% tags=["id:M8"]
+# %% give-mask-shape-1-5
 predict("03/give-mask-shape-1-5")
 
-# %% tags=["id:M8", "id:M10", "id:S3.18"]
+# %% give-mask-shape-1-5-answer
 # %%answer 03/give-mask-shape-1-5
 flags = torch.tensor([True, True, True, False, False])
 grids = {"(1, 1, 5)": flags.view(1, 1, 5), "(1, 5, 1)": flags.view(1, 5, 1)}
@@ -223,7 +223,7 @@ assert torch.equal(by_shape["(1, 5, 5)"][:3], masked[:3])
 assert (by_shape["(1, 5, 5)"][3:] == 0).all()  # the rows of <pad>
 by_shape["(1, 5, 1)"]  # attnlab writes 0 where no key is left
 
-# %% tags=["id:M8", "id:M10"]
+# %% padding-masks-columns-not-rows
 assert abs(by_shape["(1, 5, 1)"][1, 3:].sum() - 0.402) < 1e-3
 
 
@@ -259,7 +259,7 @@ live(
 # the right**; missing axes and axes of size 1 repeat.
 
 
-# %% tags=["id:M10"]
+# %% with-heads
 def fits(mask_shape, scores_shape):
     try:
         return torch.broadcast_shapes(mask_shape, scores_shape) == scores_shape
@@ -271,10 +271,10 @@ for shape in [(5, 7), (2, 1, 1, 7), (2, 1, 5, 7), (2, 1, 7), (2, 5, 7)]:
     print(f"{shape!s:13} {fits(shape, (2, 3, 5, 7))}")  # N, H, L, S = 2, 3, 5, 7
 assert fits((2, 1, 1, 7), (2, 3, 5, 7)) and not fits((2, 1, 7), (2, 3, 5, 7))
 
-# %% tags=["id:M10"]
+# %% mask-per-sentence-needs-four
 predict("03/mask-per-sentence-needs-four")
 
-# %% tags=["id:M10"]
+# %% mask-per-sentence-needs-four-answer
 # %%answer 03/mask-per-sentence-needs-four
 torch.manual_seed(0)
 scores = torch.randn(2, 2, 6, 6)  # N, H, L, S
@@ -306,7 +306,7 @@ show_figure(fig, "3.2")
 # A model that learns to predict the next word must not see it. Under a
 # [**causal mask**](00_start_here.ipynb#Words-and-letters), or look-ahead mask, query $i$ looks at keys 0 to $i$.
 
-# %% tags=["id:S4.23", "id:S3.21"]
+# %% the-future
 causal = causal_mask(6)  # (L, S)
 assert torch.equal(causal, torch.tril(torch.ones(6, 6)) == 1)
 causal.int()
@@ -315,7 +315,7 @@ causal.int()
 predict("03/under-causal-mask-six-outputs")
 
 
-# %% tags=["id:S4.23"]
+# %% under-causal-mask-six-outputs-answer
 # %%answer 03/under-causal-mask-six-outputs
 def attend_causally(x):
     return scaled_dot_product_attention(x, x, x, attn_mask=causal)
@@ -332,7 +332,7 @@ moved(attend_causally, x, -1)
 # Now hand over the mask the wrong way round, `~causal`. The shapes are right and no error is raised.
 
 
-# %% tags=["id:M1"]
+# %% the-future-2
 def attend_flipped(x):  # the same mask, turned over
     return F.scaled_dot_product_attention(x, x, x, attn_mask=~causal)
 
@@ -381,34 +381,33 @@ left = F.pad(short, (0, 0, 1, 0))  # one row of zeros above
 allowed = causal_mask(4) & torch.tensor([False, True, True, True])
 pd.DataFrame(allowed.int().numpy(), index=names, columns=names)
 
-# %% tags=["id:M2"]
+# %% four-scores-row-0-become
 predict("03/four-scores-row-0-become")
 
-# %% tags=["id:M2"]
+# %% four-scores-row-0-become-answer
 # %%answer 03/four-scores-row-0-become
 layer_1, weights = masked_attention(left, left, left, allowed)
 assert weights[0].isnan().all() and weights[1:].isfinite().all()
 weights
 
-# %% tags=["id:M2"]
+# %% many-four-rows-nan
 predict("03/many-four-rows-nan")
 
-# %% tags=["id:M2"]
+# %% many-four-rows-nan-answer
 # %%answer 03/many-four-rows-nan
 layer_2, weights = masked_attention(layer_1, layer_1, layer_1, allowed)
 assert (weights[1:, 0] == 0).all() and weights[1:].isfinite().all()
 assert layer_2.isnan().all()
 layer_2.isnan().any(dim=-1).sum()
 
-# %% [markdown]
+# %% four-ways-to-block [markdown]
 # ### Four ways to block
 #
 # Many write -1e9 instead of $-\infty$: $e$ to that rounds to 0 as well. We compare four ways on this mask: $-\infty$, -1e9, torch's
 # function and attnlab's. What becomes of row 0, of the next layer, and of the gradient of a loss that leaves row 0 out?
-# <!-- constants: -1e9 -->
 
 
-# %% tags=["id:M2", "id:S3.20"]
+# %% four-ways-to-block-2
 def filled_with(fill):
     def attend(x):
         scores = x @ x.T / math.sqrt(5)
@@ -430,11 +429,11 @@ ways = {
 large = random_scores.masked_fill(~real_five, -1e9).softmax(dim=-1)
 assert torch.allclose(large, masked)  # every row has a key: -1e9 does the same
 
-# %% tags=["id:M2"]
+# %% row-0-may-look-nothing
 predict("03/row-0-may-look-nothing")
 
 
-# %% tags=["id:M2"]
+# %% row-0-may-look-nothing-answer
 # %%answer 03/row-0-may-look-nothing
 def follow(attend):
     x = left.clone().requires_grad_()
@@ -461,18 +460,18 @@ for lowest, row_0 in ((-torch.inf, 0 * left[0]), (-3.4e38, left.mean(dim=0))):
     assert torch.allclose(output[0], row_0)
 fates
 
-# %% [markdown]
+# %% four-ways-to-block-3 [markdown]
 # With $-\infty$ every gradient is NaN, though row 0 is not in the loss and has the gradient 0: the gradient of value $j$ sums, over
 # rows, weight (row, $j$) times the row's gradient. Row 0 adds NaN · 0 = NaN to every $j$. -1e9 shows row 0 the future, without a sign.
 #
 # attnlab returns 0; so does this torch, on the CPU, for a mask of bool or $-\infty$; for the most negative float (about -3.4e38),
-# the mean. <!-- constants: -1e9, -3.4e38 -->
+# the mean.
 
-# %% tags=["id:M2"]
+# %% rows-no-key-left
 predict("03/rows-no-key-left")
 
 
-# %% tags=["id:M2"]
+# %% rows-no-key-left-answer
 # %%answer 03/rows-no-key-left
 def without_a_key(**state):
     return MaskExplorer(**state).result.empty_rows
@@ -481,7 +480,7 @@ def without_a_key(**state):
 assert without_a_key(padding=[0, 1]) == (0, 1) and without_a_key(padding=[4, 5]) == ()
 without_a_key(mask="window", window=2, padding=[4, 5])  # rows, counted from 0
 
-# %% [markdown]
+# %% your-experiment-the-mask-editor [markdown]
 # ### Your experiment: the mask editor
 #
 # Random scores. Click a word to make it padding, a cell to open or close it. Leave the row of "on", and no other, without a key. How few clicks does
@@ -489,12 +488,11 @@ without_a_key(mask="window", window=2, padding=[4, 5])  # rows, counted from 0
 #
 # <details><summary>Answer</summary>As many as the row has open cells, for a click closes one of them at most: two under the window ("sat" and "on"),
 # four under a causal mask, six under none. $-\infty$ makes the row NaN; -1e9 gives every key 1/6, also those of the future; attnlab's rule writes 0.</details>
-# <!-- constants: 2, -1e9, 1/6 -->
 
-# %% tags=["id:M2"]
+# %% your-experiment-the-mask-editor-2
 MaskExplorer(mask="window", window=2, ask=False)
 
-# %% tags=["id:M2"]
+# %% your-experiment-the-mask-editor-3
 row_3 = [(3, key) for key in range(6)]  # the cells of "on"
 assert without_a_key(mask="window", window=2, padding=[2, 3]) == (3,)
 assert without_a_key(toggled=row_3[:4]) == (3,)
@@ -514,7 +512,7 @@ pd.DataFrame(fills, index=tokens).T.round(3)  # the row of "on"
 # `F.scaled_dot_product_attention`, `nn.MHA` for `nn.MultiheadAttention`; HF is Hugging Face, a library of ready models. "tril == 0" is
 # code that stores ones and zeros and blocks where it finds 0, as many GPTs do with `torch.tril`. Each comes with its converter to ours.
 
-# %% tags=["id:M1"]
+# %% seven-conventions
 real = torch.tensor([[True, True, True, False]])  # The cat sat <pad>
 square = real.expand(4, 4)  # (L, S)
 conventions = {  # name: what is stored, converter to ours
@@ -546,13 +544,13 @@ for ax, (name, (stored, _)) in zip(axes.flat, conventions.items(), strict=False)
 axes[1, 3].remove()
 show_figure(fig, "3.4")
 
-# %% [markdown]
+# %% which-code-reads-which-mask [markdown]
 # ### Which code reads which mask?
 #
 # Six kinds of code read a mask (`F.sdpa` reads two of the seven). We hand each of them all seven, in the shape that it wants, so
-# only the meaning can be wrong: 42 pairs, 7 of them meant for each other ("own" in the table; "fits" is luck). <!-- constants: 42 7 -->
+# only the meaning can be wrong: 42 pairs, 7 of them meant for each other ("own" in the table; "fits" is luck).
 
-# %% tags=["id:M1"]
+# %% which-code-reads-which-mask-2
 y = F.pad(short, (0, 0, 0, 1))[None]  # (N, L, E) = (1, 4, 5)
 layer = MultiHeadAttention(5, 1, bias=False)
 for weight in layer.parameters():
@@ -576,11 +574,11 @@ readers = {
     "tril == 0": lambda m: masked_attention(y, y, y, ~(m == 0))[0],
 }
 
-# %% tags=["id:M1"]
+# %% f-sdpa-these-floats
 predict("03/f-sdpa-these-floats")
 
 
-# %% tags=["id:M1"]
+# %% f-sdpa-these-floats-answer
 # %%answer 03/f-sdpa-these-floats
 def outcome(name, reader):
     try:
@@ -617,10 +615,10 @@ pairs
 # A text grows word by word, and the keys and values of earlier words are kept: a [**cache**](00_start_here.ipynb#Words-and-letters).
 # So one new query meets all keys, $L = 1$ and $S = 6$. With `is_causal=True` torch makes the causal mask itself.
 
-# %% tags=["id:M11"]
+# %% keys-may-look
 predict("03/keys-may-look")
 
-# %% tags=["id:M11"]
+# %% keys-may-look-answer
 # %%answer 03/keys-may-look
 cache, newest = x, x[5:]  # (S, E) and (1, E)
 output = F.scaled_dot_product_attention(newest, cache, cache, is_causal=True)
@@ -638,7 +636,7 @@ show_figure(fig, "3.5")
 # With a cache ask for the lower right corner: then two new words get what they would get in the whole text. A single newest query needs
 # no causal mask, if the cache holds only real, earlier words.
 
-# %% tags=["id:M11"]
+# %% further-fewer-queries-than-keys
 whole = F.scaled_dot_product_attention(cache, cache, cache, is_causal=True)
 mask = causal_mask(2, 6, align="lower_right")
 last_two = scaled_dot_product_attention(x[4:], cache, cache, attn_mask=mask)
@@ -647,37 +645,37 @@ assert torch.allclose(last_two, whole[-2:]) and torch.allclose(unmasked, whole[-
 print(last_two)
 whole[-2:]
 
-# %% [markdown]
+# %% further-1e9-in-half-precision [markdown]
 # ## Further: -1e9 in half precision
 #
-# Large models often compute in float16, 16 bits a number. Its largest number is 65504. <!-- constants: 16 -->
+# Large models often compute in float16, 16 bits a number. Its largest number is 65504.
 
-# %% tags=["raises-exception", "id:M7"]
+# %% further-1e9-in-half-precision-2 tags=["raises-exception"]
 half = torch.zeros(4, 4, dtype=torch.float16)
 half.masked_fill(~allowed, -1e9)
 
-# %% [markdown]
+# %% further-1e9-in-half-precision-3 [markdown]
 # That is the friendly case. *Adding* -1e9 raises nothing and gives $-\infty$, which brings back the NaN that -1e9 was
-# to avoid. <!-- constants: -1e9 -->
+# to avoid.
 
-# %% tags=["id:M7"]
+# %% further-1e9-in-half-precision-4
 assert torch.finfo(torch.float16).max == 65504
 added = half + (~allowed).half() * -1e9
 assert added.dtype == torch.float16 and added[0].isneginf().all()
 assert added.softmax(dim=-1)[0].isnan().all()
 added
 
-# %% [markdown]
+# %% further-1e9-in-half-precision-5 [markdown]
 # bfloat16 could hold -1e9, coarsely. Better: a boolean mask, $-\infty$, and rows without a key treated on purpose
-# (exercise 3). <!-- constants: -1e9 -->
+# (exercise 3).
 
-# %% [markdown]
+# %% further-an-empty-row-in-nn-multiheadattention [markdown]
 # ## Further: an empty row in nn.MultiheadAttention
 #
 # The layer goes different ways through torch, by mode, gradient and `need_weights`. A sentence of padding only becomes NaN on some of
-# them; on the others its output is the bias of the last projection, here set to 1. <!-- constants: 1 -->
+# them; on the others its output is the bias of the last projection, here set to 1.
 
-# %% tags=["id:M2"]
+# %% further-an-empty-row-in-nn-multiheadattention-2
 torch.manual_seed(0)
 layer = nn.MultiheadAttention(4, 2, batch_first=True)
 nn.init.ones_(layer.out_proj.bias)
@@ -733,7 +731,7 @@ assert best - 0.01 < lowest < best  # a sample, a little below the average
 print(f"random guesses: {guessing:.2f}   best possible on average: {best:.2f}")
 ends.round(2)
 
-# %%
+# %% figure-3-6
 mean = race.groupby(["causal", "step"])[["whole sentence", "words so far"]].mean()
 none, both = mean.loc[0], mean.loc[1]
 curves = {
@@ -748,11 +746,11 @@ ax.text(300, best - 0.05, "best possible", ha="right", va="top", fontsize=10)
 ax.set(ylim=(0, 3), title="Peeking pays only given the whole sentence")
 show_figure(ax, "3.6")
 
-# %% [markdown]
+# %% your-experiment-every-run [markdown]
 # ### Your experiment: every run
 #
 # The curves are means. Take the mask away and go back to step 50: which word lies open in training that must not? Given the words so far, is every
-# run worse than guessing? <!-- constants: 50 -->
+# run worse than guessing?
 #
 # <details><summary>Answer</summary>The next word, the one to be guessed. Yes: the four runs have 2.27 to 3.15, guessing 2.08.</details>
 
@@ -774,16 +772,16 @@ at_50
 # - The leak test: change a token, see which outputs move. Some must, some must not.
 # - A row without a key is NaN, an average over everything, or 0: decide it on purpose.
 
-# %% [markdown]
+# %% 1-implement-8-minutes [markdown]
 # ## Exercises
 #
 # Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
 #
-# ### 1 · Implement ★★ (8 minutes) <!-- constants: 1, 8 -->
+# ### 1 · Implement ★★ (8 minutes)
 #
 # Write the leak test for causal attention. `causal_test(attend, x)` gives "leaks" if a later token moves an output. Else it gives
 # "too tight" if some output $i$ stays though one of the tokens 0 to $i$ changes. Else it gives "right". Use `moved`; the numbers in
-# `x` are small. <!-- constants: 0 -->
+# `x` are small.
 #
 # <details><summary>Hint</summary>The last token alone is not enough. Change token after token: which outputs must stay, which must move?</details>
 
@@ -809,8 +807,8 @@ def causal_test_solution(attend, x):  # use small x, and eval mode
 
 check_causal_test(causal_test_solution)
 
-# %% [markdown]
-# ### 2 · Modify ★★ (8 minutes) <!-- constants: 2, 8 -->
+# %% 2-modify-8-minutes [markdown]
+# ### 2 · Modify ★★ (8 minutes)
 #
 # `padding_mask` is for a model that reads whole sentences. Write `decoder_mask` for one that predicts the next word, with padding on the
 # right: no padding, no future, shape (N, 1, L, L), where L is `int(lengths.max())`. Block padding in columns only, as above. (The rows of words
@@ -842,8 +840,8 @@ words = decoder_mask_solution(torch.tensor([5, 3]))[1, 0, :3]  # rows of sentenc
 assert torch.equal(words, causal_mask(5)[:3])  # as without padding
 check_decoder_mask(decoder_mask_solution)
 
-# %% [markdown]
-# ### 3 · Implement ★★★ (12 minutes) <!-- constants: 3, 12 -->
+# %% 3-implement-12-minutes [markdown]
+# ### 3 · Implement ★★★ (12 minutes)
 #
 # Write a softmax over the allowed keys whose weights are 0 in a row without any; all other rows sum to 1, up to rounding. Its gradient must be
 # right, and finite. A NaN in an **allowed** score must stay visible: it is somebody's bug. Whatever a **blocked** score holds must not matter.
@@ -870,11 +868,11 @@ def safe_softmax_solution(scores, allowed):
 
 check_safe_softmax(safe_softmax_solution)
 
-# %% [markdown]
-# ### 4 · Repair ★★ (8 minutes) <!-- constants: 4, 8 -->
+# %% 4-repair-8-minutes [markdown]
+# ### 4 · Repair ★★ (8 minutes)
 #
 # `broken` takes a Hugging Face `attention_mask`, 1 for a word and 0 for padding on either side, and has two bugs. Write `mended`.
-# <!-- constants: 1, 0 -->
+#
 #
 # <details><summary>Hint</summary>What does 1 mean in the mask, and what does True mean to the function? Then try 2 sentences with 3
 # heads.</details>
@@ -902,11 +900,11 @@ def mended_solution(query, key, value, attention_mask):
 
 check_padded_batch(mended_solution)
 
-# %% [markdown]
-# ### 5 · Explain ★ (4 minutes) <!-- constants: 5, 4 -->
+# %% 5-explain-4-minutes [markdown]
+# ### 5 · Explain ★ (4 minutes)
 #
 # A friend says: "Filling with -1e9 or with minus infinity is the same: both give weight 0." Where is that true in float32, and where not?
-# <!-- constants: -1e9 -->
+#
 #
 # <details><summary>An answer</summary>True while a row keeps an allowed key of ordinary size: e to such a number rounds to 0. In a row
 # without one the first averages over all keys, and the second gives NaN.</details>
@@ -919,7 +917,7 @@ check_padded_batch(mended_solution)
 # is for a cache. In `nn.MultiheadAttention` True means *blocked*, in both masks; `is_causal` is a hint that needs `attn_mask` beside it
 # and may replace it; a sentence of padding only gives NaN, if weights are asked for. Hugging Face's `attention_mask` has 1 for a word.
 
-# %% [markdown]
+# %% next [markdown]
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.3: the mask of the decoder.
@@ -927,23 +925,23 @@ check_padded_batch(mended_solution)
 # - The inverted mask: [LLMs-from-scratch, issue 1061](https://github.com/rasbt/LLMs-from-scratch/issues/1061).
 # - Rows without a key: [PyTorch, issue 103749](https://github.com/pytorch/pytorch/issues/103749).
 #
-# <!-- constants: 2017, 2020, 3.2.3, 3.1, 1061, 103749 -->
+#
 #
 # ## Next
 #
 # [4 · Self-attention, cross-attention, honest heatmaps](04_reading_heatmaps_honestly.ipynb)
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # Padding and its experiment 10 minutes, columns 6, the leak test 8, the empty row and the mask editor 13, conventions 8. Leave heads and
-# "Further" for home. <!-- constants: 45, 10, 6, 8, 13, 2, 0 -->
+# "Further" for home.
 #
 # Stalls: "True hides" (seaborn and `masked_fill` say so; keep one sentence on the board: True may attend). Rows against columns: let
 # them say "query i looks at key j" with a finger on the cell. The NaN of layer 2: write 0 · NaN on the board.
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why a wrong choice tempts</summary>
 #
 # **1.** Padding of zeros, no mask: how much weight does it take? **Some.** *None*: reads a score of 0 as a weight of 0. *All*: only where
@@ -958,5 +956,5 @@ check_padded_batch(mended_solution)
 #
 # **5.** No causal mask. A `<pad>` changes, a word's output moves. Why? **Padding is open.** *That is normal*: only in the row of `<pad>`.
 # *The future leaks*: here it is meant to be open.
-# <!-- constants: 1 2 3 4 5 0 -1e9 -->
+#
 # </details>

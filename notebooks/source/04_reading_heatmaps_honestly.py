@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 4-self-attention-cross-attention-and-how-to-read-a-h [markdown]
 # # 4 · Self-attention, cross-attention, and how to read a heatmap honestly
 #
 # A heatmap of attention weights is a table of numbers in colours. What it seems to say depends on who asks whom, how cells
@@ -9,7 +9,7 @@
 # **You will be able to** tell self-attention from cross-attention, read a cell by name, test a pattern against chance, find mixed-up
 # batches, get weights out of a function that returns none.
 #
-# **Time:** 45 minutes in class, 80 alone. <!-- constants: 45, 80 -->
+# **Time:** 45 minutes in class, 80 alone.
 
 # %%
 import io
@@ -52,7 +52,7 @@ x  # a row per word: The, cat, sat, on, the, mat
 # %%
 predict("04/shape-table-weights-sums-1")
 
-# %% tags=["id:C3.28"]
+# %% shape-table-weights-sums-1-answer
 # %%answer 04/shape-table-weights-sums-1
 asked = attention_weights(attention_scores(question_x, x))  # (L, S)
 assert asked.shape == (3, 6) and torch.allclose(asked.sum(dim=-1), torch.ones(3))
@@ -92,13 +92,13 @@ asked[0, 1], turned[1, 0]  # “who?” and “cat”
 # %%
 CrossExplorer(ask=False)
 
-# %% [markdown] tags=["id:S3.5", "id:S3.4"]
+# %% a-table-of-random-numbers [markdown]
 # ## A table of random numbers
 #
 # Now four queries and four keys of pure noise. Nothing is trained, no word stands behind a row. Queries and keys are drawn separately, so
 # this is cross-attention. We read the table as if it meant something.
 
-# %% tags=["id:S3.5"]
+# %% a-table-of-random-numbers-2
 torch.manual_seed(42)
 query, key, value = torch.randn(1, 4, 8), torch.randn(1, 4, 8), torch.randn(1, 4, 8)
 output, weights, _ = trace_attention(query, key, value)
@@ -106,14 +106,14 @@ first = torch.tensor([0.2667, 0.2371, -0.0554, 0.1298])
 assert torch.allclose(output[0, 0, :4], first, atol=1e-4)
 output.shape, weights.shape
 
-# %% tags=["raises-exception", "id:S3.4"]
+# %% a-table-of-random-numbers-3 tags=["raises-exception"]
 plot_attention(weights)
 
-# %% [markdown] tags=["id:S3.4"]
+# %% a-table-of-random-numbers-4 [markdown]
 # The weights come as a batch of one example. A drawing function that takes the first example silently hides the others; ours
 # refuses. So we pick the example, and save the picture.
 
-# %% tags=["id:S3.4", "id:S3.6"]
+# %% a-table-of-random-numbers-5
 queries, keys = [f"query {i}" for i in range(4)], [f"key {j}" for j in range(4)]
 names = {"queries": queries, "keys": keys}
 ax = plot_attention(weights[0], **names, colorbar=True, title="Four queries, noise")
@@ -121,10 +121,10 @@ ax.figure.savefig(saved := io.BytesIO(), dpi=100)  # or savefig("weights.png")
 assert saved.tell() > 5000  # bytes: it is not empty
 show_figure(ax, "4.1")
 
-# %% tags=["id:S3.7"]
+# %% square-reader-mean-stands-2
 predict("04/square-reader-mean-stands-2")
 
-# %% tags=["id:S3.7"]
+# %% square-reader-mean-stands-2-answer
 # %%answer 04/square-reader-mean-stands-2
 expected = torch.tensor(
     [
@@ -138,7 +138,7 @@ assert torch.allclose(weights[0], expected, atol=1e-4)
 print("(2, 3) from 1 and from 0:", weights[0, 1, 2], weights[0, 2, 3])
 print("(2, 2) from 1 and from 0:", weights[0, 1, 1], weights[0, 2, 2])
 
-# %% [markdown] tags=["id:S3.7"]
+# %% a-colour-is-not-a-number [markdown]
 # A way to read: pick a **row** and say "query 2 gives 0.508 to key 3". Then compare with the row's
 # [**uniform share**](00_start_here.ipynb#Words-and-letters): with 4 keys, 0.25 means "no preference".
 #
@@ -146,17 +146,17 @@ print("(2, 2) from 1 and from 0:", weights[0, 1, 1], weights[0, 2, 2])
 #
 # The numbers in the cells saved us. Larger tables have no room for them.
 
-# %%
+# %% large-weight-darkest-cell
 predict("04/large-weight-darkest-cell")
 
-# %% tags=["id:C3.23"]
+# %% large-weight-darkest-cell-answer
 # %%answer 04/large-weight-darkest-cell
 faint = attention_weights(attention_scores(query / 1000, key))
 assert 0.25 < faint.max() < 0.251 and faint.min() > 0.249
 print(f"smallest {faint.min():.4f}, largest {faint.max():.4f}")
 
 
-# %% tags=["id:C3.26"]
+# %% a-colour-is-not-a-number-2
 def add_scale(ax, beyond="neither"):
     low, high = ax.collections[0].get_clim()
     bar = ax.figure.colorbar(ax.collections[0], ax=ax, extend=beyond, shrink=0.9)
@@ -207,9 +207,9 @@ live(
     alt="One of two tables of weights under a chosen colour scale.",
 )
 
-# %% [markdown] tags=["id:S3.7"]
+# %% would-chance-draw-it-too [markdown]
 # **House rule:** 0 to 1, or one stated scale for all pictures, and a colour bar. Its price: with 100 keys
-# a uniform row is 0.01, nearly white. Then draw weight times the number of keys a row may see: 1 is uniform. <!-- constants: 100, 0.01, 1 -->
+# a uniform row is 0.01, nearly white. Then draw weight times the number of keys a row may see: 1 is uniform.
 #
 # ## Would chance draw it too?
 #
@@ -229,10 +229,10 @@ winner = many.argmax(dim=-1)  # (2000, L): the key with the largest weight
 assert torch.allclose(many[42], weights[0])  # Figure 4.1 has seed 42
 many.shape, winner[42]
 
-# %%
+# %% many-two-more-queries-agree
 predict("04/many-two-more-queries-agree")
 
-# %% tags=["id:C3.27", "id:C3.29"]
+# %% many-two-more-queries-agree-answer
 # %%answer 04/many-two-more-queries-agree
 both = (winner[:, 2] == 3) & (winner[:, 3] == 3)
 votes = F.one_hot(winner, 4).sum(dim=1)  # (2000, S): queries that prefer a key
@@ -264,7 +264,7 @@ axes[2].set(xlabel="largest weight", xlim=(0.25, 1), ylabel="tables per bar")
 fig.suptitle("Our table (orange) is a table like any other", fontsize=11.5)
 show_figure(fig, "4.3")
 
-# %% [markdown] tags=["id:S3.7"]
+# %% your-experiment-draw-again [markdown]
 # Somebody who takes the table for self-attention might read: two rows on the diagonal, so "the model minds itself". But noise
 # puts one of four there on average. Our darkest cell is about as dark as that of a middling table.
 #
@@ -319,7 +319,7 @@ row = torch.tensor([0.90, 0.05, 0.05])
 length = torch.tensor([0.01, 2.0, 2.0])  # of the three value vectors
 row, (row * length / (row * length).sum()).round(decimals=2)
 
-# %% [markdown] tags=["id:S3.8"]
+# %% one-odd-token [markdown]
 # Key 0 takes 0.90 of the weight and brings 0.04 of the summed lengths. BERT, a trained model, parks attention like this on
 # the separators between sentences. Weight times length is fairer, but two long values in opposite directions cancel.
 #
@@ -327,16 +327,16 @@ row, (row * length / (row * length).sum()).round(decimals=2)
 #
 # Self-attention, three tokens: 0 and 2 are the same vector, 1 stands at a right angle to them. Query, key and value are the vectors themselves.
 
-# %% tags=["id:S3.8"]
+# %% one-odd-token-2
 a, b = [1.0, 0, 1, 0], [0.0, 1, 0, 1]
 three = torch.tensor([a, b, a])
 raw = three @ three.T
 raw, three.shape  # (L, E)
 
-# %% tags=["id:S3.8"]
+# %% much-weight-give-itself
 predict("04/much-weight-give-itself")
 
-# %% tags=["id:S3.8"]
+# %% much-weight-give-itself-answer
 # %%answer 04/much-weight-give-itself
 output, weights_3, _ = trace_attention(three, three, three)
 assert math.isclose(weights_3[1, 1], math.e / (math.e + 2), rel_tol=1e-5)
@@ -345,7 +345,7 @@ assert torch.allclose(weights_3[[0, 2]], ends, atol=1e-4)
 assert torch.allclose(output[0], torch.tensor([0.8446, 0.1554] * 2), atol=1e-4)
 weights_3, 1 - weights_3[1, 1]
 
-# %% tags=["id:S3.9"]
+# %% one-odd-token-3
 fig, axes = plt.subplots(1, 2, figsize=(7, 2.9), layout="constrained")
 labels = ["0 (a)", "1 (b)", "2 (a)"]
 titles = ["fitted: the a's seem to ignore b", "0 to 1: they give it 0.16"]
@@ -356,23 +356,23 @@ for ax, title, (low, high) in zip(axes, titles, limits, strict=True):
     add_scale(ax)
 show_figure(fig, "4.4")
 
-# %% [markdown] tags=["id:S3.8"]
+# %% one-odd-token-4 [markdown]
 # Other weights give the same output: tokens 0 and 2 have equal values, so weight can move between them. In trained models too, very
 # different weights can lead to nearly the same answer (Jain and Wallace, Sources).
 
-# %% tags=["id:S3.8"]
+# %% one-odd-token-5
 others = torch.tensor([[2, 1, 0], [0, 1, 2]]) * weights_3[0]
 assert torch.allclose(others @ three, output[[0, 0]])
 others, others @ three, output[0]
 
-# %% tags=["id:S3.9"]
+# %% one-odd-token-6
 far = torch.tensor([a, *[b] * 10, a])  # (12, 4): ten strangers between the copies
 row = trace_attention(far, far, far).weights[0]
 assert math.isclose(row[0], row[11], rel_tol=1e-6)
 print(f"itself {row[0]:.4f}, copy 11 tokens away {row[11]:.4f}")
 print(f"the ten strangers: {row[1:11].sum():.3f}")
 
-# %% [markdown] tags=["id:S3.9"]
+# %% shuffle-the-words [markdown]
 # Distance plays no role: both copies get 0.1761. Without a mask equal keys get equal weight from every query. A crowd does play one: ten
 # strangers take 0.648 together, though none of them resembles token 0.
 #
@@ -383,7 +383,7 @@ print(f"the ten strangers: {row[1:11].sum():.3f}")
 # %%
 predict("04/words-output-another-vector")
 
-# %% tags=["id:C2.21"]
+# %% words-output-another-vector-answer
 # %%answer 04/words-output-another-vector
 before = scaled_dot_product_attention(x, x, x)
 for order in ([1, 2, 0, 4, 5, 3], [4, 5, 2, 3, 0, 1]):
@@ -391,12 +391,11 @@ for order in ([1, 2, 0, 4, 5, 3], [4, 5, 2, 3, 0, 1]):
     assert torch.allclose(after, before[order], atol=1e-6)
     print(*[tokens[i] for i in order], "· equal:", torch.allclose(after, before[order]))
 
-# %% [markdown]
+# %% shuffle-the-words-2 [markdown]
 # This is [**permutation equivariance**](00_start_here.ipynb#Words-and-letters): for this layer a sentence is a bag of words, and who sat on whom is lost.
 #
 # One cure, the one in the paper of 2017 (Sources), is [**positions**](00_start_here.ipynb#Words-and-letters): to the vector of each word we add one that belongs to
 # its place. A causal mask helps too: which words come before a word depends on its place. In one layer these are still unordered.
-# <!-- constants: 2017 -->
 
 # %%
 predict("04/many-six-outputs-other-vectors")
@@ -442,17 +441,17 @@ for i in range(5):  # in the explorer: two neighbours exchange places
 # %%
 OrderExplorer(ask=False)
 
-# %% [markdown] tags=["id:M12"]
+# %% which-axis-was-the-batch [markdown]
 # ## Which axis was the batch?
 #
 # Three sentences, five words, eight features: shape $(N, L, E) = (3, 5, 8)$. They go through `nn.MultiheadAttention`. By default
 # this layer takes the first axis for words, the second for sentences; its weights are the mean over heads. `.eval()` switches off what
 # belongs to training.
 
-# %% tags=["id:M12"]
+# %% many-five-output-words-sentence
 predict("04/many-five-output-words-sentence")
 
-# %% tags=["id:M12"]
+# %% many-five-output-words-sentence-answer
 # %%answer 04/many-five-output-words-sentence
 torch.manual_seed(0)
 N, L, E = 3, 5, 8
@@ -465,13 +464,13 @@ moved = (layer(changed, changed, changed)[0] - output).abs().amax(dim=-1) > 1e-6
 assert moved.all() and output.shape == batch.shape
 output.shape, crossed.shape, moved
 
-# %% [markdown] tags=["id:M12"]
+# %% which-axis-was-the-batch-2 [markdown]
 # The weights betray it: $(5, 3, 3)$ instead of $(3, 5, 5)$. Where $N = L$ even they do not. The test with the changed sentence works
 # for two sentences or more; with one, change a word: the others must move.
 #
 # The repair is one argument.
 
-# %% tags=["id:M12"]
+# %% which-axis-was-the-batch-3
 mended = nn.MultiheadAttention(E, num_heads=2, batch_first=True).eval()
 mended.load_state_dict(layer.state_dict())  # the same numbers inside
 output, straight = mended(batch, batch, batch)
@@ -479,16 +478,16 @@ moved = (mended(changed, changed, changed)[0] - output).abs().amax(dim=-1) > 1e-
 assert moved[0].all() and not moved[1:].any()
 straight.shape, moved
 
-# %% [markdown] tags=["id:M13"]
+# %% are-these-the-weights-that-were-used [markdown]
 # ## Are these the weights that were used?
 #
 # [**Dropout**](00_start_here.ipynb#Words-and-letters) strikes out weights at random during training: each with the given probability. Those that stay
 # grow to make up for it. At 0.5 they double.
 
-# %% tags=["id:M13"]
+# %% same-layer-dropout-0-5
 predict("04/same-layer-dropout-0-5")
 
-# %% tags=["id:M13"]
+# %% same-layer-dropout-0-5-answer
 # %%answer 04/same-layer-dropout-0-5
 dropping = nn.MultiheadAttention(E, num_heads=2, dropout=0.5, batch_first=True)
 dropping.load_state_dict(layer.state_dict())
@@ -501,13 +500,13 @@ assert abs(sums.mean() - 1) < 0.02
 print(f"row sums from {sums.min():.2f} to {sums.max():.2f}, mean {sums.mean():.2f}")
 sums[0].detach()  # the first pass, sentence 0: (H, L)
 
-# %% [markdown] tags=["id:M13"]
+# %% are-these-the-weights-that-were-used-2 [markdown]
 # Draw in `eval()` mode: the rows sum to 1 again.
 #
 # A last trap is the mean over the heads, the default: a table that no head has used. Of the two heads typed in below one prefers
 # key 0 and one key 2; their mean prefers key 1.
 
-# %% tags=["id:M13"]
+# %% are-these-the-weights-that-were-used-3
 calm = dropping.eval()(batch, batch, batch, **each)[1].detach()  # (N, H, L, S)
 assert torch.allclose(calm.sum(dim=-1), torch.ones(N, 2, L))
 default = dropping(batch, batch, batch)[1]  # (N, L, S)
@@ -518,16 +517,16 @@ assert two_heads.argmax(dim=-1).tolist() == [0, 2]
 assert two_heads.mean(dim=0).argmax() == 1
 two_heads, two_heads.mean(dim=0)  # a row per head, and their mean
 
-# %% [markdown] tags=["id:M13"]
+# %% weights-from-a-function-that-returns-none [markdown]
 # ### Weights from a function that returns none
 #
 # `F.scaled_dot_product_attention` returns the output only. It picks a [**kernel**](00_start_here.ipynb#Words-and-letters), a compiled routine, by
 # device and shapes; the fast ones never store the whole table of weights (lesson 8). We choose the values, though.
 
-# %% tags=["id:M13"]
+# %% values-make-output-weights
 predict("04/values-make-output-weights")
 
-# %% tags=["id:M13"]
+# %% values-make-output-weights-answer
 # %%answer 04/values-make-output-weights
 recovered = F.scaled_dot_product_attention(query, key, torch.eye(4)[None])
 assert torch.allclose(recovered, weights, atol=1e-6)  # those of Figure 4.1
@@ -535,7 +534,7 @@ ones = F.scaled_dot_product_attention(query, key, torch.ones(1, 4, 1))
 assert torch.allclose(ones, torch.ones(1, 4, 1))
 recovered
 
-# %% [markdown] tags=["id:S3.25"]
+# %% further-three-patterns-and-what-else-makes-them [markdown]
 # ## Further: three patterns, and what else makes them
 #
 # | pattern | the tempting story | what else makes it |
@@ -546,10 +545,10 @@ recovered
 #
 # Real layers multiply x by one matrix for the queries, $W_Q$, and by another for the keys, $W_K$ (lesson 6).
 
-# %% tags=["id:S3.25"]
+# %% query-key-x-random-matrices
 predict("04/query-key-x-random-matrices")
 
-# %% tags=["id:S3.25"]
+# %% query-key-x-random-matrices-answer
 # %%answer 04/query-key-x-random-matrices
 torch.manual_seed(0)
 many_x = torch.randn(500, 10, 64)
@@ -567,7 +566,7 @@ print(f"with itself {squares.mean():.0f}, with others 0 ± {off.std():.0f}")
 short, longer = torch.tensor([1.0, 0]), torch.tensor([2.0, 1])
 assert short @ longer > short @ short  # a longer neighbour wins
 
-# %% [markdown] tags=["id:S3.25", "id:M13"]
+# %% further-the-weights-of-the-fast-kernel [markdown]
 # So a diagonal is no law: a longer neighbour in a like direction wins, and trained matrices may make one, or the opposite.
 #
 # ## Further: the weights of the fast kernel
@@ -575,7 +574,7 @@ assert short @ longer > short @ short  # a longer neighbour wins
 # What we recovered may be the weights of another kernel than yours. Torch's fast kernel for the CPU wants four axes and a value as wide as
 # the query: we pad the identity. Room for at most E keys; with more, probe E columns at a time.
 
-# %% tags=["id:M13"]
+# %% further-the-weights-of-the-fast-kernel-2
 S, E = key.shape[-2:]
 assert S <= E  # more keys than features: torch.eye(S, E) would drop some silently
 padded = torch.eye(S, E)[None, None]  # (1, 1, S, E): the identity, then zeros
@@ -594,12 +593,12 @@ forced.shape, forced[0, 0, 2]
 # - Without positions or a causal mask, outputs follow their words. Order is invisible.
 # - Change one example: does another move? Draw in `eval()`, head by head. `value = identity` shows weights that are not returned.
 
-# %% [markdown]
+# %% 1-predict-4-minutes [markdown]
 # ## Exercises
 #
 # Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
 #
-# ### 1 · Predict ★ (4 minutes) <!-- constants: 1, 4 -->
+# ### 1 · Predict ★ (4 minutes)
 #
 # Four tokens: a, b, a, a, with the vectors of "One odd token". Which four weights does token b give? `math.exp` is allowed, softmax is not.
 #
@@ -623,8 +622,8 @@ def lonely_weights_solution():
 
 check_lonely_weights(lonely_weights_solution)
 
-# %% [markdown]
-# ### 2 · Modify ★★ (8 minutes) <!-- constants: 2, 8, 0.99, 0.576 -->
+# %% 2-modify-8-minutes [markdown]
+# ### 2 · Modify ★★ (8 minutes)
 #
 # In `three`, token b keeps 0.576. Multiply **all features** by one positive number. Which is the smallest with which b gives itself at
 # least 0.99? Round it up to two decimals.
@@ -649,8 +648,8 @@ def sharp_factor_solution():
 
 check_sharp_factor(sharp_factor_solution)
 
-# %% [markdown]
-# ### 3 · Implement ★★ (8 minutes) <!-- constants: 3, 8 -->
+# %% 3-implement-8-minutes [markdown]
+# ### 3 · Implement ★★ (8 minutes)
 #
 # `attention(query, key, value)` is some function that returns the output only; it may mask or scale as it likes, even hide all keys from a query.
 # Write a function that returns its weights as it used them, for any batch, dtype and number of keys.
@@ -677,8 +676,8 @@ def recovered_weights_solution(attention, query, key):
 
 check_recovered_weights(recovered_weights_solution)
 
-# %% [markdown]
-# ### 4 · Repair ★★★ (10 minutes) <!-- constants: 4, 10 -->
+# %% 4-repair-10-minutes [markdown]
+# ### 4 · Repair ★★★ (10 minutes)
 #
 # You are given a trained `nn.MultiheadAttention` with `batch_first=False` and may neither rebuild nor change it. `broken` mixes the sentences of `x`
 # (N, L, E). Write `mended_call` without the bug.
@@ -709,8 +708,8 @@ def mended_call_solution(layer, x):
 
 check_sequence_first(mended_call_solution)
 
-# %% [markdown]
-# ### 5 · Explain ★ (5 minutes) <!-- constants: 5, 3, 60 -->
+# %% 5-explain-5-minutes [markdown]
+# ### 5 · Explain ★ (5 minutes)
 #
 # A blog shows one sentence and writes: "In head 3 the full stop gets 60 % of the attention, so punctuation matters to the model." Name three
 # questions you would ask. Then compare.
@@ -727,7 +726,7 @@ check_sequence_first(mended_call_solution)
 # `F.scaled_dot_product_attention` **always** applies the `dropout_p` it is given: pass 0.0 outside of training.
 # `seaborn.heatmap` fits its colours unless `vmin` and `vmax` are given.
 
-# %% [markdown]
+# %% next [markdown]
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, sections 3.2.3 and 3.5: three uses of attention; positions.
@@ -736,23 +735,23 @@ check_sequence_first(mended_call_solution)
 # - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019, section 3.2: attention parked on separators.
 # - [PyTorch issue 42929](https://github.com/pytorch/pytorch/issues/42929): weights that do not sum to 1.
 #
-# <!-- constants: 2017, 2019, 2020, 3.2.3, 3.5, 3.2, 1, 42929 -->
+#
 #
 # ## Next
 #
 # [5 · What does "bank" mean here?](05_what_does_bank_mean_here.ipynb)
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # Cross-attention 6 minutes, counting and colours 9, chance 10, the odd token 6, shuffling 6, batch axis and dropout 8. The short value, the
-# identity and the patterns can be read at home. <!-- constants: 45, 6, 9, 10, 8 -->
+# identity and the patterns can be read at home.
 #
 # Stalls: "dark is important". Hide the numbers, let the class bet on a weight, then show them. In the chance section have every row of
 # the room take its own seed and defend its "important word" for a minute. Equivariance: six students hold a vector each and change seats.
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 1 to 3, and why a wrong choice tempts</summary>
 #
 # **1.** Four questions ask nine words. What sums to 1? **Each of four rows.** *Each column*: reads the table from the key's side. *The whole table*: takes it for
@@ -762,10 +761,10 @@ check_sequence_first(mended_call_solution)
 #
 # **3.** We shuffle the words, no positions, no mask. The output of "cat"? **Stays.** *Changes*: thinks of its place, not its content. *Becomes that of the word now in its place*:
 # confuses place and word.
-# <!-- constants: 1 2 3 8 0.6 0 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-4 [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 4 and 5</summary>
 #
 # **4.** Weights come back as (5, 3, 3) for a batch of three five-word sentences. Then? **The batch axis was taken for the words.** *Three heads*: per-head
@@ -773,5 +772,5 @@ check_sequence_first(mended_call_solution)
 #
 # **5.** `F.scaled_dot_product_attention` with `value` = ones, no mask, no dropout, returns? **Ones.** *The weights*: that is the identity. *Row maxima*: an average is no
 # maximum.
-# <!-- constants: 4 5 3 -->
+#
 # </details>

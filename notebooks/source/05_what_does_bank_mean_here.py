@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 5-what-does-bank-mean-here-mixing-is-not-selecting [markdown]
 # # 5 · What does “bank” mean here? Mixing is not selecting
 #
 # Attention gives “bank” a weighted average of its sentence, and a plain average often does as well. Whether the weights
@@ -9,7 +9,7 @@
 # **You will be able to** put a control beside an attention experiment, tell mixing from selecting, test a trained head on fresh
 # sentences, build a counterexample.
 #
-# **Time:** 45 minutes in class, 80 alone. <!-- constants: 45, 80 -->
+# **Time:** 45 minutes in class, 80 alone.
 
 # %%
 import matplotlib.pyplot as plt
@@ -34,7 +34,7 @@ lesson_setup()
 # A well-known demonstration has four tokens and four features, all typed in. Two tokens are banks. It is said to show that the
 # river's bank looks at “River” and “Water”, ignores the other bank, and so the two are told apart. We run it.
 
-# %% tags=["id:S3.10", "id:C3.53"]
+# %% two-banks-typed-in
 tokens, features, x = load_table("two_banks.csv")
 money_bank, river_bank = x[2], x[3]
 
@@ -49,13 +49,13 @@ assert torch.isclose(before, torch.tensor(0.0569), atol=1e-4)
 print(tokens, features, before)
 x
 
-# %% [markdown] tags=["id:C3.53"]
+# %% two-banks-typed-in-2 [markdown]
 # The cosine of the two banks is 0.057: nearly at a right angle. No generic “bank” went in. Whoever typed the rows had told
 # the two apart already.
 #
 # A score adds up what two tokens share, feature by feature.
 
-# %% tags=["id:S3.12"]
+# %% two-banks-typed-in-3
 raw = x @ x.T
 expected = [[1.25, 1.2, 0, 1.4], [1.2, 1.44, 0, 1.08], [0, 0, 2.44, 0.12]]
 assert torch.allclose(raw[:3], torch.tensor(expected), atol=1e-4)
@@ -63,14 +63,14 @@ products = river_bank * x[0]  # with River
 assert products.sum().isclose(raw[3, 0])
 products, raw[3]
 
-# %% [markdown] tags=["id:S3.12"]
+# %% two-banks-typed-in-4 [markdown]
 # 0.9 for nature and 0.5 for shore make the 1.4 of “River”; with the other bank only finance is shared, 0.12. So far the
 # demonstration is right: overlap makes scores.
 
-# %% tags=["id:C3.43"]
+# %% much-attention-river-s-bank
 predict("05/much-attention-river-s-bank")
 
-# %% tags=["id:C3.43", "id:C3.44", "id:C3.45", "id:C3.46"]
+# %% much-attention-river-s-bank-answer
 # %%answer 05/much-attention-river-s-bank
 output, weights, scores = trace_attention(x, x, x)
 row = weights[3]
@@ -79,16 +79,16 @@ assert row[1] < 0.25 < row[0]
 print(f"the other bank gets {row[2] / row[1]:.0%} of what Water gets")
 row, row / 0.25  # weights, and how many even shares they are
 
-# %% tags=["id:S3.11"]
+# %% two-banks-typed-in-5
 ax = plot_attention(
     weights, queries=tokens, keys=tokens, colorbar=True, title="Nobody is ignored"
 )
 show_figure(ax, "5.1")
 
-# %% tags=["id:D24"]
+# %% after-attention-outputs-more-alike
 predict("05/after-attention-outputs-more-alike")
 
-# %% tags=["id:D24", "id:C3.4", "id:C3.52"]
+# %% after-attention-outputs-more-alike-answer
 # %%answer 05/after-attention-outputs-more-alike
 after = alike(output[2], output[3])
 assert torch.isclose(after, torch.tensor(0.7382), atol=1e-4)
@@ -97,31 +97,30 @@ assert torch.allclose(output[3], mixed, atol=1e-4)
 print(f"before {before:.3f}, after {after:.3f}")
 river_bank, output[3]
 
-# %% [markdown] tags=["id:C3.52", "id:C3.4"]
+# %% two-banks-typed-in-6 [markdown]
 # The river's bank had 1.0 of shore and 0.1 of finance; now it has 0.480 and 0.209. Meanings were **mixed**, that of the other
 # bank too. Nothing ambiguous went in, so nothing was resolved.
 #
 # Nor does it show intelligence. A random orthogonal matrix turns or mirrors all rows alike: no column
 # has a name any more, and the weights stay.
 
-# %% tags=["id:C3.50"]
+# %% two-banks-typed-in-7
 turn, _ = torch.linalg.qr(torch.randn(4, 4))
 turned = x @ turn
 assert torch.allclose(trace_attention(turned, turned, turned).weights, weights)
 turned
 
-# %% [markdown] tags=["id:C3.50"]
+# %% sharper [markdown]
 # The table of weights needs no “nature”, only dot products, and those came from our keyboard.
 #
 # ## Sharper?
 #
 # A first repair: multiply queries and keys by a factor, so scores by its square; leave the values. At 3 the outputs have the cosine 0.050, a little below the inputs.
-# <!-- constants: 3 -->
 
-# %% tags=["id:D24"]
+# %% river-s-bank-look
 predict("05/river-s-bank-look")
 
-# %% tags=["id:D24"]
+# %% river-s-bank-look-answer
 # %%answer 05/river-s-bank-look
 print("factor  cosine  River  Water  other bank  itself")
 for factor in (1, 2, 3):
@@ -132,9 +131,9 @@ for factor in (1, 2, 3):
 assert cosine.isclose(torch.tensor(0.0505), atol=1e-4)  # factor 3
 assert sharp.weights[3].argmax() == 3
 
-# %% [markdown]
+# %% a-fair-test [markdown]
 # Who listens to nobody learns nothing. At 2 this bank still listens to “River”, 0.255, with the cosine 0.082: but the two were apart when
-# they went in. <!-- constants: 2 -->
+# they went in.
 #
 # ## A fair test
 #
@@ -158,11 +157,11 @@ bank = vectors(["bank"])[0, :4]
 print(columns[:4], bank)
 alike(bank, money_bank), alike(bank, river_bank)  # about as near to either
 
-# %% tags=["id:D24"]
+# %% well-plain-average
 predict("05/well-plain-average")
 
 
-# %% tags=["id:D24"]
+# %% well-plain-average-answer
 # %%answer 05/well-plain-average
 def both_ways(context):
     """Cosines with (money bank, river bank): by attention, by the plain average."""
@@ -439,7 +438,7 @@ assert max(found.max() for found in chance.values()) < shares[4]
 assert all(found.numel() == 240 for found in chance.values())
 assert chance["trained"].amax(dim=1).mean() > shares[10]
 
-# %%
+# %% many-chair-asks
 predict("05/many-chair-asks")
 
 # %%
@@ -635,7 +634,7 @@ def tally_typed(ways, strength):
     return tally(share[fresh], attended, plain)
 
 
-# %%
+# %% plain-average-same-values
 predict("05/plain-average-same-values")
 
 # %%
@@ -755,10 +754,10 @@ assert found[:, 0].min() > 0 and found[:, 3].min() >= 1 and found[:, 3].median()
 assert abs(before - 0.057) < 1e-3 and abs(after - 0.738) < 1e-3
 assert table["trained, all heads"][1] == 64 and shares[4] > 3
 
-# %% [markdown]
+# %% 1-predict-4-minutes [markdown]
 # ## Exercises
 #
-# ### 1 · Predict ★ (4 minutes) <!-- constants: 1, 4 -->
+# ### 1 · Predict ★ (4 minutes)
 #
 # Our typed matrices, a sentence of nine words. One word has `tells` 1, the other eight 0. Which strength gives it exactly half of the weight?
 #
@@ -782,8 +781,8 @@ def needed_strength_solution():
 
 check_needed_strength(needed_strength_solution)
 
-# %% [markdown]
-# ### 2 · Implement ★★ (8 minutes) <!-- constants: 2, 8 -->
+# %% 2-implement-8-minutes [markdown]
+# ### 2 · Implement ★★ (8 minutes)
 #
 # Write the control for any attention: every query gets the plain average of the values it may look at. True means “may attend”; a query that
 # may look at nothing gets zeros, as in attention.
@@ -808,8 +807,8 @@ def plain_average_solution(value, attn_mask):
 
 check_plain_average(plain_average_solution)
 
-# %% [markdown]
-# ### 3 · Repair ★★ (8 minutes) <!-- constants: 3, 8 -->
+# %% 3-repair-8-minutes [markdown]
+# ### 3 · Repair ★★ (8 minutes)
 #
 # A report says: “one head gives the telling word many even shares”. It looked for the best head on the very sentences it reports. Repair it: choose the
 # head on `known`, report on `fresh`.
@@ -845,8 +844,8 @@ assert told.mean() > 1.3 and abs(tested.mean() - 1) < 0.05
 print(f"of pure luck: broken {told.mean():.1f}, repaired {tested.mean():.1f}")
 check_tested_head(tested_head_solution)
 
-# %% [markdown]
-# ### 4 · Build ★★ (10 minutes) <!-- constants: 4, 10 -->
+# %% 4-build-10-minutes [markdown]
+# ### 4 · Build ★★ (10 minutes)
 #
 # With “robbed” for “saw”, head 10 changed its favourite from “river” to “robbed”. Perhaps it notices, after all? Find two sentences that
 # differ in **one** word, the first about a river's bank, the second about a money bank, where head 10's favourite is the same word in both. The check
@@ -872,8 +871,8 @@ def minimal_pair_solution():
 
 check_minimal_pair(minimal_pair_solution)
 
-# %% [markdown]
-# ### 5 · Explain ★ (5 minutes) <!-- constants: 5 -->
+# %% 5-explain-5-minutes [markdown]
+# ### 5 · Explain ★ (5 minutes)
 #
 # A blog shows one heatmap: in “I put my money in the bank” some head sends “bank” to “money”. “So the model knows that this is no river bank.” Which
 # experiments of this lesson would you ask for?
@@ -900,7 +899,7 @@ assert (rows_of_bank[:, river] > 0.6).sum() == 2
 assert (rows_of_bank[:, river] < 0.15).sum() == 10
 print(f"river, mean over heads: {mean_of_heads[0, at, river]:.3f}")
 
-# %% [markdown]
+# %% next [markdown]
 # ## Sources
 #
 # - Wang et al., [MiniLM](https://arxiv.org/abs/2002.10957), 2020: how the model it comes from was trained.
@@ -908,23 +907,23 @@ print(f"river, mean over heads: {mean_of_heads[0, at, river]:.3f}")
 # - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019: single heads, and attention parked on `[SEP]`.
 # - Reif et al., [Visualizing and Measuring the Geometry of BERT](https://arxiv.org/abs/1906.02715), 2019: senses of a word do come apart in whole models.
 #
-# <!-- constants: 2019, 2020 -->
+#
 #
 # ## Next
 #
 # [6 · Where Q, K and V come from: trainable projections](06_where_q_k_and_v_come_from.ipynb)
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # Two banks 8 minutes, fair test 6, asking and the explorer 11, the trained layer and its controls 10, which bank 6, the table 4. Sharpening and shuffling can be
-# read at home. <!-- constants: 45, 8, 6, 11, 10, 4 -->
+# read at home.
 #
 # Stalls: “but the model **does** understand”. Agree that a whole model may, and ask which cell shows it. “The plain average is only lucky”: let the class write six
 # sentences and count. Let two students hold “river” and “loan” and pull “bank” on a rope; a third is “the”.
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 1 to 3, and why a wrong choice tempts</summary>
 #
 # **1.** After attention two tokens of one sentence are, as a rule? **More alike.** *Less*: takes attending for sorting. *Unchanged*: forgets that values are averaged.
@@ -932,14 +931,14 @@ print(f"river, mean over heads: {mean_of_heads[0, at, river]:.3f}")
 # **2.** The control for an attention experiment? **Equal weights, same values.** *Random weights*: adds noise of its own. *No attention*: takes the mixing away too.
 #
 # **3.** Strength 0 gives? **The plain average.** *Zeros*: takes scores for weights. *The word itself*: thinks that who asks for nothing gets nothing.
-# <!-- constants: 0 1 2 3 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-4 [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 4 and 5</summary>
 #
 # **4.** Somebody inspects 144 heads and finds one that sends “bank” to “river”. Then? **Test it on fresh sentences.** *It understands*: forgets the other 143. *It is chance*: that is to be measured as well.
 #
 # **5.** First layer, “saw” becomes “robbed”. The score of “bank” for “river”? **Stays.** *Falls*: mixes up score and weight. *Depends on the head*: no head sees a third word.
-# <!-- constants: 4 5 143 144 -->
+#
 # </details>

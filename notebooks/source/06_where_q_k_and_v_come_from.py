@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 6-where-q-k-and-v-come-from-trainable-projections [markdown]
 # # 6 · Where Q, K and V come from: trainable projections
 #
 # Each token is read three times, by three matrices: as a question, as a label, as content.
@@ -12,7 +12,7 @@
 # - write a test that a layer with right shapes can fail,
 # - read in trained matrices what they look for.
 #
-# **Time:** 45 minutes; the exercises take 32 more. <!-- constants: 45, 32 -->
+# **Time:** 45 minutes; the exercises take 32 more.
 
 # %%
 import warnings
@@ -44,7 +44,7 @@ lesson_setup()
 #
 # $W_Q$ has one row per input feature and one column per number of the query.
 
-# %% tags=["id:S4.4", "id:S4.6"]
+# %% one-row-three-roles
 words, _, x = load_table("the_next_day_is_bright.csv")
 torch.manual_seed(123)
 W_query, W_key, W_value = torch.rand(8, 4), torch.rand(8, 4), torch.rand(8, 4)
@@ -53,14 +53,13 @@ expected = torch.tensor([0.8463, 2.3367, 1.1531, 1.9900])
 assert torch.allclose(query_1, expected, atol=1e-4)
 x.shape, query_1
 
-# %% [markdown]
+# %% one-row-three-roles-2 [markdown]
 # Each number of the query is a sum over the eight features; a column of $W_Q$ says how much of each goes in.
 # The query has its own width, here 4. It is the $d_k$ under the root; $E$, the token's width, stays 8.
 #
 # With queries apart from keys, scores need not be symmetric.
-# <!-- constants: 4, 8 -->
 
-# %% tags=["id:S4.6", "id:S4.7"]
+# %% one-row-three-roles-3
 by_hand = sum(x[1, feature] * W_query[feature, 0] for feature in range(8))
 assert torch.allclose(by_hand, query_1[0])
 queries, keys, values = x @ W_query, x @ W_key, x @ W_value  # all tokens at once
@@ -69,7 +68,7 @@ assert torch.allclose(queries[1], query_1) and not torch.allclose(raw, raw.T)
 print(f"next asks day: {raw[1, 2]:.3f}   day asks next: {raw[2, 1]:.3f}")
 by_hand, queries.shape, keys.shape, values.shape
 
-# %% [markdown] tags=["id:S4.5", "id:S4.18"]
+# %% a-class-that-owns-its-matrices [markdown]
 # ## A class that owns its matrices
 #
 # Training needs to know which tensors it may change. An `nn.Module` keeps a list. A tensor gets on it, as a [**parameter**](00_start_here.ipynb#Words-and-letters), by being wrapped
@@ -78,7 +77,7 @@ by_hand, queries.shape, keys.shape, values.shape
 # `__init__` makes the matrices once; calling the layer runs `forward`.
 
 
-# %% tags=["id:S4.17"]
+# %% a-class-that-owns-its-matrices-2
 class ByParameter(nn.Module):
     """Self-attention with bare matrices. x: (L, d_in) -> (L, d_out)."""
 
@@ -94,7 +93,7 @@ class ByParameter(nn.Module):
         return scores.softmax(dim=-1) @ value
 
 
-# %% tags=["id:S4.19"]
+# %% a-class-that-owns-its-matrices-3
 torch.manual_seed(123)
 by_parameter = ByParameter(8, 4)
 output = by_parameter(x)
@@ -104,7 +103,7 @@ assert torch.allclose(output, steps)
 assert torch.allclose(output[0, :2], torch.tensor([1.3246, 1.5236]), atol=1e-4)
 output.shape, output.requires_grad, steps.requires_grad
 
-# %%
+# %% sentence-500-words
 predict("06/sentence-500-words")
 
 # %%
@@ -120,7 +119,7 @@ count, [name for name, _ in by_parameter.named_parameters()]
 # So far the layer has seen one sentence. Models train on a batch: $N$ sentences at once. The matrix products `x @ W` do not mind.
 # One line of `forward` does.
 
-# %% tags=["id:D45"]
+# %% query-key-t
 predict("06/query-key-t")
 
 # %% tags=["raises-exception"]
@@ -178,7 +177,7 @@ mended(two).shape
 # it draws smaller numbers of both signs; and unless told otherwise it adds a trainable number to each output, the [**bias**](00_start_here.ipynb#Words-and-letters).
 
 
-# %% tags=["id:S4.20", "id:S0.4"]
+# %% the-same-with-nn-linear
 class ByLinear(nn.Module):
     """Self-attention with linear layers. x: (..., L, d_in) -> (..., L, d_out)."""
 
@@ -194,7 +193,7 @@ class ByLinear(nn.Module):
         return scores.softmax(dim=-1) @ value
 
 
-# %% tags=["id:S4.21", "id:S0.5"]
+# %% the-same-with-nn-linear-2
 torch.manual_seed(789)
 by_linear = ByLinear(8, 4)
 output = by_linear(x)
@@ -207,10 +206,10 @@ output[0], steps[0]
 # Another class, another output: 0.017 where the first class gave 1.325. Is the class to blame? Class and seed have both changed, so this comparison
 # proves nothing. We change one thing at a time.
 
-# %% tags=["id:D44"]
+# %% copy-numbers-first-into-second
 predict("06/copy-numbers-first-into-second")
 
-# %% tags=["id:S4.21"]
+# %% copy-numbers-first-into-second-answer
 # %%answer 06/copy-numbers-first-into-second
 torch.manual_seed(123)
 by_linear = ByLinear(8, 4)
@@ -232,7 +231,7 @@ assert another_name.data_ptr() == W_query.data_ptr()
 #
 # `attnlab.SelfAttention` is this class with masks and checks: (N, L, E) in, output and weights out. With a bias `ByLinear` has 108 parameters: 4 more for each projection.
 
-# %% tags=["id:C0.9"]
+# %% the-same-with-nn-linear-3
 ours = SelfAttention(8, 4)
 ours.load_state_dict(by_linear.state_dict())  # it uses the same names
 assert torch.allclose(ours(x[None]).output[0], by_linear(x), atol=1e-6)
@@ -246,11 +245,11 @@ count
 #
 # `torch.rand` draws numbers between 0 and 1, never below. In lesson 1 all five words of "The next day is bright" looked most at "day". Was that bad luck?
 
-# %% tags=["id:D43"]
+# %% many-five-words-same-favourite
 predict("06/many-five-words-same-favourite")
 
 
-# %% tags=["id:D43"]
+# %% many-five-words-same-favourite-answer
 # %%answer 06/many-five-words-same-favourite
 def draw_positive():
     return torch.rand(8, 4)
@@ -324,10 +323,10 @@ show_figure(fig, "6.1")
 #
 # A common check: 10 tokens in; 10 queries, keys and values out; shapes as expected.
 
-# %% tags=["id:D2"]
+# %% set-three-matrices-bylinear-layer
 predict("06/set-three-matrices-bylinear-layer")
 
-# %% tags=["id:D2", "id:S0.6", "id:S0.7"]
+# %% set-three-matrices-bylinear-layer-answer
 # %%answer 06/set-three-matrices-bylinear-layer
 torch.manual_seed(42)
 noise = torch.randn(10, 8) * 10.0  # (L, d_in)
@@ -548,7 +547,7 @@ print(f"same name minus other names {name_lead(M[:8]).mean():.1f}")
 print(f"any number {bonus.mean():.1f}, its spread {bonus.std(dim=1).mean():.2f}")
 print(f"accuracy without the bonus: {without:.2f}")
 
-# %%
+# %% figure-6-3
 fig, axes = plt.subplots(1, 2, figsize=(7.5, 3.6), width_ratios=[13, 6])
 plot_scores(M[:8], ax=axes[0], queries=names, keys=features, annotate=False)
 axes[0].set(title="M: what a question looks for", ylabel="asked")
@@ -622,17 +621,16 @@ assert moved.min() > 0 and (learned_key @ R != learned_key).all()
 print(f"entries of W_query moved by up to {moved.max():.2f}")
 print("scores stay:", torch.allclose(farm @ turned @ farm.T, scores, atol=1e-4))
 
-# %% [markdown]
+# %% without-the-scale-factor [markdown]
 # ## Without the scale factor
 #
 # Lesson 2 warned of scores that are not divided by $\sqrt{d_k}$. We train with and without the division: $d_k = 256$, five seeds, learning rates 0.003, 0.01 and 0.03, two
 # starts of $W_Q$ and $W_K$. **Linear**: the small numbers of `nn.Linear`. **Wide**: over four times as large; the query of a pair has variance 1. $W_V$ always starts small.
 #
 # First the largest weight of a row before training, on average: the **top weight**.
-# <!-- constants: 256, 0.003, 0.01, 0.03, 1 -->
 
 
-# %% tags=["id:C4.52"]
+# %% without-the-scale-factor-2
 def small():
     return (2 * torch.rand(13, 256) - 1) / 13**0.5
 
@@ -682,7 +680,7 @@ def draw_race(fig, begin, d_k, learning_rate):
 # %%
 predict("06/start-layer-learn-more-slowly")
 
-# %%
+# %% start-layer-learn-more-slowly-answer
 # %%answer 06/start-layer-learn-more-slowly
 # the asserts back the text below; you may skip them
 at_256 = race[race.d_k == 256].set_index("start")
@@ -732,11 +730,10 @@ live(
     alt="Accuracy over steps, with and without the division; bands over five seeds.",
 )
 
-# %% [markdown]
+# %% to-divide-is-to-start-smaller-and-step-smaller [markdown]
 # ### To divide is to start smaller and step smaller
 #
 # Ten steps from the wide start: divided by 16, and undivided with both matrices and their learning rate 4 times smaller (and Adam's `eps` 4 times larger, as the gradients are).
-# <!-- constants: 4 -->
 
 
 # %%
@@ -813,13 +810,13 @@ print(f"v_proj moved by up to {(layer.v_proj.weight - began).abs().max():.3f}")
 # - Without biases or rotary positions, scores depend on $W_Q W_K^\top$ only.
 # - A right shape, and row sums of 1, also come from zeros.
 
-# %% [markdown]
+# %% 1-predict-3-minutes [markdown]
 # ## Exercises
 #
-# ### 1 · Predict ★ (3 minutes) <!-- constants: 1, 3 -->
+# ### 1 · Predict ★ (3 minutes)
 #
 # A self-attention takes tokens of 12 features. Queries and keys have 7 numbers, values 5. All three projections have a bias. How many parameters, for a sentence of 9 words?
-# <!-- constants: 12, 7, 5, 9 -->
+#
 #
 # <details><summary>Hint</summary>One projection is a matrix, inputs times outputs, and one bias per output. Does the number of words matter?</details>
 
@@ -840,8 +837,8 @@ def parameter_count_solution():
 
 check_parameter_count(parameter_count_solution)
 
-# %% [markdown]
-# ### 2 · Repair ★★ (6 minutes) <!-- constants: 2, 6 -->
+# %% 2-repair-6-minutes [markdown]
+# ### 2 · Repair ★★ (6 minutes)
 #
 # `broken_linear` is to make a linear layer that gives `x @ matrix`. It has three bugs. Write the repaired version as `linear_from`. Training the layer later must leave `matrix` unchanged.
 #
@@ -872,8 +869,8 @@ def linear_from_solution(matrix):
 
 check_linear_from(linear_from_solution)
 
-# %% [markdown]
-# ### 3 · Modify ★★ (6 minutes) <!-- constants: 3, 6 -->
+# %% 3-modify-6-minutes [markdown]
+# ### 3 · Modify ★★ (6 minutes)
 #
 # Return two other matrices, both changed, with which every score stays the same.
 #
@@ -896,8 +893,8 @@ def other_pair_solution(W_query, W_key):
 
 check_other_pair(other_pair_solution)
 
-# %% [markdown]
-# ### 4 · Implement ★★★ (12 minutes) <!-- constants: 4, 12, 8 -->
+# %% 4-implement-12-minutes [markdown]
+# ### 4 · Implement ★★★ (12 minutes)
 #
 # Write the test that shapes cannot replace. It gets a layer, (N, L, 8) to (N, L, 4), and says True if two different tokens of a sentence get different outputs **and**
 # the output of a token moves when another token changes. Use tokens of `torch.randn` size. Five broken layers must get False.
@@ -942,8 +939,8 @@ check_layer_test(layer_test_solution)
 #
 # That the layer attends. A token's own value plus the mean of all values passes, with no weights at all; so does a softmax over the wrong axis. Lesson 9 has finer tests.</details>
 
-# %% [markdown]
-# ### 5 · Explain ★★ (5 minutes) <!-- constants: 5 -->
+# %% 5-explain-5-minutes [markdown]
+# ### 5 · Explain ★★ (5 minutes)
 #
 # A friend trains our task with $W_Q = W_K$ and gets everything right. "So a layer never needs both." What do all score tables of
 # such a layer have in common? Name something that it cannot express.
@@ -963,13 +960,12 @@ circle = (
 )
 assert not circle.any()  # in 2000 sentences none
 
-# %% [markdown]
+# %% in-torch [markdown]
 # ## In torch
 #
 # `nn.Linear(d_in, d_out, bias=False)` three times; or one `nn.Linear(d_in, 3 * d_out)` cut in three: the same numbers, up to rounding.
 # `nn.MultiheadAttention` stacks the three weights, query first, in `in_proj_weight` of shape $(3E, E)$; with another `kdim` or `vdim` that is `None`, and there are three. It has biases unless told
 # otherwise, and a fourth projection after the heads (lesson 7).
-# <!-- constants: 3 -->
 
 # %%
 torch.manual_seed(0)
@@ -983,7 +979,7 @@ other_keys = nn.MultiheadAttention(12, 3, kdim=8, vdim=8, batch_first=True)
 assert other_keys.in_proj_weight is None and module.in_proj_bias is not None
 module.in_proj_weight.shape, other_keys.k_proj_weight.shape
 
-# %% [markdown]
+# %% next [markdown]
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2.
@@ -991,13 +987,13 @@ module.in_proj_weight.shape, other_keys.k_proj_weight.shape
 # - Elhage et al., [A Mathematical Framework for Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: our $W_Q W_K^\top$ is their $W_Q^\top W_K$.
 # - Arora et al., [Zoology](https://arxiv.org/abs/2312.04927), 2023: recall as a test.
 #
-# <!-- constants: 2017, 2021, 2023, 2024, 3.2.2 -->
+#
 #
 # ## Next
 #
 # [7 · Multi-head attention: reshaping without scrambling](07_multi_head_reshaping_without_scrambling.ipynb)
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: time and stumbling blocks</summary>
 #
 # **45 minutes.** Roles and class: 8. `.T` and `nn.Linear`: 10. All-positive: 7. Zeros: 4. The task, its matrices and the slider: 12. Scale factor: 4, its prediction and figure 6.4. Exercises at home.
@@ -1008,10 +1004,10 @@ module.in_proj_weight.shape, other_keys.k_proj_weight.shape
 # - "Accuracy 0.63, so it attends." Ask what even weights get.
 # - "A faster run is a better model." Ask what else changed with the division: the sizes of start and step.
 #
-# <!-- constants: 45, 8, 10, 7, 4, 12, 5, 3, 0.63 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, with a reason for every wrong choice</summary>
 #
 # 1. A longer sentence needs **a** more parameters **b** a larger $W_Q$ **c** neither. Right: c. a: those are scores. b: its rows are features.
@@ -1020,5 +1016,5 @@ module.in_proj_weight.shape, other_keys.k_proj_weight.shape
 # 4. $W_Q = W_K = 0$ gives **a** NaN **b** uniform weights **c** the identity. Right: b. a: equal scores are fine. c: needs large own scores.
 # 5. Two trainings end with different $W_Q$. So **a** one failed **b** they attend differently **c** neither follows. Right: c. a, b: without biases or rotary positions, an orthogonal $R$ changes no score.
 #
-# <!-- constants: 0, 1, 2, 3, 4, 5, 8 -->
+#
 # </details>

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 7-multi-head-attention-reshaping-without-scrambling [markdown]
 # # 7 · Multi-head attention: reshaping without scrambling
 #
 # Several heads attend side by side, each with its own part of the projected features.
@@ -10,7 +10,7 @@
 # **You will be able to** follow a number through split and merge, catch scrambled heads with a probe, copy parameters into
 # `nn.MultiheadAttention`, say what more heads cost.
 #
-# **Time:** 45 minutes in class, 90 alone; the part "Further" may be skipped. <!-- constants: 45, 90 -->
+# **Time:** 45 minutes in class, 90 alone; the part "Further" may be skipped.
 
 # %%
 import math
@@ -34,7 +34,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 lesson_setup()
 
-# %% [markdown] tags=["id:S3.23", "id:S4.23"]
+# %% why-several-heads [markdown]
 # ## Why several heads
 #
 # A **head** is one attention: per query one softmax, one average. In lesson 1 a cat had 4 legs, a bird 2, a snake 0. A head
@@ -43,7 +43,7 @@ lesson_setup()
 #
 # Nobody tells a head what to look for; lesson 10 looks up what training makes of it.
 
-# %% tags=["id:S3.23"]
+# %% why-several-heads-2
 legs = torch.tensor([[4.0], [2.0], [0.0]])  # cat, bird, snake
 one_head = torch.tensor([0.5, 0.0, 0.5]) @ legs
 two_heads = torch.cat(
@@ -52,7 +52,7 @@ two_heads = torch.cat(
 assert one_head == legs[1]
 one_head, two_heads
 
-# %% [markdown] tags=["id:S1.3"]
+# %% cut-first-then-move [markdown]
 # ## Cut first, then move
 #
 # Four tokens with $E = 6$ features go into $H = 3$ heads. Each head gets [**head_dim**](00_start_here.ipynb#Words-and-letters) $= E / H = 2$ features of
@@ -63,7 +63,7 @@ one_head, two_heads
 # 1 is short for 001.
 
 
-# %% tags=["id:S1.3"]
+# %% cut-first-then-move-2
 def named(H, L=4, E=6):
     """Numbers 100 * token + 10 * head + feature: (L, E)."""
     assert E % H == 0
@@ -76,20 +76,20 @@ assert 10 // 3 * 3 == 9  # not 10
 names = named(H)
 names, names.shape
 
-# %% [markdown] tags=["id:S1.6", "id:S3.22"]
+# %% cut-first-then-move-3 [markdown]
 # To [**split**](00_start_here.ipynb#Words-and-letters), `view` cuts the six features of each token into three pairs, and `transpose` moves the heads to the front.
 # Now each head is a table of its own: one row per token.
 
-# %% tags=["id:S1.6", "id:S3.22"]
+# %% cut-first-then-move-4
 cut = names.view(L, H, head_dim)  # (4, 3, 2): tokens, heads, features
 heads = cut.transpose(0, 1)  # (3, 4, 2): heads, tokens, features
 assert (heads // 10 % 10 == torch.arange(H).view(H, 1, 1)).all()
 heads, heads.shape
 
-# %% tags=["id:M3"]
+# %% many-stand-right-numbers
 predict("07/many-stand-right-numbers")
 
-# %% tags=["id:M3"]
+# %% many-stand-right-numbers-answer
 # %%answer 07/many-stand-right-numbers
 short = names.view(H, L, head_dim)  # the short cut
 wrong = (short != heads).any(dim=-1)  # (H, L): rows of the heads
@@ -151,7 +151,7 @@ HeadsExplorer(ask=False)
 #
 # $$\text{place} = 2 \cdot \text{head} + 6 \cdot \text{token} + 1 \cdot \text{feature}$$
 
-# %% tags=["id:C3.83"]
+# %% why-view-keeps-the-reading-order-transpose-changes-i
 views = {"names": names, "cut": cut, "heads": heads, "short cut": short}
 for name, t in views.items():
     assert t.data_ptr() == names.data_ptr()  # the same memory, all four
@@ -175,16 +175,16 @@ show_figure(fig, "7.2")
 # After attention every token gets its heads joined into one row again: the [**merge**](00_start_here.ipynb#Words-and-letters). The way back undoes both steps in
 # reverse: transpose, then join. What if we join at once?
 
-# %% tags=["raises-exception", "id:M15"]
+# %% back-again-merge tags=["raises-exception"]
 heads.view(L, E)
 
-# %% [markdown] tags=["id:M15"]
+# %% back-again-merge-2 [markdown]
 # [**Contiguous**](00_start_here.ipynb#Words-and-letters) means: reading the axes in order walks memory step by step. Row 0 would hold 0, 1, 100,
 # 101, ...: step 1, then another, again and again. An axis has only one step; that is what "spans across" says.
 #
 # The error is a friend, its advice a trap: `reshape` copies where `view` refuses (so does `contiguous()`), and joins what we did not mean.
 
-# %% tags=["id:M15", "id:S1.12"]
+# %% back-again-merge-3
 scrambled = heads.reshape(L, E)  # no error
 merged = heads.transpose(0, 1).reshape(L, E)  # transpose back, then join
 assert torch.equal(merged, names) and not torch.equal(scrambled, names)
@@ -224,10 +224,10 @@ x = torch.randn(2, 5, 12)  # (N, L, E)
 assert torch.equal(split(x, 3), split_heads(x, 3))
 assert torch.equal(merge(split(x, 3)), x) and torch.equal(merge_heads(split(x, 3)), x)
 
-# %% tags=["id:M3"]
+# %% short-merge-short-split-x
 predict("07/short-merge-short-split-x")
 
-# %% tags=["id:M3"]
+# %% short-merge-short-split-x-answer
 # %%answer 07/short-merge-short-split-x
 pairs = {
     "right": (split, merge),
@@ -334,11 +334,11 @@ def accuracy(model, task, length=8):
     return round(right.double().mean().item(), 1)
 
 
-# %% tags=["id:M3"]
+# %% four-pairs-learn-reverse-digits
 predict("07/four-pairs-learn-reverse-digits")
 
 
-# %% tags=["id:M3"]
+# %% four-pairs-learn-reverse-digits-answer
 # %%answer 07/four-pairs-learn-reverse-digits
 def copy(digits):
     return digits
@@ -437,14 +437,14 @@ table.T
 # The map finds mixed tokens, not everything: no mixed batch, no wrong scale. A split that gives head 0 the features 0, 3, 6, ... passes:
 # harmless when trained from scratch, wrong only with parameters made for the other order.
 
-# %% [markdown] tags=["id:S1.1", "id:S1.2"]
+# %% a-layer-from-a-notebook-we-audited [markdown]
 # ## A layer from a notebook we audited
 #
 # A teaching notebook computes multi-head attention over ten tokens. We run it as it stands. Note one oddity: both heads share the same small matrices.
 #
 # <details><summary>Where the seed comes from</summary>The notebook sets none. A search found the one behind its printed numbers.</details>
 
-# %% tags=["id:S1.2", "id:S1.4"]
+# %% a-layer-from-a-notebook-we-audited-2
 tokens = load_table("ten_tokens.csv").values  # (10, 10)
 torch.manual_seed(369139896)
 for _ in range(3):
@@ -455,7 +455,7 @@ values_linear, keys_linear, queries_linear = (
 fc_out = nn.Linear(10, 10)
 tokens[None].shape, tokens[0]
 
-# %% tags=["id:S1.5", "id:S1.6", "id:S1.7", "id:S1.8", "id:S1.9", "id:S1.10", "id:S1.11", "id:S1.12", "id:S1.13", "id:S1.14"]
+# %% a-layer-from-a-notebook-we-audited-3
 parts = tokens[None].reshape(1, 10, 2, 5)  # batch, tokens, heads, head_dim
 query, key, value = queries_linear(parts), keys_linear(parts), values_linear(parts)
 scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])
@@ -469,7 +469,7 @@ for name, stage in stages.items():
     print(f"{name:8}{tuple(stage.shape)}")
 
 
-# %% tags=["id:S1.14"]
+# %% a-layer-from-a-notebook-we-audited-4
 def near(tensor, expected):
     return torch.allclose(tensor, torch.tensor(expected), atol=1e-4)
 
@@ -483,7 +483,7 @@ scores[0, :2].detach()  # of tokens 0 and 1
 # %%
 predict("07/rows-output-before-heads-joined")
 
-# %% tags=["id:S1.8", "id:S1.12"]
+# %% rows-output-before-heads-joined-answer
 # %%answer 07/rows-output-before-heads-joined
 cuts = {"audited": lambda x: x.reshape(1, 10, 2, 5)}
 cuts["repaired"] = lambda x: cuts["audited"](x).transpose(1, 2)  # heads in front
@@ -508,11 +508,11 @@ audited = {
 }
 show_figure(draw_maps(audited), "7.4")
 
-# %% [markdown] tags=["id:S1.12"]
+# %% a-layer-from-a-notebook-we-audited-5 [markdown]
 # The second map shows a second mistake. On a tensor with the tokens still in front, transpose and join scramble the rows: row
 # 5 is head 1 of tokens 0 and 1. The missing transpose causes both, and putting it in mends both, as the causal map confirms.
 
-# %% tags=["id:S1.12", "id:S1.13"]
+# %% a-layer-from-a-notebook-we-audited-6
 assert torch.allclose(layer(tokens)[1], final[0], atol=1e-6)
 assert torch.equal(joined[0, 5], torch.cat([output[0, 0, 1], output[0, 1, 1]]))
 repaired = layer(tokens, "repaired")[1]
@@ -539,10 +539,10 @@ print(f"largest difference: {(repaired - final[0]).abs().max():.3f}")
 # Usually we project all features with a big matrix, then cut. What does the projection do? Cut ten random tokens of 512 features into
 # eight heads without it, and let query = key = value.
 
-# %% tags=["id:M14", "id:S3.22"]
+# %% eight-heatmaps-look-like
 predict("07/eight-heatmaps-look-like")
 
-# %% tags=["id:M14", "id:S3.22"]
+# %% eight-heatmaps-look-like-answer
 # %%answer 07/eight-heatmaps-look-like
 torch.manual_seed(42)
 x = torch.randn(1, 10, 512)
@@ -553,11 +553,11 @@ assert (slices.argmax(dim=-1) == torch.arange(10)).all()
 assert slices.diagonal(dim1=-2, dim2=-1).mean() > 0.95
 bare.shape, slices.shape
 
-# %% [markdown] tags=["id:M14"]
+# %% a-head-reads-the-whole-token [markdown]
 # Now project first: head 0 is a slice of the projection, no longer of the input. That changes two things. Query and key read the whole
 # token, and two matrices make them. Which of the two removes the diagonal? We try each alone.
 
-# %% tags=["id:M14", "id:S3.22"]
+# %% a-head-reads-the-whole-token-2
 W_query, W_key = torch.randn(2, 512, 512) / math.sqrt(512)
 query, key = split(x @ W_query, 8), split(x @ W_key, 8)
 small_query, small_key = torch.randn(2, 8, 64, 64) / 8  # a pair for every slice
@@ -578,11 +578,11 @@ show_figure(
     "7.5",
 )
 
-# %% [markdown] tags=["id:M14"]
+# %% a-head-reads-the-whole-token-3 [markdown]
 # That a head reads the whole token is a second fact. One big matrix is the same as eight small ones, side by side. Of how many
 # features of a token is the query of head 0 made? The gradient tells.
 
-# %% tags=["id:M14"]
+# %% a-head-reads-the-whole-token-4
 small = [x @ own for own in W_query.chunk(8, dim=1)]  # own: (512, 64), one per head
 assert torch.allclose(torch.stack(small, dim=1), query, atol=1e-4)
 token = x[:, :1].clone().requires_grad_()
@@ -631,7 +631,7 @@ expected.shape, weights.shape
 # too: all query rows, then all key rows, then all value rows. They are *stacked*. `nn.Linear` stores one row per output feature, so stacking
 # means `cat` along axis 0.
 
-# %% tags=["id:C3.100"]
+# %% the-whole-layer-equal-to-torch
 stacked = torch.cat([ours.q_proj.weight, ours.k_proj.weight, ours.v_proj.weight])
 last = {"out_proj.weight": ours.out_proj.weight}
 torchs = nn.MultiheadAttention(12, 2, bias=False, batch_first=True)
@@ -650,7 +650,7 @@ stacked.shape
 # %%
 predict("07/keep-64-features-go-1")
 
-# %% tags=["id:C3.103"]
+# %% keep-64-features-go-1-answer
 # %%answer 07/keep-64-features-go-1
 x, table = torch.randn(1, 128, 64), {}
 for heads in (1, 2, 4, 8, 16):
@@ -680,7 +680,7 @@ table
 # %%
 ManyHeadsExplorer(ask=False)
 
-# %% [markdown] tags=["id:M4"]
+# %% your-experiment-1-to-12-heads [markdown]
 # More pictures, fewer features in each. With one feature per head a score is one number times another: all rows rank the words in the same
 # order or, where the query has the opposite sign, exactly backwards.
 #
@@ -688,7 +688,7 @@ ManyHeadsExplorer(ask=False)
 # divided by $\sqrt{\text{head\_dim}}$. With $\sqrt{E}$ and 8 heads their variance falls to 0.125, an eighth: the attention weights come
 # out too even, and no shape tells.
 
-# %% tags=["id:M4"]
+# %% your-experiment-1-to-12-heads-2
 torch.manual_seed(0)
 query, key = (split(torch.randn(4, 100, 512), 8) for _ in range(2))
 raw = query @ key.transpose(-2, -1)  # (4, 8, 100, 100)
@@ -706,7 +706,7 @@ assert (forwards.all(dim=-1) | backwards.all(dim=-1)).all()  # in every head
 # One attention, computed as weights @ value and with `F.scaled_dot_product_attention`, and joined with both views.
 
 
-# %% tags=["id:M15"]
+# %% further-an-error-is-no-verdict
 def runs(heads):
     try:
         heads.view(1, 4, 6)
@@ -732,7 +732,7 @@ pd.DataFrame(table, index=["right: transpose, then view", "wrong: view alone"])
 # Other code stores the rows *interleaved*, head by head: query, key and value of head 0, then of head 1, and so on. GPT-NeoX does, and
 # so does a university tutorial (see Sources).
 
-# %%
+# %% interleaved-matrix-also-shape-36
 predict("07/interleaved-matrix-also-shape-36")
 
 # %%
@@ -756,7 +756,7 @@ for name, weight in {"as it is": interleaved, "sorted": sorted_again}.items():
 # The audited layer cuts first and projects both slices with the same small matrices: 75 parameters for query, key and value, where a usual
 # layer has 300. Its projections equal usual ones whose matrices have two equal blocks and zeros outside.
 
-# %% tags=["id:S1.4", "id:S1.7", "id:M14"]
+# %% further-one-small-matrix-for-both-heads
 small = sum(w.weight.numel() for w in (queries_linear, keys_linear, values_linear))
 usual = 3 * nn.Linear(10, 10, bias=False).weight.numel()
 for linear in (queries_linear, keys_linear, values_linear):
@@ -765,12 +765,11 @@ for linear in (queries_linear, keys_linear, values_linear):
 assert (small, usual) == (75, 300)
 small, usual
 
-# %% [markdown]
+# %% further-what-a-narrow-head-can-say [markdown]
 # ## Further: what a narrow head can say
 #
 # The rank of a head's raw scores is head_dim at most. Six words, 12 features: head_dim is 12, 4, 1; a 6 × 6 matrix has rank 6 at most,
 # so 6, 4, 1. The bound ends at the softmax.
-# <!-- constants: 1, 12, 4, 6 -->
 
 # %%
 torch.manual_seed(0)
@@ -792,19 +791,17 @@ ranks
 # - More heads: same parameters, same FLOPs of the matrix products, more attention weights, fewer features each. Divide by
 # $\sqrt{\text{head\_dim}}$.
 
-# %% [markdown]
+# %% 1-predict-4-minutes [markdown]
 # ## Exercises
 #
 # Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
 #
-# ### 1 · Predict ★ (4 minutes) <!-- constants: 1, 4 -->
+# ### 1 · Predict ★ (4 minutes)
 #
 # `x` has 6 tokens with 8 features each, and 4 heads are wanted. Somebody writes `x.view(4, 6, 2)`. Of which tokens does head 2 hold numbers?
 #
 # <details><summary>Hint</summary>Number all entries of x in the order of memory. How many go to a head, and where does head 2
 # begin?</details>
-#
-# <!-- constants: 6, 8, 2 -->
 
 
 # %% tags=["exercise"]
@@ -823,8 +820,8 @@ def tokens_in_head_2_solution():
 
 check_tokens_in_head(tokens_in_head_2_solution)
 
-# %% [markdown]
-# ### 2 · Modify ★★ (8 minutes) <!-- constants: 2, 8 -->
+# %% 2-modify-8-minutes [markdown]
+# ### 2 · Modify ★★ (8 minutes)
 #
 # `torch.einsum` names each axis by a letter; letters that are missing on the right are summed over. So the order of axes
 # stands in the code, to be read.
@@ -861,8 +858,8 @@ def attend_by_letters_solution(query, key, value):
 
 check_by_letters(attend_by_letters_solution)
 
-# %% [markdown]
-# ### 3 · Repair ★★ (8 minutes) <!-- constants: 3, 8 -->
+# %% 3-repair-8-minutes [markdown]
+# ### 3 · Repair ★★ (8 minutes)
 #
 # `broken` returns the right shape and has three bugs. Write `mended` without them.
 #
@@ -898,8 +895,8 @@ def mended_solution(x, num_heads):
 
 check_mended_heads(mended_solution)
 
-# %% [markdown]
-# ### 4 · Implement ★★★ (12 minutes) <!-- constants: 4, 12 -->
+# %% 4-implement-12-minutes [markdown]
+# ### 4 · Implement ★★★ (12 minutes)
 #
 # Write a test for pairs of functions `split(x, num_heads)` and `merge(heads)`, with $x$ of shape $(N, L, E)$. It returns True only if head $h$ holds its
 # slice of every token of every sequence, and merge joins the heads, also heads that attention has written anew: `heads.contiguous()`. The check
@@ -931,8 +928,8 @@ def is_right_solution(split, merge):
 
 check_pair_test(is_right_solution)
 
-# %% [markdown]
-# ### 5 · Explain ★ (4 minutes) <!-- constants: 5, 4 -->
+# %% 5-explain-4-minutes [markdown]
+# ### 5 · Explain ★ (4 minutes)
 #
 # A friend changes `merge` and says: "It must be right. The shape fits, and the model still learns." Answer in two sentences. Then compare.
 #
@@ -949,7 +946,7 @@ check_pair_test(is_right_solution)
 # `F.scaled_dot_product_attention` wants (N, H, L, head_dim), divides by the root of the last size, and returns the output alone. True in its
 # boolean mask means *may attend*, as in ours; in the masks of `MultiheadAttention` True means *blocked*. `attnlab.MultiHeadAttention.from_torch` copies a layer over.
 
-# %% [markdown]
+# %% next [markdown]
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2: heads.
@@ -957,13 +954,13 @@ check_pair_test(is_right_solution)
 # - Lippe, [UvA tutorial 6](https://github.com/phlippe/uvadlc_notebooks), and [GPT-NeoX](https://github.com/EleutherAI/gpt-neox): interleaved query, key, value.
 # - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: many heads can be removed.
 #
-# <!-- constants: 2017, 2019, 3.2.2, 6 -->
+#
 #
 # ## Next
 #
 # [8 · What attention costs, and how to pay less](08_what_attention_costs_and_how_to_pay_less.ipynb)
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: time and stumbling blocks</summary>
 #
 # **45 minutes.** Why heads, split, figure 7.1: 10. Strides and merge: 7. Training and the map: 10. The audited layer: 10. Projections and price: 8. At
@@ -974,10 +971,10 @@ check_pair_test(is_right_solution)
 # - `reshape` and `transpose` taken for the same. Ask what each of them does to the shape, to the strides, to the memory.
 # - The diagonal map: ask what attention is for, if nobody is looked at.
 #
-# <!-- constants: 45, 10, 7, 8 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, with a reason for every wrong choice</summary>
 #
 # 1. `x` is (2, 5, 12); which line splits into 3 heads? **a** `x.view(2, 3, 5, 4)` **b** `x.view(2, 5, 3, 4).transpose(1, 2)` **c**
@@ -990,5 +987,5 @@ check_pair_test(is_right_solution)
 # eighth of the columns. c: a row has one entry per key, whatever the heads.
 # 5. Which test finds the audited layer? **a** output shape **b** row sums of the weights **c** scores are (L, L). Right: c. a: it fits. b: rows sum to 1, over heads. (c: they are (H, H); choose $L \neq H$.)
 #
-# <!-- constants: 1, 2, 3, 4, 5, 7, 8, 12 -->
+#
 # </details>

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 8-what-attention-costs-and-how-to-pay-less [markdown]
 # # 8 · What attention costs, and how to pay less
 #
 # A text of $n$ tokens has $n^2$ attention weights in every head. They must be computed, but they need not be kept: the output can be added
@@ -12,7 +12,7 @@
 # - count what a mask saves,
 # - say what a fused kernel saves, and what it does not.
 #
-# **Time:** 45 minutes in class, 90 alone; the part "Further" may be skipped. <!-- constants: 45, 90 -->
+# **Time:** 45 minutes in class, 90 alone; the part "Further" may be skipped.
 
 # %%
 import math
@@ -43,7 +43,7 @@ from torch.utils.flop_counter import FlopCounterMode
 # %%
 lesson_setup()
 
-# %% [markdown] tags=["id:S3.26", "id:D34"]
+# %% twice-the-tokens-four-times-the-weights [markdown]
 # ## Twice the tokens, four times the weights
 #
 # A head compares $n$ queries with $n$ keys: $n^2$ weights, 4 bytes each in float32. $H$ heads hold $H$ times as many.
@@ -51,7 +51,7 @@ lesson_setup()
 # To ask for a size needs no memory: a tensor on the device `meta` has a shape and no numbers. Below it, the explorer counts for you:
 # answer first, then press "Double n".
 
-# %% tags=["id:S3.26"]
+# %% twice-the-tokens-four-times-the-weights-2
 MiB, GiB = 2**20, 2**30
 
 
@@ -64,13 +64,13 @@ weights = trace_attention(query, key, value).weights
 assert weights.nbytes == weight_bytes(512, 8) == 8 * MiB  # as counted, so stored
 weights.shape, weights.nbytes / MiB
 
-# %% tags=["id:S3.26", "id:D34"]
+# %% twice-the-tokens-four-times-the-weights-3
 CostExplorer()
 
-# %% tags=["id:S3.26", "id:D34"]
+# %% much-memory-weights
 predict("08/much-memory-weights")
 
-# %% tags=["id:S3.26", "id:D34"]
+# %% much-memory-weights-answer
 # %%answer 08/much-memory-weights
 table = {
     n: {f"GiB, heads: {h}": weight_bytes(n, h) / GiB for h in (1, 8, 32)}
@@ -81,7 +81,7 @@ assert abs(growth - 977) < 0.5 and 16_000 // 512 == 31
 assert 7.6 < table[16_000]["GiB, heads: 8"] < 7.65
 pd.DataFrame(table).T.rename_axis("tokens").round(3)
 
-# %% [markdown] tags=["id:S3.26"]
+# %% not-everything-grows-with-the-square [markdown]
 # Quadratic in the tokens, linear in the heads. And this is one layer: in training every layer keeps its table until the gradient comes back.
 #
 # ## Not everything grows with the square
@@ -105,10 +105,10 @@ projections, attention = flops(512)
 assert flops(512, heads=1) == flops(512, heads=8)  # heads do not change the FLOPs
 f"projections {projections:,}, attention {attention:,}"
 
-# %% tags=["id:C3.102"]
+# %% projections-scores-averages
 predict("08/projections-scores-averages")
 
-# %% tags=["id:C3.102"]
+# %% projections-scores-averages-answer
 # %%answer 08/projections-scores-averages
 table = {}
 for n in (128, 512, 1024, 4096, 16_384):
@@ -120,7 +120,7 @@ assert table[128]["attention / projections"] == 1 / 8
 assert table[1024]["attention / projections"] == 1
 pd.DataFrame(table).T.rename_axis("tokens")
 
-# %% [markdown] tags=["id:C3.102"]
+# %% not-everything-grows-with-the-square-2 [markdown]
 # "Attention costs $n^2$" leaves out what the square is multiplied with. With $d$ features:
 #
 # $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}}$$
@@ -128,7 +128,7 @@ pd.DataFrame(table).T.rename_axis("tokens")
 # The rest of a block shifts the balance further: with the usual MLP, $16\, n\, d^2$ more, the square takes over only at $n = 6 d$. And
 # *memory* grows with $n^2$ only if somebody stores the weights.
 
-# %% tags=["id:C3.102"]
+# %% not-everything-grows-with-the-square-3
 mlp = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512)).to("meta")
 n = 6 * d_model
 with FlopCounterMode(display=False) as counter:
@@ -143,7 +143,7 @@ f"as much as all the rest of the block at n = {n}"
 # more than 16 times the time? Here is attention in two lines. (Run it to see by how much on your machine; the stored page does not tell.)
 
 
-# %% tags=["id:C3.102"]
+# %% not-everything-grows-with-the-square-4
 def plain(query, key, value):
     scores = query @ key.mT / math.sqrt(query.shape[-1])  # (..., L, S)
     return scores.softmax(dim=-1) @ value
@@ -235,10 +235,10 @@ def peak(function, n, gradient=False):
     return counted.peak / MiB
 
 
-# %% tags=["id:D34"]
+# %% much-plain-hold-worst-moment
 predict("08/much-plain-hold-worst-moment")
 
-# %% tags=["id:D34"]
+# %% much-plain-hold-worst-moment-answer
 # %%answer 08/much-plain-hold-worst-moment
 lengths, output_size = (512, 1024, 2048), torch.empty(2048, 64).nbytes / MiB
 peaks = {f.__name__: [peak(f, n) for n in lengths] for f in (plain, by_rows)}
@@ -316,12 +316,12 @@ for seen, ax in zip((2, 4, 6), axes, strict=True):
 axes[0].set_ylabel("$e^{score - top}$")
 show_figure(fig, "8.1")
 
-# %% [markdown]
+# %% values-as-well [markdown]
 # ## Values as well
 #
 # The output is a total too: of values, each times its exponential. It shrinks by the same factor, and is divided by the total at the very
 # end. These are the lines inside FlashAttention-2 and its kin (the first FlashAttention divided after every piece); they take one row
-# or a block of rows. <!-- constants: 2 -->
+# or a block of rows.
 
 
 # %%
@@ -538,7 +538,7 @@ packaged = tiled_attention(query, key, value, is_causal=True)
 assert torch.allclose(ours, torchs, atol=1e-6)
 assert torch.allclose(ours, packaged, atol=1e-6)
 
-# %%
+# %% many-causal-loop-compute
 predict("08/many-causal-loop-compute")
 
 # %%
@@ -645,11 +645,11 @@ pd.DataFrame(table).T.add_suffix(", MiB").round(2)
 # A notebook that we audited says: for long texts, standard multi-head attention is nearly impossible on a home computer. We try: eight
 # heads of 64 features, causal, on one thread of the processor.
 
-# %% tags=["id:C3.106"]
+# %% exact-computation-hold-besides-inputs
 predict("08/exact-computation-hold-besides-inputs")
 
 
-# %% tags=["id:C3.106", "id:S3.26"]
+# %% exact-computation-hold-besides-inputs-answer
 # %%answer 08/exact-computation-hold-besides-inputs
 def ever_held():
     """The most bytes that this process ever held, as the operating system counts."""
@@ -671,14 +671,14 @@ assert torch.empty(8, 256, 512).nbytes == 4 * MiB
 assert output.nbytes == 32 * MiB and abs(counted.peak / MiB - 39) < 0.5
 f"{counted.peak / MiB:.0f} MiB at most, {output.nbytes / MiB:.0f} of them the output"
 
-# %% [markdown] tags=["id:C3.106"]
+# %% 16-384-tokens-here [markdown]
 # So memory does not forbid it; only `plain` would, with two tables of 8 GiB. What stays is work: at 16,384 tokens attention has 16 times
 # the FLOPs of the projections, about 8 times with the causal half skipped, in every layer, and the way back takes more than twice as much again.
 # Slow on a home computer, and not impossible.
 #
 # The counter sees tensors only. What did the whole process hold at most, everything included?
 
-# %% tags=["id:C3.106"]
+# %% 16-384-tokens-here-2
 held = ever_held()
 assert held > 0.1 * GiB  # a wrong unit would show
 f"less than the weights alone would take: {held < weight_bytes(n, 8)}"
@@ -810,10 +810,9 @@ products = [counter.get_total_flops() // product for counter in (stored, recompu
 assert products == [6, 5]
 products
 
-# %% [markdown]
+# %% further-the-way-back-a-tile-at-a-time [markdown]
 # With stored weights, forward and backward are 2 + 4 matrix products; the way back that computes them again needs 5 instead of 4. So
 # training by tiles has 7 products instead of 6, for memory that no longer grows with $n^2$.
-# <!-- constants: 2, 4, 7 -->
 
 # %% [markdown]
 # ## What to remember
@@ -825,19 +824,17 @@ products
 # - Tests must let the top rise, and block a whole first piece.
 # - A cache saves work and costs memory; grouped heads shrink it and change the model.
 
-# %% [markdown]
+# %% 1-predict-4-minutes [markdown]
 # ## Exercises
 #
 # Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
 #
-# ### 1 · Predict ★ (4 minutes) <!-- constants: 1, 4 -->
+# ### 1 · Predict ★ (4 minutes)
 #
 # A layer with 16 heads gets a batch of 3 texts, 4,096 tokens each, in bfloat16: 16 bits per number. How many MiB are its attention
 # weights, if they are stored?
 #
 # <details><summary>Hint</summary>How many tables of n times n are there, and how many bytes are 16 bits?</details>
-#
-# <!-- constants: 16, 3, 4096 -->
 
 
 # %% tags=["exercise"]
@@ -856,16 +853,14 @@ def mib_of_weights_solution():
 
 check_weight_memory(mib_of_weights_solution)
 
-# %% [markdown]
-# ### 2 · Modify ★★ (8 minutes) <!-- constants: 2, 8 -->
+# %% 2-modify-8-minutes [markdown]
+# ### 2 · Modify ★★ (8 minutes)
 #
 # `needed` says which tiles a causal mask leaves. Change it for a causal window: a query sees itself and the `window - 1` keys before it.
 # The tile holds queries $i$ to $i + size - 1$ and keys $j$ to $j + size - 1$; both begin at multiples of `size`.
 #
 # <details><summary>Hint</summary>Two things must hold. Some key is not later than some query; and the pair that lies closest, first query
 # and last key, is not too far apart.</details>
-#
-# <!-- constants: 1 -->
 
 
 # %%
@@ -890,8 +885,8 @@ def needed_solution(i, j, size, window):
 
 check_needed_tile(needed_solution)
 
-# %% [markdown]
-# ### 3 · Repair ★★ (8 minutes) <!-- constants: 3, 8 -->
+# %% 3-repair-8-minutes [markdown]
+# ### 3 · Repair ★★ (8 minutes)
 #
 # `broken` goes through the keys in pieces and has three bugs. Write `mended` without them.
 #
@@ -942,8 +937,8 @@ def mended_solution(query, key, value, size):
 
 check_mended_pieces(mended_solution)
 
-# %% [markdown]
-# ### 4 · Implement ★★★ (12 minutes) <!-- constants: 4, 12 -->
+# %% 4-implement-12-minutes [markdown]
+# ### 4 · Implement ★★★ (12 minutes)
 #
 # Two machines have each looked at a part of the keys. Write `joined`, which makes of their two states the state of all keys. Neither part need be
 # the one with the larger top, and a part may have seen nothing (`nothing_yet`).
@@ -971,8 +966,8 @@ def joined_solution(one, other):
 
 check_joined_pieces(joined_solution)
 
-# %% [markdown]
-# ### 5 · Explain ★ (4 minutes) <!-- constants: 5, 4 -->
+# %% 5-explain-4-minutes [markdown]
+# ### 5 · Explain ★ (4 minutes)
 #
 # A friend says: "FlashAttention makes attention linear, but it only approximates." Answer in two sentences. Then compare.
 #
@@ -989,7 +984,7 @@ check_joined_pieces(joined_solution)
 # masks of your own. `nn.MultiheadAttention` stores the weights by default, and on a CPU, with `batch_first=True`, in eval mode without gradients even
 # with `need_weights=False`.
 
-# %% [markdown]
+# %% next [markdown]
 # ## Sources
 #
 # - Milakov and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867), 2018.
@@ -998,13 +993,13 @@ check_joined_pieces(joined_solution)
 # - Shazeer, [Fast Transformer Decoding](https://arxiv.org/abs/1911.02150), 2019: one head of keys and values for all.
 # - Ainslie et al., [GQA](https://arxiv.org/abs/2305.13245), 2023: grouped heads.
 #
-# <!-- constants: 2018, 2021, 2022, 2019, 2023, 2 -->
+#
 #
 # ## Next
 #
 # [9 · The attention clinic](09_clinic.ipynb)
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # Bytes and FLOPs with the explorer: 10. Rows and the counter: 6. One row in pieces and the experiment: 14. Tiles and figure 8.2: 5. Masks: 5.
@@ -1015,10 +1010,10 @@ check_joined_pieces(joined_solution)
 # - "Then it is linear." Ask what is stored and what is computed; point at figure 8.3.
 # - The counter class. It is a tool: show what it says, not how it is written.
 #
-# <!-- constants: 45, 10, 6, 14, 5, 16384, 1, 2 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why a wrong choice tempts</summary>
 #
 # **1.** Three times the tokens: the stored weights take? **9 times as much.** *3 times*: counts rows only. *27 times*: as if the
@@ -1034,5 +1029,5 @@ check_joined_pieces(joined_solution)
 # skipped.
 #
 # **5.** A window of 256 instead of a causal mask: the same output? **No.** *Yes, faster*: the model sees less. *Yes, to rounding*: that holds for tiles.
-# <!-- constants: 1, 2, 3, 4, 5, 9, 27, 200, 768, 1536, 256 -->
+#
 # </details>

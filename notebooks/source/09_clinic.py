@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 9-the-attention-clinic-the-right-shape-proves-nothin [markdown]
 # # 9 · The attention clinic: the right shape proves nothing
 #
 # A wrong attention function runs without an error, returns the right shape and sometimes even learns its task.
@@ -9,7 +9,7 @@
 # **You will be able to:** test attention without a right version at hand, name a bug from what moves, tell a test that can fail
 # from one that cannot, read a report of `diagnose`.
 #
-# **Time:** 60 minutes in class, 100 minutes alone. <!-- constants: 60, 100 -->
+# **Time:** 60 minutes in class, 100 minutes alone.
 
 # %%
 import copy
@@ -399,10 +399,10 @@ for batch_first in (False, True):
     print(f"{batch_first=}", moved.tolist())
 assert moved.tolist() == [True] + [False] * 3
 
-# %% [markdown]
+# %% probe-7-shuffle [markdown]
 # The repair is one word: `batch_first=True`.
 #
-# ## Probe 7: shuffle <!-- constants: 7 -->
+# ## Probe 7: shuffle
 #
 # Without a mask and without positions, attention knows no order. Shuffle the queries, and the outputs must follow in the same order. Patient F computes
 # the transposed output, and reshapes it where a transpose is needed (`.mT`, of the last two axes).
@@ -722,13 +722,13 @@ def sizes_that_hide_it_solution():
 
 check_hiding_sizes(sizes_that_hide_it_solution)
 
-# %% [markdown]
+# %% 2-repair-8-minutes [markdown]
 # ### 2 · Repair ★ (8 minutes)
 #
 # `two_bugs` has two. Write `mended` without them. The check asks `diagnose`.
 #
 # <details><summary>Hint</summary>By which number does it divide? And what is <em>e</em> to the power of a score of 0? If you are stuck,
-# run <code>diagnose(two_bugs)</code>.</details> <!-- constants: 0 -->
+# run <code>diagnose(two_bugs)</code>.</details>
 
 
 # %% tags=["exercise"]
@@ -832,11 +832,11 @@ def wolf_solution(query, key, value):
 
 check_disguise(wolf_solution)
 
-# %% [markdown]
+# %% 5-explain-4-minutes [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
 # A friend says: "My attention is right. The shapes fit, and the model reaches 100 % on the task." Answer in two sentences, and
-# name one probe to run. Then compare. <!-- constants: 100 -->
+# name one probe to run. Then compare.
 #
 # <details><summary>An answer</summary>Shapes cannot tell a transpose from a reshape, and the weights around a bug learn to live with it: the small network above
 # reverses digits with a wrong merge. Shuffle the tokens and see whether the outputs follow, or run the leak test if it should be
@@ -849,7 +849,7 @@ check_disguise(wolf_solution)
 # `F.scaled_dot_product_attention`, which returns no weights: probe 1 recovers them. True means *may attend* there, and *blocked* in
 # `nn.MultiheadAttention`, which also wants `batch_first=True` for (N, L, E).
 
-# %% [markdown]
+# %% next [markdown]
 # ## Sources
 #
 # - Neuromatch Academy, [Deep Learning, W2D5, tutorial 1](https://github.com/NeuromatchAcademy/course-content-dl/blob/main/tutorials/W2D5_AttentionAndTransformers/W2D5_Tutorial1.ipynb), coding exercise 2: a check with large whole numbers.
@@ -859,13 +859,13 @@ check_disguise(wolf_solution)
 # - [transformer-from-scratch, pull request 6](https://github.com/jsbaan/transformer-from-scratch/pull/6): a merge without a transpose, in a model that trained.
 # - [xformers, issue 522](https://github.com/facebookresearch/xformers/issues/522): T5 puts the scale into its starting weights.
 #
-# <!-- constants: 1, 2, 5, 6, 199, 522, 1061 -->
+#
 #
 # ## Next
 #
 # [10 · One real attention layer](10_one_real_attention_layer.ipynb)
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.** Patient zero, probe 1: 10. Probe 2: 8. Probe 3: 9. Probe 4: 6. Probe 5: 6. The clinic: 6. (The 60 minutes add "It even
@@ -873,10 +873,10 @@ check_disguise(wolf_solution)
 #
 # **Stalls.** The logarithm of probe 2: divide two weights of a row first: the row's sum cancels. "It passes": let them write a wrong function that passes. Train and eval: ask who calls `.eval()`.
 #
-# <!-- constants: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 45, 60 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 1 to 3</summary>
 #
 # **1.** The output's shape is right. That shows? **Nothing about numbers.** *Sequences stay apart*: a batch joined into one text fits too. *The axis is right*: A's shape fits too.
@@ -886,10 +886,10 @@ check_disguise(wolf_solution)
 # **3.** A causal function; the last token changes, all outputs move. **It leaks.** *Normal*: without a mask. *Only the last token may look ahead*: it has
 # nothing ahead; earlier outputs moved.
 #
-# <!-- constants: 1, 2, 3 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-4 [markdown] tags=["teacher"]
 # <details><summary>For teachers: questions 4 and 5</summary>
 #
 # **4.** 99 in blocked keys moves the output, 99 in blocked values does not. **Weights zeroed after the softmax.** *Mask inverted*, *no mask*: either would let the
@@ -898,5 +898,5 @@ check_disguise(wolf_solution)
 # **5.** `diagnose` finds nothing. **No property that it tried failed.** *It is right at every size*: see `patient_long`. *It does what I want*: it cannot
 # know that.
 #
-# <!-- constants: 4, 5, 99 -->
+#
 # </details>

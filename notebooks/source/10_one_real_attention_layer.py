@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% 10-one-real-attention-layer-where-heads-look-and-wha [markdown]
 # # 10 · One real attention layer: where heads look, and what that does not tell
 #
 # The layer of lesson 7, filled with numbers from training: type a sentence and see twelve heads read it.
@@ -9,7 +9,7 @@
 # **You will be able to** check a copy against its original, describe a head over many sentences, take a head away, show that
 # weights alone do not explain an output.
 #
-# **Time:** 50 minutes in class, 90 alone; the part "Further" may be skipped. <!-- constants: 50, 90 -->
+# **Time:** 50 minutes in class, 90 alone; the part "Further" may be skipped.
 
 # %%
 import json
@@ -157,7 +157,7 @@ assert set(repeated) == {"the", "to"} and (len(the), the.sum()) == (47, 45)
 print(f"head 8, copies of the: {same[8, the].mean():.2f}, {the.sum()} rows", end="; ")
 print(f"of to: {same[8, ~the].mean():.2f}, {(~the).sum()} rows")
 
-# %%
+# %% figure-10-1
 assert (share["[CLS]"] > 0.35).nonzero().flatten().tolist() == [6, 7, 9, 11]
 fig, ax = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
 table = torch.stack([*share.values()])
@@ -266,7 +266,7 @@ table.iloc[[0, 1, 6, 8, 9, 10, 12, 13]].round(2)
 # So we ask what lesson 5 asked: does the head look there *because of this word*? We let other words ask in its place, and measure in **even
 # shares**: weight of a telling word times number of tokens; 1 is what it gets if all tokens get the same.
 
-# %%
+# %% many-largest-weight-chair-lie
 predict("10/many-largest-weight-chair-lie")
 
 
@@ -300,7 +300,7 @@ print("“chair” asks:           ", asked["chair"][1].tolist())
 print("head 3, six others ask: ", third)
 print(f"another word at random:   {blind:.1f}")
 
-# %%
+# %% figure-10-2
 own, others = each.mean(dim=0), each_other.mean(dim=1)  # (H,), (6, H)
 clear = own - others.amax(dim=0)
 assert (clear > 0.2).nonzero().flatten().tolist() == [1, 4, 10] and own[8] < 1
@@ -369,7 +369,7 @@ u.shape
 # %% [markdown]
 # So a weight counts as much as its $u$ is long. We call weight times length of $u$ the **size** of what arrives.
 
-# %%
+# %% sizes-arrives-share-comes-cls
 predict("10/sizes-arrives-share-comes-cls")
 
 
@@ -394,7 +394,7 @@ for head in (3, 6, 11):
     print(f"size {size_share[head]:.2f}, without bias {unbiased[head]:.2f}", end=", ")
     print(f"u of [CLS] {of_cls[head]:.2f} long, of a word {of_words[head]:.2f}")
 
-# %%
+# %% figure-10-3
 fig, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
 x = torch.arange(12)
 ax.bar(x - 0.2, share["[CLS]"], 0.38, color="#0b61a4", label="of the weight")
@@ -471,7 +471,7 @@ for head in (2, 4, 7, 11):
     )
     print(f", gone but for the bias {bias_left[head]:.2f}")
 
-# %%
+# %% figure-10-4
 fig, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
 ax.bar(x - 0.2, gone, 0.38, color="#0b61a4", label="without the head")
 ax.bar(x + 0.2, evened, 0.38, color="#f2b48a", hatch="//", label="its weights even")
@@ -501,7 +501,7 @@ assert torch.equal(again, sat.output)
 # "The output of bank came about because bank looked at river." If weights alone were the reason, weights that stay would leave the output alone, and
 # other weights would change it. We try both.
 
-# %%
+# %% far-output-move
 predict("10/far-output-move")
 
 # %%
@@ -573,7 +573,7 @@ assert clouds[9][1].min() > clouds[7][1].max()
 print(f"attention moves by more than 0.99: output {far.min():.2f} to {far.max():.2f}")
 print(f"head 7, all rows: output {clouds[7][1].min():.2f} to {clouds[7][1].max():.2f}")
 
-# %%
+# %% figure-10-5
 fig, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 looks = {
     9: ("D", "#7b3f98"),
@@ -711,19 +711,17 @@ print((row > 0).sum().item(), "weights above 0, and then", (found > 0).sum().ite
 assert round(share["[CLS]"][6].item(), 2) == 0.41 and change > 0.3 and few[1] < 0.15
 assert round(size_share[6].item(), 2) == 0.08
 
-# %% [markdown]
+# %% 1-predict-4-minutes [markdown]
 # ## Exercises
 #
 # Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
 #
-# ### 1 · Predict ★ (4 minutes) <!-- constants: 1, 4 -->
+# ### 1 · Predict ★ (4 minutes)
 #
 # In a first layer, some head gives "animal" 0.12 and "street" 0.08 in the row of "it". The last word is replaced by another, and
 # "animal" now gets 0.09. What does "street" get?
 #
 # <details><summary>Hint</summary>Which scores have changed? A weight is e to its score, divided by the sum of the row.</details>
-#
-# <!-- constants: 0.12, 0.08, 0.09 -->
 
 
 # %% tags=["exercise"]
@@ -742,8 +740,8 @@ def weight_of_street_solution():
 
 check_third_word(weight_of_street_solution)
 
-# %% [markdown]
-# ### 2 · Implement ★★ (8 minutes) <!-- constants: 2, 8 -->
+# %% 2-implement-8-minutes [markdown]
+# ### 2 · Implement ★★ (8 minutes)
 #
 # Measure what the markers get: for each head, what the first and the last token get together in the rows of the words, on average. The rows of the two markers do not
 # count.
@@ -769,16 +767,14 @@ def sink_share_solution(weights):
 
 check_sink_share(sink_share_solution)
 
-# %% [markdown]
-# ### 3 · Repair ★★ (8 minutes) <!-- constants: 3, 8 -->
+# %% 3-repair-8-minutes [markdown]
+# ### 3 · Repair ★★ (8 minutes)
 #
 # `careless` is meant to return the output (L, 384) of a sentence without one head. It takes away the wrong numbers, and it leaves something behind.
 # Write `careful`.
 #
 # <details><summary>Hint</summary>An `nn.Linear` stores one row per output feature. Where do the 32 features of a head come in? And what is `layer` after the
 # call?</details>
-#
-# <!-- constants: 32, 384 -->
 
 
 # %% tags=["exercise"]
@@ -805,16 +801,14 @@ def careful_solution(layer, text, head):
 
 check_mended_ablation(careful_solution)
 
-# %% [markdown]
-# ### 4 · Find ★★★ (15 minutes) <!-- constants: 4, 15 -->
+# %% 4-find-15-minutes [markdown]
+# ### 4 · Find ★★★ (15 minutes)
 #
 # Find an ambiguous word of your own, in two sentences with two meanings. In each, some head gives the telling word the largest weight, and "chair", "book" and "school" in its
 # place look there less. Use the explorer. How many words and heads did you try?
 #
 # <details><summary>Hint</summary>Heads 1, 4 and 10 are the likely ones; short sentences help. Words that the layer has to split are refused: take common ones,
 # such as club, ring, letter.</details>
-#
-# <!-- constants: 1, 4, 10 -->
 
 
 # %% tags=["exercise"]
@@ -835,8 +829,8 @@ def my_word_solution():
 
 check_own_word(my_word_solution)
 
-# %% [markdown]
-# ### 5 · Explain ★ (4 minutes) <!-- constants: 5, 4 -->
+# %% 5-explain-4-minutes [markdown]
+# ### 5 · Explain ★ (4 minutes)
 #
 # A post shows head 4 on "she sat on the bank of the river", with a thick arc from bank to river, and says: "The model knows which bank is meant." Answer in three sentences. Then
 # compare.
@@ -860,7 +854,7 @@ assert torch.allclose(per_head[0], sat.weights, atol=1e-5)
 assert torch.allclose(mean[0], sat.weights.mean(dim=0), atol=1e-5)
 print(f"mean {mean[0, bank, river]:.3f}, head 4 {per_head[0, 4, bank, river]:.3f}")
 
-# %% [markdown]
+# %% next [markdown]
 # ## Sources
 #
 # - Wang et al., [MiniLM](https://arxiv.org/abs/2002.10957), 2020, and Reimers and Gurevych, [Sentence-BERT](https://arxiv.org/abs/1908.10084), 2019: the model, and what it was trained for.
@@ -870,13 +864,13 @@ print(f"mean {mean[0, bank, river]:.3f}, head 4 {per_head[0, 4, bank, river]:.3f
 # - Brunner et al., [On Identifiability in Transformers](https://arxiv.org/abs/1908.04211), 2020: other weights, the same output.
 # - Xiao et al., [Efficient Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023.
 #
-# <!-- constants: 2019, 2020, 2023 -->
+#
 #
 # ## Next
 #
 # This is the last lesson. To look up a word or an earlier claim: [0 · Start here](00_start_here.ipynb).
 
-# %% [markdown] tags=["teacher"]
+# %% next-2 [markdown] tags=["teacher"]
 # <details><summary>For teachers: time and stumbling blocks</summary>
 #
 # **50 minutes.** The layer, the explorer, the comparison: 10. Portrait and order: 9. Ambiguous words: 10. Sinks: 6. "It": 4. Ablation: 4. Not an explanation: 7. At home: "Further", exercises.
@@ -886,10 +880,10 @@ print(f"mean {mean[0, bank, river]:.3f}, head 4 {per_head[0, 4, bank, river]:.3f
 # - "`[CLS]` is important, everything looks at it." Cover the weights of figure 10.3 and show the sizes.
 # - "Then attention is useless." Take all heads away: what is left of the output is one bias.
 #
-# <!-- constants: 50, 10, 9, 6, 4, 7, 10.3 -->
+#
 # </details>
 
-# %% [markdown] tags=["teacher"]
+# %% next-3 [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, with a reason for every wrong choice</summary>
 #
 # 1. Head 2 looks at the token before. It learned this from **a** the words **b** the positions **c** the markers. Right: b. a: other words, same picture. c: they stand at the ends only.
@@ -899,5 +893,5 @@ print(f"mean {mean[0, bank, river]:.3f}, head 4 {per_head[0, 4, bank, river]:.3f
 # 4. "tired" becomes "wide". In a first layer the ratio of two other weights **a** turns **b** stays **c** depends on the head. Right: b. a, c: their scores do not see the word.
 # 5. The weights stay and the output changes. How? **a** impossible **b** other values **c** another softmax. Right: b. a: an output is weights times values. c: then the weights would change.
 #
-# <!-- constants: 1, 2, 3, 4, 5, 33, 46, 0.4 -->
+#
 # </details>
