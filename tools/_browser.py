@@ -138,17 +138,19 @@ def launch(playwright: Playwright) -> Browser:
 
 
 @contextlib.contextmanager
-def serve(root: Path, home: Path) -> Iterator[Server]:
+def serve(root: Path, home: Path, *, plain: bool = False) -> Iterator[Server]:
     """Serve the folder ``root`` with JupyterLab, with its settings below ``home``, for a while.
 
+    ``plain`` leaves out the configuration of ``make lab``, as if Jupyter had been started by hand.
     RuntimeError says what the server printed if it ends or does not answer in time.
     """
     write_settings(home, TEST_SETTINGS)
     log, port = home / "server.log", any_free_port()
     options = ["--no-browser", "--expose-app-in-browser"]
+    command = [one for one in server_command(root, port) if not (plain and "--config=" in one)]
     with log.open("w") as stream:
         process = subprocess.Popen(
-            [*server_command(root, port), *options],
+            [*command, *options],
             env=server_environment(home, TOKEN),
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -244,8 +246,8 @@ class NotebookPage:
 
     def hand_over(self) -> str:
         """Close the notebook's tab and return the id of its kernel, which keeps running."""
-        if self.ask(_FORGET_NAMES) != "forgotten":
-            raise RuntimeError("The kernel of this notebook did not delete its names.")
+        if (said := self.ask(_FORGET_NAMES)) != "forgotten":
+            raise RuntimeError(f"The kernel of this notebook did not delete its names: {said}")
         kernel = self.page.evaluate(_KERNEL)
         self.page.evaluate(_CLOSE)
         return kernel

@@ -22,8 +22,6 @@ SETTINGS = {
 # Lessons are notebooks, and no script is opened as one. The server's half of this extension is
 # switched off in jupyter_server_config.py.
 PAGE = {"disabledExtensions": {"jupyterlab-jupytext": True}}
-# A folded output hides an answer, of which JupyterLab would still show the first line.
-CSS = ".jp-OutputPlaceholder .jp-PlaceholderText { display: none; }"
 
 
 def server_environment(home: Path, token: str) -> dict[str, str]:
@@ -40,7 +38,6 @@ def write_settings(home: Path, settings: Mapping[str, object] = SETTINGS) -> Non
     files = {
         "labconfig/default_setting_overrides.json": json.dumps(settings),
         "labconfig/page_config.json": json.dumps(PAGE),
-        "custom/custom.css": CSS,
     }
     for name, text in files.items():
         path = home / "config" / name

@@ -25,6 +25,5 @@ c.ServerApp.jpserver_extensions = {"jupyterlab_jupytext": False}
 c.ServerApp.tornado_settings = {"ws_ping_interval": 0}
 c.KernelManager.transport_encryption = "auto"  # of what the server and a kernel say to each other
 c.LanguageServerManager.autodetect = False  # it runs npm, which writes into the home folder
-c.LabApp.custom_css = True  # written by tools/_server.py
 c.LabApp.extension_manager = "readonly"  # the list of extensions would come from the network
 c.Application.log_level = "WARN"

@@ -136,7 +136,7 @@ def library(modules: tuple[str, ...]) -> str:
 def widget_script(name: str) -> str:
     """Return the script of a live widget: the library and what anywidget asks for."""
     start, module = (f'attnlabModules["{key_of(one)}"]' for one in ("base", name))
-    render = f"keepState(model.widget_manager);\n  return {start}.mount({module}, model, el);"
+    render = f"keepState(model);\n  return {start}.mount({module}, model, el);"
     export = f"export default {{ render: ({{ model, el }}) => {{\n  {render}\n}} }};\n"
     return "\n".join([library(modules_of(name)), wake(), _browser.read("shared.mjs"), export])
 

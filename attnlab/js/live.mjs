@@ -23,7 +23,7 @@ function render({ model, el }) {
   image.style.width = `${model.get("width")}px`;
   el.classList.add("attnlab-live");
   el.replaceChildren(bar, sentence, note, error, picture);
-  keepState(model.widget_manager);
+  keepState(model);
   keepKeys(bar);
 
   let timer, address;

@@ -16,7 +16,7 @@ function render({ model, el }) {
   el.classList.add("attnlab-predict");
   el.replaceChildren(make("p", { class: "attnlab-predict-kind" }, "Predict"),
     rich("p", asked.question), asked.ask ? bar : "", outcome);
-  keepState(manager);
+  keepState(model);
   keepKeys(bar);
   const draw = () => {
     const said = model.get("said");

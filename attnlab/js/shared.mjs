@@ -7,28 +7,40 @@ const WIDGET_STATE = "application/vnd.jupyter.widget-state+json";
  * Store the widgets that a notebook shows in the notebook, whenever JupyterLab saves it, so that
  * they are there when it is opened again. JupyterLab's own setting for this is off.
  */
-function keepState(manager) {
-  const { context } = manager ?? {};
+function keepState(model) {
+  const manager = model.widget_manager, { context } = manager ?? {};
   if (!context?.saveState?.connect || !manager.get_state_sync) return;
+  model.on("change", () => { context.model.dirty = true; });
   const kept = (globalThis.attnlabKept ??= new WeakSet());
   if (kept.has(manager)) return;
   kept.add(manager);
   context.saveState.connect((_, phase) => {
     if (phase !== "started") return;
-    const all = manager.get_state_sync({ drop_defaults: true }), state = {};
+    const before = context.model.getMetadata("widgets")?.[WIDGET_STATE]?.state;
+    const now = stateOf(manager), all = { ...before, ...now.state }, state = {};
     const add = (id) => {
-      if (!all.state[id] || state[id]) return;
-      state[id] = all.state[id];
-      const parts = JSON.stringify(state[id].state).matchAll(/IPY_MODEL_([\w-]+)/g);
-      for (const [, part] of parts) add(part);
+      if (!all[id] || state[id]) return;
+      state[id] = all[id];
+      for (const [, part] of JSON.stringify(all[id].state).matchAll(/IPY_MODEL_([\w-]+)/g)) add(part);
     };
     for (const cell of context.model.cells) {
       for (let i = 0; i < (cell.outputs?.length ?? 0); i += 1) {
         add(cell.outputs.get(i).data[WIDGET_VIEW]?.model_id);
       }
     }
-    context.model.setMetadata("widgets", { [WIDGET_STATE]: { ...all, state } });
+    context.model.setMetadata("widgets", { [WIDGET_STATE]: { ...now, state } });
   });
+}
+
+/** The states of all widgets, also of those whose kernel is gone, which JupyterLab leaves out. */
+function stateOf(manager) {
+  const models = [...(manager._modelsSync?.values() ?? [])].filter((model) => !model.comm_live);
+  models.forEach((model) => { model._comm_live = true; });
+  try {
+    return manager.get_state_sync({ drop_defaults: true });
+  } finally {
+    models.forEach((model) => { model._comm_live = false; });
+  }
 }
 
 /** JupyterLab would take letters as commands; Escape, Tab and Ctrl keys are its own. */

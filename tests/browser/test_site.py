@@ -223,8 +223,8 @@ def test_a_prediction_shows_its_answer_after_a_choice(lesson):
     box.get_by_role("button", name="exactly 3").press("Enter")
     assert answer.is_visible()
     assert box.get_by_role("status").inner_text() == "You said exactly 3."
-    assert box.get_by_role("button", name="✓ exactly 3").get_attribute("aria-pressed") == "true"
-    assert box.get_by_role("button", name="less than 3").is_disabled()
+    assert box.get_by_role("button", name="✗ exactly 3").get_attribute("aria-pressed") == "true"
+    assert box.get_by_role("button", name="✓ less than 3").is_disabled()
 
 
 @pytest.mark.parametrize("words", ["Show the answer", "What comes out", "A solution", "Hint"])

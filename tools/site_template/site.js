@@ -23,7 +23,10 @@ function ask(box) {
     said.append("You said ", make("b", {}, chosen.textContent), ".");
     for (const button of buttons) button.disabled = button !== chosen;
     chosen.setAttribute("aria-pressed", "true");
-    chosen.prepend("✓ ");
+    for (const button of buttons) {
+      const isCorrect = "correct" in button.parentElement.dataset;
+      if (isCorrect || button === chosen) button.prepend(isCorrect ? "✓ " : "✗ ");
+    }
     answer.open = true;
   };
   buttons.forEach((button) => button.addEventListener("click", () => commit(button)));

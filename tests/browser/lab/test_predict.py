@@ -1,35 +1,84 @@
-"""`predict` in JupyterLab: the answer is not in the page before a commit, by mouse or keyboard."""
+"""Predictions, answers and live figures in JupyterLab, from the first look to the next day."""
 
 import os
 
 import nbformat
 import pytest
+from nbconvert import HTMLExporter
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import expect
 
-from tools._browser import NO_BROWSER, find_browser
+from attnlab import _folds, _texts
+from attnlab.exercises import predict
+from tests.browser.pages import wait_until
+from tools import lab
+from tools._browser import NO_BROWSER, NotebookPage, find_browser, serve
 
 pytestmark = pytest.mark.browser
 if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
     pytest.skip(NO_BROWSER, allow_module_level=True)
 
-CHOICE = """
-predict(
-    r"A score of 0, with $\\sqrt{d_k} = 8$: how much **weight**?",
-    options=["nothing", "some", "all"],
-    reveal="Some of it, the zebra says.",
-)
+QUESTIONS = r"""
+[choice]
+question = "A score of 0, with $\\sqrt{d_k} = 8$: how much **weight**?"
+explanation = "Some of it, the zebra says."
+[[choice.options]]
+text = "nothing"
+feedback = "The lion thought so, too."
+[[choice.options]]
+text = "some"
+correct = true
+feedback = "So it is."
+
+[number]
+question = "How much?"
+explanation = "A half, the giraffe says."
+[number.number]
+unit = "share"
+value = 0.5
+tolerance = 0.05
+feedback = "So it is."
+low = "It is more."
+high = "It is less."
+slips = [{ value = 2, feedback = "The leopard divided the other way." }]
 """
-NUMBER = """
-predict(
-    "How much?",
-    number="share of weight",
-    reveal="A half, the giraffe says.",
-)
-"""
-WHOLE_PAGE = "() => document.documentElement.innerHTML"
+CELLS = [
+    """
+from pathlib import Path
+
+import torch
+from attnlab import _texts
+from attnlab.display import lesson_setup
+from attnlab.exercises import predict
+from attnlab.explorers import SoftLookupExplorer
+from attnlab.live import live
+from attnlab.plotting import plot_attention
+
+_texts.PREDICTIONS = (Path("."),)
+lesson_setup()
+""",
+    'predict("17/choice")',
+    '%%answer 17/choice\nprint("A hyena.")\nplot_attention(torch.eye(2))',
+    'predict("17/number")',
+    '%%answer 17/number\n"A cheetah."',
+    """
+def draw(fig, d_k):
+    fig.subplots().bar(["a", "b"], [1, d_k])
+    return f"d_k is {d_k}."
+
+live(draw, d_k=[1, 2, 4], alt="Two bars.")
+""",
+    "SoftLookupExplorer(ask=False)",
+]
+ANSWERS = ("zebra", "lion", "hyena", "giraffe", "leopard", "cheetah", "So it is")
+IN_SIGHT = "() => document.querySelector('.jp-Notebook').innerText"
 FOCUSED = "() => document.activeElement.textContent"
 COUNTS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .map(cell => cell.executionCount)"""
+SAVE = "async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"
+RESTART = """async () => {
+    await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart();
+}"""
 # the contrast of text with what lies behind it, for each element of a widget that holds text
 CONTRASTS = """root => {
     const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
@@ -48,115 +97,191 @@ CONTRASTS = """root => {
             c => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
-    return [...root.querySelectorAll('p, button, label, input')].map(element => {
-        const layers = behind(element);
-        const pair = [paint(layers), paint([...layers, getComputedStyle(element).color])];
-        return [element.textContent.slice(0, 20),
-                (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05)];
-    });
+    return [...root.querySelectorAll('p, p b, button, label, input:not([type=range]), output')]
+        .filter(element => element.textContent || element.value).map(element => {
+            const layers = behind(element);
+            const pair = [paint(layers), paint([...layers, getComputedStyle(element).color])];
+            return [element.textContent.slice(0, 20),
+                    (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05)];
+        });
 }"""
 
 
 @pytest.fixture(scope="module")
-def notebook(open_page, server):
-    """A notebook with two predictions, their sources folded as in the lessons."""
-    cells = [
-        nbformat.v4.new_code_cell(source)
-        for source in ("from attnlab.exercises import predict", CHOICE.strip(), NUMBER.strip())
-    ]
-    for cell in cells[1:]:
-        cell.metadata["jupyter"] = {"source_hidden": True}
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
-    nbformat.write(notebook, server.root / "predict.ipynb")
-    return open_page("predict.ipynb")
+def look(open_page, server, write_notebook):
+    """The notebook, run; the tests below follow each other in it, as a learner's evening does."""
+    (server.root / "17_zebras.toml").write_text(QUESTIONS)
+    look = open_page(write_notebook("predict.ipynb", *CELLS))
+    look.run_all()
+    look.page.locator(".attnlab-predict").nth(1).wait_for()
+    yield look
+    assert look.errors() == look.problems == look.outside == []
 
 
-@pytest.fixture
-def look(notebook):
-    """The notebook run anew: both questions are open."""
-    notebook.run_all()
-    buttons = notebook.page.locator(".attnlab-predict button")
-    expect(buttons.filter(visible=True)).to_have_count(4)
-    expect(notebook.page.locator(".attnlab-predict button:disabled")).to_have_count(0)
-    yield notebook
-    assert notebook.errors() == notebook.problems == notebook.outside == []
+def in_sight(look: NotebookPage) -> list[str]:
+    """Return the answers that can be read, other than in the source of a cell."""
+    text = look.page.evaluate(IN_SIGHT)
+    for cell in CELLS:
+        for line in cell.splitlines():
+            text = text.replace(line, "")
+    return [answer for answer in ANSWERS if answer in text]
 
 
-def shows(look, text: str) -> None:
-    """Wait until a text is to be seen."""
-    look.page.get_by_text(text).first.wait_for(state="visible")
+def stored_widgets(path) -> set[str]:
+    """Return the names of the widgets whose state a notebook holds."""
+    metadata = nbformat.read(path, as_version=4).metadata
+    return {*metadata["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]}
 
 
-def is_focused(look, text: str) -> None:
-    """Wait until what has this text has the focus: the answer of the kernel may be on its way."""
-    look.page.wait_for_function(f"text => ({FOCUSED})() === text", arg=text)
+def fold(look: NotebookPage, key: str):
+    return look.page.locator(f'details.attnlab-answer[data-key="{key}"]')
 
 
-def test_the_answer_is_not_in_the_page_before_a_click_and_is_after(look):
+def save(look: NotebookPage) -> None:
+    look.page.evaluate(SAVE)
+
+
+def test_no_answer_is_in_sight_after_run_all_and_save(look):
     look.page.locator(".attnlab-predict mjx-container").first.wait_for()  # the formula
-    before = look.page.evaluate(WHOLE_PAGE)
-    assert "zebra" not in before
-    assert "giraffe" not in before
-    look.page.get_by_role("button", name="some").click()
-    shows(look, "Some of it, the zebra says.")
-    box = look.page.locator(".attnlab-predict").first
-    expect(box.get_by_role("status")).to_contain_text("You said some.")
-    expect(box.get_by_role("button", name="✓ some")).to_have_count(1)
-    expect(box.get_by_role("button", name="nothing")).to_be_disabled()
-    assert "giraffe" not in look.page.evaluate(WHOLE_PAGE)
+    save(look)
+    assert in_sight(look) == []
+    fold(look, "17/choice").locator("summary").click()
+    wait_until(look.page, lambda: in_sight(look) == ["hyena"], "what is unfolded is noticed")
+    fold(look, "17/choice").locator("summary").click()
 
 
-@pytest.mark.parametrize("key", ["Enter", "Space"])
-def test_the_keyboard_commits_and_keeps_its_place(look, key):
-    counts = look.page.evaluate(COUNTS)
-    look.page.get_by_role("button", name="nothing").focus()
-    look.page.keyboard.press("Tab")
-    is_focused(look, "some")
-    look.page.keyboard.press(key)
-    shows(look, "Some of it, the zebra says.")
-    is_focused(look, "✓ some")
-    look.page.keyboard.press("Tab")  # on to the next question
-    look.page.wait_for_function("() => document.activeElement.closest('.jp-Cell') !== null")
-    assert look.page.evaluate(COUNTS) == counts  # no shortcut of JupyterLab ran a cell
+def test_the_keyboard_commits_to_a_wrong_option_that_gets_no_tick(look):
+    page, counts = look.page, look.page.evaluate(COUNTS)
+    page.get_by_role("button", name="nothing").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate(FOCUSED) == "some"
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    box = page.locator(".attnlab-predict").first
+    expect(box.get_by_role("status")).to_contain_text("✗ Not quite. You said nothing.")
+    assert in_sight(look) == ["zebra", "lion", "hyena"]  # the answering cell has opened itself
+    marks = box.get_by_role("button").evaluate_all("all => all.map(one => one.dataset.mark)")
+    assert marks == ["✗ ", "✓ "]
+    assert page.evaluate(FOCUSED) == "nothing"
+    box.get_by_role("button", name="some").click(force=True)  # it is too late
+    assert "You said nothing." in box.inner_text()
+    assert look.ask("from attnlab import _folds; print(_folds.committed)") == "{'17/choice'}"
+    assert page.evaluate(COUNTS) == counts  # no shortcut of JupyterLab ran a cell
 
 
 def test_a_number_is_typed_and_enter_commits(look):
-    box = look.page.get_by_label("share of weight")
-    box.click()
-    look.page.keyboard.type("half")
-    look.page.keyboard.press("Enter")
-    shows(look, "Write a number, such as 0.25.")
-    assert "giraffe" not in look.page.evaluate(WHOLE_PAGE)
-    box.press("Control+a")
-    look.page.keyboard.type("0.001")  # 0 twice would restart the kernel, were it a shortcut
-    look.page.keyboard.press("Enter")
-    shows(look, "A half, the giraffe says.")
-    shows(look, "You said 0.001.")
-    expect(box).to_be_disabled()
-    is_focused(look, "✓ Committed")
+    page = look.page
+    box, status = page.get_by_label("share"), page.locator(".attnlab-predict [role=status]").nth(1)
+    for text in ("half", "", "1/0", "0,5"):
+        box.fill(text)
+        box.press("Enter")
+        expect(status).to_have_text("Write a number, such as 0.25.")
+    box.fill("")
+    page.keyboard.type("0.01")  # 0 twice would restart the kernel, were it a shortcut
+    page.keyboard.press("Tab")  # leaving the box commits nothing
+    assert "giraffe" not in in_sight(look)
+    box.fill("6/3")
+    box.press("Enter")
+    expect(status).to_contain_text("✗ Not quite. You said 6/3.")
+    expect(status).to_contain_text("The leopard divided the other way.")
+    assert {"giraffe", "leopard", "cheetah"} <= {*in_sight(look)}
+    assert box.get_attribute("readonly") is not None
 
 
-def test_a_number_is_committed_by_the_button_not_by_leaving_the_box(look):
-    look.page.get_by_label("share of weight").fill("0.5")
-    look.page.keyboard.press("Tab")
-    look.page.wait_for_timeout(500)
-    assert "giraffe" not in look.page.evaluate(WHOLE_PAGE)
-    is_focused(look, "Commit")
-    look.page.keyboard.press("Enter")
-    shows(look, "You said 0.5.")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("1/2", "✓ Correct. You said 1/2.So it is."), ("0.44", "It is more."), ("3", "It is less.")],
+)
+def test_a_number_gets_the_feedback_that_fits(look, text, words):
+    look.run_cells([3])
+    box = look.page.locator(".attnlab-predict").nth(1)
+    expect(box.get_by_role("status")).to_be_empty()  # a cell that runs again asks again
+    box.get_by_role("textbox").fill(text)
+    box.get_by_role("button", name="Commit").click()
+    expect(box.get_by_role("status")).to_contain_text(words)
 
 
 def test_all_words_can_be_read_in_both_themes(look):
-    look.page.get_by_role("button", name="some").click()
-    shows(look, "Some of it, the zebra says.")
     look.page.mouse.move(0, 0)
     for theme, light in (("JupyterLab Dark", "false"), ("JupyterLab Light", "true")):
         change = "theme => { jupyterapp.commands.execute('apputils:change-theme', {theme}); }"
         look.page.evaluate(change, theme)
         look.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
         look.page.wait_for_timeout(500)  # the style sheet and the colours settle
-        for widget in look.page.locator(".attnlab-predict").all():
+        for widget in look.page.locator(".attnlab-predict, .attnlab-live").all():
             contrasts = widget.evaluate(CONTRASTS)
-            assert len(contrasts) >= 4
+            assert len(contrasts) >= 2
             assert [pair for pair in contrasts if pair[1] < 4.5] == []
+
+
+def test_a_live_figure_can_be_used_by_everybody(look):
+    figure = look.page.locator(".attnlab-live")
+    slider = figure.get_by_role("slider", name="d_k")
+    assert slider.get_attribute("aria-valuetext") == "1"
+    assert figure.get_by_role("img", name="Two bars.").count() == 1
+    assert slider.bounding_box()["height"] >= 24
+
+
+def test_a_kernel_that_was_restarted_is_told_of_and_the_next_run_mends_it(look):
+    figure = look.page.locator(".attnlab-live")
+    figure.get_by_role("slider").press("ArrowRight")
+    expect(figure.get_by_text("d_k is 2.")).to_be_visible()
+    look.page.evaluate(RESTART)
+    figure.get_by_role("slider").press("ArrowRight")
+    expect(figure.get_by_text("run this cell again")).to_be_visible()
+    assert not figure.get_by_text("d_k is 2.").is_visible()
+    figure.get_by_role("slider").press("ArrowLeft")  # where the picture is true
+    expect(figure.get_by_text("d_k is 2.")).to_be_visible()
+    assert not figure.get_by_text("run this cell again").is_visible()
+
+
+def test_the_next_day_all_is_there_in_a_plain_jupyterlab(look, browser, server, tmp_path):
+    save(look)
+    stored = stored_widgets(server.root / "predict.ipynb")
+    assert len(stored) == 8  # four widgets, each with its layout
+    lab.trust([server.root / "predict.ipynb"], tmp_path)
+    with serve(server.root, tmp_path, plain=True) as another:
+        day = NotebookPage(browser, another)
+        try:
+            day.open("predict.ipynb")
+            page = day.page
+            page.locator(".attnlab-predict").nth(1).wait_for()
+            expect(page.get_by_text("You said nothing.")).to_be_visible()
+            expect(page.get_by_text("You said 3.")).to_be_visible()
+            expect(page.get_by_role("img", name="Two bars.")).to_be_visible()
+            expect(page.get_by_text("d_k is 2.")).to_be_visible()
+            explorer = page.get_by_role("slider", name="temperature").first
+            said = page.locator(".card .say").inner_text()
+            explorer.press("ArrowRight")
+            expect(page.locator(".card .say")).not_to_have_text(said)
+            assert page.get_by_text("Error displaying widget").count() == 0
+            page.locator(".attnlab-live").get_by_role("slider").press("ArrowRight")
+            expect(page.get_by_text("run this cell again")).to_be_visible()
+            save(day)
+            assert stored_widgets(server.root / "predict.ipynb") == stored
+            assert day.problems == []
+        finally:
+            day.close()
+
+
+def test_the_folds_hold_in_the_html_of_nbconvert(look, browser, monkeypatch, tmp_path):
+    folder = look.server.root
+    monkeypatch.setattr(_texts, "PREDICTIONS", (folder,))
+    shown = [predict("17/choice").to_html(), predict("17/number").to_html()]
+    shown.append(_folds.Folded("<pre>A hyena.</pre>", False, "17/choice")._repr_html_())
+    outputs = [new_output("display_data", {"text/html": html}) for html in shown]
+    notebook = new_notebook(cells=[new_code_cell("1", outputs=[one]) for one in outputs])
+    nbformat.validate(notebook)
+    page_text, _ = HTMLExporter().from_notebook_node(notebook)
+    (tmp_path / "page.html").write_text(page_text, encoding="utf-8")
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    page.goto((tmp_path / "page.html").as_uri(), wait_until="domcontentloaded")
+    text = page.evaluate("document.body.innerText")
+    assert "how much weight?" in text
+    assert [answer for answer in ANSWERS if answer in text] == []
+    for summary in page.locator("summary").all():
+        summary.click()
+    text = page.evaluate("document.body.innerText")
+    assert {"zebra", "lion", "hyena", "giraffe"} <= {one for one in ANSWERS if one in text}
+    context.close()
