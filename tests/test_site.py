@@ -162,13 +162,13 @@ def fold_around(page, text):
 
 
 def test_what_a_notebook_folds_is_folded(page_of):
-    hidden = {"jupyter": {"outputs_hidden": True}, "tags": ["reveal"]}
+    hidden = {"jupyter": {"outputs_hidden": True}}
     source = {"jupyter": {"source_hidden": True}}
     page = page_of(
         printed("shown_source()", "shown output"),
         printed("asking()", "hidden output", **hidden),
         printed("solved()", "praise", tags=["solution"], **source),
-        printed("put_away()", "open output", tags=["predict"], **source),
+        printed("predict('put_away')", "open output", **source),
     )
     wanted = {
         "shown_source": None,
@@ -185,8 +185,10 @@ def test_what_a_notebook_folds_is_folded(page_of):
 
 
 def test_a_prediction_comes_before_its_code(page_of):
-    page = page_of(html("<p>QUESTION</p>", tags=["predict"], jupyter={"source_hidden": True}))
-    assert page.index("QUESTION") < page.index("The code of this cell")
+    asked = html("<p>QUESTION</p>")
+    asked.source = 'predict("00/key")'
+    page = page_of(asked)
+    assert page.index("QUESTION") < page.index("00/key")
 
 
 def test_every_kind_of_output_is_shown(page_of):

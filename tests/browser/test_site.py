@@ -7,7 +7,7 @@ import pytest
 from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from attnlab import palette
+from attnlab import _texts, palette
 from attnlab.exercises import predict
 from tests.browser.pages import FilePage
 from tools import site
@@ -305,15 +305,14 @@ def all_kinds_of_cells():
     error = new_output("error", ename="E", evalue="v", traceback=["-" * 300, "E: v"])
     plain = new_output("stream", name="stdout", text="wide " * 60)
     code = 'def f(a):\n    """Say."""\n    return f"{a}" + "b"  # or 1.5\n'
-    asked = predict("Which?", options=["one", "two"], reveal="Two.").to_html()
+    first = next(iter(_texts.read(_texts.prediction_files()["00"])))
+    asked = predict(f"00/{first}").to_html()
     html = new_output("execute_result", {"text/html": asked, "text/plain": "-"}, execution_count=1)
     hidden = {"source_hidden": True}
     return [
         new_markdown_cell(text + table),
         new_code_cell(code, outputs=[plain, error]),
-        new_code_cell(
-            "predict()", outputs=[html], metadata={"tags": ["predict"], "jupyter": hidden}
-        ),
+        new_code_cell("predict()", outputs=[html]),
         new_code_cell("a", outputs=[plain], metadata={"jupyter": {"outputs_hidden": True}}),
         new_code_cell("s", outputs=[plain], metadata={"tags": ["solution"], "jupyter": hidden}),
     ]
