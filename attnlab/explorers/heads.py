@@ -156,24 +156,27 @@ def tables(heads: int, way: str, step: str) -> dict[str, object]:
         shown |= {"places": [], "columns": [str(j) for j in range(TOKENS)]}
         return shown | {"names": [f"head {head}" for head in range(heads)]}
     cut = step == "view" and way == RIGHT
-    place = {"x": at.x, "merge": at.merged, "view": at.cut}.get(step, at.heads)
-    whole = place.ndim == 2
-    wrong = torch.zeros(at.cut.shape[:2], dtype=torch.bool) if cut else result.wrong_rows
-    if whole:
-        wrong = place.ne(at.x).any(dim=-1).unsqueeze(0)
-    numbers = named(heads).flatten()[place if not whole else place.unsqueeze(0)]
     what = {"x": "x", "merge": "merged"}.get(step, "cut" if cut else "heads")
-    one = "token" if cut else "head"
+    one, row = ("token", "head") if cut else ("head", "token")
+    place = {"x": at.x, "merge": at.merged, "view": at.cut}.get(step, at.heads)
+    shape = place.shape
+    if place.ndim == 2:  # a single table
+        names, wrong, place = [what], place.ne(at.x).any(dim=-1)[None], place[None]
+    else:
+        names = [f"{one} {i}" for i in range(len(place))]
+        wrong = torch.zeros(shape[:2], dtype=torch.bool) if cut else result.wrong_rows
+    numbers = named(heads).flatten()[place]
+    texts = [[[f"{number:03d}" for number in line] for line in table] for table in numbers.tolist()]
     return {
         "what": what,
-        "shape": place.shape,
-        "row": "head" if cut else "token",
-        "names": [what] if whole else [f"{one} {i}" for i in range(len(place))],
+        "shape": shape,
+        "row": row,
+        "names": names,
         "columns": [],
-        "texts": _texts(numbers),
+        "texts": texts,
         "tokens": numbers // 100,
         "wrong": wrong.unsqueeze(-1).expand(numbers.shape),
-        "places": place if not whole else place.unsqueeze(0),
+        "places": place,
     }
 
 
@@ -249,12 +252,6 @@ def code(heads: int, way: str) -> list[str]:
 
 
 # --- the still picture ----------------------------------------------------------------------------
-
-
-def _texts(names: Tensor) -> list:
-    if names.ndim == 0:
-        return f"{names:03d}"
-    return [_texts(one) for one in names]
 
 
 def _tint(colour: str) -> tuple[float, ...]:
