@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -156,10 +156,12 @@ class MaskedSentence(Explorer):
             mask[query, key] = ~mask[query, key]
         return mask
 
-    def make_data(self) -> dict[str, object]:
-        """Return the tokens, and all words and lines of code."""
-        words = {**WORDS, "reach": list(REACH.values()), "code": CODE, "key": KEY}
-        return {"tokens": list(self.tokens), "words": sendable(words)}
+    def _data_with(
+        self, scores: object, words: Mapping[str, object], code: Mapping[str, str]
+    ) -> dict[str, object]:
+        """Return tokens and scores, and an explorer's words and code with those of all masks."""
+        told = {**WORDS, "reach": [*REACH.values()], "key": KEY, **words, "code": {**CODE, **code}}
+        return sendable({"tokens": self.tokens, "words": told}) | {"scores": scores}
 
     def _describe(self) -> dict[str, object]:
         data = super()._describe()

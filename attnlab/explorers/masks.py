@@ -106,9 +106,7 @@ class MaskExplorer(MaskedSentence):
 
     def make_data(self) -> dict[str, object]:
         """Return tokens, scores, words and lines of code."""
-        data = super().make_data()
-        data["words"] |= {**WORDS, "code": {**data["words"]["code"], **CODE}}
-        return {**data, "scores": sendable(self.scores)}
+        return self._data_with(sendable(self.scores), WORDS, CODE)
 
     def draw(self, fig: Figure) -> None:
         """Draw the weights; blocked cells are hatched, NaN is crossed."""

@@ -114,9 +114,8 @@ class YourAttentionExplorer(MaskedSentence):
 
     def make_data(self) -> dict[str, object]:
         """Return the words, and the scores of a correct function."""
-        data = super().make_data()
-        data["words"] |= {**WORDS, "code": {**data["words"]["code"], **CODE}}
-        return {**data, "scores": numbers(attention_scores(self.query, self.key))}
+        scores = numbers(attention_scores(self.query, self.key))
+        return self._data_with(scores, WORDS, CODE)
 
     # --- the function -----------------------------------------------------------------------------
 
