@@ -1,15 +1,29 @@
 """A browser, and a tab in which tests open pages from files."""
 
+import os
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import sync_playwright
 
 from tests.browser.pages import FilePage, pieces_of
-from tools._browser import launch
+from tools._browser import NO_BROWSER, find_browser, launch
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of this folder."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.browser)
 
 
 @pytest.fixture(scope="session")
 def browser():
-    """One headless browser for all tests."""
+    """One headless browser for all tests; without one each test is skipped, but fails in CI."""
+    if find_browser() is None and os.environ.get("CI") != "true":
+        pytest.skip(NO_BROWSER)
     with sync_playwright() as playwright, launch(playwright) as browser:
         yield browser
 

@@ -1,15 +1,8 @@
 """Stored explorers when the output that carries their scripts is missing, and when it comes."""
 
-import os
-
 import pytest
 
 from attnlab.explorers import Explorer, MaskExplorer, ScalingExplorer, _page
-from tools._browser import NO_BROWSER, find_browser
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
 
 SHOWN = "hosts => hosts.map(host => host.shadowRoot?.querySelector('.say').textContent ?? null)"
 

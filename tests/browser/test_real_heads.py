@@ -1,7 +1,6 @@
 """RealHeadsExplorer in a page without a kernel."""
 
 import math
-import os
 
 import pytest
 import torch
@@ -10,11 +9,6 @@ from attnlab.explorers import RealHeadsExplorer
 from attnlab.explorers.real_heads import CHOICES, LONGEST
 from attnlab.palette import shade
 from attnlab.pretrained import load_layer
-from tools._browser import NO_BROWSER, find_browser
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
 
 LOOK_EVERYWHERE = """card => [...card.querySelectorAll('.map')].map(map => {
     map.click();

@@ -1,17 +1,11 @@
 """YourAttentionExplorer in a page without a kernel: it draws and says what Python stored."""
 
 import math
-import os
 
 import pytest
 import torch
 
 from attnlab.explorers import YourAttentionExplorer
-from tools._browser import NO_BROWSER, find_browser
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
 
 
 def late_mask(query, key, value, mask):

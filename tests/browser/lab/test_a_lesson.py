@@ -1,16 +1,10 @@
 """Lessons and `live` in JupyterLab, with a real browser: what a learner does and sees."""
 
-import os
-
 import pytest
 
 from tests.browser.pages import wait_until
 from tools import lab
-from tools._browser import NO_BROWSER, NotebookPage, find_browser
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
+from tools._browser import NotebookPage
 
 LESSONS = lab.find_lessons(lab.LESSONS)
 IMPORTS = """

@@ -1,7 +1,6 @@
 """Every explorer in one notebook in JupyterLab: alive, heard by Python, quick, in several views."""
 
 import json
-import os
 import statistics
 import sys
 import time
@@ -10,11 +9,7 @@ import pytest
 
 from attnlab import explorers
 from tests.browser.pages import wait_until
-from tools._browser import NO_BROWSER, NotebookPage, find_browser
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
+from tools._browser import NotebookPage
 
 NAMES = [name for name in explorers.__all__ if name != "Explorer"]
 # The still pictures, which nobody sees here and which take long to draw, are left out.

@@ -1,6 +1,5 @@
 """RealHeadsExplorer in JupyterLab, where a sentence can be typed and Python reads it."""
 
-import os
 import statistics
 import sys
 
@@ -8,11 +7,6 @@ import pytest
 from playwright.sync_api import expect
 
 from attnlab.explorers import RealHeadsExplorer
-from tools._browser import NO_BROWSER, find_browser
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
 
 FIRST = """
 from attnlab.explorers import RealHeadsExplorer
