@@ -1,5 +1,6 @@
 """Pages of the tests: opened from a file in a browser that is offline, and waited for."""
 
+import importlib.resources
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from attnlab.explorers import Explorer, _page
 
+AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js")
 SIZE = {"width": 1366, "height": 900}
 HEAD = "<!doctype html><html lang='en'><meta charset='utf-8'><title>Explorers</title>"
 
@@ -70,3 +72,14 @@ def wait_until(page: Page, condition: Callable[[], bool], what: str, limit: floa
     while not condition():
         assert time.monotonic() < end, f"{what}: not within {limit} seconds"
         page.wait_for_timeout(40)
+
+
+def barriers(page: Page, within: str = "html", *rules: str) -> list[tuple[str, str]]:
+    """Return what axe finds: the name of its rule, and the element; rules: these alone."""
+    if not page.evaluate("'axe' in window"):
+        page.add_script_tag(content=AXE.read_text())
+    options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
+    found = page.evaluate(
+        "([within, options]) => axe.run({include: [within]}, options)", [within, options]
+    )
+    return [(one["id"], node["html"][:80]) for one in found["violations"] for node in one["nodes"]]

@@ -1,7 +1,6 @@
 """Explorers that Python declares: the browser shows what each frame holds, in size and colour."""
 
 import itertools
-import os
 import re
 
 import pytest
@@ -22,11 +21,6 @@ from attnlab.explorers import (
 )
 from attnlab.explorers.row import WEIGHTS_STEP
 from attnlab.explorers.scaling import DRAWS
-from tools._browser import NO_BROWSER, find_browser
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
 
 STATES = [
     ScalingExplorer(ask=False, d_k=1024, seed=2),
@@ -87,11 +81,15 @@ def check_heatmap(shown, panel, values):
     looks = list(itertools.chain(*values.get("looks", [[""] * len(cells)])))
     texts = list(itertools.chain(*values.get("texts", [[None] * len(cells)])))
     found = shown.locator("td .cell").evaluate_all(
-        "all => all.map(e => [e.textContent, e.className, e.style.backgroundColor])"
+        "all => all.map(e => [e.textContent, e.className, e.style.backgroundColor, e.ariaLabel])"
     )
     assert len(found) == len(cells)
     low, high = panel.scale
-    for (text, kind, colour), value, look, written in zip(found, cells, looks, texts, strict=True):
+    for (text, kind, colour, spoken), value, look, written in zip(
+        found, cells, looks, texts, strict=True
+    ):
+        if spoken:
+            assert float(spoken.partition("weight ")[2]) == pytest.approx(value, abs=0.0051)
         assert set(look.split()) <= set(kind.split())
         if written is not None:
             assert text == written

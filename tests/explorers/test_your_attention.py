@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from attnlab import scaled_dot_product_attention
 from attnlab.clinic import Finding, Report, diagnose
 from attnlab.clinic._causes import CAUSES
+from attnlab.clinic.broken import BROKEN, RIGHT
 from attnlab.explorers import YourAttentionExplorer, your_attention
 from attnlab.explorers._masked import KINDS
 from attnlab.explorers.your_attention import PROPERTIES, checklist
@@ -32,51 +33,17 @@ def right_with_nan(query, key, value, mask):
     return weights(query, key, mask) @ value
 
 
-def after_softmax(query, key, value, mask):
-    return (scores_of(query, key).softmax(dim=-1) * mask) @ value
-
-
-def leaks(query, key, value, mask):
-    return scores_of(query, key).softmax(dim=-1) @ value
-
-
-def wrong_axis(query, key, value):
-    return scores_of(query, key).softmax(dim=1) @ value
-
-
-def unscaled(query, key, value):
-    return (query @ key.transpose(-2, -1)).softmax(dim=-1) @ value
-
-
-def query_with_query(query, key, value):
-    extra = key.shape[-2] - query.shape[-2]
-    fake = F.pad(query, (0, 0, 0, max(extra, 0)))[..., : key.shape[-2], :]
-    return scores_of(query, fake).softmax(dim=-1) @ value
-
-
-def rude(query, key, value):
-    query /= math.sqrt(query.shape[-1])
-    return (query @ key.transpose(-2, -1)).softmax(dim=-1) @ value
-
-
-def frozen(query, key, value):
-    return scores_of(query, key).softmax(dim=-1).detach() @ value
-
-
-def single(query, key, value):
-    weights = scores_of(query.float(), key.float()).softmax(dim=-1)
-    return weights @ value.float()
-
-
-def causal(query, key, value):
-    later = torch.ones(query.shape[-2], key.shape[-2]).triu(1).bool()
-    return scores_of(query, key).masked_fill(later, -math.inf).softmax(dim=-1) @ value
-
-
-def causal_flipped(query, key, value):
-    return F.scaled_dot_product_attention(
-        query, key, value, attn_mask=torch.ones(query.shape[-2], key.shape[-2]).triu(1).bool()
-    )
+CASES = {case.name: case for case in (*BROKEN, *RIGHT)}
+after_softmax = CASES["masked.weights_multiplied_by_the_mask"].make()
+leaks = CASES["required.mask_not_used"].make()
+wrong_axis = CASES["plain.softmax_over_the_queries"].make()
+unscaled = CASES["plain.unscaled"].make()
+query_with_query = CASES["plain.query_with_query"].make()
+rude = CASES["plain.query_divided_in_place"].make()
+frozen = CASES["plain.weights_detached"].make()
+single = CASES["plain.everything_in_float32"].make()
+causal = CASES["causal.fused"].make()
+causal_flipped = CASES["causal.blocked_for_allowed"].make()
 
 
 class Both(NamedTuple):
@@ -192,7 +159,7 @@ def test_what_holds_has_a_tick():
     ("function", "right", "why"),
     [
         (scaled_dot_product_attention, 0, "has no cross."),
-        (unscaled, 1, "unscaled has one cross."),
+        (causal_flipped, 1, "causal_attention has one cross."),
         (query_with_query, 2, " crosses."),
     ],
 )
@@ -201,7 +168,7 @@ def test_the_question_is_answered_by_the_count_of_crosses(function, right, why):
     crosses = [check for check in examined(function).checks if check.mark == "no"]
     assert question["right"] == right == min(len(crosses), 2)
     assert question["why"].endswith(why)
-    assert function.__name__ in question["ask"]
+    assert examined(function).answer["name"] in question["ask"]
 
 
 def test_an_empty_row_is_a_choice_and_what_was_not_reached_is_open():
