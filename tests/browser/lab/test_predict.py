@@ -1,7 +1,5 @@
 """Predictions, answers and live figures in JupyterLab, from the first look to the next day."""
 
-import os
-
 import nbformat
 import pytest
 from nbconvert import HTMLExporter
@@ -12,11 +10,7 @@ from attnlab import _folds, _texts
 from attnlab.exercises import predict
 from tests.browser.pages import wait_until
 from tools import lab
-from tools._browser import NO_BROWSER, NotebookPage, find_browser, serve
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
+from tools._browser import NotebookPage, serve
 
 QUESTIONS = r"""
 [choice]

@@ -1,17 +1,10 @@
 """Explorers in JupyterLab: keys, several views, errors, restarts, stored notebooks."""
 
-import os
-
 import nbformat
 import pytest
 
 from attnlab.explorers import MaskExplorer, _page
 from tests.browser.pages import wait_until
-from tools._browser import NO_BROWSER, find_browser
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
 
 FIRST = """
 from attnlab.explorers import MaskExplorer, ScalingExplorer
@@ -129,7 +122,7 @@ def test_running_again_and_restarting_leaves_no_dead_copies(lab):
 
 
 def test_a_stored_notebook_shows_a_picture_and_moves_once_it_is_trusted(
-    open_page, server, monkeypatch
+    open_page, write_notebook, monkeypatch
 ):
     monkeypatch.setenv("ATTNLAB_STATIC", "1")
     monkeypatch.setattr(_page, "_stored", set())
@@ -138,10 +131,7 @@ def test_a_stored_notebook_shows_a_picture_and_moves_once_it_is_trusted(
     for cell, explorer in zip(cells, made, strict=True):
         bundle = explorer._repr_mimebundle_()
         cell.outputs = [nbformat.v4.new_output("display_data", bundle)]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
-    nbformat.write(notebook, server.root / "stored.ipynb")
-    look = open_page("stored.ipynb")
+    look = open_page(write_notebook("stored.ipynb", *cells))
     outputs = look.page.locator(".jp-OutputArea-output")
     for place, explorer in enumerate(made):
         assert outputs.nth(place).locator("img").is_visible()
