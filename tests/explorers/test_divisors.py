@@ -44,6 +44,7 @@ class TestDivisors(DeclaredTests):
             said,
         )
         assert int(found[1]) == d_k
+        assert ("=" in found[2]) == ("sqrt" in divisor)
         if "=" in found[2]:
             assert float(found[2].split("= ")[1]) == pytest.approx(RULES[divisor](d_k), rel=5e-3)
         assert float(found[3]) == pytest.approx(variance, rel=5e-3)

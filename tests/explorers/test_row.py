@@ -41,6 +41,8 @@ def test_each_step_gives_what_attention_gives_and_its_lines_of_pytorch_too(query
         exec(explorer.frame_now()["code"], names)
         last = "scores" if made == "masked" else made
         assert_same(names[last], getattr(explorer.result, made), explorer)
+    marks = [row[-1] for row in explorer.frame_now()["inputs"]["body"]]
+    assert marks == ["◀ query" if token == query else "" for token in module.TOKENS]
     result = explorer.result
     wanted = attention_of(query, mask)
     for got, one in zip((result.scores, result.weights, result.output), wanted, strict=True):
@@ -137,6 +139,8 @@ def test_the_figure_shows_the_steps_that_are_taken(step):
     cells = [text.get_text() for text in ax.texts]
     rows = module.table_rows(module.compute("He", "causal"))
     wanted = [word for row in rows if row["step"] <= step for word in (*row["cells"], row["sum"])]
-    names = {f"{i}  {name}" for i, name in enumerate(module.STEPS, 1)} | {*module.TOKENS, "sum", ""}
+    names = [f"{i}  {name}" for i, name in enumerate(module.STEPS, 1)]
+    assert [word for word in cells if word in names] == names
+    names += [*module.TOKENS, "sum", ""]
     assert [word for word in cells if word not in names] == [word for word in wanted if word]
     assert ("−∞" in cells) == (step >= 3)

@@ -17,6 +17,14 @@ def drawn(seed):
     return torch.randn(2, 6, 1024, generator=torch.Generator().manual_seed(seed))
 
 
+def assert_reads(text, wanted):
+    """Compare a number that is written short, such as 0.3 or 1/12, with what it stands for."""
+    if text.startswith("1/"):
+        text, wanted = text[2:], 1 / wanted
+    decimals = len(text.partition(".")[2])
+    assert text == f"{wanted:.{decimals}f}"
+
+
 class TestScaling(DeclaredTests):
     kind = ScalingExplorer
     states = [{"d_k": d_k, "seed": place % 4} for place, d_k in enumerate(STOPS)]
@@ -33,7 +41,14 @@ class TestScaling(DeclaredTests):
     def check_words(self, explorer, said, result):
         raw, scaled = result.raw_sweep, result.scaled_sweep
         assert "vanish" not in said
-        assert {"median", "mean"} <= set(re.findall(r"\w+", said))
+        told = re.search(
+            r"variance (\S+) without scaling, (\S+) with it.* median gradient is (\S+) .*as long "
+            r"as with it, the mean (\S+) ",
+            said,
+        ).groups()
+        ratios = raw.median / scaled.median, raw.mean / scaled.mean
+        for text, wanted in zip(told, (raw.variance, scaled.variance, *ratios), strict=True):
+            assert_reads(text, wanted)
         assert "near ties" not in said or raw.dead > 0.01
         assert "longer" not in said or raw.median > scaled.median
         if "%" in said:
@@ -44,6 +59,8 @@ class TestScaling(DeclaredTests):
     def check_frame(self, explorer, frame, result):
         assert torch.equal(frame["raw"]["cells"], result.raw)
         assert torch.equal(frame["scaled"]["cells"], result.scaled)
+        raw, scaled = result.raw_sweep, result.scaled_sweep
+        assert frame["bad"] == (raw.median < scaled.median / 2)
         used = effective_keys(result.raw).mean().item()
         assert frame["raw"]["under"] == f"softmax(QKᵀ): uses {used:.1f} of 6 keys"
 
