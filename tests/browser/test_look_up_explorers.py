@@ -1,18 +1,12 @@
-"""Soft look-up and temperature: the browser says, shows and writes what torch computes."""
+"""Soft look-up: the browser says, shows and writes what torch computes."""
 
-import os
 import re
 
 import pytest
 import torch
 
-from attnlab.explorers import SoftLookupExplorer, TemperatureExplorer
+from attnlab.explorers import SoftLookupExplorer
 from attnlab.explorers.look_up import KEYS
-from tools._browser import NO_BROWSER, find_browser
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
 
 LOOK_UPS = [
     SoftLookupExplorer(ask=False),
@@ -22,14 +16,12 @@ LOOK_UPS = [
     SoftLookupExplorer(ask=False, query=(0.4, -1.35), temperature=0.2),
     SoftLookupExplorer(ask=False, query=(1.5, -1.5), temperature=5),
 ]
-TEMPERATURES = [TemperatureExplorer(ask=False, tau=tau) for tau in (0.1, 0.63, 1, 2, 10)]
 
 
 @pytest.fixture(scope="module")
 def cards(open_cards):
-    """All of them, and one of each that asks first."""
-    explorers = [*LOOK_UPS, *TEMPERATURES, SoftLookupExplorer(), TemperatureExplorer()]
-    return open_cards(explorers)
+    """All of them, and one that asks first."""
+    return open_cards([*LOOK_UPS, SoftLookupExplorer()])
 
 
 def written(card):
@@ -39,9 +31,9 @@ def written(card):
     return names
 
 
-@pytest.mark.parametrize("index", range(len(LOOK_UPS) + len(TEMPERATURES)))
+@pytest.mark.parametrize("index", range(len(LOOK_UPS)))
 def test_the_browser_says_shows_and_writes_what_torch_computes(cards, index):
-    explorer, card = [*LOOK_UPS, *TEMPERATURES][index], cards[index]
+    explorer, card = LOOK_UPS[index], cards[index]
     weights = explorer.result.weights.float()
     assert card.locator(".say").inner_text() == explorer.say()
     shown = [float(text) for text in card.locator(".bars .figure b").all_inner_texts()]
@@ -51,12 +43,8 @@ def test_the_browser_says_shows_and_writes_what_torch_computes(cards, index):
     torch.testing.assert_close(lengths, weights, atol=5.1e-5, rtol=0)  # sent with four digits
     names = written(card)
     torch.testing.assert_close(names["weights"], weights, atol=1e-5, rtol=0)
-    if isinstance(explorer, TemperatureExplorer):
-        assert names["used"].item() == pytest.approx(explorer.result.effective_keys, rel=1e-4)
-        assert "wins" in card.locator(".bars tbody tr").nth(0).inner_text()
-    else:
-        assert names["output"].item() == pytest.approx(explorer.result.output, abs=1e-4)
-        assert f"Output {explorer.result.output:.3f} legs" in card.inner_html()
+    assert names["output"].item() == pytest.approx(explorer.result.output, abs=1e-4)
+    assert f"Output {explorer.result.output:.3f} legs" in card.inner_html()
 
 
 def test_the_query_is_dragged_clicked_and_walked(cards):
@@ -157,18 +145,11 @@ def test_a_finger_drags_the_query_and_scrolls_beside_it(cards):
     assert cards[0].locator(".field").evaluate(touch) == "pan-y"
 
 
-def test_predictions_are_settled_where_the_answer_is_seen(cards):
-    look_up, temperature = cards[-2:]
+def test_the_prediction_is_settled_where_the_answer_is_seen(cards):
+    look_up = cards[-1]
     gate = look_up.get_by_role("group", name="Predict first")
     gate.get_by_role("button", name="exactly 1").click()
     look_up.get_by_role("button", name="zero").click()
     assert "✗" not in gate.inner_text()
     look_up.get_by_role("button", name="between bird and snake").click()
     assert "✗ You predicted exactly 1." in gate.inner_text()
-
-    gate = temperature.get_by_role("group", name="Predict first")
-    gate.get_by_role("button", name="never").click()
-    temperature.get_by_role("button", name="near 0: 0.1").click()
-    assert "✓" not in gate.inner_text()  # the other end has not been seen
-    temperature.get_by_role("button", name="large: 10").click()
-    assert "✓ You predicted never." in gate.inner_text()

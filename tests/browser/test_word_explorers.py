@@ -1,7 +1,6 @@
 """Explorers around words: the browser says, shows and moves what torch computes."""
 
 import math
-import os
 import re
 
 import pytest
@@ -12,12 +11,7 @@ from attnlab.data import load_table
 from attnlab.explorers import BankExplorer, CrossExplorer, OrderExplorer
 from attnlab.explorers.bank import MIDDLE, _where
 from attnlab.explorers.cross import OUTPUTS
-from attnlab.palette import shade, to_hex
-from tools._browser import NO_BROWSER, find_browser
-
-pytestmark = pytest.mark.browser
-if find_browser() is None and os.environ.get("CI") != "true":  # in CI each test fails without
-    pytest.skip(NO_BROWSER, allow_module_level=True)
+from attnlab.palette import shade
 
 # The ends of lines and their widths; the shades of cells.
 LINES = """lines => lines.map(line => [line.x1.baseVal.value, line.x2.baseVal.value,
@@ -209,30 +203,16 @@ def crosses(open_cards):
 
 
 @pytest.mark.parametrize("index", range(len(CROSSES)))
-def test_cross_says_shows_and_writes_what_torch_computes(crosses, index):
+def test_a_line_is_as_wide_as_its_weight(crosses, index):
+    """The tables are those of any declared explorer."""
     explorer, card = crosses[index]
     result = explorer.result
     row, rows = result.weights[result.picked], len(result.queries)
-    assert card.locator(".say").inner_text() == explorer.say()
-    labels = card.locator("button.cell").evaluate_all("cells => cells.map(cell => cell.ariaLabel)")
-    shown = torch.tensor([float(label.partition("weight ")[2]) for label in labels])
-    torch.testing.assert_close(shown, result.weights.flatten(), atol=0.0051, rtol=0)
-    shown = torch.tensor([float(text) for text in card.locator("span.cell").all_inner_texts()])
-    wanted = result.output.flatten()  # sent with four digits and written with two decimals
-    torch.testing.assert_close(shown, wanted, atol=0.0056, rtol=0)
-    table = load_table("the_cat_sat_on_the_mat.csv")
-    wishes = [table.features.index(wish) for wish in ("animal", "action", "place")]
-    names = {"x": table.values, "question_x": 4 * torch.eye(5)[wishes]}
-    exec(card.locator("pre").text_content(), names)
-    torch.testing.assert_close(names["weights"], result.weights)
-    torch.testing.assert_close(names["output"], result.output)
     assert card.locator("tr.picked th").all_inner_texts() == [result.queries[result.picked]] * 2
     from_ = 100 * (result.picked + 0.5) / rows
     wanted = [[from_, 100 * (j + 0.5) / len(row), 30 * weight] for j, weight in enumerate(row)]
     lines = [line[:3] for line in card.locator(".pull").evaluate_all(LINES)]
     torch.testing.assert_close(torch.tensor(lines), torch.tensor(wanted), atol=0.02, rtol=0)
-    assert card.locator("button.cell").evaluate_all(SHADES) == shades(result.weights, 0, 1)
-    assert card.locator("span.cell").evaluate_all(SHADES) == shades(result.output, *OUTPUTS)
     stated = card.locator(".scale").all_inner_texts()
     assert stated == ["weight 01", f"output 0{OUTPUTS[1]}"]
 
