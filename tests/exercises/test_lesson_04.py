@@ -155,7 +155,6 @@ test_names_the_mistake = names(
     {
         check_lonely_weights: {
             "softmax made them": softmax_of_scores,
-            "sum to 1, yours to 0.800": [0.2, 0.2, 0.2, 0.2],
             "sum to 1, yours to 1.020": [0.18, 0.48, 0.18, 0.18],
             "The weights differ": [0.1, 0.7, 0.1, 0.1],
             "yours has (3,)": [0.2, 0.6, 0.2],
@@ -164,14 +163,8 @@ test_names_the_mistake = names(
         },
         check_sharp_factor: {
             "0.9647. That is too little": 2.0,
-            "0.9875. That is too little": 2.25,
-            "0.9891. That is too little": 2.28,
-            "0.9896. That is too little": 2.29,
             "0.9898. That is too little": 2.295,
             "a smaller factor reaches": 2.304,
-            "enough, but a smaller factor": 2.33,
-            "a smaller factor": 10,
-            "Query and key flip together": -2.3,
             "does the same as 7": -7,
             "positive factor": 0,
             "One number": [2.3, 2.3],
@@ -189,9 +182,6 @@ test_names_the_mistake = names(
             ),
             "must be torch.float64, got torch.float32": (
                 lambda attention, query, key: recovered(attention, query.float(), key.float())
-            ),
-            "must be (5, 7), got (7, 5)": (
-                lambda attention, query, key: recovered(attention, query, key).mT
             ),
             "The function returns one tensor": unpacked,
             "One column per key": (

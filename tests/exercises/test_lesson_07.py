@@ -143,13 +143,11 @@ test_names_the_mistake = names(
             "Tokens are whole numbers": [3.5],
             "Tokens are whole numbers, counted": lambda: [math.nan],
             "These are the tokens. Name each of them once": [3, 3, 4],
-            "tokens of head 0": [0, 0, 1],
         },
         check_by_letters: {
             "With head_dim 6 it is correct. Is a size fixed?": (
                 lambda q, k, v: by_letters(q, k, v, 6)
             ),
-            "divided by 2": lambda q, k, v: by_letters(q, k, v, len(q) ** 2),
             "Which letter is summed over": (
                 lambda q, k, v: F.scaled_dot_product_attention(q, k[:, :5], v[:, :5])
             ),

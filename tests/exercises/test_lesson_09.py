@@ -193,15 +193,11 @@ test_names_the_mistake = names(
                 lambda attend: attend(*torch.randn(3, 2, 5, 11)).isfinite().all()
             ),
             "One tensor plays query, key and value": on_one_tensor,
-            "a frozen key. It seems to look at the query only": (
-                lambda attend: moves(after_backward(attend)[0])
-            ),
             "some input gets one": lambda attend: any(map(moves, after_backward(attend))),
             "0 everywhere": (
                 lambda attend: all(leaf.grad is not None for leaf in after_backward(attend))
             ),
             "single gradients of 0 are healthy": every_entry,
-            "It says the opposite": lambda attend: not learns(attend),
             "True of frozen_weights. Gradients add up in `.grad`": with_old(0, 1, 2),
             "in a second call. Gradients add up in `.grad`": with_old(0),
             "is None, not a tensor": (

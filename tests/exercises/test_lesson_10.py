@@ -77,9 +77,6 @@ test_names_the_mistake = names(
         },
         check_mended_ablation: {
             "It changes the layer that it is given (attention.out_proj.weight)": careless,
-            "Rows of out_proj.weight are output features": (
-                on_a_copy(lambda matrix, head: matrix[columns(head)].zero_())
-            ),
             "lacks head 3: heads are counted from 0": (
                 on_a_copy(lambda matrix, head: matrix[:, columns(head - 1)].zero_())
             ),
@@ -102,10 +99,8 @@ test_names_the_mistake = names(
             "cannot read": lambda: ("club", GOLF, ("the club 🙂 danced", "danced", 10)),
             "cannot read “”": ("club", GOLF, ("", "danced", 10)),
             "from 0 to 11": ("club", (*GOLF[:2], 12), DANCED),
-            "whole number from 0 to 11": ("club", (*GOLF[:2], True), DANCED),
             "must be texts": ("club", (3, "golf", 1), DANCED),
             "Return a word and two examples": ("club", GOLF),
-            "and two examples: (word": ("club", "golf", "danced"),
         },
     }
 )
