@@ -11,7 +11,7 @@ from attnlab.data import load_table
 from attnlab.explorers import BankExplorer, CrossExplorer, OrderExplorer
 from attnlab.explorers.bank import MIDDLE, _where
 from attnlab.explorers.cross import OUTPUTS
-from attnlab.palette import shade
+from attnlab.palette import shade, to_hex
 
 # The ends of lines and their widths; the shades of cells.
 LINES = """lines => lines.map(line => [line.x1.baseVal.value, line.x2.baseVal.value,
