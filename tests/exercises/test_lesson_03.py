@@ -1,6 +1,7 @@
 """The checks of lesson 3: what they accept, and what they say of answers that are not slips."""
 
 import functools
+import itertools
 
 import pytest
 import torch
@@ -75,10 +76,10 @@ def blind_in(cell):
     return test
 
 
-@pytest.mark.parametrize("cell", [(i, j) for i in range(6) for j in range(6) if i != j])
-def test_causal_test_must_look_at_every_cell(cell):
-    words = f"output {cell[0]} and token {cell[1]}", "change every token"
-    refused(check_causal_test, blind_in(cell), *words)
+def test_causal_test_must_look_at_every_cell():
+    for i, j in itertools.permutations(range(6), 2):
+        words = f"output {i} and token {j}", "change every token"
+        refused(check_causal_test, blind_in((i, j)), *words)
 
 
 # --- a decoder's mask -----------------------------------------------------------------------------
@@ -88,9 +89,7 @@ def real_of(lengths):
     return sequence_mask(lengths)[:, None, None, :]
 
 
-def decoder_mask(lengths):
-    real = real_of(lengths)
-    return real & causal_mask(real.shape[-1])
+decoder_mask = check_decoder_mask.form.right
 
 
 def square(lengths):
