@@ -1,5 +1,6 @@
 """What the tests of the two attention kernels share: random tensors, gradients, comparisons."""
 
+import random
 from collections.abc import Callable, Sequence
 
 import torch
@@ -26,6 +27,17 @@ LEADS = [
 
 def draw(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64).to(dtype)
+
+
+def random_leads(dice: random.Random) -> Callable[[], tuple[int, ...]]:
+    """Return a function that draws leading dimensions, all of which broadcast."""
+    full = dice.choice([(), (2,), (2, 3), (2, 3, 2)])
+
+    def some_lead() -> tuple[int, ...]:
+        kept = full[dice.randint(0, len(full)) :]
+        return tuple(size if dice.random() < 0.6 else 1 for size in kept)
+
+    return some_lead
 
 
 def run(

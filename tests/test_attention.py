@@ -29,6 +29,7 @@ from tests.kernels import (
     draw,
     error_ratios,
     nan_rows,
+    random_leads,
     run,
 )
 
@@ -157,12 +158,7 @@ def test_without_keys_or_queries_the_output_is_zero_or_empty_as_in_torch(size, m
 
 def random_call(dice: random.Random) -> tuple[list[Tensor], dict[str, object]]:
     """Return tensors whose leading dimensions broadcast, and options that fit them."""
-    full = dice.choice([(), (2,), (2, 3), (2, 3, 2)])
-
-    def some_lead() -> tuple[int, ...]:
-        kept = full[dice.randint(0, len(full)) :]
-        return tuple(size if dice.random() < 0.6 else 1 for size in kept)
-
+    some_lead = random_leads(dice)
     rows, columns = dice.choice([(L, S), (S, L), (1, S), (L, 1), (L, L)])
     ends = [(rows, E), (columns, E), (columns, dice.choice([E, EV]))]
     tensors = [draw(*some_lead(), *end) for end in ends]

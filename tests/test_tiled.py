@@ -19,7 +19,7 @@ from attnlab import (
     sliding_window_mask,
     tiled_attention,
 )
-from tests.kernels import INF, NAN, assert_same, draw, nan_rows, run
+from tests.kernels import INF, NAN, assert_same, draw, nan_rows, random_leads, run
 
 N, H, L, S, E, EV = 2, 3, 13, 17, 5, 7  # distinct primes: no axis can pass for another
 TILE = (5, 8)  # ragged at the end of all of them
@@ -99,12 +99,7 @@ def test_the_tile_does_not_change_the_result(tile):
 
 def random_call(dice: random.Random) -> tuple[list[Tensor], Tensor | None, dict[str, object]]:
     """Return tensors, a mask and options of random shapes that fit each other."""
-    full = dice.choice([(), (2,), (2, 3), (2, 3, 2)])
-
-    def some_lead() -> tuple[int, ...]:
-        kept = full[dice.randint(0, len(full)) :]
-        return tuple(size if dice.random() < 0.6 else 1 for size in kept)
-
+    some_lead = random_leads(dice)
     rows, columns = dice.randint(1, 20), dice.randint(1, 20)
     tensors = [draw(*some_lead(), *end) for end in ((rows, E), (columns, E), (columns, EV))]
     lead = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in tensors[:2]))

@@ -7,7 +7,6 @@ Which cause is found first is tested elsewhere.
 import contextlib
 import inspect
 import io
-import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -17,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnlab.clinic._calling import OutOfTime, _within
 from attnlab.clinic._causes import CAUSES
 from attnlab.clinic.broken import BROKEN, RIGHT, THEMES, Case, heads, styles
 from attnlab.clinic.broken import _templates as templates
@@ -47,8 +47,8 @@ class Trial(NamedTuple):
     def state(self) -> str:
         """Return how the call ends: "correct", "wrong" or "raises"."""
         try:
-            output = within_time(self.output)
-        except Exception:
+            output = _within(0.2, self.output)  # seconds
+        except (Exception, OutOfTime):
             return "raises"
         same_type = isinstance(output, Tensor) and output.dtype == self.expected.dtype
         return "correct" if same_type and distance(output, self.expected) < 1e-4 else "wrong"
@@ -57,21 +57,6 @@ class Trial(NamedTuple):
         """Return the tensors that are not masks."""
         tensors = {n: t for n, t in self.given.items() if isinstance(t, Tensor)}
         return {n: t for n, t in tensors.items() if t.is_floating_point() and "mask" not in n}
-
-
-def within_time(call: Callable) -> object:
-    """Return ``call()``; raise TimeoutError after a fifth of a second."""
-
-    def stop(*_: object) -> None:
-        raise TimeoutError
-
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    try:
-        return call()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 def distance(output: Tensor, expected: Tensor) -> float:
