@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from attnlab._kernel import running_shell
 from attnlab._texts import question_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ committed: set[str] = set()  #: keys of the predictions that were answered in th
 
 def register() -> None:
     """Make ``%%answer`` known to the notebook that runs; elsewhere do nothing."""
-    if shell := _shell():
+    if shell := running_shell():
         shell.register_magic_function(answer, magic_kind="cell")
 
 
@@ -52,7 +53,7 @@ def answer(line: str, cell: str) -> None:
     try:
         with capture_output() as captured:
             try:
-                _run(cell, _shell())
+                _run(cell, running_shell())
             finally:
                 _flush_pictures()
     finally:
@@ -80,11 +81,6 @@ class Folded:
             f'<summary style="cursor:pointer;font-size:15px;font-weight:600">{SUMMARY}</summary>'
             f"{self.html}</details>"
         )
-
-
-def _shell() -> InteractiveShell | None:
-    python = sys.modules.get("IPython")
-    return python and python.get_ipython()
 
 
 def _run(cell: str, shell: InteractiveShell) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attnlab import _folds
+from attnlab import _folds, _kernel
 from attnlab._checks import check_size, check_text, check_type
 from attnlab._texts import caption_of
 
@@ -35,7 +35,7 @@ def lesson_setup() -> None:
 
     Figures get the style of the series, the random stream starts at seed 0, torch computes in one
     thread (so that results are the same on every machine) and prints three decimals. The cell magic
-    ``%%answer`` becomes known.
+    ``%%answer`` becomes known, and free memory goes back to the system after each cell.
 
     See Also
     --------
@@ -48,6 +48,7 @@ def lesson_setup() -> None:
     torch.set_num_threads(1)
     torch.set_printoptions(precision=3, sci_mode=False)
     _folds.register()
+    _kernel.return_memory_after_cells()
 
 
 class Storable:

@@ -16,7 +16,6 @@ import contextlib
 import html
 import io
 import random
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -32,6 +31,7 @@ from PIL import Image
 
 from attnlab import _browser
 from attnlab._checks import check_list, check_number, check_type, lessons_extra, short
+from attnlab._kernel import cells_run
 from attnlab.display import CSS_PIXELS_PER_INCH, Storable, own_line, picture_html
 from attnlab.palette import BLUE, INK, SOFT
 
@@ -135,7 +135,7 @@ class Live(Storable, anywidget.AnyWidget):
         self.last_error: Exception | None = None
         self._layouts: dict[tuple, list[Bbox]] = {}
         self._frames: dict[tuple[int, ...], Frame] = {}
-        self._frames_from = _cells_run()
+        self._frames_from = cells_run()
         self.controls = {name: Control(self, name, stops) for name, stops in controls.items()}
         places = {
             name: control.values.index(start.get(name, control.first))
@@ -179,9 +179,9 @@ class Live(Storable, anywidget.AnyWidget):
 
     def _frame(self, places: dict[str, int]) -> Frame:
         """Return what is seen at some places, drawn once for as long as no cell is run."""
-        if self._frames_from != _cells_run():  # what draw depends on may have changed
+        if self._frames_from != cells_run():  # what draw depends on may have changed
             self._frames.clear()
-            self._frames_from = _cells_run()
+            self._frames_from = cells_run()
         key = tuple(places.values())
         if key not in self._frames:
             self._frames[key] = self._make_frame(places)
@@ -364,12 +364,6 @@ def _check_stops(name: str, stops: object) -> None:
         raise ValueError(f"{name} must have at least 2 stops, got {len(stops)}.")
     if len(set(stops)) < len(stops) or any(stop != stop for stop in stops):
         raise ValueError(f"{name} must have stops that differ from each other, got {short(stops)}.")
-
-
-def _cells_run() -> int:
-    """Return how many cells this kernel has run."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return shell.execution_count if shell else 0
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

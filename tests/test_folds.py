@@ -1,6 +1,8 @@
 """The magic %%answer: what a cell shows is folded, and nothing of it stands outside the fold."""
 
+import resource
 import sys
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
@@ -8,7 +10,7 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
-from attnlab import _folds
+from attnlab import _folds, _kernel
 from attnlab.display import lesson_setup
 from attnlab.exercises import predict
 
@@ -117,6 +119,29 @@ def test_a_cell_of_nothing_shows_an_empty_fold(shell):
 def test_without_a_notebook_nothing_is_registered(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", None)
     _folds.register()
+
+
+def test_free_memory_goes_back_after_a_cell(shell, monkeypatch):
+    returned = []
+    monkeypatch.setattr(_kernel, "_return_memory", returned.append)
+    for _ in range(2):  # the first cell of a lesson may run again
+        _kernel.return_memory_after_cells()
+    shell.run_cell("1 + 1")
+    assert len(returned) == (1 if sys.platform == "linux" else 0)
+
+
+def test_memory_that_a_tensor_leaves_behind_is_returned():
+    if sys.platform != "linux":
+        pytest.skip("only Linux tells how much memory a process holds")
+    pages = Path("/proc/self/statm")
+    pieces = [bytearray(60_000) for _ in range(1000)]  # too small to be mapped by themselves
+    last = bytearray(60_000)
+    del pieces
+    before = int(pages.read_text().split()[1])
+    _kernel._return_memory(None)
+    freed = (before - int(pages.read_text().split()[1])) * resource.getpagesize()
+    assert freed > 30e6
+    assert last
 
 
 def test_a_lesson_begins_as_all_lessons_do():

@@ -17,6 +17,7 @@ PACKAGE = ROOT / "attnlab"
 DRAWING = {"matplotlib", "numpy"}
 ROOMS: dict[str, tuple[int, set[str]]] = {
     "_checks": (0, set()),
+    "_kernel": (1, {"IPython"}),
     "_texts": (1, set()),
     "palette": (1, set()),
     "masks": (1, set()),

@@ -121,7 +121,7 @@ def test_a_frame_is_drawn_once_until_another_cell_runs(monkeypatch):
         drawn.append(d_k)
         fig.subplots().plot([0, d_k])
 
-    monkeypatch.setattr("attnlab.live._cells_run", lambda: cells[0])
+    monkeypatch.setattr("attnlab.live.cells_run", lambda: cells[0])
     widget = live(draw, d_k=[1, 2, 4])
     for stop in (2, 1, 2):
         widget.controls["d_k"].value = stop
