@@ -16,6 +16,7 @@ import contextlib
 import html
 import io
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -198,7 +199,7 @@ class Live(Storable, anywidget.AnyWidget):
         """Draw a frame without leaving a trace: no random number is used up, nothing is printed."""
         states = random.getstate(), np.random.get_state()
         try:
-            with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
+            with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(Muted(sys.stdout)):
                 self._frame(places)
         finally:
             random.setstate(states[0])
@@ -261,6 +262,23 @@ class Frame(NamedTuple):
     sentence: str
     error: str = ""
     exception: Exception | None = None
+
+
+class Muted:
+    """A stream that swallows what is written and is otherwise the given one.
+
+    The kernel tells its own stream, also from another thread, which cell is run next.
+    """
+
+    def __init__(self, stream: io.TextIOBase) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write nothing."""
+        return len(text)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
 
 
 class Control:

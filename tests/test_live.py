@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from attnlab.live import PAUSE, STYLE_FILE, Live, live
+from attnlab.live import PAUSE, STYLE_FILE, Live, Muted, live
 from attnlab.plotting import plot_attention
 
 
@@ -159,6 +159,17 @@ def test_the_next_stop_is_drawn_ahead_and_leaves_no_trace(capsys):
     torch.set_rng_state(states[0])
     random.setstate(states[1])
     np.random.set_state(states[2])
+
+
+def test_a_muted_stream_is_still_the_stream_of_the_kernel():
+    class Stream(io.StringIO):
+        set_parent = {}.setdefault
+
+    stream = Stream()
+    muted = Muted(stream)
+    assert muted.write("drawn") == 5
+    assert stream.getvalue() == ""
+    assert muted.set_parent is Stream.set_parent
 
 
 # --- controls -------------------------------------------------------------------------------------
