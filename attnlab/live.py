@@ -12,11 +12,9 @@ The code that draws stays in the notebook, in full view::
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import html
 import io
 import random
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -196,10 +194,10 @@ class Live(Storable, anywidget.AnyWidget):
             loop.call_later(PAUSE, self._draw_unseen, ahead)
 
     def _draw_unseen(self, places: dict[str, int]) -> None:
-        """Draw a frame without leaving a trace: no random number is used up, nothing is printed."""
+        """Draw a frame without using up random numbers."""
         states = random.getstate(), np.random.get_state()
         try:
-            with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(Muted(sys.stdout)):
+            with torch.random.fork_rng(devices=[]):
                 self._frame(places)
         finally:
             random.setstate(states[0])
@@ -262,23 +260,6 @@ class Frame(NamedTuple):
     sentence: str
     error: str = ""
     exception: Exception | None = None
-
-
-class Muted:
-    """A stream that swallows what is written and is otherwise the given one.
-
-    The kernel tells its own stream, also from another thread, which cell is run next.
-    """
-
-    def __init__(self, stream: io.TextIOBase) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write nothing."""
-        return len(text)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._stream, name)
 
 
 class Control:
