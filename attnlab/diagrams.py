@@ -96,7 +96,7 @@ def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
         _residual(ax, start, end)
     ax.add_patch(Rectangle((3.05, 0.45), 8.65, 1.65, fill=False, edgecolor=INK, linestyle=":"))
     ax.text(7.4, 0.16, "one block; a model stacks many", ha="center", fontsize=9.5, color=INK)
-    ax.text(5.28, 1.82, "the vector itself goes round", ha="center", fontsize=9, color=INK)
+    ax.text(5.28, 1.82, "a copy skips the step", ha="center", fontsize=9, color=INK)
     return ax
 
 

@@ -20,11 +20,11 @@ from attnlab.explorers._page import sendable
 from attnlab.explorers._panels import Bars
 from attnlab.palette import BLUE, ORANGE
 
-ANIMALS = ("cat", "bird", "snake")  # the table of lesson 1: arrows of length 1, and legs
+ANIMALS = ("cat", "bird", "spider")  # the table of lesson 1: arrows of length 1, and legs
 KEYS = ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0))
-LEGS = (4.0, 2.0, 0.0)
+LEGS = (4.0, 2.0, 8.0)
 KITTEN = (0.866, 0.5)  # a third of the way from cat to bird
-PLACES = {"kitten": KITTEN, "between bird and snake": (-0.7071, 0.7071), "zero": (0.0, 0.0)}
+PLACES = {"kitten": KITTEN, "between bird and spider": (-0.7071, 0.7071), "zero": (0.0, 0.0)}
 TEMPERATURES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 LIMIT = 1.5  # the plane ends here
 BALL = 700  # area of a ball of weight 1 in the still picture, in square points
@@ -95,13 +95,13 @@ class SoftLookupExplorer(Explorer):
         "number of legs."
     )
     prediction = Question(
-        ask="the query points exactly between bird (2 legs) and snake (0 legs). What comes out?",
+        ask="the query points exactly between bird (2 legs) and spider (8 legs). What comes out?",
         then="Now bring the query there, at temperature 1: drag it, or use the button.",
-        options=("2 or 0", "exactly 1", "more than 1", "an error"),
+        options=("2 or 8", "exactly 5", "less than 5", "an error"),
         right=2,
-        why="Bird and snake get the same weight, but cat, which has 4 legs, still gets some and "
-        "pulls the average up. Softmax gives no key exactly nothing; a small temperature or a long "
-        "query only makes it very little.",
+        why="Bird and spider get the same weight, but cat, which has 4 legs, still gets some and "
+        "pulls the average down. Softmax gives no key exactly nothing; a small temperature or a "
+        "long query only makes it very little.",
     )
     query = State(KITTEN, _point)
     temperature = Slider(1.0, TEMPERATURES, label="temperature", spoken="temperature", width=120)
@@ -185,6 +185,7 @@ def _draw_output(ax: Axes, weights: Sequence[float], output: float) -> None:
     areas = [BALL * weight for weight in weights]
     ax.scatter(LEGS, [0] * len(LEGS), s=areas, color=BLUE, linewidths=0)
     ax.plot(output, -0.5, "^", color=ORANGE, markersize=11)
-    ax.set(xlim=(-1, 5), ylim=(-1, 0.6), yticks=[], title=f"output: {output:.3f} legs")
+    ax.set(xlim=(min(LEGS) - 1, max(LEGS) + 1), ylim=(-1, 0.6), yticks=[])
+    ax.set_title(f"output: {output:.3f} legs")
     ax.set_xticks(LEGS, [f"{n:g}\n{name}" for n, name in zip(LEGS, ANIMALS, strict=True)])
     ax.spines["left"].set_visible(False)

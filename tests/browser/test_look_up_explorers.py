@@ -93,7 +93,7 @@ def test_the_query_goes_to_the_edge_by_home_and_end_and_the_page_stays(cards):
     expected = [(1.5, 0.7), (1.5, 1.2), (-1.5, 1.2), (-1.5, 0.7), (-1.5, 0.2)]
     torch.testing.assert_close(torch.tensor(values), torch.tensor(expected))
     assert cards[1].page.evaluate(scrolled) == before
-    cards[1].get_by_role("button", name="between bird and snake").click()
+    cards[1].get_by_role("button", name="between bird and spider").click()
 
 
 BALLS = """card => [...card.querySelectorAll('.ball')].map(ball => {
@@ -110,12 +110,12 @@ def test_the_area_of_a_ball_is_its_weight(cards, index):
     areas = torch.tensor([width * height for _, width, height, _ in balls])
     torch.testing.assert_close(areas / (2 * 28) ** 2, weights, atol=1e-6, rtol=1e-4)
     assert {stroke for *_, stroke in balls} == {"none"}
-    cat, bird, snake = (across for across, *_ in balls)
-    assert cat - bird == pytest.approx(bird - snake)  # 4, 2 and 0 legs
+    cat, bird, spider = (across for across, *_ in balls)
+    assert spider - cat == pytest.approx(2 * (cat - bird))  # 8, 4 and 2 legs
     mark = cards[index].locator(".balance .raw").get_attribute("transform")
     at = float(re.match(r"translate\(([\d.]+),", mark)[1])
     output = LOOK_UPS[index].result.output
-    assert (at - snake) / (cat - snake) == pytest.approx(output / 4, abs=1e-6)
+    assert (at - bird) / (spider - bird) == pytest.approx((output - 2) / 6, abs=1e-6)
     number = cards[index].locator(".balance .name")
     assert float(number.get_attribute("x")) == pytest.approx(at)
     assert number.text_content() == f"{output:.3f}"
@@ -148,8 +148,8 @@ def test_a_finger_drags_the_query_and_scrolls_beside_it(cards):
 def test_the_prediction_is_settled_where_the_answer_is_seen(cards):
     look_up = cards[-1]
     gate = look_up.get_by_role("group", name="Predict first")
-    gate.get_by_role("button", name="exactly 1").click()
+    gate.get_by_role("button", name="exactly 5").click()
     look_up.get_by_role("button", name="zero").click()
     assert "✗" not in gate.inner_text()
-    look_up.get_by_role("button", name="between bird and snake").click()
-    assert "✗ You predicted exactly 1." in gate.inner_text()
+    look_up.get_by_role("button", name="between bird and spider").click()
+    assert "✗ You predicted exactly 5." in gate.inner_text()
