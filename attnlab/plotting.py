@@ -50,6 +50,8 @@ SCORE_COLOURS = "PuOr_r"  # diverging and safe for colour-blind readers; 0 is wh
 MASK_COLOURS = ListedColormap([BLOCKED_COLOUR, BLUE])  # blocked, may attend
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
+MARKERS = 15  # on a curve of many points, about so many of them are marked
+
 # one look per line, told apart by colour, dash and marker
 LINE_STYLES = (
     {"color": ORANGE, "linestyle": "--", "marker": "s"},
@@ -374,7 +376,7 @@ def plot_sweep(
         check_number("at", at)
     ax = new_axes() if ax is None else ax
     for (name, y), look in zip(lines.items(), LINE_STYLES, strict=False):
-        ax.plot(x, y, label=name, **look)
+        ax.plot(x, y, label=name, markevery=max(1, len(x) // MARKERS), **look)
     if at is not None:
         ax.axvline(at, color=MUTED, linewidth=1, linestyle=(0, (2, 2)), zorder=0)
     ax.set(xlabel=xlabel, ylabel=ylabel, xscale=xscale, yscale=yscale)

@@ -1,70 +1,224 @@
-# %% after: 1-attention-is-a-soft-look-up-2  covers: S0.2, S0.1
+# %% after: setup  covers: S0.1, S0.2
 
-# %% after: soft-look-up-return  numbers: 3
+# %% after: opening  numbers: 0, 50, 80
 
-# %% after: your-experiment  numbers: 2
+# %% after: hard  numbers: 0, 1, -1
+assert torch.allclose(keys.norm(dim=-1), torch.ones(3))
+one_length = kitten / kitten.norm()
+cosines = torch.nn.functional.cosine_similarity(keys, kitten[None])
+assert torch.allclose(keys @ one_length, cosines) and abs(kitten.norm() - 1) < 1e-4
+assert match.argmax() == 0 and match[1] > 0 > match[2]
+assert abs(math.degrees(math.atan2(kitten[1], kitten[0])) - 30) < 0.01
 
-# %% after: three-words-four-numbers-each  covers: S2.1, S2.2, S2.3, S2.4, S2.13, S3.2, C2.6
+# %% after: between
+assert shares[0] == shares[1] and 0 < shares[2] < shares[0]
+for index, share in enumerate((0.446, 0.446, 0.108)):
+    assert abs(shares[index] - share) < 5e-4
+assert abs(shares @ legs - 3.54) < 0.005 and (shares @ legs) > 3
+assert torch.allclose(shares, (keys @ between).softmax(dim=-1))
 
-# %% after: whom-raw-score-he-highest-answer  covers: S2.5, C2.14, C3.12
+# %% after: soft
+# the same look-up, whatever the order of the pairs of keys and values
+order = torch.tensor([2, 0, 1])
+assert torch.allclose((kitten @ keys[order].T).softmax(dim=-1) @ legs[order], soft_look_up(kitten))
+used = [(kitten @ keys.T / t).softmax(dim=-1) for t in (0.1, 0.5, 1, 2, 10)]
+assert all(torch.equal(w.argsort(), used[0].argsort()) for w in used)
+assert sorted((w.max().item() for w in used), reverse=True) == [w.max().item() for w in used]
 
-# %% after: all-nine-at-once  covers: S2.5, S2.6, S0.16, C2.12
+# %% after: found  numbers: 0, 2, 8, 3.64
+assert torch.allclose((torch.zeros(2) @ keys.T).softmax(dim=-1), torch.full((3,), 1 / 3))
+anywhere = 5 * torch.randn(10_000, 2, generator=torch.Generator().manual_seed(0))
+for temperature in (0.05, 1, 5):
+    outputs = soft_look_up(anywhere, temperature)
+    assert outputs.min() > 2 - 1e-5 and outputs.max() < 8 + 1e-5  # up to rounding
+    uneven = (anywhere @ keys.T / temperature).softmax(dim=-1)
+    assert ((uneven.amax(dim=-1) - uneven.amin(dim=-1)) > 1e-4).all()  # none is even
+assert abs(soft_look_up(kitten) - 3.64) < 0.005
 
-# %% after: scale-then-softmax  numbers: 1, -2, 0.5
+# %% after: turning
+steps = curves["hard"].diff()
+assert curves["hard"].unique().tolist() == [2, 4, 8] and (steps != 0).sum() == 2
+soft, low = curves["soft, temperature 1"], curves["soft, temperature 0.1"]
+for value, seen in ((soft[0], 3.9), (soft.min(), 3.5), (soft[-1], 6.2)):
+    assert abs(value - seen) < 0.05  # the alternative text
 
-# %% after: scale-then-softmax-2  covers: S2.7, S2.8, S2.9
+# %% after: after-turning  numbers: 30, 0.645
 
-# %% after: scale-then-softmax-3  covers: C4.23
 
-# %% after: scale-then-softmax-4  covers: C2.15
-assert abs(scores.min() - 0.10) < 0.005 and abs(scores.max() - 0.87) < 0.005
+def slope_at(degrees, temperature):
+    angle = torch.tensor(math.radians(degrees), requires_grad=True)
+    soft_look_up(torch.stack([angle.cos(), angle.sin()]), temperature).backward()
+    return abs(angle.grad.item())
 
-# %% after: one-output-row-by-hand  covers: S2.10, S2.11, S2.12
 
-# %% after: the-whole-of-attention  covers: S3.3
+assert slope_at(0, 0.1) < slope_at(0, 1) / 5  # "already much flatter at 0 degrees"
+assert slope_at(45, 0.02) > 10 * slope_at(45, 1)  # "a step close to 45 degrees"
+everywhere = [slope_at(degrees, 1) for degrees in range(0, 181)]
+assert sum(slope > 0.05 for slope in everywhere) > 160  # "a slope nearly everywhere"
 
-# %% after: the-whole-of-attention-2  covers: C3.10
+# %% after: slope  numbers: 45, 0.0001
+norms = {}
+for temperature in (1.0, 0.2, 0.05, 0.02):
+    asked = kitten.clone().requires_grad_()
+    soft_look_up(asked, temperature).backward()
+    norms[temperature] = asked.grad.norm().item()
+assert abs(norms[1.0] - 0.645) < 5e-4 and norms[0.2] > norms[1.0]
+assert norms[0.02] < 0.0001 < norms[0.05] < norms[1.0]
 
-# %% after: figure-1-3
-assert abs(shares["score 5"][50] - 0.75) < 0.005
-assert abs(shares["score 1"][50] - 0.05) < 0.005
+# %% after: raw  covers: S2.4, S2.5, S2.6, S2.13, S3.2, C2.12, C2.14, C3.12  numbers: 36
+assert raw.shape == (6, 6) and raw.numel() == 36
+assert abs(raw[1, 2] - (1.6 * 0.9 + 0.6 * 1.4)) < 1e-5
+assert ((raw.sum(dim=-1) - 1).abs() > 0.1).all()
+# the reference example: "He" matches "is" better than itself, since "is" is long
+he = load_table("he_is_awesome.csv").values
+he_raw = he @ he.T
+reference = torch.tensor([[0.3, 0.7, 0.2], [0.7, 1.74, 0.68], [0.2, 0.68, 0.86]])
+assert torch.allclose(he_raw, reference)
+assert torch.allclose(he_raw.sum(dim=-1), torch.tensor([1.20, 3.12, 1.74]))
+length, cosine = he.norm(dim=-1), torch.nn.functional.cosine_similarity(he[:1], he)
+assert torch.allclose(he_raw[0], cosine * length[0] * length)
+assert he_raw[0].argmax() == 1 and cosine.argmax() == 0 and length.argmax() == 1
 
-# %% after: size-or-difference  covers: S4.11
+# %% after: scores  covers: S2.7, S2.8, S2.9, C2.15, C4.23
+assert torch.allclose(weights.sum(dim=-1), torch.ones(6)) and not torch.allclose(scores, weights)
+without = raw.softmax(dim=-1).amax(dim=-1)
+assert (without > weights.amax(dim=-1)).all()  # dividing evens the weights out
+he = load_table("he_is_awesome.csv").values
+he_weights = (he @ he.T / math.sqrt(4)).softmax(dim=-1)
+reference = torch.tensor([[0.3152, 0.3850, 0.2998], [0.2723, 0.4581, 0.2696]])
+assert math.sqrt(4) == 2 and torch.allclose(he_weights[:2], reference, atol=1e-4)
 
-# %% after: becomes-largest-weight  numbers: 1000
+# %% after: before-longer
+assert tokens[3] == "on" and tokens[5] == "mat" and weights[3].topk(2).indices.tolist() == [3, 5]
+assert abs(weights[3, 3] - 0.229) < 5e-4 and abs(weights[3, 5] - 0.194) < 5e-4
 
-# %% after: becomes-largest-weight-answer  covers: C3.15, C2.26, C4.19
+# %% after: longer
+on = Q[3] @ longer.T
+assert on.argmax() == 5 and abs(on[5] - 2.6) < 1e-5 and abs(raw[3, 5] - 1.3) < 1e-5
+assert abs(on[3] - 1.68) < 1e-5 and torch.equal(longer[:5], K[:5])
+turned = torch.nn.functional.cosine_similarity(K[5], longer[5], dim=0)
+assert torch.isclose(turned, torch.tensor(1.0))
 
-# %% after: put-he-awesome-twice-into  covers: M6
+# %% after: by-hand  covers: S2.10, S2.11, S2.12
+assert torch.allclose(by_hand, output[1])
+assert abs(output[1, features.index("place")] - 0.373) < 5e-4
+he = load_table("he_is_awesome.csv").values
+he_weights = (he @ he.T / math.sqrt(4)).softmax(dim=-1)
+he_output = he_weights @ he
+reference = torch.tensor([0.5427, 0.2629, 0.3629, 0.4629])
+by_parts = he_weights[2, 0] * he[0] + he_weights[2, 1] * he[1] + he_weights[2, 2] * he[2]
+assert torch.allclose(by_parts, reference, atol=1e-4) and torch.allclose(by_parts, he_output[2])
 
-# %% after: put-he-awesome-twice-into-answer  covers: M6, C2.19
+# %% after: attention  covers: S0.16, S3.3, S4.1, S4.2, S4.3, S4.8, S4.9, S4.10, S4.16, C2.2, C4.5, C4.20, C4.47
+# "The next day is bright": 8 features in, 4 out; see data/README.md for where it comes from
+words, _, inputs = load_table("the_next_day_is_bright.csv")
+generator = torch.Generator().manual_seed(123)
+W_query, W_key, W_value = (torch.rand(8, 4, generator=generator) for _ in range(3))
+assert inputs.shape == (5, 8) and W_query.shape == (8, 4)
+query_1 = inputs[1] @ W_query
+queries, keys_of_all, values = inputs @ W_query, inputs @ W_key, inputs @ W_value
+assert torch.allclose(query_1, torch.tensor([0.8463, 2.3367, 1.1531, 1.9900]), atol=1e-4)
+one, row = torch.dot(query_1, keys_of_all[1]), keys_of_all @ query_1
+assert torch.allclose((queries @ keys_of_all.T)[1], row) and torch.allclose(row[1], one)
+assert torch.allclose(row[:3], torch.tensor([9.7351, 12.0370, 12.2923]), atol=1e-4)
+assert abs(row.softmax(dim=-1).max() - 0.466) < 1e-3  # raw scores near 10 do not saturate
+mixed, shared = attention(queries, keys_of_all, values)
+reference = torch.tensor([0.0980, 0.3099, 0.3521, 0.0589, 0.1811])
+assert torch.allclose(shared[1], reference, atol=1e-4) and mixed.shape == (5, 4)
+assert torch.allclose(mixed[1], torch.tensor([1.3301, 1.5304, 1.8753, 2.3433]), atol=1e-4)
+assert torch.allclose(shared.sum(dim=-1), torch.ones(5))
+batch_of_two = torch.stack([x, x.flip(0)])
+assert torch.allclose(attention(batch_of_two, batch_of_two, batch_of_two)[0][0], output)
+unscaled = torch.nn.functional.scaled_dot_product_attention(x, x, x, scale=1.0)
+assert torch.allclose(unscaled, raw.softmax(dim=-1) @ x)
 
-# %% after: the-wrong-axis  covers: M6
+# %% after: ten-zeros
+total = math.e + 10
+assert torch.allclose(one_and_ten[0], torch.tensor(math.e / total))
+assert abs(total - 12.7) < 0.05 and abs(math.e - 2.7) < 0.05 and 10 / total > 0.75
+assert abs(one_and_ten[1] - 0.079) < 5e-4 and abs(10 / total - 0.786) < 5e-4
+assert raw[1, 0] == 0 and abs(weights[1, 0] - 0.090) < 5e-4
 
-# %% after: further-five-words-eight-features  covers: S4.1, S4.4, S4.5, C4.5
+# %% after: zeros-add-up  numbers: 0.75, 0.29, 0.05, 5, 3, 1
+for score, left in ((5, 0.75), (3, 0.29), (1, 0.05)):
+    assert abs(kept[f"score {score}"][50] - left) < 0.005
 
-# %% after: further-five-words-eight-features-2  covers: S4.2, S4.3, S4.6, S4.7
+# %% after: after-zeros  numbers: -5, 1000
+beside = {score: torch.tensor([score, 0.0]).softmax(dim=-1)[1].item() for score in (5.0, -5.0)}
+assert abs(beside[5.0] - 0.007) < 5e-4 and abs(beside[-5.0] - 0.993) < 5e-4
+assert torch.tensor([1.0, -torch.inf]).softmax(dim=-1)[1] == 0
 
-# %% after: further-five-words-eight-features-3  covers: S4.8
+# %% after: differences  covers: S4.11, C2.26, C3.15, C4.19
+assert torch.allclose((row + 1000).softmax(dim=-1), row.softmax(dim=-1), atol=1e-4)
+assert torch.allclose((row * 8).softmax(dim=-1), (row / (1 / 8)).softmax(dim=-1))
+assert torch.tensor(1000.0).exp().isinf()  # too large for a float, and the softmax copes
+# the reference example, after Karpathy
+t = torch.tensor([0.1, -0.2, 0.3, -0.2, 0.5])
+assert torch.allclose(
+    (8 * t).softmax(dim=-1), torch.tensor([0.0326, 0.0030, 0.1615, 0.0030, 0.8000]), atol=1e-4
+)
+coarse = (t.bfloat16() + 1000).softmax(dim=-1)
+assert (coarse == coarse[0]).all()  # on paper nothing changes; here rounding levels the row
 
-# %% after: after-division-much-weight-day  numbers: 0.9
+# %% after: after-differences
+signed = torch.tensor([1.0, -2.0, 0.5])
+assert (signed / signed.sum()).min() < 0 < signed.softmax(dim=-1).min()
+assert (torch.tensor([1.0, -1.0]) / 0).isinf().all()  # shares of a sum of 0
 
-# %% after: after-division-much-weight-day-answer  covers: S4.9, C4.20
+# %% after: wrong-axis  covers: C2.19, M6
+rows = wrong[0].sum(dim=-1)
+assert abs(rows.min() - 0.83) < 0.005 and abs(rows.max() - 1.17) < 0.005
+assert torch.allclose(wrong[0].sum(dim=-2), torch.ones(6))
+assert torch.allclose(scores.softmax(dim=1), weights)  # for one sentence it is correct
+he = load_table("he_is_awesome.csv").values
+he_wrong = torch.stack([he @ he.T / 2] * 2).softmax(dim=1)
+reference = torch.tensor([0.8606, 1.1902, 0.9493])
+assert torch.allclose(he_wrong[0].sum(dim=-1), reference, atol=1e-4)
 
-# %% after: further-five-words-eight-features-4  covers: S4.10, C2.2
-day = weights[:, words.index("day")]
-assert abs(day.min() - 0.32) < 0.005 and abs(day.max() - 0.35) < 0.005
+# %% after: both-axes
+assert torch.allclose(both[1], both[0].T) and not torch.equal(both[1], both[0])
 
-# %% after: further-five-words-eight-features-5  covers: S4.16, C4.47
+# %% after: three-words  covers: S2.1, S2.2, S2.3, C2.6
+assert len(words) == 3 and small.shape == (3, 4)
 
-# %% after: 2-modify-8-minutes  numbers: 0.9
+# %% after: row
+explored = RowExplorer(query="awesome").result
+assert torch.allclose(explored.weights, attention(small, small, small)[1][2])
+assert torch.allclose(explored.output, attention(small, small, small)[0][2])
 
-# %% after: 4-implement-12-minutes  numbers: 1000
+# %% after: after-row
+raw_he = small @ small[0]
+directions = torch.nn.functional.cosine_similarity(small[:1], small)
+assert abs(raw_he[1] - 0.700) < 1e-5 and abs(raw_he[0] - 0.300) < 1e-5
+assert directions[1] > 0.96 and small.norm(dim=-1).argmax() == 1
 
-# %% after: next  numbers: 2017, 2014
+# %% after: wide  covers: C3.10
+try:
+    scaled_dot_product_attention(small, small, wide[:2])  # three keys, two values
+except ValueError as error:
+    assert "key and value must have the same length" in str(error)
+else:
+    raise AssertionError("two values for three keys went through")
 
-# %% after: next-2  numbers: 6, 8, 9, 14, 45
+# %% after: remember
+# correct sums of rows do not prove the divisor correct
+odd = (raw / math.sqrt(6)).softmax(dim=-1)  # the root of the number of keys
+assert torch.allclose(odd.sum(dim=-1), torch.ones(6)) and not torch.allclose(odd, weights)
 
-# %% after: next-3  numbers: 0, 1, 2, 3, 4, 5
+# %% after: exercises  numbers: 1, 3
 
-# %% after: next-4  numbers: -1, 0, 1, 4, 5
+# %% after: exercise-2  numbers: 2, 8, 0.9
+
+# %% after: exercise-3  numbers: 3, 8
+
+# %% after: exercise-4  numbers: 4, 12, 1000
+
+# %% after: exercise-5  numbers: 5, 4
+
+
+# %% after: sources  numbers: 2014, 2015, 2017, 2023, 2024, 3.2.1, 3.3.1, 11.1
+
+# %% after: plan  numbers: 5, 6, 8, 9, 10, 12, 50
+
+# %% after: questions  numbers: 9
+assert legs.max() == 8

@@ -1,502 +1,341 @@
-# %% 1-attention-is-a-soft-look-up [markdown]
+# %% opening [markdown]
 # # 1 · Attention is a soft look-up
 #
-# A Python dict finds one key and returns its value, or raises an error.
-# Attention compares a question with all keys and returns a weighted average of all values.
+# A Python dictionary is strict. If you ask for a key that it holds, you get the value; if you ask for anything else, you get an error, however
+# close you came. What if a dictionary could answer “almost”?
 #
-# **You need:** matrix products, a little probability, a first PyTorch model.
+# Attention is such a dictionary. It compares your question with all of its keys, and instead of picking one value it returns a weighted average
+# of all of them. You will first build one in the plane, where you can drag the question around with the mouse. Then you will see that the same
+# few lines are what ran on *The cat sat on the mat* in lesson 0.
 #
-# **You will be able to:** compute attention by hand, tell scores from weights, spot a softmax over the wrong
-# axis, explain why a score of zero still counts.
+# **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a first PyTorch model.
 #
-# **Time:** 45 minutes in class, 75 minutes alone.
+# **You will be able to:** compute attention by hand, say why a model prefers a soft answer to a clear one, tell what a score of zero is worth,
+# and choose the axis of the softmax.
+#
+# **Time:** 50 minutes in class, 80 alone with the exercises. Every term is explained in the [glossary](glossary.ipynb).
 
-# %% 1-attention-is-a-soft-look-up-2
+# %% setup
 import math
 
-import matplotlib.pyplot as plt
 import torch
-import torch.nn.functional as F
-from IPython.display import Markdown, display
 
-from attnlab import load_table, scaled_dot_product_attention, trace_attention
+from attnlab import load_table, scaled_dot_product_attention
 from attnlab.display import lesson_setup, show_figure
-from attnlab.exercises import check_attention_from_exp, check_mended
-from attnlab.exercises import check_query_for_awesome, check_zero_query, predict
-from attnlab.explorers import RowExplorer, SoftLookupExplorer
-from attnlab.plotting import plot_attention, plot_heads, plot_scores, plot_sweep
+from attnlab.exercises import predict
+from attnlab.plotting import plot_heads, plot_sweep
 
 lesson_setup()
 
+# %% strict tags=["raises-exception"]
+number_of_legs = {"cat": 4, "bird": 2, "spider": 8}
+print(number_of_legs["cat"])
+number_of_legs["kitten"]  # this line is meant to fail
+
 # %% [markdown]
-# ## From a dict to an average
+# ## From “equal” to “close”
 #
-# A dict pairs keys with values. A look-up accepts only an exact match; anything else is an error, as the last line shows.
+# A *kitten* is not a key, so the dictionary gives up, although *cat* would have been a good guess. To make use of “close”, we need things that can be
+# close to each other: vectors. Let every [key](glossary.ipynb#key) be an arrow of length 1, with *cat* pointing right, *bird* up, and *spider* left. We chose
+# these directions by hand; a model learns its own. The question is an arrow too, the [query](glossary.ipynb#query), and *kitten* points mostly
+# towards *cat* and a little towards *bird*.
 
-# %% tags=["raises-exception"]
-legs = {"cat": 4, "bird": 2, "snake": 0}
-print(legs["cat"])
-legs["kitten"]
+# %% hard
+keys = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])  # cat, bird, spider
+legs = torch.tensor([4.0, 2.0, 8.0])  # one value for each key
+kitten = torch.tensor([0.866, 0.5])
+match = keys @ kitten
+match, legs[match.argmax()]
 
-# %% [markdown]
-# `"kitten"` is no key, yet one key comes close. To use closeness we need vectors. Each **key** becomes an arrow of length
-# one: cat to the right, bird up, snake to the left. The question is an arrow too, the
-# **query**. Each **value** is a number of legs.
+# %% after-hard [markdown]
+# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key: multiply entry by entry and add up. For two arrows of length 1
+# it is the cosine of the angle between them, so it is 1 for the same direction, 0 at a right angle and -1 for opposite directions. We call it
+# the [raw score](glossary.ipynb#raw-score) of the key.
 #
-# The **score** of a key is its dot product with the query: multiply number by number, add up. For arrows of
-# length one it is the cosine of the angle between them.
-
-
-# %%
-def direction(angle):
-    """Arrows of length 1. angle: (...,) in degrees -> (..., 2)."""
-    radians = torch.deg2rad(torch.as_tensor(angle, dtype=torch.float32))
-    return torch.stack([radians.cos(), radians.sin()], dim=-1)
-
-
-animal_key = direction([0, 90, 180])  # cat, bird, snake
-animal_value = torch.tensor([[4.0], [2.0], [0.0]])
-animal_key.shape, animal_value.shape
-
-# %% [markdown]
-# Let "kitten" point a third of the way from cat to bird. Among keys of equal length, the largest score belongs to the nearest
-# key. A [**hard look-up**](00_start_here.ipynb#Words-and-letters) returns the value of that key and forgets the others.
+# The last line picks the value of the key with the largest raw score and ignores the others: a [hard look-up](glossary.ipynb#hard-look-up). A
+# [soft look-up](glossary.ipynb#soft-look-up) takes a share of every value instead. The shares are the [weights](glossary.ipynb#weight), and the softmax makes
+# them: $e$ to each score, divided by the total.
 
 # %%
-kitten = direction(30)
-score = animal_key @ kitten
-score, animal_value[score.argmax()]
+predict("01/between-two-keys")
 
-# %% [markdown]
-# A [**soft look-up**](00_start_here.ipynb#Words-and-letters) takes a share of every value. The shares are called **weights**: none is negative, together they
-# make 1. **Softmax** turns scores into weights: raise $e$ to each score, then divide by the sum. The output is weight times
-# value, added up.
+# %% between
+# %%answer 01/between-two-keys
+between = torch.tensor([0.7071, 0.7071])  # as near to cat as to bird
+positive = torch.exp(keys @ between)
+shares = positive / positive.sum()
+shares, shares @ legs
 
-# %% soft-look-up-return
-predict("01/soft-look-up-return")
-
-# %%
-# %%answer 01/soft-look-up-return
-positive = (animal_key @ direction(45)).exp()
-weights = positive / positive.sum()
-assert weights[0].isclose(weights[1]) and weights[2] > 0.1
-weights, weights @ animal_value
-
-# %%
-assert torch.allclose(weights, (animal_key @ direction(45)).softmax(dim=-1))
-score.softmax(dim=-1), score.softmax(dim=-1) @ animal_value
-
-# %% [markdown]
-# PyTorch's `softmax` does both steps. The kitten gets 2.880 legs: bird and snake have their say.
+# %% after-between [markdown]
+# *Cat* and *bird* get the same weight, as they should, and their average alone would be 3. The spider points away from the query and still
+# gets 0.108 of the weight, because $e$ to any score is positive. Its eight legs pull the answer up to 3.54.
 #
-# ### Two knobs: direction and temperature
-#
-# Divide the scores by a number before softmax: the [**temperature**](00_start_here.ipynb#Words-and-letters). A small one sharpens: the winner takes
-# nearly all. A large one makes the weights alike.
+# PyTorch does both steps in one call, `softmax`. Here is the whole soft look-up, with one more knob.
 
 
-# %%
+# %% soft
 def soft_look_up(query, temperature=1.0):
-    """query: (..., 2) -> legs: (...,)."""
-    scores = query @ animal_key.T / temperature
-    return (scores.softmax(dim=-1) @ animal_value).squeeze(-1)
+    scores = query @ keys.T / temperature
+    return scores.softmax(dim=-1) @ legs
 
 
-angles = torch.arange(2, 180, 4)
-sweep = direction(angles)
-nearest = (sweep @ animal_key.T).argmax(dim=-1)
+soft_look_up(kitten)
+
+# %% after-soft [markdown]
+# The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature), which divides the raw scores before the softmax. A low temperature makes the
+# differences between the scores larger, so the best key takes more; a high one makes them smaller, so the weights become more even.
+#
+# ### Drag the question
+#
+# Each blue arrow is a key, and the number of legs is its value. The orange arrow is the query: drag it, turn it, make it longer, and change the
+# temperature. Try to find out two things. Where do all three animals get exactly the same weight? And can you get the output above 8 legs or
+# below 2?
+
+# %% drag
+from attnlab.explorers import SoftLookupExplorer
+
+SoftLookupExplorer(ask=False)
+
+# %% found [markdown]
+# <details><summary>An answer</summary>
+#
+# Only in the middle: a query of length 0 has the raw score 0 with every key, so no key is preferred. And no, the output never leaves the range from
+# 2 to 8. An average lies between the smallest and the largest of its parts, however the weights are chosen.
+# </details>
+#
+# ## Why give up a clear answer?
+#
+# Four legs would have been correct for a kitten, and 3.64 is not. So what is a soft answer good for? Let us turn the query from *cat* through *bird* to
+# *spider* and watch what comes out.
+
+# %% turning
+angle = torch.linspace(0, torch.pi, 60)
+turning = torch.stack([angle.cos(), angle.sin()], dim=-1)  # 60 queries
+nearest = (turning @ keys.T).argmax(dim=-1)
 curves = {
-    "hard": animal_value[nearest].squeeze(-1),
-    "soft, temperature 0.1": soft_look_up(sweep, 0.1),
-    "soft, temperature 1": soft_look_up(sweep),
+    "hard": legs[nearest],
+    "soft, temperature 1": soft_look_up(turning),
+    "soft, temperature 0.1": soft_look_up(turning, temperature=0.1),
 }
-hard, low, high = curves.values()
-far = ((angles - 45).abs() > 5) & ((angles - 135).abs() > 5)  # from the jumps
-assert ((low - hard).abs() <= (high - hard).abs() + 1e-5)[far].all()
-sweep.shape, nearest.shape
-
-# %%
-xlabel = "angle of the query (cat 0°, bird 90°, snake 180°)"
-ax = plot_sweep(angles, curves, xlabel=xlabel, ylabel="output (legs)")
-ax.set_title("A hard look-up jumps, a soft one glides")
-ax.set(xticks=[0, 45, 90, 135, 180], yticks=[0, 1, 2, 3, 4])
-plt.setp(ax.lines, markevery=4)
-ax.lines[0].set_drawstyle("steps-mid")
+ax = plot_sweep(
+    angle.rad2deg(), curves, title="A hard look-up jumps, a soft one glides"
+)
+ax.set(xlabel="angle of the query (cat 0°, bird 90°, spider 180°)", ylabel="legs")
+ax.set_xticks([0, 45, 90, 135, 180])
 show_figure(ax, "1.1")
 
-# %% [markdown]
-# Why give up a clear answer? A model learns by small changes. The soft output has a slope, which says where to turn the
-# query. The hard answer is flat and then jumps: its slope is 0 wherever it has one. (Hard look-ups can be trained, with other means.)
+# %% after-turning [markdown]
+# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope: change each number a little, in
+# the direction that makes the answer better. On a flat stretch there is no such direction, and at a jump there is no slope at all. (Hard
+# look-ups can be trained, but only with special methods.) The soft curve at temperature 1 has a slope nearly everywhere. It is a worse
+# answer that can become a better one, and this is why attention is soft.
+#
+# Now look at the kitten's place, at 30 degrees. At temperature 1 the slope there, the length of the gradient, is 0.645.
 
 # %%
-query = direction(30).requires_grad_()
-(slope,) = torch.autograd.grad(soft_look_up(query), query)  # d legs / d query
-near = direction([29, 30, 31]) @ animal_key.T
-assert (near.argmax(dim=-1) == 0).all()  # hard: 4 legs all around
-assert slope @ direction(120) < 0 < slope @ direction(30)  # turn back, grow longer
-slope
+predict("01/slope-at-a-low-temperature")
 
-# %% [markdown]
-# The gradient points right and down: turn towards cat for more legs. It also makes the arrow longer, and a longer query
-# sharpens, like a smaller temperature.
+# %% slope
+# %%answer 01/slope-at-a-low-temperature
+for temperature in (1.0, 0.2, 0.05, 0.02):
+    query = kitten.clone().requires_grad_()
+    soft_look_up(query, temperature).backward()
+    print(f"temperature {temperature:<4}  slope {query.grad.norm():.6f}")
 
-# %%
-predict("01/can-output-get-above-4")
-
-# %%
-# %%answer 01/can-output-get-above-4
-torch.manual_seed(0)
-anywhere = 5 * torch.randn(10_000, 2)
-outputs = torch.stack([soft_look_up(anywhere, t) for t in (0.05, 1, 5)])
-assert -1e-5 < outputs.min() and outputs.max() < 4 + 1e-5  # up to rounding
-outputs.min().round(decimals=3) + 0.0, outputs.max().round(decimals=3)
-
-# %% your-experiment [markdown]
-# ### Your experiment
+# %% after-slope [markdown]
+# At first a lower temperature makes the curve steeper. Then the slope vanishes, because the soft look-up has turned into a hard one. What matters
+# is how far apart the scores are, compared with the temperature. Keep that in mind: all of lesson 2 is about it.
 #
-# Drag the query q, turn it, make it longer, change the temperature. On which line of queries does the output stay at 2 legs, whatever
-# the temperature?
+# ## A sentence looks itself up
 #
-# <details><summary>Answer</summary>Straight up and down. There cat and snake get the same weight, and the mean of their legs is that of a
-# bird.</details>
+# In lesson 0 each word put its question to every word of its own sentence. This is [self-attention](glossary.ipynb#self-attention), and it is the look-up that
+# you have built. Each word is a query, which is the question it asks; a key, which is the label it is found by; and a
+# [value](glossary.ipynb#value), which is what it hands over. In a dictionary you would never confuse the last two: *cat* is a key and 4 is a
+# value. Here all three are the same row of numbers, until lesson 6 makes three out of one.
 
-# %%
-SoftLookupExplorer(query=[0.7071, 0.7071], ask=False)
+# %% raw
+tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
+Q = K = V = x  # queries, keys and values, one in each row
+raw = Q @ K.T  # (L, S): row i for query i, column j for key j
+raw
 
-# %%
-upright = torch.stack([torch.zeros(7), torch.linspace(-1.5, 1.5, 7)], dim=-1)
-assert all(torch.allclose(soft_look_up(upright, t), animal_value[1]) for t in (0.05, 5))
-
-# %% [markdown]
-# ## Three words, four numbers each
+# %% after-raw [markdown]
+# One matrix product has computed all 36 raw scores. The row of `cat`, for example, begins with 0.000 for `The`, 3.080 for itself and 2.280 for `sat`. These are
+# not weights: the rows do not sum to 1.
 #
-# In a sentence every word looks up all words, itself included: [**self-attention**](00_start_here.ipynb#Words-and-letters). Its query is the question it asks,
-# its key the label it is found by, its value the content it hands over.
-#
-# Here all three are one and the same row of numbers, typed by hand and without meaning. A real model makes
-# three different rows from each word with three trained matrices: lesson 6.
+# Attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features. A raw score divided by $\sqrt{E}$ is called a
+# [score](glossary.ipynb#score) from here on, and the softmax of a row of scores gives the weights.
 
-# %% three-words-four-numbers-each
-tokens, _, x = load_table("he_is_awesome.csv")
-query = key = value = x
-for index, token in enumerate(tokens):
-    print(index, f"{token:8}", x[index])
-L, E = query.shape
-assert L == len(tokens)
-display(Markdown(rf"**{L} tokens, {E} features each**: $x$ is ${L} \times {E}$"))
-
-# %% [markdown]
-# A piece of text is a **token**, counted from 0: "awesome" is token 2. The numbers of a row are its **features**. In PyTorch's
-# letters: $L$ queries, $S$ keys, $E$ features. Here $S = L$. They differ when one text asks another; the kitten was one
-# query for three keys. The [**raw score**](00_start_here.ipynb#Words-and-letters) is the dot product, as before.
-
-# %%
-predict("01/whom-raw-score-he-highest")
-
-# %% whom-raw-score-he-highest-answer
-# %%answer 01/whom-raw-score-he-highest
-row = key @ query[0]  # "He" with "He", "is", "awesome"
-by_hand = 0.1 * 0.5 + 0.2 * 0.6 + 0.3 * 0.7 + 0.4 * 0.8
-length, cosine = x.norm(dim=-1), F.cosine_similarity(x[:1], x)
-assert math.isclose(by_hand, row[1], rel_tol=1e-5)
-assert torch.allclose(row, cosine * length[0] * length)
-row, cosine, length
-
-# %% [markdown]
-# ### All nine at once
-#
-# One matrix product gives every dot product: row $i$ belongs to query $i$, column $j$ to key $j$. Are these
-# weights? Then every row sums to 1.
-
-# %% all-nine-at-once
-raw = query @ key.transpose(-2, -1)  # (L, E) @ (E, S) -> (L, S)
-expected = torch.tensor([[0.3, 0.7, 0.2], [0.7, 1.74, 0.68], [0.2, 0.68, 0.86]])
-assert torch.allclose(raw, expected) and torch.allclose(raw[0], row)  # row 0: "He"
-raw, raw.sum(dim=-1)
-
-# %% [markdown]
-# The rows sum to 1.200, 3.120 and 1.740, not to 1. Raw scores are not weights.
-#
-# ### Scale, then softmax
-#
-# Attention's temperature is $\sqrt{E}$, the root of the number of features. From here on **scores** are the divided
-# numbers. A sum over more features tends to spread wider, which
-# softmax turns into one winner: lesson 2 measures it.
-#
-# Why softmax, and not each row divided by its sum? Answer the explorer's question, then press Next. The mask waits for lesson 3.
-
-# %%
-RowExplorer()
-
-# %% scale-then-softmax [markdown]
-# Here the share of the score itself, 0.494, could pass for a weight. With a negative score it cannot: the shares of 1, -2 and 0.5 are -2, 4 and
-# -1. They sum to 1, and two are negative. $e$ to a score is always positive, so every weight is.
-
-# %%
-signed = torch.tensor([1.0, -2.0, 0.5])
-assert math.isclose(raw[2, 2] / raw[2].sum(), 0.494, abs_tol=1e-3)
-signed / signed.sum(), signed.softmax(dim=-1)
-
-# %% [markdown]
-# All three rows at once:
-
-# %% scale-then-softmax-2
-scores = raw / math.sqrt(E)
-weights = scores.softmax(dim=-1)  # along each row: over the keys
-expected = torch.tensor([[0.3152, 0.3850, 0.2998], [0.2723, 0.4581, 0.2696]])
-assert torch.allclose(weights[:2], expected, atol=1e-4)
-assert torch.allclose(RowExplorer(query="awesome").result.weights, weights[2])
-print("divided by", math.sqrt(E))
+# %% scores
+scores = raw / math.sqrt(x.shape[-1])  # divided by the square root of 5
+weights = scores.softmax(dim=-1)  # (L, S): shares of each row
 weights, weights.sum(dim=-1)
 
-# %% scale-then-softmax-3
-without, with_it = raw.softmax(dim=-1).amax(dim=-1), weights.amax(dim=-1)
-assert (without > with_it).all()
-without, with_it
+# %% before-longer [markdown]
+# Look at the fourth row. `on` gives most of its attention to itself, 0.229, and then to `mat`, 0.194. Now let us make the key of `mat` twice as
+# long, without turning it.
 
-# %% [markdown]
-# Each row sums to 1 now. Without the division the largest weights would be 0.439, 0.588 and 0.425; with it they are
-# 0.385, 0.458 and 0.380. The division evens the weights out. With four features neither is extreme; lesson 2 shows when it matters.
+# %%
+predict("01/a-longer-key")
 
-# %% scale-then-softmax-4
-fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-plot_scores(scores, ax=axes[0], queries=tokens, keys=tokens, colorbar=True)
-axes[0].set_title("scores")
-plot_attention(weights, ax=axes[1], queries=tokens, keys=tokens, colorbar=True)
-axes[1].set_title("weights")
-show_figure(fig, "1.2")
+# %% longer
+# %%answer 01/a-longer-key
+longer = K.clone()
+longer[5] *= 2  # mat: the same direction, twice the length
+(Q[3] @ longer.T / math.sqrt(5)).softmax(dim=-1)
 
-# %% [markdown]
-# ### One output row by hand
+# %% after-longer [markdown]
+# `mat` has overtaken `on`. A dot product is the cosine of the angle times *both* lengths, so a long key collects attention because it is long. A high score does not
+# prove that two words are similar.
 #
-# The output of a token, also called its context vector, is the weighted sum of all value rows. Here is "awesome", token 2,
-# written out, beside the row of the matrix product: the last step of the explorer.
+# What is left is the average. Here is the new vector of `cat`, token 1, as a sum of six rows, beside the same row of the matrix product.
 
-# %% one-output-row-by-hand
-output = weights @ value  # (L, S) @ (S, Ev) -> (L, Ev)
-by_hand = weights[2, 0] * value[0] + weights[2, 1] * value[1] + weights[2, 2] * value[2]
-expected = torch.tensor([0.5427, 0.2629, 0.3629, 0.4629])
-assert torch.allclose(by_hand, expected, atol=1e-4)
-print("match" if torch.allclose(by_hand, output[2]) else "mismatch")  # up to rounding
-by_hand, output[2]
+# %% by-hand
+output = weights @ V  # (L, S) @ (S, Ev) -> (L, Ev)
+by_hand = sum(weights[1, j] * V[j] for j in range(6))
+by_hand, output[1]
 
-# %% [markdown]
-# ### The whole of attention
+# %% formula [markdown]
+# These are the five numbers of lesson 0, with a `place` of 0.373. Written as one formula, attention is
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
-# $Q$, $K$, $V$ hold queries, keys and values as rows. $d_k$ is the original paper's name for $E$. The values may have
-# another width, $E_v$; there is one for each key. Five lines, the same as `attnlab` (which adds masks, lesson 3) and as PyTorch's fast
-# version, which returns the output only:
+# $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is the original paper's name for $E$. As a function it has five lines. It
+# swaps the last two dimensions of the key with `transpose(-2, -1)`, where `.T` would do for one sentence, so that it also works for a batch.
 
 
-# %% the-whole-of-attention
+# %% attention
 def attention(query, key, value):
-    """(L, E), (S, E), (S, Ev) -> output (L, Ev), weights (L, S)."""
     raw = query @ key.transpose(-2, -1)  # 1. compare every query with every key
-    scores = raw / math.sqrt(query.shape[-1])  # 2. scale by the root of E
-    weights = scores.softmax(dim=-1)  # 3. softmax over the keys
+    scores = raw / math.sqrt(query.shape[-1])  # 2. divide by the root of E
+    weights = scores.softmax(dim=-1)  # 3. share out each row over the keys
     output = weights @ value  # 4. average the values
-    return output, weights  # 5. hand back both
+    return output, weights  # 5. return both
 
+
+assert torch.allclose(attention(x, x, x)[0], scaled_dot_product_attention(x, x, x))
+
+# %% [markdown]
+# The last line compares it with the function of this package, which also knows masks. PyTorch's own is under “In torch” below.
+#
+# ## What is a score of zero worth?
+#
+# `cat` and `The` have no feature in common, so their score is exactly 0. In a long sentence many pairs are like that. Do they matter?
 
 # %%
-output, weights = attention(query, key, value)
-assert torch.allclose(output, scaled_dot_product_attention(query, key, value))
-assert torch.allclose(output, F.scaled_dot_product_attention(query, key, value))
-assert torch.allclose(weights, trace_attention(query, key, value).weights)
-unscaled = F.scaled_dot_product_attention(query, key, value, scale=1.0)
-assert torch.allclose(unscaled, (query @ key.T).softmax(dim=-1) @ value)
-output
+predict("01/ten-zeros")
 
-# %% the-whole-of-attention-2 tags=["raises-exception"]
-wide = torch.zeros(3, 9)  # S = 3 values, Ev = 9
-print(attention(query, key, wide)[0].shape)
-scaled_dot_product_attention(query, key, wide[:2])  # three keys, two values
+# %% ten-zeros
+# %%answer 01/ten-zeros
+one_and_ten = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
+one_and_ten[0], one_and_ten[1:].sum()
 
-# %% [markdown]
-# ## What softmax does with a score
+# %% zeros-add-up
+zeros = torch.arange(51)  # how many tokens with score 0
+kept = {f"score {s}": math.exp(s) / (math.exp(s) + zeros) for s in (5, 3, 1)}
+labels = {"xlabel": "tokens with score 0", "ylabel": "weight of the one token"}
+ax = plot_sweep(zeros, kept, title="Zeros add up", **labels)
+show_figure(ax, "1.2")
+
+# %% after-zeros [markdown]
+# The reason is $e^0 = 1$. A score of 0 adds 1 to the total, and many such tokens add up. In our sentence `cat` gives `The` 0.090 of its attention, with a score of 0.
+# Only a score of minus infinity gives a weight of exactly 0, and lesson 3 uses it to hide words.
 #
-# Any scores become weights. What becomes of a score of zero?
+# Zero has no meaning of its own either. Next to one score of 5, a zero gets 0.007 of the weight, and next to one of -5 it gets 0.993. What the softmax
+# sees is the *difference* of two scores. So what happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
+
+# %% differences
+row = scores[1]  # of "cat"
+print(row.softmax(dim=-1))
+print((row + 1000).softmax(dim=-1))
+print((row * 8).softmax(dim=-1))
+
+# %% after-differences [markdown]
+# Adding 1000 changes nothing but the rounding: the differences stay, because $e^{1000}$ appears above and below the fraction line and cancels. Multiplying by 8
+# makes all differences eight times as large, and `cat` takes almost everything. You know this knob: it is a temperature of one eighth.
+#
+# This also tells you why attention takes a softmax and does not divide each score by the sum of its row. Such shares would be negative for
+# a negative score, and undefined where the sum is 0. The softmax is always positive, keeps the order of the scores, changes smoothly, and sees nothing but
+# their differences.
+#
+# ## Which axis?
+#
+# The softmax runs over the keys, which are the last dimension, `dim=-1`. The scores of one sentence have the shape (L, S), so their last dimension is also dimension
+# 1, and `softmax(dim=1)` gives the same weights. You will find it in many programs. Now let us put the sentence twice into a batch.
 
 # %%
-predict("01/much-weight-ten-zeros-together")
+predict("01/softmax-over-dim-1")
 
-# %%
-# %%answer 01/much-weight-ten-zeros-together
-weights = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
-assert torch.allclose(weights[0], torch.tensor(math.e / (math.e + 10)))
-assert torch.tensor([1.0, -torch.inf]).softmax(dim=-1)[1] == 0
-weights[0], weights[1], weights[1:].sum()
+# %% wrong-axis
+# %%answer 01/softmax-over-dim-1
+batch = torch.stack([scores, scores])  # (N, L, S)
+wrong = batch.softmax(dim=1)
+wrong.shape, wrong[0].sum(dim=-1), wrong[0].sum(dim=-2)
 
-# %% figure-1-3
-zeros = torch.arange(0, 51)
-shares = {f"score {s}": math.exp(s) / (math.exp(s) + zeros) for s in [5, 3, 1]}
-xlabel = "number of other tokens, all with score 0"
-ax = plot_sweep(zeros, shares, xlabel=xlabel, ylabel="weight of the one token")
-ax.set(ylim=(0, 1.05), title="Zeros add up")
-plt.setp(ax.lines, markevery=5)
-show_figure(ax, "1.3")
+# %% both-axes
+both = torch.stack([batch.softmax(dim=-1)[0], wrong[0]])
+titles = ["dim=-1: correct", "dim=1: wrong"]
+show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
 
-# %% [markdown]
-# ### Size or difference?
+# %% the-answer [markdown]
+# No error, and the picture does not give the mistake away either: here queries and keys are equal, so the wrong table is the correct one mirrored at
+# its diagonal. The sums of the rows do give it away. Write `dim=-1`, and check that every row sums to 1.
 #
-# Multiply five scores by 8, and the largest weight grows from 0.287 to 0.800. Is it the size of the scores that softmax reacts to?
-
-# %% size-or-difference
-t = torch.tensor([0.1, -0.2, 0.3, -0.2, 0.5])
-plain, sharp = t.softmax(dim=-1), (8 * t).softmax(dim=-1)
-expected = torch.tensor([0.0326, 0.0030, 0.1615, 0.0030, 0.8000])
-assert torch.allclose(sharp, expected, atol=1e-4)
-plain.amax(), sharp.amax()
-
-# %% becomes-largest-weight
-predict("01/becomes-largest-weight")
-
-# %% becomes-largest-weight-answer
-# %%answer 01/becomes-largest-weight
-assert torch.tensor(1000.0).exp().isinf()  # too large for a float
-shifted = (t + 1000).softmax(dim=-1)
-assert torch.allclose(shifted, plain, atol=1e-4)  # all five weights
-coarse = (t.bfloat16() + 1000).softmax(dim=-1)
-assert (coarse == coarse[0]).all()
-shifted.amax()
-
-# %% [markdown]
-# Nor has zero a meaning of its own: next to scores of 5 it takes almost nothing, next to scores of -5 almost everything.
-
-# %%
-assert torch.tensor([5.0, 0.0]).softmax(dim=-1)[1] < 0.01
-assert torch.tensor([-5.0, 0.0]).softmax(dim=-1)[1] > 0.99
-
-# %% [markdown]
-# ## The wrong axis
+# ## A dictionary that answers “almost”
 #
-# Softmax must run over the **keys**, the last dimension. Suppose you had written `softmax(dim=1)` above: for one sentence that
-# is the same.
-
-# %% put-he-awesome-twice-into
-predict("01/put-he-awesome-twice-into")
-
-# %% put-he-awesome-twice-into-answer
-# %%answer 01/put-he-awesome-twice-into
-batch = torch.stack([x, x])  # (N, L, E)
-scores = trace_attention(batch, batch, batch).scores  # (N, L, S)
-wrong = scores.softmax(dim=1)
-expected = torch.tensor([0.8606, 1.1902, 0.9493])
-assert torch.allclose(wrong[0].sum(dim=-1), expected, atol=1e-4)
-wrong.shape, wrong[0].sum(dim=-1), wrong[0].sum(dim=0)
-
-# %% the-wrong-axis
-right = scores.softmax(dim=-1)
-assert torch.allclose(right.sum(dim=-1), torch.ones(2, 3))
-assert torch.allclose(wrong, right.transpose(-2, -1)) and not torch.equal(wrong, right)
-titles = ["dim=-1: rows sum to 1", "dim=1: columns do"]
-pair = torch.stack([right[0], wrong[0]])
-fig = plot_heads(pair, queries=tokens, keys=tokens, titles=titles)
-show_figure(fig, "1.4")
+# You have it now. Instead of testing whether a key is equal, it measures how well each key matches; instead of returning one value, it returns all of
+# them, each in proportion to its weight. The answer is never sharp and never an error, and it has a slope, so both keys and questions can be learned. One
+# thing is still open: why do we divide by $\sqrt{E}$, of all numbers? That is lesson 2.
 
 # %% [markdown]
-# The eye does not notice. Here query = key, so the scores are symmetric and the wrong table is the right one,
-# mirrored. Write `dim=-1`, and check the row sums.
+# ## Further: three words on paper
 #
-# ## Further: five words, eight features
+# This example is small enough for paper and pencil: three tokens with four made-up features each, and all seven steps of one row. Work out a step, then
+# press Next and compare. The step called mask does nothing until lesson 3.
+
+# %% three-words
+words, _, small = load_table("he_is_awesome.csv")
+for index, word in enumerate(words):
+    print(index, f"{word:8}", small[index])
+
+# %% row
+from attnlab.explorers import RowExplorer
+
+RowExplorer()
+
+# %% after-row [markdown]
+# Choose “He” as the query. Its best match is “is”, with a raw score of 0.700, and not itself, with 0.300: “is” points in nearly the same direction, and it is
+# the longest of the three.
 #
-# A larger hand-made example, in which queries, keys and values differ. Three matrices turn each row of 8 features into one
-# of 4. They are random numbers from a fixed seed; lesson 6 trains such matrices.
+# In all these examples query, key and value have the same width. The value may have any other. It only needs one row for each key, or there would be
+# nothing to give a weight to.
 
-# %% further-five-words-eight-features
-words, _, inputs = load_table("the_next_day_is_bright.csv")
-torch.manual_seed(123)
-W_query, W_key, W_value = torch.rand(8, 4), torch.rand(8, 4), torch.rand(8, 4)
-for word, row in zip(words, inputs, strict=True):
-    print(f"{word:8}", *(f"{number:.2f}" for number in row))
-inputs.shape, W_query.shape
+# %% wide
+wide = torch.ones(3, 9)  # three values of nine numbers each
+attention(small, small, wide)[0].shape
 
-# %% [markdown]
-# Follow token 1, "next". It needs one query, its own, but the keys and values of **all** tokens: it is compared with
-# each of them.
-#
-# The paper calls the input width $d_\text{model}$, here 8; queries and keys share $d_k$, here 4. The layer's output
-# need not be as wide as its input. In GPT-like models it usually is.
-
-# %% further-five-words-eight-features-2
-query_1 = inputs[1] @ W_query  # (8,) @ (8, 4) -> (4,)
-queries, keys, values = inputs @ W_query, inputs @ W_key, inputs @ W_value
-expected = torch.tensor([0.8463, 2.3367, 1.1531, 1.9900])
-assert torch.allclose(query_1, expected, atol=1e-4)
-query_1, keys.shape, values.shape
-
-# %% further-five-words-eight-features-3
-one = torch.dot(query_1, keys[1])  # one raw score,
-row = keys @ query_1  # one row,
-raw = queries @ keys.transpose(-2, -1)  # all (L, S)
-assert torch.allclose(raw[1], row) and torch.allclose(row[1], one)
-assert torch.allclose(row[:3], torch.tensor([9.7351, 12.0370, 12.2923]), atol=1e-4)
-one, row
-
-# %% after-division-much-weight-day
-predict("01/after-division-much-weight-day")
-
-# %% after-division-much-weight-day-answer
-# %%answer 01/after-division-much-weight-day
-assert math.exp(10) > 20_000
-assert math.isclose(row.softmax(dim=-1).max(), 0.466, abs_tol=1e-3)
-span = row.max() - row.min()
-assert math.isclose(span, 3.6, abs_tol=0.05) and math.isclose(
-    span / 2, 1.8, abs_tol=0.05
-)
-weights_1 = (row / 4**0.5).softmax(dim=-1)
-for word, weight in zip(words, weights_1, strict=True):
-    print(f"{word:8}{weight:.3f}")
-
-# %% [markdown]
-# Now all five rows.
-
-# %% further-five-words-eight-features-4
-weights = (raw / math.sqrt(keys.shape[-1])).softmax(dim=-1)  # (L, S)
-expected = torch.tensor([0.0980, 0.3099, 0.3521, 0.0589, 0.1811])
-assert torch.allclose(weights[1], expected, atol=1e-4)
-assert torch.allclose(weights.sum(dim=-1), torch.ones(5))
-assert F.cosine_similarity(queries[:, None], queries, dim=-1).min() > 0.85
-assert (inputs > 0).all() and (weights.argmax(dim=-1) == words.index("day")).all()
-ax = plot_attention(weights, queries=words, keys=words, title="Five rows, nearly alike")
-show_figure(ax, "1.5")
-
-# %% [markdown]
-# Is "day" the most important word? Nothing was trained, so there is no meaning here; and even in a trained model a large weight
-# is not yet importance (lesson 4). All numbers here are positive, so the five queries point nearly the same way. Lesson 6 takes this apart.
-#
-# Last step: one output row, then all of them.
-
-# %% further-five-words-eight-features-5
-output = weights @ values  # (L, S) @ (S, Ev) -> (L, Ev)
-assert torch.allclose(weights_1 @ values, output[1])  # token 1, then all
-expected = torch.tensor([1.3301, 1.5304, 1.8753, 2.3433])
-assert torch.allclose(output[1], expected, atol=1e-4)
-fused = F.scaled_dot_product_attention(queries, keys, values)
-assert torch.allclose(output, fused)
-output
-
-# %% [markdown]
+# %% remember [markdown]
 # ## What to remember
 #
-# - Attention is a look-up whose answer is a weighted average; it stays between the values.
-# - Raw score = dot product: angle **and** length. Score = raw score / $\sqrt{E}$. Weights = softmax over the keys.
-# - A score of 0 still takes weight: $e^0 = 1$.
-# - Softmax sees differences. Adding a constant changes nothing but the rounding, multiplying does.
-# - The right shape proves little. Check that every row of weights sums to 1.
+# - Attention is a look-up that answers with a weighted average of all values. It never leaves the range of the values, and it has a slope.
+# - The raw score is a dot product: it depends on angle *and* lengths. The score is the raw score divided by $\sqrt{E}$.
+# - The softmax turns each row of scores into weights. It sees only differences between scores, so a score of 0 still gets a share.
+# - The softmax runs over the keys, `dim=-1`. Check that every row sums to 1, and compare with torch: row sums alone do not prove the rest correct.
 
-# %% 1-predict-3-minutes [markdown]
+# %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
+# Write your answer into the cell below a task, run it, and run the check after it. The exercises use the three words of the section above, `small`.
 #
 # ### 1 · Predict ★ (3 minutes)
 #
-# A query of four zeros looks at "He is awesome". Which three weights does it give? Do not call softmax.
+# A query of four zeros looks at “He is awesome”. Which three weights does it give? Do not call softmax.
 #
 # <details><summary>Hint</summary>What is the dot product of zeros with anything?</details>
+
+# %%
+from attnlab.exercises import check_attention_from_exp, check_mended
+from attnlab.exercises import check_query_for_awesome, check_zero_query
 
 
 # %% tags=["exercise"]
@@ -515,14 +354,14 @@ def zero_query_weights_solution():
 
 check_zero_query(zero_query_weights_solution)
 
-# %% 2-modify-8-minutes [markdown]
+# %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
-# With its own query, "He" looks most at "is". Write a query of four numbers that gives "awesome" more than 0.9 of the
-# weight. The keys stay as they are.
+# With its own query, “He” gives most of its attention to “is”. Write a query of four numbers that gives “awesome” more than 0.9 of the weight. The keys
+# stay as they are.
 #
-# <details><summary>Hint</summary>The score of "awesome" must lie far above that of "is". In which features is the one larger than the
-# other? Then think of the query's length.</details>
+# <details><summary>Hint</summary>The score of “awesome” must be far above that of “is”. In which features is one larger than the other? Then think of
+# what the length of the query does.</details>
 
 
 # %% tags=["exercise"]
@@ -536,18 +375,18 @@ check_query_for_awesome(query_for_awesome)
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def query_for_awesome_solution():
-    return 20 * (x[2] - x[1])  # a direction, then enough length
+    return 20 * (small[2] - small[1])  # a direction, then enough length
 
 
 check_query_for_awesome(query_for_awesome_solution)
 
-# %% 3-repair-8-minutes [markdown]
+# %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `broken` returns the right shape and has two bugs. Write `mended` without them; it must work for a batch as well.
+# `broken` returns the correct shape and has two bugs. Write `mended` without them. It must work for a batch as well.
 #
-# <details><summary>Hint</summary>Which count belongs under the root, keys or features? Along which axis do the weights of
-# one query lie? Print the row sums.</details>
+# <details><summary>Hint</summary>Which number belongs under the root, the number of keys or of features? Along which axis do the weights of one query lie? Print
+# the sums of the rows.</details>
 
 
 # %% tags=["exercise"]
@@ -572,14 +411,13 @@ def mended_solution(query, key, value):
 
 check_mended(mended_solution)
 
-# %% 4-implement-12-minutes [markdown]
+# %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# Write attention with `exp` and a sum, without calling softmax. It must work for a batch, and raw scores above 1000
-# must not give NaN.
+# Write attention with `exp` and a sum, without calling softmax. It must work for a batch, and raw scores above 1000 must not give NaN.
 #
-# <details><summary>Hint</summary>What can you subtract from a row of scores without changing its weights?
-# <code>amax(dim=-1, keepdim=True)</code> gives one number per row.</details>
+# <details><summary>Hint</summary>What may you add to a row of scores, or subtract from it, without changing its weights?
+# <code>scores.amax(dim=-1, keepdim=True)</code> gives one number for each row, in a shape that can be subtracted.</details>
 
 
 # %% tags=["exercise"]
@@ -600,68 +438,68 @@ def attention_from_exp_solution(query, key, value):
 
 check_attention_from_exp(attention_from_exp_solution)
 
-# %% 5-explain-4-minutes [markdown]
+# %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend says: "Filler words get the score zero, so they do no harm." Answer in two sentences. Then compare.
+# A friend says: “Filler words get a score of zero, so they do no harm.” Write down your answer in two sentences.
 #
-# <details><summary>An answer</summary>Zero is not "no attention": what counts is the distance to the other scores. If those are not
-# far above, many fillers take most of the weight. To exclude them for certain, set their scores to minus infinity before softmax.</details>
+# <details><summary>An answer</summary>A score of zero is not “no attention”, since what counts is how far it lies below the other scores. If those are not far
+# above zero, many fillers together take most of the weight; to exclude them for certain, set their scores to minus infinity before the softmax.</details>
 
-# %% [markdown]
+# %% in-torch [markdown]
 # ## In torch
 #
-# `F.scaled_dot_product_attention(query, key, value)` does all of this for shapes $(\ldots, L, E)$ and returns no weights.
-# `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several attentions side by side, with
-# trained matrices around them (lessons 6 and 7). Beware: True means *may attend* in the function's masks and *blocked* in the
-# module's (lesson 3).
+# `F.scaled_dot_product_attention(query, key, value)` does all of this for shapes $(\ldots, L, E)$, where `F` is `torch.nn.functional` and the dots stand for any number of
+# batch dimensions. It returns the output and not the weights, and `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several
+# attentions side by side and puts trained matrices around them (lessons 6 and 7).
 
-# %% next [markdown]
+# %% torch-line
+fused = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
+assert torch.allclose(fused, output)
+fused[1]
+
+# %% sources [markdown]
 # ## Sources
 #
+# - Bahdanau, Cho and Bengio, [Neural Machine Translation by Jointly Learning to Align and Translate](https://arxiv.org/abs/1409.0473), September 2014: a soft
+#   look-up in a sentence, trained through its slope.
+# - Graves, Wayne and Danihelka, [Neural Turing Machines](https://arxiv.org/abs/1410.5401), October 2014, section 3.3.1: content-based look-up with a sharpness parameter.
+# - Luong, Pham and Manning, [Effective Approaches to Attention-based Neural Machine Translation](https://arxiv.org/abs/1508.04025), 2015: dot products as scores.
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1: the formula.
-# - Graves et al., [Neural Turing Machines](https://arxiv.org/abs/1410.5401), 2014, section 3.3.1: look-up by content, with a sharpness.
-# - Bahdanau et al., [Neural Machine Translation by Jointly Learning to Align and Translate](https://arxiv.org/abs/1409.0473), 2014: soft alignment.
-#
-#
+# - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a dictionary.
+# - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023: the comparison of the softmax of a row with that of eight times the row.
+# - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3: one score, one row, then the whole table, in the
+#   order of this lesson. The hidden tests of this lesson also replay a published example that builds on his numbers; `data/README.md` says where they come from.
 #
 # ## Next
 #
 # [2 · Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb)
 
-# %% next-2 [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
+# %% plan [markdown] tags=["teacher"]
+# <details><summary>For teachers: a plan for 50 minutes, and where a class gets stuck</summary>
 #
-# **45 minutes.** Dict to average: 9. Two knobs, the experiment: 8. Three words: 14. What softmax does: 8. The wrong axis: 6. At home: "Further",
-# exercises.
+# **50 minutes.** From the dictionary to the average: 10. Dragging, on the projector: 5. Why soft, with the slopes: 9. The sentence, by hand: 12. Zeros and
+# differences: 8. The wrong axis: 6. The exercises and “Further” are for home.
 #
-# **Stalls.** Three roles for one row: give three students a card each, my question, my label, my content. "A zero does no harm": write
-# $e^0 = 1$ on the board. Dot product taken for angle: draw two arrows of one direction, unequal length.
+# **Questions that come up.** *Is 3.64 legs not worse than 4?* Yes, and it is an answer that training can improve. *Does the order of the keys matter?* No, as long as the values are
+# shuffled with them, as in a dictionary. *Why a dot product?* It is the cheapest comparison: one matrix product compares all pairs. *Where do the arrows come from?* They are learned, lesson 6.
 #
-#
+# **Where a class gets stuck.** Three parts for one row: give three students a card each, “my question”, “my label”, “my content”. “A zero does no harm”: write $e^0 = 1$ on the board. A dot
+# product taken for an angle: draw two arrows in one direction, one of them longer.
 # </details>
 
-# %% next-3 [markdown] tags=["teacher"]
-# <details><summary>For teachers: questions 1 to 3</summary>
+# %% questions [markdown] tags=["teacher"]
+# <details><summary>For teachers: five questions, and why a wrong answer is tempting</summary>
 #
-# **1.** Four scores of 0 give? **A quarter each.** *Zeros*: takes scores for weights. *NaN*: divides by the sum of the scores.
+# **1.** Four scores are 0. What are the weights? **A quarter each.** *All 0*: takes scores for weights. *NaN*: divides by the sum of the scores.
 #
-# **2.** All five scores are doubled. The largest weight, not tied? **Grows.** *Stays*: that is adding a constant. *Doubles*: softmax is not
+# **2.** All scores of a row are doubled, and one of them was the largest. What happens to its weight? **It grows.** *It stays*: that is what adding a constant does. *It doubles*: the softmax is not
 # proportional.
 #
-# **3.** Legs 4, 2, 0. Can the output be 5? **Never.** *With a long query*: that sharpens, up to 4. *With a small temperature*: the same.
+# **3.** The values are 4, 2 and 8 legs. Can the output be 9? **Never.** *With a long query* or *at a low temperature*: these sharpen the weights, and 8 is the limit.
 #
+# **4.** The scores have the shape (N, L, S). Over which dimension does the softmax run? **-1.** *1*: shares out each key among the queries. *0*: shares it among the sentences.
 #
-# </details>
-
-# %% next-4 [markdown] tags=["teacher"]
-# <details><summary>For teachers: questions 4 and 5</summary>
-#
-# **4.** Scores of shape (N, L, S). Softmax over which dimension? **-1.** *1*: shares each key out among the queries. *0*: shares it among
-# sentences.
-#
-# **5.** "He" scores higher with "is" than with itself. Why? **"is" is longer.** *Smaller angle*: that is "He" itself. *A related meaning*: the
-# numbers were typed in.
-#
-#
+# **5.** In “He is awesome”, “He” has a higher raw score with “is” than with itself. Why? **“is” is longer.** *The angle is smaller*: the smallest angle is that with itself. *The meanings are
+# related*: the numbers were typed in.
 # </details>
