@@ -468,8 +468,8 @@ fused[1]
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1: the formula.
 # - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a dictionary.
 # - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023: the comparison of the softmax of a row with that of eight times the row.
-# - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3: one score, one row, then the whole table, in the
-#   order of this lesson. The hidden tests of this lesson also replay a published example that builds on his numbers; `data/README.md` says where they come from.
+# - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3, “Your journey starts with one step”: one score, one
+#   row, then the whole table. The hidden tests of this lesson also replay an example with his numbers, his names and his seed 123; `data/README.md` tells which.
 #
 # ## Next
 #
