@@ -1,39 +1,34 @@
-# %% after: scores  covers: S4.22
-assert torch.equal(scores * E**0.5, attention_scores(x, x, scale=1.0)) or torch.allclose(
-    scores, attention_scores(x, x)
-)
-matches = x @ x[tokens.index("cat")]
-others = [token for token in tokens if token != "cat"]
-best = max(others, key=lambda token: matches[tokens.index(token)])
-assert best == "sat"
-for token, match in {"sat": 2.28, "mat": 0.60, "on": 0.12, "The": 0.0}.items():
-    assert abs(matches[tokens.index(token)] - match) < 1e-5  # the predictions' feedback
+# %% after: opening  numbers: 40, 45
 
-# %% after: weights  numbers: 0.36, 0.25, 0.12, 6
+# %% after: scores  covers: S4.22
+assert torch.allclose(scores, attention_scores(x, x))
+matches = x[tokens.index("cat")] @ x.T
+others = [token for token in tokens if token != "cat"]
+assert max(others, key=lambda token: matches[tokens.index(token)]) == "sat"
+sat, mat, on, the = (matches[tokens.index(token)] for token in ("sat", "mat", "on", "The"))
+assert torch.allclose(torch.stack([sat, mat, on, the]), torch.tensor([2.28, 0.60, 0.12, 0.0]))
+
+# %% after: weights
 assert torch.allclose(weights.sum(dim=-1), torch.ones(L))
-row_of_cat = dict(zip(tokens, weights[tokens.index("cat")].tolist(), strict=True))
-for token, weight in {"cat": 0.36, "sat": 0.25, "mat": 0.12, "on": 0.095}.items():
-    assert abs(row_of_cat[token] - weight) < 0.005
-assert max(row_of_cat, key=row_of_cat.get) == "cat"
+row_of_cat = weights[tokens.index("cat"), [tokens.index(t) for t in ("cat", "sat", "mat")]]
+assert torch.allclose(row_of_cat, torch.tensor([0.36, 0.25, 0.12]), atol=0.005)
+assert weights[tokens.index("cat")].argmax() == tokens.index("cat")
 
 # %% after: new-vector
-import math
-
 place = features.index("place")
 assert x[cat, place] == 0 and 0 < output[cat, place] < 1
-from_words = weights[cat] * x[:, place]
-assert [token for token, part in zip(tokens, from_words, strict=True) if part > 0] == [
-    "sat",
-    "on",
-    "mat",
-]
+parts = weights[cat] * x[:, place]
+giving = [token for token, part in zip(tokens, parts, strict=True) if part > 0]
+assert giving == ["sat", "on", "mat"]
+shares = weights[cat, [2, 3, 5]]
+assert torch.allclose(shares, torch.tensor([0.250, 0.095, 0.118]), atol=5e-4)
+assert x[2, place] == 0.5 and x[3, place] == 1.0 and abs(x[5, place] - 1.3) < 1e-6
 assert 1 / 9 < weights[cat, 5] < 1 / 8  # "about an eighth"
 
-# %% after: what-happened  numbers: 0.15, 0.13, 0.09
+# %% after: what-happened
 place, animal = features.index("place"), features.index("animal")
-parts = weights[cat] * x[:, place]
-for token, part in {"mat": 0.15, "sat": 0.13, "on": 0.09}.items():
-    assert abs(parts[tokens.index(token)] - part) < 0.006
+parts = (weights[cat] * x[:, place])[[5, 2, 3]]  # of mat, sat and on
+assert torch.allclose(parts, torch.tensor([0.15, 0.13, 0.09]), atol=0.006)
 assert abs(output[cat, place] - 0.37) < 0.005 and abs(output[cat, animal] - 0.80) < 0.005
 assert [t for t, row in zip(tokens, x, strict=True) if row[animal] > 0] == ["cat", "sat"]
 
@@ -41,7 +36,7 @@ assert [t for t, row in zip(tokens, x, strict=True) if row[animal] > 0] == ["cat
 assert torch.allclose(attend(x), scaled_dot_product_attention(x, x, x))
 assert torch.equal(attend(x), output)
 
-# %% after: steps  covers: S0.15
+# %% after: steps  covers: S0.3, S0.15  numbers: 6, 5
 
 # %% after: two-sentences
 assert short[cat, features.index("place")] == 0 and (short[cat] != output[cat]).all()
@@ -83,7 +78,7 @@ assert torch.equal(functional.layer_norm(moved, (E,))[0], functional.layer_norm(
 mlp = torch.nn.Sequential(torch.nn.Linear(E, 13), torch.nn.ReLU(), torch.nn.Linear(13, E))
 assert torch.equal(mlp(moved)[0], mlp(x)[0])
 
-# %% after: the-answer  numbers: 2.4
+# %% after: the-answer  numbers: 1.6, 2.4
 assert torch.allclose((x + output)[cat, [0, 3]], torch.tensor([2.4, 0.37]), atol=0.005)
 
 # %% after: the-lessons  covers: S3.1  numbers: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 40, 45, 50, 60, 75, 80, 90, 100
@@ -98,3 +93,11 @@ assert not torch.allclose(causal, output)
 layer = torch.nn.MultiheadAttention(E, 1)
 _, seen = layer(x, x, x, attn_mask=~causal_mask(L))  # True = blocked
 assert torch.equal(seen > 0, causal_mask(L))
+
+# %% after: sources  numbers: 2017, 2020, 2021, 2022
+
+# %% after: plan  numbers: 40, 20, 8, 5, 7, 4, 6
+
+# %% after: questions  numbers: 0, 1, 2, 3, 4, 5
+
+# %% after: misconceptions  numbers: -1e9, 1, 15

@@ -225,7 +225,7 @@ show_figure(draw_transformer_block(), "0.4")
 #
 # Every lesson works in the same way.
 #
-# - **Predict first.** A box headed *Predict* asks what will happen. It shows the answer, with an explanation, once you have committed to yours. The
+# - **Your guess first.** A box headed *Predict* asks what will happen. It shows the answer, with an explanation, once you have committed to yours. The
 #   output of the next cell is folded for the same reason, and it opens when you have answered.
 # - **Wrong beside right.** Where a mistake is common, you see it run, with what it does to the numbers, beside the correct way.
 # - **Exercises.** Each has an empty function for you to fill in, a check that tells you what went wrong, a hint, and a folded solution.

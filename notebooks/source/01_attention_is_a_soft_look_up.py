@@ -132,7 +132,7 @@ show_figure(ax, "1.1")
 #
 # Now look at the kitten's place, at 30 degrees. At temperature 1 the slope there, the length of the gradient, is 0.645.
 
-# %%
+# %% ask-slope
 predict("01/slope-at-a-low-temperature")
 
 # %% slope
