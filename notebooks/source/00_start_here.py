@@ -91,15 +91,15 @@ change = pd.DataFrame({"before": x[cat], "after": output[cat]}, index=features)
 change.round(2)
 
 # %% bars
-ax = change.plot.bar(rot=0, color=["gray", "C0"], ylabel="value of the feature")
-ax.set_title("“cat” gains a place and loses half of its animal")
+# %%answer 00/place-of-cat
+ax = change.plot.bar(rot=0, color=["gray", "C0"], title="The vector of “cat”")
 show_figure(ax, "0.2")
 
 # %% what-happened [markdown]
-# The `place` of `cat` has risen from 0 to 0.37. The word has picked up where it is, and we can say from whom: 0.15 comes from `mat`, 0.13 from
-# `sat` and 0.09 from `on`, each of them the weight of the word times its own `place`. The vector now stands for *cat* in this sentence.
+# The `place` of `cat` has risen from 0 to 0.37. The word has picked up where it is, and we can say from which words: 0.15 comes from `mat`, 0.13 from
+# `sat` and 0.09 from `on`, in each case the weight of the word times its own `place`. The vector now stands for *cat* in this sentence.
 #
-# It has a price. `animal` has halved, from 1.6 to 0.80, because five other words were mixed in and only one of them, `sat`, has anything
+# This has a price. `animal` has halved, from 1.6 to 0.80, because five other words were mixed in and only one of them, `sat`, has anything
 # of an animal. We come back to that loss at the end of the page.
 #
 # ## Three lines
@@ -181,7 +181,8 @@ def draw(fig, scale, causal):
 from attnlab.live import live
 
 stops = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": False}
-live(draw, start={"scale": 0.4472}, alt="Heatmap of six by six weights.", **stops)
+size = {"figsize": (5.2, 3.7), "alt": "Heatmap of six by six weights."}
+live(draw, start={"scale": 0.4472}, **size, **stops)
 
 # %% after-the-slider [markdown]
 # The line under the picture counts the words that “sat” uses: 6 if all six have the same weight, 1 if a single word has all of it.

@@ -18,6 +18,7 @@
 # %% setup
 import math
 
+import pandas as pd
 import torch
 
 from attnlab import load_table, scaled_dot_product_attention
@@ -88,8 +89,8 @@ soft_look_up(kitten)
 # ### Drag the question
 #
 # Each blue arrow is a key, and the number of legs is its value. The orange arrow is the query: drag it, turn it, make it longer, and change the
-# temperature. Try to find out two things. Where do all three animals get exactly the same weight? And can you get the output above 8 legs or
-# below 2?
+# temperature. Try to find out two things. Where do all three animals get exactly the same weight? And how do you bring the output as
+# close to 8 legs as possible?
 
 # %% drag
 from attnlab.explorers import SoftLookupExplorer
@@ -99,8 +100,8 @@ SoftLookupExplorer(ask=False)
 # %% found [markdown]
 # <details><summary>An answer</summary>
 #
-# Only in the middle: a query of length 0 has the raw score 0 with every key, so no key is preferred. And no, the output never leaves the range from
-# 2 to 8. An average lies between the smallest and the largest of its parts, however the weights are chosen.
+# All three get the same weight only in the middle: a query of length 0 has the raw score 0 with every key, so no key is preferred. For 8 legs, point the query at
+# *spider*, make it long, and choose a low temperature. You cannot get beyond 8, or below 2, because an average lies between the smallest and the largest of its parts.
 # </details>
 #
 # ## Why give up a clear answer?
@@ -109,19 +110,13 @@ SoftLookupExplorer(ask=False)
 # *spider* and watch what comes out.
 
 # %% turning
-angle = torch.linspace(0, torch.pi, 60)
-turning = torch.stack([angle.cos(), angle.sin()], dim=-1)  # 60 queries
-nearest = (turning @ keys.T).argmax(dim=-1)
-curves = {
-    "hard": legs[nearest],
-    "soft, temperature 1": soft_look_up(turning),
-    "soft, temperature 0.1": soft_look_up(turning, temperature=0.1),
-}
-ax = plot_sweep(
-    angle.rad2deg(), curves, title="A hard look-up jumps, a soft one glides"
-)
-ax.set(xlabel="angle of the query (cat 0°, bird 90°, spider 180°)", ylabel="legs")
-ax.set_xticks([0, 45, 90, 135, 180])
+angle = torch.arange(1, 180, 3)  # in degrees, for 60 queries
+turning = torch.stack([angle.deg2rad().cos(), angle.deg2rad().sin()], dim=-1)
+hard = legs[(turning @ keys.T).argmax(dim=-1)]
+soft, sharp = soft_look_up(turning), soft_look_up(turning, temperature=0.1)
+curves = {"hard": hard, "soft, temperature 1": soft, "soft, temperature 0.1": sharp}
+ax = plot_sweep(angle, curves, title="A hard look-up jumps, a soft one glides")
+ax.set(xticks=[0, 45, 90, 135, 180], xlabel="angle of the query", ylabel="legs")
 show_figure(ax, "1.1")
 
 # %% after-turning [markdown]
@@ -148,20 +143,19 @@ for temperature in (1.0, 0.2, 0.05, 0.02):
 #
 # ## A sentence looks itself up
 #
-# In lesson 0 each word put its question to every word of its own sentence. This is [self-attention](glossary.ipynb#self-attention), and it is the look-up that
+# In lesson 0, each word put its question to every word of its own sentence. This is [self-attention](glossary.ipynb#self-attention), and it is the look-up that
 # you have built. Each word is a query, which is the question it asks; a key, which is the label it is found by; and a
 # [value](glossary.ipynb#value), which is what it hands over. In a dictionary you would never confuse the last two: *cat* is a key and 4 is a
-# value. Here all three are the same row of numbers, until lesson 6 makes three out of one.
+# value. Here all three are the same row of numbers; in lesson 6 each token gets three different ones.
 
 # %% raw
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Q = K = V = x  # queries, keys and values, one in each row
-raw = Q @ K.T  # (L, S): row i for query i, column j for key j
-raw
+raw = Q @ K.T  # (L, S)
+pd.DataFrame(raw, index=tokens, columns=tokens).round(2)
 
 # %% after-raw [markdown]
-# One matrix product has computed all 36 raw scores. The row of `cat`, for example, begins with 0.000 for `The`, 3.080 for itself and 2.280 for `sat`. These are
-# not weights: the rows do not sum to 1.
+# One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. These are not weights, since the rows do not sum to 1.
 #
 # Attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features. A raw score divided by $\sqrt{E}$ is called a
 # [score](glossary.ipynb#score) from here on, and the softmax of a row of scores gives the weights.
@@ -169,10 +163,11 @@ raw
 # %% scores
 scores = raw / math.sqrt(x.shape[-1])  # divided by the square root of 5
 weights = scores.softmax(dim=-1)  # (L, S): shares of each row
-weights, weights.sum(dim=-1)
+assert torch.allclose(weights.sum(dim=-1), torch.ones(6))
+pd.DataFrame(weights, index=tokens, columns=tokens).round(3)
 
 # %% before-longer [markdown]
-# Look at the fourth row. `on` gives most of its attention to itself, 0.229, and then to `mat`, 0.194. Now let us make the key of `mat` twice as
+# Every row sums to 1 now. Look at the row of `on`: it gives most of its attention to itself, 0.229, and then to `mat`, 0.194. Now let us make the key of `mat` twice as
 # long, without turning it.
 
 # %%
@@ -231,15 +226,16 @@ one_and_ten = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
 one_and_ten[0], one_and_ten[1:].sum()
 
 # %% zeros-add-up
+# %%answer 01/ten-zeros
 zeros = torch.arange(51)  # how many tokens with score 0
 kept = {f"score {s}": math.exp(s) / (math.exp(s) + zeros) for s in (5, 3, 1)}
 labels = {"xlabel": "tokens with score 0", "ylabel": "weight of the one token"}
-ax = plot_sweep(zeros, kept, title="Zeros add up", **labels)
+ax = plot_sweep(zeros, kept, **labels)
 show_figure(ax, "1.2")
 
 # %% after-zeros [markdown]
 # The reason is $e^0 = 1$. A score of 0 adds 1 to the total, and many such tokens add up. In our sentence `cat` gives `The` 0.090 of its attention, with a score of 0.
-# Only a score of minus infinity gives a weight of exactly 0, and lesson 3 uses it to hide words.
+# Apart from rounding, only a score of minus infinity gives a weight of 0, and lesson 3 uses it to hide words.
 #
 # Zero has no meaning of its own either. Next to one score of 5, a zero gets 0.007 of the weight, and next to one of -5 it gets 0.993. What the softmax
 # sees is the *difference* of two scores. So what happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
@@ -261,7 +257,7 @@ print((row * 8).softmax(dim=-1))
 # ## Which axis?
 #
 # The softmax runs over the keys, which are the last dimension, `dim=-1`. The scores of one sentence have the shape (L, S), so their last dimension is also dimension
-# 1, and `softmax(dim=1)` gives the same weights. You will find it in many programs. Now let us put the sentence twice into a batch.
+# 1, and `softmax(dim=1)` gives the same weights. Now let us put the sentence twice into a batch.
 
 # %%
 predict("01/softmax-over-dim-1")
@@ -273,18 +269,19 @@ wrong = batch.softmax(dim=1)
 wrong.shape, wrong[0].sum(dim=-1), wrong[0].sum(dim=-2)
 
 # %% both-axes
+# %%answer 01/softmax-over-dim-1
 both = torch.stack([batch.softmax(dim=-1)[0], wrong[0]])
-titles = ["dim=-1: correct", "dim=1: wrong"]
+titles = ["dim=-1", "dim=1"]
 show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
 
 # %% the-answer [markdown]
-# No error, and the picture does not give the mistake away either: here queries and keys are equal, so the wrong table is the correct one mirrored at
+# There is no error message, and the picture does not give the mistake away either: here queries and keys are equal, so the wrong table is the correct one mirrored at
 # its diagonal. The sums of the rows do give it away. Write `dim=-1`, and check that every row sums to 1.
 #
 # ## A dictionary that answers “almost”
 #
 # You have it now. Instead of testing whether a key is equal, it measures how well each key matches; instead of returning one value, it returns all of
-# them, each in proportion to its weight. The answer is never sharp and never an error, and it has a slope, so both keys and questions can be learned. One
+# them, each in proportion to its weight. It has an answer to every question, and the answer has a slope, so that keys and questions can be learned. One
 # thing is still open: why do we divide by $\sqrt{E}$, of all numbers? That is lesson 2.
 
 # %% [markdown]
