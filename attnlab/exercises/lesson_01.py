@@ -130,9 +130,7 @@ def advice(query: Tensor) -> str:
 
 L, S, E, EV = 5, 7, 11, 13
 # A solution's verdict is in sight before the learner's own answer: it says no more than it must.
-FOUND = (
-    "Scores, weights and output hold, with the numbers of torch, for one sentence and for a batch"
-)
+FOUND = "Scores, weights and output agree with torch, for one sentence and for a batch"
 FROM_THE_END = "Count dimensions from the end, with -1 and -2."
 TRANSPOSE = "Exchange the last two dimensions of the key: key.transpose(-2, -1)."
 ERRORS = {
