@@ -42,9 +42,9 @@ pd.DataFrame(x, index=tokens, columns=features)
 #
 # ## Which words matter to "cat"?
 #
-# Before `cat` can learn anything from the other words, it has to decide how much to take from each. Attention decides by comparing
-# vectors: it multiplies two rows feature by feature and adds up the products. That is their dot product. Two words that are large in the
-# same columns get a large one, so they match well.
+# Before `cat` can take anything from the other words, it has to decide how much to take from each. Attention decides by comparing
+# vectors: it multiplies two rows feature by feature and adds up the products. That is their [dot product](glossary.ipynb#dot-product). If
+# two words are large in the same columns, their dot product is large, and they match well.
 
 # %%
 predict("00/best-match-for-cat")
@@ -104,7 +104,8 @@ show_figure(ax, "0.2")
 #
 # ## Three lines
 #
-# That was the whole of attention, and it fits into a function of three lines. PyTorch has a fast version of it.
+# That was the whole of attention, and it fits into a function of three lines. Its full name is *scaled dot-product attention*, and PyTorch has
+# a fast version of it.
 
 
 # %% three-lines
@@ -119,8 +120,8 @@ assert torch.allclose(attend(x), fast(x, x, x), atol=1e-6)
 
 # %% [markdown]
 # Why does PyTorch take `x` three times? Because a vector plays three parts. As a [query](glossary.ipynb#query) it asks, as a
-# [key](glossary.ipynb#key) it is compared with what was asked, and as a [value](glossary.ipynb#value) it is what gets averaged. On this page one
-# vector plays all three. A trained model makes three different vectors from each word, and lesson 6 shows how.
+# [key](glossary.ipynb#key) it is compared with a query, and as a [value](glossary.ipynb#value) it is what gets averaged. On this page one
+# vector plays all three parts. A trained model makes three different vectors from each word, and lesson 6 shows how.
 
 # %% steps
 from attnlab.diagrams import draw_attention_steps, draw_transformer_block
@@ -161,7 +162,8 @@ pd.DataFrame(two_orders, index=features).round(2)
 #
 # The picture below is Figure 0.1 with two controls. `scale` multiplies the dot products in place of $1/\sqrt{E}$, which is 0.4472 here: at 0 all
 # scores are equal, and a large scale exaggerates their differences. `causal` hides later words: each word may then look only at itself and at
-# the words before it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write text need it.
+# the words before it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write text need it. In the code, `attention_scores`
+# and `attention_weights` are the first two of your three lines, with a scale and a mask.
 
 # %%
 predict("00/all-weight-in-one-cell")
@@ -185,7 +187,8 @@ size = {"figsize": (5.2, 3.7), "alt": "Heatmap of six by six weights."}
 live(draw, start={"scale": 0.4472}, **size, **stops)
 
 # %% after-the-slider [markdown]
-# The line under the picture counts the words that “sat” uses: 6 if all six have the same weight, 1 if a single word has all of it.
+# The line under the picture says over how many words “sat” spreads its attention: 6 if all six have the same weight, 1 if a single word has
+# all of it, and something in between otherwise. `effective_keys` computes it, and lesson 2 explains how.
 #
 # ## Where attention sits in a model
 #
@@ -196,7 +199,7 @@ live(draw, start={"scale": 0.4472}, **size, **stops)
 show_figure(draw_transformer_block(), "0.4")
 
 # %% the-answer [markdown]
-# Two of the boxes answer what this page left open. **+ position** is there because attention alone cannot see the order of the words. The
+# Two of the boxes answer what this page left open. **+ position** is there because attention, without a mask, cannot see the order of the words. The
 # **+** behind attention adds the old vector to the new one, so the cat does not fade: if we leave the norm aside, its `animal` becomes 1.6 + 0.80 = 2.4, and
 # its `place` is still 0.37.
 #

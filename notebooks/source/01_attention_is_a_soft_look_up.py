@@ -50,12 +50,12 @@ match, legs[match.argmax()]
 
 # %% after-hard [markdown]
 # The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key: multiply entry by entry and add up. For two arrows of length 1
-# it is the cosine of the angle between them, so it is 1 for the same direction, 0 at a right angle and -1 for opposite directions. We call it
-# the [raw score](glossary.ipynb#raw-score) of the key.
+# it is the cosine of the angle between them: 1 for the same direction, 0 at a right angle and -1 for opposite directions. The dot product of
+# a query and a key is called their [raw score](glossary.ipynb#raw-score).
 #
 # The last line picks the value of the key with the largest raw score and ignores the others: a [hard look-up](glossary.ipynb#hard-look-up). A
 # [soft look-up](glossary.ipynb#soft-look-up) takes a share of every value instead. The shares are the [weights](glossary.ipynb#weight), and the softmax makes
-# them: $e$ to each score, divided by the total.
+# them: $e$ to each raw score, divided by the total.
 
 # %%
 predict("01/between-two-keys")
