@@ -55,7 +55,7 @@ assert round(E**-0.5, 4) == 0.4472
 masked = scaled_dot_product_attention(x, x, x, is_causal=True)
 assert torch.equal(x[0], x[4]) and not torch.allclose(masked[0], masked[4])
 
-# %% after: slider  numbers: 0.45
+# %% after: slider
 first = tokens.index("The")
 for factor in (0, 0.4472, 1, 2, 4, 8):
     row = attention_weights(attention_scores(x, x, scale=factor))[first]
@@ -64,12 +64,10 @@ assert abs(row[0] - 0.45) < 0.01
 alone = attention_weights(attention_scores(x, x), attn_mask=causal_mask(L))[first]
 assert alone.tolist() == [1, 0, 0, 0, 0, 0]
 
-# %% after: after-the-slider
+# %% after: where-it-sits  covers: S1.1
 uniform = attention_weights(attention_scores(x, x, scale=0))
 assert torch.allclose(effective_keys(uniform), torch.full((L,), 6.0))
 assert torch.allclose(effective_keys(torch.eye(L)), torch.ones(L))
-
-# %% after: block  covers: S1.1
 functional = torch.nn.functional
 moved = x.clone()
 moved[5] += 1  # another last word
@@ -100,4 +98,4 @@ assert torch.equal(seen > 0, causal_mask(L))
 
 # %% after: questions  numbers: 0, 1, 2, 3, 4, 5
 
-# %% after: misconceptions  numbers: -1e9, 1, 15
+# %% after: misconceptions  numbers: -1e9

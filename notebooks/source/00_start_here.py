@@ -186,7 +186,7 @@ stops = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": False}
 size = {"figsize": (5.2, 3.7), "alt": "Heatmap of six by six weights."}
 live(draw, start={"scale": 0.4472}, **size, **stops)
 
-# %% after-the-slider [markdown]
+# %% where-it-sits [markdown]
 # The line under the picture says over how many words “sat” spreads its attention: 6 if all six have the same weight, 1 if a single word has
 # all of it, and something in between otherwise. `effective_keys` computes it, and lesson 2 explains how.
 #
