@@ -57,8 +57,7 @@ def _pages(folder: Path, suffix: str) -> list[Path]:
 
 
 LESSONS = tuple(path.stem for path in find_sources() if is_lesson(path))
-# The numbers of the lessons that have been rewritten ("00", "01", ...): the limits hold for them.
-SECOND_EDITION: frozenset[str] = frozenset()
+SECOND_EDITION = frozenset({"00", "01"})  # the lessons that have been rewritten
 FIRST_EDITION = frozenset(name for name in LESSONS if name[:2] not in SECOND_EDITION)
 
 
