@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ FOLDERS = (PACKAGE / "_data", PACKAGE.parent / "data")  # installed from a wheel
 
 
 class Table(NamedTuple):
-    """A table of numbers with a name for each row and column.
+    """A table of numbers with a name for each row and column; a notebook shows it as one.
 
     Attributes
     ----------
@@ -31,6 +32,22 @@ class Table(NamedTuple):
     tokens: list[str]
     features: list[str]
     values: Tensor
+
+    def __repr__(self) -> str:
+        rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(" ".join(map(str.rjust, row, widths)) for row in rows)
+
+    def _repr_html_(self) -> str:
+        (_, *head), *body = [[escape(cell) for cell in row] for row in self._cells()]
+        heads = "".join(f"<th>{name}</th>" for name in head)
+        rows = (f"<tr><th>{row[0]}</th><td>{'</td><td>'.join(row[1:])}</td></tr>" for row in body)
+        return f"<table><tr><th></th>{heads}</tr>{''.join(rows)}</table>"
+
+    def _cells(self) -> list[list[str]]:
+        """Return names and numbers as text, the numbers with two decimals."""
+        rows = zip(self.tokens, self.values.tolist(), strict=True)
+        return [["", *self.features], *([name, *(f"{v:.2f}" for v in row)] for name, row in rows)]
 
 
 def data_path(name: str) -> Path:

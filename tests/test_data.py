@@ -110,3 +110,11 @@ def test_a_broken_table_is_an_error(folder, text, sentence):
     (folder / "t.csv").write_text(text)
     with pytest.raises(ValueError, match=re.escape(sentence)):
         load_table("t.csv")
+
+
+def test_a_table_is_shown_with_its_names_and_two_decimals():
+    table = Table(["a<b", "c"], ["d"], torch.tensor([[1.005], [-23.0]]))
+    assert repr(table) == "         d\na<b   1.00\n  c -23.00"
+    html = table._repr_html_()
+    assert "<tr><th></th><th>d</th></tr>" in html
+    assert "<tr><th>a&lt;b</th><td>1.00</td></tr><tr><th>c</th><td>-23.00</td></tr>" in html

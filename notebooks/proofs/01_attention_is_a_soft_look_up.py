@@ -1,7 +1,5 @@
 # %% after: setup  covers: S0.1, S0.2
 
-# %% after: opening  numbers: 50, 80
-
 # %% after: hard
 assert torch.allclose(keys.norm(dim=-1), torch.ones(3))
 one_length = kitten / kitten.norm()

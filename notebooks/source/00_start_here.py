@@ -15,13 +15,12 @@
 # **Time:** 40 minutes in class, 45 alone with the exercise. Every term is explained in the [glossary](glossary.ipynb).
 
 # %%
-import pandas as pd
 import torch
 
-from attnlab import attention_scores, attention_weights, causal_mask, effective_keys
-from attnlab import load_table, scaled_dot_product_attention
+from attnlab import Table, attention_weights, causal_mask, effective_keys, load_table
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import check_is_distribution, predict
+from attnlab.plotting import plot_attention
 
 lesson_setup()
 
@@ -34,7 +33,7 @@ lesson_setup()
 
 # %% the-table
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
-pd.DataFrame(x, index=tokens, columns=features)
+Table(tokens, features, x)
 
 # %% [markdown]
 # Look at the row of `cat`. It is very much an animal, and its `place` is 0, because nothing in the word itself says where the cat is. The
@@ -43,8 +42,15 @@ pd.DataFrame(x, index=tokens, columns=features)
 # ## Which words matter to "cat"?
 #
 # Before `cat` can take anything from the other words, it has to decide how much to take from each. Attention decides by comparing
-# vectors: it multiplies two rows feature by feature and adds up the products. That is their [dot product](glossary.ipynb#dot-product). If
-# two words are large in the same columns, their dot product is large, and they match well.
+# vectors: it multiplies two rows feature by feature and adds up the products. That is their [dot product](glossary.ipynb#dot-product), in Python
+# `@`. Here it is for `on` and `mat`, which share one column, `place`.
+
+# %% one-dot-product
+on, mat = x[3], x[5]
+(on * mat).sum(), on @ mat
+
+# %% [markdown]
+# If two words are large in the same columns, their dot product is large, and they match well.
 
 # %%
 predict("00/best-match-for-cat")
@@ -53,7 +59,7 @@ predict("00/best-match-for-cat")
 # %%answer 00/best-match-for-cat
 L, E = x.shape  # 6 tokens, 5 features
 scores = x @ x.T / E**0.5  # (L, L)
-pd.DataFrame(scores, index=tokens, columns=tokens).round(2)
+Table(tokens, tokens, scores)
 
 # %% after-the-scores [markdown]
 # The dot product, divided by the square root of the number of features, is called the [score](glossary.ipynb#score) of the pair. (Lesson 2
@@ -64,11 +70,9 @@ pd.DataFrame(scores, index=tokens, columns=tokens).round(2)
 # and a larger score gets a larger share.
 
 # %% weights
-from attnlab.plotting import plot_attention
-
 weights = scores.softmax(dim=-1)  # (L, L): every row sums to 1
-ax = plot_attention(weights, queries=tokens, keys=tokens)
-show_figure(ax, "0.1")
+words = {"queries": tokens, "keys": tokens}
+show_figure(plot_attention(weights, **words), "0.1")
 
 # %% reading-the-heatmap [markdown]
 # Each row belongs to the word that asks, and each column to a word that it looks at. A dark cell means a large weight. Follow the row of
@@ -87,17 +91,25 @@ predict("00/place-of-cat")
 # %%answer 00/place-of-cat
 output = weights @ x  # (L, E)
 cat = tokens.index("cat")
-change = pd.DataFrame({"before": x[cat], "after": output[cat]}, index=features)
-change.round(2)
+Table(["before", "after"], features, torch.stack([x[cat], output[cat]]))
 
-# %% bars
+# %% bars jupyter={"source_hidden": true}
 # %%answer 00/place-of-cat
+import pandas as pd
+
+change = pd.DataFrame({"before": x[cat], "after": output[cat]}, index=features)
 ax = change.plot.bar(rot=0, color=["gray", "C0"], title="The vector of “cat”")
 show_figure(ax, "0.2")
 
+# %% [markdown]
+# The `place` of `cat` has risen from 0 to 0.37: the word has picked up where it is. We can even see from whom. Each row of the next table is the row of a word
+# times its weight, and the six rows add up to the new vector.
+
+# %% parts
+Table(tokens, features, weights[cat, :, None] * x)
+
 # %% what-happened [markdown]
-# The `place` of `cat` has risen from 0 to 0.37. The word has picked up where it is, and we can say from which words: 0.15 comes from `mat`, 0.13 from
-# `sat` and 0.09 from `on`, in each case the weight of the word times its own `place`. The vector now stands for *cat* in this sentence.
+# In the column `place`, 0.15 comes from `mat`, 0.13 from `sat` and 0.09 from `on`. The vector now stands for *cat* in this sentence.
 #
 # This has a price. `animal` has halved, from 1.6 to 0.80, because five other words were mixed in and only one of them, `sat`, has anything
 # of an animal. We come back to that loss at the end of the page.
@@ -123,7 +135,7 @@ assert torch.allclose(attend(x), fast(x, x, x), atol=1e-6)
 # [key](glossary.ipynb#key) it is compared with a query, and as a [value](glossary.ipynb#value) it is what gets averaged. On this page one
 # vector plays all three parts. A trained model makes three different vectors from each word, and lesson 6 shows how.
 
-# %% steps
+# %% steps jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_attention_steps, draw_transformer_block
 
 show_figure(draw_attention_steps(), "0.3")
@@ -136,8 +148,8 @@ show_figure(draw_attention_steps(), "0.3")
 
 # %% two-sentences
 short = attend(x[:2])  # the first two rows: "The cat"
-two_vectors = {"in The cat": short[cat], "in The cat sat on the mat": output[cat]}
-pd.DataFrame(two_vectors, index=features).round(2)
+both = torch.stack([short[cat], output[cat]])
+Table(["The cat", "The cat sat on the mat"], features, both)
 
 # %% after-two-sentences [markdown]
 # One word, one row of the table, two sentences, two vectors. In *The cat* no word has a place, so there is none to pick up, and `place` stays
@@ -151,8 +163,8 @@ predict("00/swapped-words")
 # %% swapped
 # %%answer 00/swapped-words
 swapped = x[[0, 5, 2, 3, 4, 1]]  # The mat sat on the cat
-two_orders = {"cat on the mat": output[cat], "mat on the cat": attend(swapped)[5]}
-pd.DataFrame(two_orders, index=features).round(2)
+cats = torch.stack([output[cat], attend(swapped)[5]])
+Table(["the cat on the mat", "the mat on the cat"], features, cats)
 
 # %% after-swapped [markdown]
 # Attention compares and averages, and neither step asks where a word stands. As long as every word may look at every other, the order of
@@ -162,8 +174,8 @@ pd.DataFrame(two_orders, index=features).round(2)
 #
 # The picture below is Figure 0.1 with two controls. `scale` multiplies the dot products in place of $1/\sqrt{E}$, which is 0.4472 here: at 0 all
 # scores are equal, and a large scale exaggerates their differences. `causal` hides later words: each word may then look only at itself and at
-# the words before it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write text need it. In the code, `attention_scores`
-# and `attention_weights` are the first two of your three lines, with a scale and a mask.
+# the words before it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write text need it. In the code,
+# `attention_weights` is the second of your three lines, with a mask.
 
 # %%
 predict("00/all-weight-in-one-cell")
@@ -172,10 +184,8 @@ predict("00/all-weight-in-one-cell")
 # %% slider
 def draw(fig, scale, causal):
     may_look = causal_mask(L) if causal else torch.ones(L, L, dtype=torch.bool)
-    scaled = attention_scores(x, x, scale=scale)
-    shares = attention_weights(scaled, attn_mask=may_look)
-    look = {"attn_mask": may_look, "queries": tokens, "keys": tokens}
-    plot_attention(shares, ax=fig.subplots(), **look)
+    shares = attention_weights(x @ x.T * scale, attn_mask=may_look)
+    plot_attention(shares, ax=fig.subplots(), attn_mask=may_look, **words)
     used = effective_keys(shares)[tokens.index("sat")]
     return f"“sat” spreads its attention over about <b>{used:.1f}</b> words."
 
@@ -183,8 +193,7 @@ def draw(fig, scale, causal):
 from attnlab.live import live
 
 stops = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": False}
-size = {"figsize": (5.2, 3.7), "alt": "Heatmap of six by six weights."}
-live(draw, start={"scale": 0.4472}, **size, **stops)
+live(draw, start={"scale": 0.4472}, alt="Heatmap of six by six weights.", **stops)
 
 # %% where-it-sits [markdown]
 # The line under the picture says over how many words “sat” spreads its attention: 6 if all six have the same weight, 1 if a single word has
@@ -195,13 +204,18 @@ live(draw, start={"scale": 0.4472}, **size, **stops)
 # A Transformer, the kind of model behind today's chatbots, is a stack of blocks like the one below. Attention is the only step of a block in which
 # words see each other.
 
-# %% block
+# %% block jupyter={"source_hidden": true}
 show_figure(draw_transformer_block(), "0.4")
 
-# %% the-answer [markdown]
+# %% two-boxes [markdown]
 # Two of the boxes answer what this page left open. **+ position** is there because attention, without a mask, cannot see the order of the words. The
-# **+** behind attention adds the old vector to the new one, so the cat does not fade: if we leave the norm aside, its `animal` becomes 1.6 + 0.80 = 2.4, and
-# its `place` is still 0.37.
+# **+** behind attention adds the old vector to the new one, so the cat does not fade. If we leave the norm aside, this is the vector after the plus:
+
+# %% plus
+Table(["cat + new vector"], features, (x[cat] + output[cat])[None])
+
+# %% the-answer [markdown]
+# Its `animal` is large again, and it has kept its new `place`.
 #
 # So how can *bat* mean one thing here and another there? The table gives it the same vector in both sentences. But in one of them
 # attention mixes in a bit of *cave* and *hang*, in the other a bit of *ball* and *hit*, so two different vectors move on to the next step. Whether the mix
@@ -303,9 +317,9 @@ check_is_distribution(is_distribution_solution)
 # `nn.MultiheadAttention` True means *blocked*. Lesson 3 shows both.
 
 # %% torch-line
-causal = fast(x, x, x, attn_mask=causal_mask(L))  # True = may look
-assert torch.allclose(causal, scaled_dot_product_attention(x, x, x, is_causal=True))
-causal[cat]
+masked = fast(x, x, x, attn_mask=causal_mask(L))  # True = may look
+assert torch.allclose(masked, fast(x, x, x, is_causal=True))
+masked[cat]
 
 # %% sources [markdown]
 # ## Sources

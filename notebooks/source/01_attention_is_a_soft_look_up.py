@@ -18,10 +18,9 @@
 # %% setup
 import math
 
-import pandas as pd
 import torch
 
-from attnlab import load_table, scaled_dot_product_attention
+from attnlab import Table, load_table, scaled_dot_product_attention
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.plotting import plot_heads, plot_sweep
@@ -30,7 +29,6 @@ lesson_setup()
 
 # %% strict tags=["raises-exception"]
 number_of_legs = {"cat": 4, "bird": 2, "spider": 8}
-print(number_of_legs["cat"])
 number_of_legs["kitten"]  # this line is meant to fail
 
 # %% [markdown]
@@ -152,7 +150,7 @@ for temperature in (1.0, 0.2, 0.05, 0.02):
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Q = K = V = x  # queries, keys and values, one in each row
 raw = Q @ K.T  # (L, S)
-pd.DataFrame(raw, index=tokens, columns=tokens).round(2)
+Table(tokens, tokens, raw)
 
 # %% after-raw [markdown]
 # One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. These are not weights, since the rows do not sum to 1.
@@ -164,10 +162,10 @@ pd.DataFrame(raw, index=tokens, columns=tokens).round(2)
 scores = raw / math.sqrt(x.shape[-1])  # divided by the square root of 5
 weights = scores.softmax(dim=-1)  # (L, S): shares of each row
 assert torch.allclose(weights.sum(dim=-1), torch.ones(6))
-pd.DataFrame(weights, index=tokens, columns=tokens).round(3)
+Table(tokens, tokens, weights)
 
 # %% before-longer [markdown]
-# Every row sums to 1 now. Look at the row of `on`: it gives most of its attention to itself, 0.229, and then to `mat`, 0.194. Now let us make the key of `mat` twice as
+# Every row sums to 1 now. Look at the row of `on`: it gives most of its attention to itself, 0.23, and then to `mat`, 0.19. Now let us make the key of `mat` twice as
 # long, without turning it.
 
 # %%
@@ -229,12 +227,11 @@ one_and_ten[0], one_and_ten[1:].sum()
 # %%answer 01/ten-zeros
 zeros = torch.arange(51)  # how many tokens with score 0
 kept = {f"score {s}": math.exp(s) / (math.exp(s) + zeros) for s in (5, 3, 1)}
-labels = {"xlabel": "tokens with score 0", "ylabel": "weight of the one token"}
-ax = plot_sweep(zeros, kept, **labels)
+ax = plot_sweep(zeros, kept, xlabel="tokens with score 0", ylabel="its weight")
 show_figure(ax, "1.2")
 
 # %% after-zeros [markdown]
-# The reason is $e^0 = 1$. A score of 0 adds 1 to the total, and many such tokens add up. In our sentence `cat` gives `The` 0.090 of its attention, with a score of 0.
+# The reason is $e^0 = 1$. A score of 0 adds 1 to the total, and many such tokens add up. In our sentence `cat` gives `The` 0.09 of its attention, with a score of 0.
 # Apart from rounding, only a score of minus infinity gives a weight of 0, and lesson 3 uses it to hide words.
 #
 # Zero has no meaning of its own either. Next to one score of 5, a zero gets 0.007 of the weight, and next to one of -5 it gets 0.993. What the softmax
@@ -242,9 +239,8 @@ show_figure(ax, "1.2")
 
 # %% differences
 row = scores[1]  # of "cat"
-print(row.softmax(dim=-1))
-print((row + 1000).softmax(dim=-1))
-print((row * 8).softmax(dim=-1))
+changes = ["as it is", "plus 1000", "times 8"]
+Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown]
 # Adding 1000 changes nothing but the rounding: the differences stay, because $e^{1000}$ appears above and below the fraction line and cancels. Multiplying by 8
@@ -291,9 +287,8 @@ show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
 # press Next and compare. The step called mask does nothing until lesson 3.
 
 # %% three-words
-words, _, small = load_table("he_is_awesome.csv")
-for index, word in enumerate(words):
-    print(index, f"{word:8}", small[index])
+words, made_up, small = load_table("he_is_awesome.csv")
+Table(words, made_up, small)
 
 # %% row
 from attnlab.explorers import RowExplorer
