@@ -9,7 +9,7 @@
 # | letter | what it counts or holds |
 # |---|---|
 # | N | sequences in a [batch](#batch) |
-# | H | [heads](#head), counted from 0 |
+# | H | [heads](#head), counted from zero |
 # | L | [queries](#query) |
 # | S | [keys](#key), and as many [values](#value) |
 # | E | [features](#feature) of a query and of a key; before the heads are split, the width of the model |
@@ -82,19 +82,19 @@
 #
 # ### dropout
 #
-# Setting entries to 0 at random during training, and dividing the others by the share that was kept, so that their expected sum
-# stays the same. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
+# Setting entries to zero at random during training, and dividing the others by the share that was kept, so that their expected
+# sum stays the same. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
 
 # %% [markdown]
 # ### effective keys
 #
-# How many keys share the [weight](#weight) of a query: the exponential of the [entropy](#entropy) of its row. It is 1 if one key
-# has all the weight and S if all keys have the same. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# How many keys share the [weight](#weight) of a query: the exponential of the [entropy](#entropy) of its row. It is one if a
+# single key has all the weight and S if all keys have the same. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 #
 # ### entropy
 #
-# How spread out a row of [weights](#weight) is: minus the sum of each weight times its logarithm. It is 0 if one key has all the
-# weight and log S if all have the same. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# How spread out a row of [weights](#weight) is: minus the sum of each weight times its logarithm. It is zero if one key has all
+# the weight and log S if all have the same. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 
 # %% [markdown]
 # ### feature
@@ -137,7 +137,7 @@
 # ### head
 #
 # One of several attentions that run side by side in a layer, each on its own [projections](#projection). H is their number, and
-# heads are counted from 0. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# heads are counted from zero. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 #
 # ### head_dim
 #
@@ -242,7 +242,7 @@
 #
 # ### probe
 #
-# A test of one property that attention must have, such as rows that sum to 1. [Lesson 9](09_clinic.ipynb)
+# A test of one property that attention must have, such as rows that sum to one. [Lesson 9](09_clinic.ipynb)
 #
 # ### projection
 #
@@ -294,7 +294,7 @@
 # ### softmax
 #
 # The function that turns a row of scores into [weights](#weight): it raises $e$ to each score and divides by the total. The
-# results are positive and sum to 1. [Lesson 0](00_start_here.ipynb)
+# results are positive and sum to one. [Lesson 0](00_start_here.ipynb)
 #
 # ### split
 #
@@ -352,7 +352,7 @@
 # %% [markdown]
 # ### weight
 #
-# The share of its attention that a query gives to a key. The weights of a row are not negative and sum to 1. Shape (L, S). (The
+# The share of its attention that a query gives to a key. The weights of a row are not negative and sum to one. Shape (L, S). (The
 # numbers that training changes are called [parameters](#parameter) in this series.) [Lesson 0](00_start_here.ipynb)
 #
 # ### word piece
