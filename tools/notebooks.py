@@ -57,7 +57,8 @@ def _pages(folder: Path, suffix: str) -> list[Path]:
 
 
 LESSONS = tuple(path.stem for path in find_sources() if is_lesson(path))
-SECOND_EDITION = frozenset({"00", "01"})  # the lessons that have been rewritten
+# The numbers of the lessons that have been rewritten: the limits hold for them.
+SECOND_EDITION = frozenset({"00", "01"})
 FIRST_EDITION = frozenset(name for name in LESSONS if name[:2] not in SECOND_EDITION)
 
 

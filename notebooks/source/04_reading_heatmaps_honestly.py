@@ -34,7 +34,7 @@ lesson_setup()
 # %% [markdown]
 # ## Who asks, who is looked at
 #
-# In self-attention (lesson 1) queries, keys and values come from one text. In [**cross-attention**](00_start_here.ipynb#Words-and-letters) keys and
+# In self-attention (lesson 1) queries, keys and values come from one text. In [**cross-attention**](glossary.ipynb#cross-attention) keys and
 # values come from one text, queries from another: in a translation model the words of the translation ask those of the original.
 #
 # We ask a sentence three questions. Its six words have five features with names, typed in by hand. A question wishes for one
@@ -140,7 +140,7 @@ print("(2, 2) from 1 and from 0:", weights[0, 1, 1], weights[0, 2, 2])
 
 # %% a-colour-is-not-a-number [markdown]
 # A way to read: pick a **row** and say "query 2 gives 0.508 to key 3". Then compare with the row's
-# [**uniform share**](00_start_here.ipynb#Words-and-letters): with 4 keys, 0.25 means "no preference".
+# [**uniform share**](glossary.ipynb#uniform-attention): with 4 keys, 0.25 means "no preference".
 #
 # ## A colour is not a number
 #
@@ -392,9 +392,9 @@ for order in ([1, 2, 0, 4, 5, 3], [4, 5, 2, 3, 0, 1]):
     print(*[tokens[i] for i in order], "· equal:", torch.allclose(after, before[order]))
 
 # %% shuffle-the-words-2 [markdown]
-# This is [**permutation equivariance**](00_start_here.ipynb#Words-and-letters): for this layer a sentence is a bag of words, and who sat on whom is lost.
+# This is [**permutation equivariance**](glossary.ipynb#permutation-equivariance): for this layer a sentence is a bag of words, and who sat on whom is lost.
 #
-# One cure, the one in the paper of 2017 (Sources), is [**positions**](00_start_here.ipynb#Words-and-letters): to the vector of each word we add one that belongs to
+# One cure, the one in the paper of 2017 (Sources), is [**positions**](glossary.ipynb#position): to the vector of each word we add one that belongs to
 # its place. A causal mask helps too: which words come before a word depends on its place. In one layer these are still unordered.
 
 # %%
@@ -481,7 +481,7 @@ straight.shape, moved
 # %% are-these-the-weights-that-were-used [markdown]
 # ## Are these the weights that were used?
 #
-# [**Dropout**](00_start_here.ipynb#Words-and-letters) strikes out weights at random during training: each with the given probability. Those that stay
+# [**Dropout**](glossary.ipynb#dropout) strikes out weights at random during training: each with the given probability. Those that stay
 # grow to make up for it. At 0.5 they double.
 
 # %% same-layer-dropout-0-5
@@ -520,7 +520,7 @@ two_heads, two_heads.mean(dim=0)  # a row per head, and their mean
 # %% weights-from-a-function-that-returns-none [markdown]
 # ### Weights from a function that returns none
 #
-# `F.scaled_dot_product_attention` returns the output only. It picks a [**kernel**](00_start_here.ipynb#Words-and-letters), a compiled routine, by
+# `F.scaled_dot_product_attention` returns the output only. It picks a [**kernel**](glossary.ipynb#kernel), a compiled routine, by
 # device and shapes; the fast ones never store the whole table of weights (lesson 8). We choose the values, though.
 
 # %% values-make-output-weights

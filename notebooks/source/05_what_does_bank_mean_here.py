@@ -137,7 +137,7 @@ assert sharp.weights[3].argmax() == 3
 #
 # ## A fair test
 #
-# One vector for “bank”, the same in every sentence. And a [**control**](00_start_here.ipynb#Words-and-letters): the average of the same vectors with
+# One vector for “bank”, the same in every sentence. And a [**control**](glossary.ipynb#control): the average of the same vectors with
 # equal weights, which cannot select. Where it does as well, the weights have earned nothing.
 #
 # `bank_words.csv` has 53 words, typed in. Its fifth feature comes later.

@@ -38,7 +38,7 @@ lesson_setup()
 # In lesson 1 "He is awesome" used one row as query, key and value. So the raw score of $i$ for $j$ equals that of $j$ for $i$:
 # a token cannot ask for one thing and be found by another.
 #
-# A [**projection**](00_start_here.ipynb#Words-and-letters) gives each role its own row. For the query of a token with row $x$:
+# A [**projection**](glossary.ipynb#projection) gives each role its own row. For the query of a token with row $x$:
 #
 # $$q = x\, W_Q$$
 #
@@ -71,7 +71,7 @@ by_hand, queries.shape, keys.shape, values.shape
 # %% a-class-that-owns-its-matrices [markdown]
 # ## A class that owns its matrices
 #
-# Training needs to know which tensors it may change. An `nn.Module` keeps a list. A tensor gets on it, as a [**parameter**](00_start_here.ipynb#Words-and-letters), by being wrapped
+# Training needs to know which tensors it may change. An `nn.Module` keeps a list. A tensor gets on it, as a [**parameter**](glossary.ipynb#parameter), by being wrapped
 # in `nn.Parameter` and assigned to an attribute of the module. The wrap also sets `requires_grad`: record a gradient for me.
 #
 # `__init__` makes the matrices once; calling the layer runs `forward`.
@@ -174,7 +174,7 @@ mended(two).shape
 # ## The same with `nn.Linear`
 #
 # The usual way to write a projection is `nn.Linear(d_in, d_out)`. It stores the matrix transposed, one **row** per output;
-# it draws smaller numbers of both signs; and unless told otherwise it adds a trainable number to each output, the [**bias**](00_start_here.ipynb#Words-and-letters).
+# it draws smaller numbers of both signs; and unless told otherwise it adds a trainable number to each output, the [**bias**](glossary.ipynb#bias).
 
 
 # %% the-same-with-nn-linear
@@ -603,7 +603,7 @@ live(
 # %% [markdown]
 # ### Only the product counts
 #
-# Let $R$ be [**orthogonal**](00_start_here.ipynb#Words-and-letters), a square matrix with $R R^\top = I$ (it turns or mirrors all rows alike). Then
+# Let $R$ be [**orthogonal**](glossary.ipynb#orthogonal), a square matrix with $R R^\top = I$ (it turns or mirrors all rows alike). Then
 #
 # $$(W_Q R)(W_K R)^\top = W_Q R R^\top W_K^\top = W_Q W_K^\top$$
 #

@@ -55,7 +55,7 @@ one_head, two_heads
 # %% cut-first-then-move [markdown]
 # ## Cut first, then move
 #
-# Four tokens with $E = 6$ features go into $H = 3$ heads. Each head gets [**head_dim**](00_start_here.ipynb#Words-and-letters) $= E / H = 2$ features of
+# Four tokens with $E = 6$ features go into $H = 3$ heads. Each head gets [**head_dim**](glossary.ipynb#head_dim) $= E / H = 2$ features of
 # *every* token. By this convention $H$ must divide $E$ (some models choose head_dim freely). Integer division does not check
 # that: `10 // 3` is 3.
 #
@@ -77,7 +77,7 @@ names = named(H)
 names, names.shape
 
 # %% cut-first-then-move-3 [markdown]
-# To [**split**](00_start_here.ipynb#Words-and-letters), `view` cuts the six features of each token into three pairs, and `transpose` moves the heads to the front.
+# To [**split**](glossary.ipynb#split), `view` cuts the six features of each token into three pairs, and `transpose` moves the heads to the front.
 # Now each head is a table of its own: one row per token.
 
 # %% cut-first-then-move-4
@@ -146,7 +146,7 @@ HeadsExplorer(ask=False)
 # %% [markdown]
 # ## Why: `view` keeps the reading order; `transpose` changes it
 #
-# A tensor is a row of numbers in memory and a rule for reading it: its [**strides**](00_start_here.ipynb#Words-and-letters), how far to step for the next entry of
+# A tensor is a row of numbers in memory and a rule for reading it: its [**strides**](glossary.ipynb#stride), how far to step for the next entry of
 # each axis. No number moves: `transpose` exchanges two strides, (6, 2, 1) becomes (2, 6, 1). For `heads`:
 #
 # $$\text{place} = 2 \cdot \text{head} + 6 \cdot \text{token} + 1 \cdot \text{feature}$$
@@ -172,14 +172,14 @@ show_figure(fig, "7.2")
 # %% [markdown]
 # ## Back again: merge
 #
-# After attention every token gets its heads joined into one row again: the [**merge**](00_start_here.ipynb#Words-and-letters). The way back undoes both steps in
+# After attention every token gets its heads joined into one row again: the [**merge**](glossary.ipynb#merge). The way back undoes both steps in
 # reverse: transpose, then join. What if we join at once?
 
 # %% back-again-merge tags=["raises-exception"]
 heads.view(L, E)
 
 # %% back-again-merge-2 [markdown]
-# [**Contiguous**](00_start_here.ipynb#Words-and-letters) means: reading the axes in order walks memory step by step. Row 0 would hold 0, 1, 100,
+# [**Contiguous**](glossary.ipynb#contiguous) means: reading the axes in order walks memory step by step. Row 0 would hold 0, 1, 100,
 # 101, ...: step 1, then another, again and again. An axis has only one step; that is what "spans across" says.
 #
 # The error is a friend, its advice a trap: `reshape` copies where `view` refuses (so does `contiguous()`), and joins what we did not mean.
@@ -361,7 +361,7 @@ pd.DataFrame({"copy 8": copied, "reverse 8": turned, "copy 7": shorter})
 # At length 8 the shuffle never changes, and the parameters work around it. At length 7 it is another one: a single mistake shows.
 #
 # What catches all three, without training? Under a causal mask, output $i$ must move with every input up to $i$ and no later one. The
-# [**influence map**](00_start_here.ipynb#Words-and-letters) tells: entry $(i, j)$ is the size of the gradient of output $i$ in input $j$. Without the
+# [**influence map**](glossary.ipynb#influence-map) tells: entry $(i, j)$ is the size of the gradient of output $i$ in input $j$. Without the
 # mask, a single mistake fills the map as the right pair does.
 
 
@@ -644,7 +644,7 @@ stacked.shape
 # %% [markdown]
 # ## More heads, same price?
 #
-# [**FLOPs**](00_start_here.ipynb#Words-and-letters) are the additions and multiplications of a computation; torch's counter takes those of the matrix
+# [**FLOPs**](glossary.ipynb#FLOPs) are the additions and multiplications of a computation; torch's counter takes those of the matrix
 # products.
 
 # %%

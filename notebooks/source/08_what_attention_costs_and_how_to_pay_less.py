@@ -300,7 +300,7 @@ assert abs(wrong[1] - 4.684) < 5e-4 and abs(right[1] - 2.105) < 5e-4
 #
 # $$e^{s - m'} = e^{s - m} \cdot e^{m - m'}$$
 #
-# This is the [**online softmax**](00_start_here.ipynb#Words-and-letters). Without the factor the total ends at 4.684 instead of 2.105, and
+# This is the [**online softmax**](glossary.ipynb#online-softmax). Without the factor the total ends at 4.684 instead of 2.105, and
 # nothing raises.
 
 # %%
@@ -462,7 +462,7 @@ empty
 # %% [markdown]
 # ## Tiles
 #
-# Many rows at once, a piece of the keys at a time: the scores that exist at any moment are one [**tile**](00_start_here.ipynb#Words-and-letters) of the big table.
+# Many rows at once, a piece of the keys at a time: the scores that exist at any moment are one [**tile**](glossary.ipynb#tile) of the big table.
 
 
 # %%
@@ -734,7 +734,7 @@ new.shape, keys.shape
 
 # %% [markdown]
 # Now the cache takes the memory: keys and values of every token, in every layer. Here is a model with 32 layers, 32 heads of 128 features, and
-# float16 numbers. With [**grouped heads**](00_start_here.ipynb#Words-and-letters) several heads of queries share one head of keys and values.
+# float16 numbers. With [**grouped heads**](glossary.ipynb#grouped-heads) several heads of queries share one head of keys and values.
 
 
 # %%

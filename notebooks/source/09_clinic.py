@@ -56,7 +56,7 @@ right(query, key, value).shape
 
 # %% [markdown]
 # Where a right version exists, compare with it, on random numbers and unequal sizes: that shows *that* something is
-# wrong. Often there is none, and a difference does not say *what* is wrong. A [**probe**](00_start_here.ipynb#Words-and-letters) tests a property that attention
+# wrong. Often there is none, and a difference does not say *what* is wrong. A [**probe**](glossary.ipynb#probe) tests a property that attention
 # must have.
 #
 # ## Probe 1: values that hand over the weights
@@ -554,7 +554,7 @@ assert report.findings[0].name == "scale-missing"
 report
 
 # %% [markdown]
-# Read it from above. The headline names the [**finding**](00_start_here.ipynb#Words-and-letters), the sentence says it in words. The **evidence** is a small table that
+# Read it from above. The headline names the [**finding**](glossary.ipynb#finding), the sentence says it in words. The **evidence** is a small table that
 # shows it: a factor that does not change where $1/\sqrt{d_k}$ does; $d_k$ is the number of features, our $E$. Then the
 # repair, and the lesson. (The factor is one over our divisor.) At the end stands **what holds**, folded: where you need not look.
 #

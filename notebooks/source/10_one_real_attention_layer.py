@@ -36,7 +36,7 @@ lesson_setup()
 # all-MiniLM-L6-v2 is a small model of six layers, made from a larger one and trained to give sentences of like meaning like vectors. Its first
 # attention fits into the class of lesson 7: 384 features, 12 heads (counted from 0), four matrices with biases.
 #
-# A sentence is cut into [**word pieces**](00_start_here.ipynb#Words-and-letters); `##` continues a word. We keep 3,000 of the
+# A sentence is cut into [**word pieces**](glossary.ipynb#word-piece); `##` continues a word. We keep 3,000 of the
 # model's pieces. `[CLS]` and `[SEP]` are markers that frame every sentence.
 
 # %%
@@ -404,7 +404,7 @@ ax.legend(loc="upper left", ncols=2)
 show_figure(fig, "10.3")
 
 # %% [markdown]
-# A token that gets much weight and hands over little is called a [**sink**](00_start_here.ipynb#Words-and-letters). One reading, not proved here: a
+# A token that gets much weight and hands over little is called a [**sink**](glossary.ipynb#attention-sink). One reading, not proved here: a
 # row must sum to 1, so a head that finds nothing has to look somewhere, at little cost.
 #
 # $u$ is partly a convention: it holds the bias of the values. Rows sum to 1, so that could be counted in
@@ -440,7 +440,7 @@ for name, pair, ratio in zip(("tired", "wide"), pairs, ratios, strict=True):
 # %% [markdown]
 # ## Take a head away
 #
-# To [**ablate**](00_start_here.ipynb#Words-and-letters) a head is to compute the attention's output without it. That can mean two things: without what it
+# To [**ablate**](glossary.ipynb#ablation) a head is to compute the attention's output without it. That can mean two things: without what it
 # adds at all, or without its choice, every token taken alike.
 
 # %%
@@ -639,7 +639,7 @@ live(
 # %% [markdown]
 # ## One of six
 #
-# What happens next? A [**residual connection**](00_start_here.ipynb#Words-and-letters) adds the input to it: the token keeps what it
+# What happens next? A [**residual connection**](glossary.ipynb#residual-connection) adds the input to it: the token keeps what it
 # was. Then a LayerNorm and a network of two matrices for each token; then five more such layers.
 
 # %%

@@ -151,8 +151,8 @@ def test_one_walks_from_the_index_to_a_lesson_and_on(open_named):
     page.get_by_role("navigation", name="Lessons").get_by_role("link", name="Lesson 1").click()
     assert page.url.endswith(f"{LESSONS[1]}.html")
     page.locator("main").get_by_role("link", name="hard look-up").click()
-    assert page.url.endswith("00_start_here.html#Words-and-letters")
-    top = page.locator("#Words-and-letters").evaluate("h => h.getBoundingClientRect().top")
+    assert page.url.endswith("glossary.html#hard-look-up")
+    top = page.locator("#hard-look-up").evaluate("h => h.getBoundingClientRect().top")
     assert 0 <= top < 150
     page.get_by_role("link", name="attnlab").click()
     assert page.url.endswith("index.html")
@@ -168,16 +168,16 @@ def lesson(open_named):
 
 def test_a_prediction_shows_its_answer_after_a_choice(lesson):
     box = lesson.locator(".attnlab-predict-stored").first
-    answer = box.get_by_text("Less than 3. Cat and bird")
+    answer = box.get_by_text("In a soft look-up every key takes part")
     assert answer.is_hidden()
     box.get_by_role("button", name="exactly 3").press("Enter")
     assert answer.is_visible()
     assert box.get_by_role("status").inner_text() == "You said exactly 3."
     assert box.get_by_role("button", name="✗ exactly 3").get_attribute("aria-pressed") == "true"
-    assert box.get_by_role("button", name="✓ less than 3").is_disabled()
+    assert box.get_by_role("button", name="✓ more than 3").is_disabled()
 
 
-@pytest.mark.parametrize("words", ["Show the answer", "What comes out", "A solution", "Hint"])
+@pytest.mark.parametrize("words", ["Show the answer", "What happens", "A solution", "Hint"])
 def test_a_fold_opens(lesson, words):
     fold = lesson.locator("main details", has=lesson.locator("summary", has_text=words)).first
     height = fold.bounding_box()["height"]
@@ -196,16 +196,16 @@ def test_one_button_unfolds_and_folds_everything(lesson):
 
 def test_the_contents_follow_the_reading(lesson):
     contents = lesson.locator("aside.contents")
-    contents.get_by_role("link", name="The wrong axis").click()
+    contents.get_by_role("link", name="Which axis?").click()
     current = contents.locator("[aria-current]")
     lesson.wait_for_function(
-        "() => document.querySelector('aside.contents [aria-current]')?.hash === '#The-wrong-axis'"
+        "() => document.querySelector('aside.contents [aria-current]')?.hash === '#Which-axis?'"
     )
     assert current.count() == 1
     lesson.set_viewport_size({"width": 390, "height": 900})
     assert contents.is_hidden()
     lesson.locator("details.contents summary").click()
-    assert lesson.get_by_role("link", name="The wrong axis").is_visible()
+    assert lesson.get_by_role("link", name="Which axis?").is_visible()
     lesson.set_viewport_size({"width": 1366, "height": 900})
 
 
@@ -216,7 +216,7 @@ def test_a_page_without_scripts_is_whole(browser, folder):
     box = page.locator(".attnlab-predict-stored").first
     assert box.get_by_text("exactly 3").is_visible()
     box.get_by_text("Show the answer").click()
-    assert box.get_by_text("Less than 3. Cat and bird").is_visible()
+    assert box.get_by_text("In a soft look-up every key takes part").is_visible()
     assert page.locator("button").count() == 0
     context.close()
 
