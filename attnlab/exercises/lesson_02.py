@@ -31,11 +31,11 @@ def letter(value: object) -> str:
     read=letter,
     right="B",
     slips={
-        "A is not always true: the tokens times 10 were divided as well, and ended at 436.": "A",
-        "C is not always true: the mean gradient of the raw scores grew.": "C",
-        "D is not always true: in the race the raw model learned.": "D",
+        "A is not always true: head 2 of the trained layer divides too, and ends near 100.": "A",
+        "C is not always true: for 64 features and 256 keys, most gradients became longer.": "C",
+        "D is not always true: in the training race, the model with raw scores learned.": "D",
     },
-    verified="The other three have a counterexample in the lesson; this one has none.",
+    verified="The lesson holds a counterexample to each of the other three. This one has none.",
 )
 def check_always_true(_said: str) -> None:
     """Check which of four sentences about the division is always true.

@@ -1,94 +1,322 @@
-# %% after: start-single-product-b-two  numbers: 4
+# %% after: opening  numbers: 50, 80
 
-# %% after: variance-standard-deviation-answer  covers: S4.13, C4.24, C4.36
+# %% after: ten-queries  numbers: 512
 
-# %% after: a-score-is-a-sum  covers: S4.13, M5
+# %% after: two-maps  covers: S3.13, S3.14, C3.56, C3.62
+import torch.nn.functional as F
 
-# %% after: a-score-is-a-sum-2  covers: S4.15
+from attnlab import attention_scores, scaled_dot_product_attention
 
-# %% after: a-score-is-a-sum-3  covers: S4.15
+assert (undivided.amax(dim=-1) > 0.97).sum() == 9 and divided.amax() < 0.6
+assert torch.allclose(dot_products / 512**0.5, attention_scores(query, key), atol=1e-5)
+identity = torch.eye(10)
+fused = F.scaled_dot_product_attention(query[None], key[None], identity[None])[0]
+ours = scaled_dot_product_attention(query, key, identity)
+assert torch.allclose(divided, fused, atol=1e-6) and torch.allclose(divided, ours, atol=1e-6)
 
-# %% after: figure-2-1
-assert abs(mean[0] - 1) < 0.15 and abs(mean[-1] / 4000 - 1) < 0.1
+# the reference draw: all ten rows above 0.97, which is unusual
+torch.manual_seed(42)
+q, k = torch.randn(10, 512), torch.randn(10, 512)
+raw, scaled = q @ k.T, attention_scores(q, k)
+close = {"rtol": 1e-5, "atol": 1e-4}
+first_rows = torch.tensor([0.4742196, 0.250428, 0.2135663])
+assert torch.allclose(scaled.softmax(dim=-1).amax(dim=-1)[:3], first_rows, **close)
+assert torch.allclose(raw.var(), torch.tensor(486.0013), **close)
+assert torch.allclose(scaled.var(), torch.tensor(0.9492213), **close)
+assert (raw.softmax(dim=-1).amax(dim=-1) > 0.97).all()
 
-# %% after: heatmap-raw-weights-sharper-than  covers: S3.14
+# on average about two rows of ten stay undecided
+q, k = torch.randn(2, 500, 10, 512, generator=torch.Generator().manual_seed(0))
+undecided = ((q @ k.mT).softmax(dim=-1).amax(dim=-1) <= 0.97).sum(dim=-1).float()
+assert 1.8 < undecided.mean() < 2.6
 
-# %% after: heatmap-raw-weights-sharper-than-answer  covers: S3.14
+# %% after: so-sure  numbers: 97
 
-# %% after: what-the-spread-does-to-the-weights  covers: S3.14, C3.56, C3.62
+# %% after: one-product
+assert abs(queries.var() - 1) < 0.01 and abs(products.var() - 1) < 0.01
 
-# %% after: what-the-spread-does-to-the-weights-2  covers: S3.15
+# %% after: see-sum  covers: S4.13, C4.24, C4.36
+assert abs(raw_scores.var() / 64 - 1) < 0.03 and abs(raw_scores.std() / 8 - 1) < 0.02
+assert torch.isclose((raw_scores / 8).var(), raw_scores.var() / 64)
+assert abs(products.sum() / products.numel()) < 0.01  # mean 0
+crossed = (products[:, :1] * products[:, 1:]).mean(dim=0)  # the mean of ab, 63 times
+assert crossed.abs().max() < 0.04
 
-# %% after: what-the-spread-does-to-the-weights-3  covers: S3.15
+# %% after: variances-add  covers: M5
 
-# %% after: from-one-feature-to-thousands  covers: S3.24
+# %% after: spread  covers: S4.15
+assert random_scores(1).numel() == 16_000 and abs(spread[-1] - 32) < 0.5
+assert ((spread / sizes**0.5 - 1).abs() < 0.06).all()
 
-# %% after: many-16-keys-raw-weights  covers: S3.24
+# other seeds, and the reference sizes: 20 samples of 100 scores each
+generator = torch.Generator().manual_seed(0)
+for d_k in (1, 5, 20, 100, 512, 4096):
+    q, k = (torch.randn(20, 100, d_k, generator=generator) for _ in range(2))
+    variances = (q * k).sum(dim=-1).var(dim=-1)
+    assert abs(variances.mean() / d_k - 1) < 0.15 and variances.max() > 1.2 * variances.min()
 
-# %% after: many-16-keys-raw-weights-answer  covers: S3.24
+# %% after: spread-and-weights
+import math
 
-# %% after: from-one-feature-to-thousands-2  covers: C3.86
+assert abs(math.exp(1) - 2.7) < 0.05 and round(math.exp(8)) == 2981
 
-# %% after: what-is-left-for-learning  covers: S3.16, S4.12
+# %% after: times-eight  covers: S3.15
+assert five_weights[0, 0] < 0.5 and five_weights[1, 0] > 0.99
+assert torch.equal(five_weights.argsort(dim=-1)[0], five_weights.argsort(dim=-1)[1])
+even, single = torch.full((5,), 0.2), torch.eye(5)[0]
+assert torch.allclose(effective_keys(torch.stack([even, single])), torch.tensor([5.0, 1.0]))
+by_hand = torch.special.entr(five_weights).sum(dim=-1).exp()
+assert torch.allclose(by_hand, effective_keys(five_weights))
+# a lead of 3 decides between two keys, not among 1,000
+for n_keys, weight in ((2, 0.953), (1000, 0.020)):
+    row = torch.zeros(n_keys)
+    row[0] = 3.0
+    assert abs(row.softmax(dim=-1)[0] - weight) < 5e-4
 
-# %% after: each-row-add-up-answer  covers: S3.16, C3.9, C3.14
+# %% after: see-used  covers: S3.24
+with_division = torch.stack(used["divided by √d_k"])
+assert 10 < with_division.min() and with_division.max() < 12.5
+assert ((with_division[1:] - 11).abs() < 0.5).all()
+# queries of one fixed length have no higher start
+generator = torch.Generator().manual_seed(0)
+for d_k in (1, 4, 64):
+    q, k = (torch.randn(1000, n, d_k, generator=generator) for n in (1, 16))
+    q = q / q.norm(dim=-1, keepdim=True) * d_k**0.5
+    scores = q @ k.mT / d_k**0.5
+    assert abs(effective_keys(scores.softmax(dim=-1)).mean() - 10.7) < 0.2
 
-# %% after: what-is-left-for-learning-2  covers: S3.16
+# %% after: used-figure  covers: C3.86
+without, with_division = (torch.stack(column) for column in used.values())
+assert without[0] == with_division[0] and (without[1:] < with_division[1:]).all()
+assert (without.diff() < 0).all() and 6 < without[1] < 8 and without[-1] < 1.3
+q, k = random_scores(2), random_scores(2) / 2**0.5
+assert effective_keys(q.softmax(-1)).mean() < effective_keys(k.softmax(-1)).mean()
 
-# %% after: leaving-scaling-out-mean-length  covers: S3.17
+# %% after: nine-slopes  covers: S3.16, S4.12
+p = torch.tensor([0.5, 0.3, 0.2])
+slopes = torch.autograd.functional.jacobian(lambda s: s.softmax(dim=-1), p.log())
+assert torch.allclose(slopes, softmax_jacobian(p), atol=1e-6)
+by_hand = p.diag() - p[:, None] * p
+assert torch.allclose(slopes, by_hand, atol=1e-6) and (slopes.sum(dim=-1).abs() < 1e-6).all()
+winner, tie = torch.tensor([0.998, 0.001, 0.001]), torch.tensor([0.5, 0.5, 0.0])
+assert abs(softmax_jacobian(winner)[0, 0] - 0.002) < 5e-5
+assert softmax_jacobian(tie)[0, 0] == 0.25
+weights = torch.rand(1000, 7, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
+assert softmax_jacobian(weights).max() <= 0.25
 
-# %% after: leaving-scaling-out-mean-length-answer  covers: S3.16
+# %% after: two-forces  numbers: 0.998
 
-# %% after: what-is-left-for-learning-3  covers: S3.17
+# %% after: query-gradients
+# the formula of the text, for one query
+torch.manual_seed(0)
+q = torch.randn(40, 25, 64)[0, 0].requires_grad_()
+k, v = torch.randn(40, 16, 64)[0], torch.randn(40, 16, 1)[0]
+p = (k @ q / 8).softmax(dim=-1)
+(p @ v).sum().backward()
+formula = k.T @ softmax_jacobian(p.detach()) @ v[:, 0] / 8
+assert torch.allclose(q.grad, formula, atol=1e-5)
+assert torch.isclose(q.grad.norm(), query_gradients(64, 16, 8)[0], rtol=1e-4)
 
-# %% after: raw-median-gradient-move-grows-answer  covers: C2.17
+# %% after: see-gradient  covers: S3.17, C3.9, C3.14, C3.58
+unlike, alike, median, longer = {}, {}, {}, {}
+for d_k, n_keys in [(64, 16), (64, 256), (1024, 16), (1024, 256)]:
+    low, middle, high = rows[d_k, n_keys, "1"]
+    low_s, middle_s, high_s = rows[d_k, n_keys, "√d_k"]
+    unlike[d_k, n_keys], alike[d_k, n_keys] = high / low, high_s / low_s
+    median[d_k, n_keys], longer[d_k, n_keys] = middle / middle_s, high / high_s
+assert 900 < unlike[64, 16] < 1300  # a factor of about 1,000
+assert min(unlike.values()) > 50 and max(alike.values()) < 3
+assert 11 < median[64, 256] < 13.5 and min(longer.values()) > 7  # twelve times
+assert abs(rows[64, 16, "√d_k"][1] / rows[1024, 16, "√d_k"][1] - 1) < 0.1
+assert abs(rows[64, 256, "√d_k"][1] / rows[1024, 256, "√d_k"][1] - 1) < 0.1
 
-# %% after: move-d-k-yourself  covers: C3.58
 
-# %% after: variance-scores-get  covers: M4
+def lengths_of(d_k, n_keys, divisor, seed, loss):
+    generator = torch.Generator().manual_seed(seed)
+    draw = {"generator": generator}
+    query = torch.randn(20, 25, d_k, **draw).requires_grad_()
+    key, value = torch.randn(20, n_keys, d_k, **draw), torch.randn(20, n_keys, 1, **draw)
+    weights = (query @ key.mT / divisor).softmax(dim=-1)
+    return gradient_norms(loss(weights @ value), query).flatten()
 
-# %% after: variance-scores-get-answer  covers: M4, C0.17
 
-# %% after: when-the-rule-does-not-hold  covers: S0.6, S0.7, S0.9, S0.10
+# the same directions in other draws and for another loss
+for seed in (1, 2, 3):
+    for loss in (torch.sum, lambda output: (output - 1).square().sum()):
+        raw, root = (lengths_of(64, 256, c, seed, loss) for c in (1, 8))
+        assert raw.median() > 5 * root.median() and (raw > root).double().mean() > 0.75
+    raw, root = (lengths_of(1024, 16, c, seed, torch.sum) for c in (1, 32))
+    assert 3e-4 < raw.median() / root.median() < 3e-3  # of the order of a thousandth
+    assert raw.mean() > 3 * root.mean() and raw.quantile(0.9) > 7 * root.quantile(0.9)
+    assert 0.4 < (raw < raw.mean() / 1000).double().mean() < 0.65
 
-# %% after: divide-scores-variance-roughly-answer  covers: S0.11, C0.11, C0.15, C0.16
+# %% after: explore-scaling  covers: C2.17
+raw, scaled = ScalingExplorer(d_k=64).result[2:]
+assert raw.median > scaled.median
+raw, scaled = ScalingExplorer(d_k=128).result[2:]
+assert raw.median < scaled.median
+lines = [ScalingExplorer(d_k=d_k).result[2:] for d_k in (1, 1024)]
+(raw_1, scaled_1), (raw_1024, scaled_1024) = lines
+assert raw_1024.median < 0.01 * raw_1.median and raw_1024.mean > raw_1.mean
+assert scaled_1024.median > 0.5 * scaled_1.median and scaled_1024.mean > 0.5 * scaled_1.mean
+# at d_k = 4 the slopes of the softmax are larger without the division
+scores = random_scores(4).flatten(0, 1)
+steep, flat = (
+    softmax_jacobian(s.softmax(dim=-1)).flatten(1).norm(dim=-1).median()
+    for s in (scores, scores / 2)
+)
+assert steep > flat
 
-# %% after: many-these-five-give-scores-answer  covers: C3.7, C4.26
+# %% after: explore-divisors  covers: M4, C0.17
+for divisor in ("1", "sqrt(d_k)", "d_k", "sqrt(d_model)"):
+    for d_k in (2, 64, 512):
+        number, _, got = DivisorsExplorer(divisor=divisor, d_k=d_k).result
+        assert abs(got.variance / (d_k / number**2) - 1) < 0.1
+slip = DivisorsExplorer(divisor="sqrt(d_model)", d_k=64).result.measured.variance
+assert abs(slip - 1 / 8) < 0.02
+torch.manual_seed(0)
+q, k = torch.randn(2, 8, 200, 64)  # (H, L, d_k): 8 heads of a layer of width 512
+assert abs((q @ k.mT / 512**0.5).var() - 0.125) < 0.005
 
-# %% after: a-race-with-and-without-the-division  numbers: 256, 8, 16, 3
+# %% after: only-the-root  numbers: 1/8
 
-# %% after: where-raw-model-after-400-answer  numbers: 1,000
+# %% after: log-of-a-weight
+# scores straight from the layer's own projections, head 5, first sentence
+x = readings[0].embedded
+q, k = ((p.weight @ x.T).T + p.bias for p in (layer.attention.q_proj, layer.attention.k_proj))
+scores = q.unflatten(-1, (12, 32))[:, 5] @ k.unflatten(-1, (12, 32))[:, 5].T / 32**0.5
+from_weights = readings[0].weights[5].log().var(dim=-1)
+assert torch.allclose(scores.var(dim=-1), from_weights, rtol=1e-3)
+assert len(sentences) == 35 and min(r.weights.min() for r in readings) > 0
 
-# %% after: a-race-with-and-without-the-division-2  covers: C3.68, C3.88
+# %% after: see-trained  covers: C3.7
+others = of_heads[torch.arange(12) != 2]
+assert ((of_heads > 0.5) & (of_heads < 2)).sum() == 9 and of_heads[2] > 90
+assert 1 / 3.2 < others.min() and others.max() < 3.2
+for reading in readings:
+    before = reading.weights[2, 1:].diagonal()  # query i + 1, key i
+    assert before.min() > 0.9
 
-# %% after: the-rest-of-the-demonstration  covers: S0.8
+# %% after: without-it
+share = (largest > 0.99).float().mean(dim=-1)
+others = share[torch.arange(12) != 2]
+assert abs(others.min() - 0.06) < 5e-3 and abs(others.max() - 0.56) < 5e-3
+trained = torch.cat([r.weights.amax(dim=-1) for r in readings], dim=-1) > 0.99
+assert (trained.float().mean(dim=-1) == 0).sum() == 10
 
-# %% after: many-ten-rows-give-over-answer  covers: S0.12, S0.13
+# %% after: further  numbers: 3
 
-# %% after: the-rest-of-the-demonstration-2  covers: S0.13, S0.14, C0.21, C0.24
+# %% after: see-race  covers: C3.68, C3.88  numbers: 1,000, 150, 1/16
+mean = narrow[narrow.learning_rate == 0.001].groupby(["step", "divisor"]).accuracy.mean().unstack()
+assert abs(mean.loc[400, "raw"] - 0.99) < 0.005 and mean.loc[400].min() > 0.95
+assert mean.loc[100, "sqrt(d_k)"] > 2 * mean.loc[100, "raw"]
+assert mean.loc[100, "sqrt(d_k)"] > 0.97 < mean.loc[200, "d_k"] and mean.loc[300, "raw"] > 0.97
+assert mean.loc[100, "raw"] < 0.5 < mean.loc[150, "raw"]
+early = narrow[narrow.step == 50].groupby(["divisor", "learning_rate"]).accuracy.mean()
+best = early.groupby("divisor").max()
+assert best[["sqrt(d_k)", "d_k"]].min() > 0.97 and best["raw"] < 0.5
 
-# %% after: the-rest-of-the-demonstration-3  covers: S0.10, S0.11
+# %% after: race-table
+names = ["raw", "sqrt(d_k)", "d_k"]
+assert [(final.loc[1, name] > 0.95).sum() for name in names] == [2, 4, 3]
+assert final.loc[1].mean(axis="columns").idxmax() == "d_k"
+raw = narrow[narrow.divisor == "raw"].groupby(["learning_rate", "step"]).accuracy.mean()
+assert raw[0.0003, 400] > raw[0.0003, 350] + 0.1  # still rising
+for rate in (0.01, 0.03):
+    assert abs(raw[rate, 400] - raw[rate, 250]) < 0.05 and raw[rate, 400] < 0.6  # stuck
 
-# %% after: what-to-remember  numbers: 1024, 16, 64
+# %% after: wider-start
+ahead = final.loc[3].round(2).loc["d_k"] - final.loc[3].round(2).loc["sqrt(d_k)"]
+assert (ahead > 0).sum() == 4 and (ahead == 0).sum() == 1
 
-# %% after: 2-predict-6-minutes-a-hundred-dice  covers: S4.14, C4.30, C4.33, C4.34
+# %% after: explore-temperature
+scores = torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0])
+one, half = scores.softmax(dim=-1), (scores / 0.5).softmax(dim=-1)
+assert abs(one[0] / one[1] - 2.7) < 0.05 and abs(half[0] / half[1] - 7.4) < 0.05
+for tau in (0.1, 0.5, 1.0, 10.0):
+    assert TemperatureExplorer(tau=tau).result.winner == 0
 
-# %% after: 2-predict-6-minutes-a-hundred-dice-2  covers: S4.14
+# %% after: broken-assumptions  covers: C4.26
+variance = {name: v for name, (_, v) in means.items()}
+assert abs(variance.pop("nothing changed") - 1) < 0.05
+assert all(abs(v - 1) > 0.5 for v in variance.values())
+assert abs(variance["standard deviation 2"] / 16 - 1) < 0.1
+assert abs(means["key = query"][0] - 10) < 0.1
+assert abs(9 * variance["untrained nn.Linear"] - 1) < 0.2
+assert abs(layer_a(a).var() - 1 / 3) < 0.05
+generator = torch.Generator().manual_seed(0)
+for d_k, low, high in ((25, 5, 9), (100, 20, 30), (400, 80, 120)):  # correlated: about d_k / 4
+    q, k = (
+        torch.randn(5000, d_k, generator=generator) + torch.randn(5000, 1, generator=generator)
+        for _ in range(2)
+    )
+    assert low < (q * k).sum(dim=-1).div(2 * d_k**0.5).var() < high
 
-# %% after: 2-predict-6-minutes-a-hundred-dice-3  covers: S4.14
+# %% after: ten-tokens  covers: S0.6, S0.7, S0.9, S0.10, S0.11, C0.11, C0.15, C0.16
+raw = q @ k.T
+assert torch.allclose(raw.var(), torch.tensor(3491.731), rtol=1e-5)
+assert torch.allclose(large_scores.var(), torch.tensor(436.4664), rtol=1e-5)
+assert torch.allclose(raw.var() / large_scores.var(), torch.tensor(8.0))
+assert abs(q.var() * k.var() - 690) < 1
+# why 436 and not 690: the covariances of the products take a part away in this draw
+products = (q[:, None] * k[None]).reshape(-1, 8)
+covariance = products.T.cov()
+assert torch.allclose(covariance.sum(), raw.var(), rtol=1e-4)
+assert covariance.sum() - covariance.trace() < -2000
 
-# %% after: 2-predict-6-minutes-a-hundred-dice-4  covers: S4.14
+# %% after: its-weights  covers: S0.8, S0.12, S0.13, S0.14, C0.21, C0.24
+assert large_scores.shape == large_weights.shape == (10, 10)
+assert torch.allclose(large_weights.sum(dim=-1), torch.ones(10))
+assert -43 < large_scores.min() < -42 and 64 < large_scores.max() < 65
+assert (large_weights.amax(dim=-1) > 0.99).sum() == 8
+output, winner = large_weights @ v, large_weights.argmax(dim=-1)
+assert torch.equal(output[[3, 6, 7]], v[winner[[3, 6, 7]]])
+expected = torch.tensor([2.126094, 1.87688, -4.617733, 7.356165])
+assert torch.allclose(output[0, :4], expected, rtol=1e-5, atol=1e-4)
 
-# %% after: 3-repair-8-minutes-a-number-that-changes  covers: S4.14
+# %% after: remember  numbers: 64, 256, 1024, 16
 
-# %% after: run-again-again-after-other-answer  covers: S3.13
+# %% after: exercise-1  numbers: 1
 
-# %% after: 3-repair-8-minutes-a-number-that-changes-2  covers: S3.13
+# %% after: exercise-2  covers: S4.14, C4.30, C4.33, C4.34  numbers: 1
+die = torch.arange(1.0, 7.0)
+assert die.mean() == 3.5 and abs(die.var(correction=0) - 2.917) < 5e-4
 
-# %% after: next  numbers: 2017, 2020, 2022, 4
+# %% after: dice-solution
+assert abs(hundred_dice_solution(10)[1] - 2.917) < 5e-4
+assert abs(hundred_dice_solution(100)[1] - 0.029) < 5e-4
+assert hundred_dice_solution(10)[0] == 35
 
-# %% after: next-2  numbers: 4, 5, 8, 10, 11, 45, 50
+# %% after: exercise-3  numbers: 0.6555
 
-# %% after: next-3  numbers: 1, 2, 3, 4, 8, 16, 64, 512
+# %% after: first-experiment
+torch.manual_seed(42)
+first = [first_experiment() for _ in range(2)]
+assert abs(first[0] - 0.6555) < 5e-5 and abs(first[1] - 0.2056) < 5e-5
+torch.manual_seed(42)  # another cell draws before
+for shape in [(1, 5, 5), (1, 10, 512), (3, 10, 512)]:
+    torch.randn(shape)
+assert abs(first_experiment() - 0.1413) < 5e-5
+torch.manual_seed(42)  # the rest of that demonstration, with d_k = 512
+first_experiment()
+q, k = torch.randn(1, 4, 512), torch.randn(1, 4, 512)
+assert torch.allclose((q @ k.mT).var(), torch.tensor(335.1411), rtol=1e-5)
+assert torch.allclose((q @ k.mT / 512**0.5).var(), torch.tensor(0.6545724), rtol=1e-5)
 
-# %% after: next-4  numbers: 4, 5, 16, 1024
+# %% after: exercise-4  numbers: 0.8, 1.25
+
+# %% after: torch-scale
+layer = torch.nn.MultiheadAttention(512, num_heads=8, bias=False, batch_first=True)
+layer.in_proj_weight.data = torch.eye(512).repeat(3, 1)  # query = key = value = x
+tokens = torch.randn(1, 6, 512, generator=torch.Generator().manual_seed(0))
+_, weights = layer(tokens, tokens, tokens, average_attn_weights=False)  # (N, H, L, S)
+heads = tokens.unflatten(-1, (8, 64)).transpose(1, 2)  # (N, H, L, head_dim)
+assert torch.allclose(weights, (heads @ heads.mT / 64**0.5).softmax(dim=-1), atol=1e-5)
+by_width = (heads @ heads.mT / 512**0.5).softmax(dim=-1)
+assert not torch.allclose(weights, by_width, atol=0.1)
+
+# %% after: sources  numbers: 4, 2017, 2020, 2022
+
+# %% after: teacher-plan  numbers: 50, 13, 8, 14, 7
+
+# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 8, 16, 64, 256, 512
