@@ -1,121 +1,358 @@
-# %% after: a-short-sentence-in-a-long-batch  covers: S3.20
+# %% after: opening  numbers: 50, 90
 
-# %% after: output-sat-padded-batch-same  covers: M9
+# %% after: may-look  covers: S4.23
+from attnlab import causal_mask
 
-# %% after: output-sat-padded-batch-same-answer  covers: M9, S3.20
+assert torch.equal(may_look, causal_mask(6))
+assert torch.equal(may_look, torch.ones(6, 6).tril().bool())
 
-# %% after: a-short-sentence-in-a-long-batch-2  covers: S3.20
+# %% after: see-fill  covers: S3.21
+import math
 
-# %% after: a-short-sentence-in-a-long-batch-3  covers: M9
+filled = {
+    fill: scores.masked_fill(~may_look, fill).softmax(dim=-1) for fill in (0.0, -10.0, -torch.inf)
+}
+later = {fill: weights[1, 2:].sum() for fill, weights in filled.items()}
+assert later[0.0] > 0.4 and 1e-5 < later[-10.0] < 1e-4 and later[-torch.inf] == 0
+assert abs(math.exp(-10) - 0.00005) < 1e-5
+# a fill of -10 takes over where all other scores are far below it
+low = (scores - 30).masked_fill(~may_look, -10.0).softmax(dim=-1)
+assert low[1, 2:].sum() > 0.99
 
-# %% after: a-short-sentence-in-a-long-batch-4  covers: S3.18, S3.20
+# %% after: three-steps
+from attnlab import attention_scores, attention_weights
 
-# %% after: a-short-sentence-in-a-long-batch-5  covers: S3.19, S3.27
-assert abs(plain[1, 3] - 0.19) < 0.005 and abs(plain[1, 4] - 0.21) < 0.005
+assert torch.allclose(scores, attention_scores(x, x))
+assert torch.allclose(weights, attention_weights(scores, attn_mask=may_look))
+assert (weights[~may_look] == 0).all()
+assert torch.allclose(weights.sum(dim=-1), torch.ones(6))
 
-# %% after: softmax-first-set-weights-pad  covers: S3.21
+# %% after: masked-attention
+expected = F.scaled_dot_product_attention(x, x, x, attn_mask=may_look)
+assert torch.allclose(causal(x), expected, atol=1e-6)
+assert torch.equal(moved(lambda x: x * torch.nan, x, 0), torch.ones(6).int())  # NaN moves
 
-# %% after: softmax-first-set-weights-pad-answer  covers: S3.21
+# %% after: see-moved
+for place in range(6):  # every word moves its own output and all later ones
+    assert torch.equal(moved(causal, x, place), may_look[:, place].int())
 
-# %% after: your-experiment  covers: S3.21
+# %% after: inverted  covers: M1
+assert moved(inverted, x, 5).tolist() == [1, 1, 1, 1, 1, 0] and (inverted(x)[5] == 0).all()
+assert moved(inverted, x, 0).tolist() == [1, 0, 0, 0, 0, 0]  # none of them sees the past
 
-# %% after: your-experiment-2  covers: S3.21
+# %% after: nobody-warns
+import pandas as pd
+from attnlab import data_path
 
-# %% after: six-outputs-move  covers: M8  numbers: 99
+ends = pd.read_csv(data_path("peek_at_the_future.csv")).query("step == 300")
+best_possible = torch.special.entr(torch.tensor([0.6, 0.3, 0.1])).sum()
+assert abs(best_possible - 0.90) < 0.005
+assert ((ends[ends.causal == 0].training - 0.10).abs() < 0.01).all()
 
-# %% after: six-outputs-move-answer  covers: M8, C3.81
+# %% after: see-zeros  covers: M9
+_, padded_weights = alone, (batch[1] @ batch[1].T / 5**0.5).softmax(dim=-1)
+assert abs((alone[2] - together[1, 2]).abs().max() - 0.292) < 1e-3
+assert abs(padded_weights[2, 3:].sum() - 0.28) < 0.005
+assert torch.allclose(together[1, :3], padded_weights[:3] @ batch[1], atol=1e-6)
 
-# %% after: give-mask-shape-1-5  covers: M8
+# %% after: keys-of-padding  numbers: 1
 
-# %% after: give-mask-shape-1-5-answer  covers: M8, M10, S3.18, C3.73
+# %% after: padding-mask  covers: S3.20
+from attnlab import scaled_dot_product_attention
 
-# %% after: padding-masks-columns-not-rows  covers: M8, M10
+for attend in (F.scaled_dot_product_attention, scaled_dot_product_attention):
+    theirs = attend(batch, batch, batch, attn_mask=real[:, None])
+    assert torch.allclose(output, theirs, atol=1e-6)
+assert torch.allclose(output[0], F.scaled_dot_product_attention(x, x, x), atol=1e-6)
 
-# %% after: with-heads  covers: M10
+# %% after: moved-by-padding  covers: M8, C3.81
+from attnlab import attention_weights
 
-# %% after: mask-per-sentence-needs-four  covers: M10
+assert moved(padded, batch[1], [3, 4, 5]).tolist() == [0, 0, 0, 1, 1, 1]
+# a mask that blocks these rows too changes no word
+rows_too = real[1] & real[1, :, None]
+assert torch.equal(
+    attention_weights(scores, attn_mask=rows_too)[:3],
+    attention_weights(scores, attn_mask=real[1:])[:3],
+)
+# the mean over all six outputs does move
+changed = batch[1].clone()
+changed[3:] += 1
+assert (padded(changed).mean(dim=0) - padded(batch[1]).mean(dim=0)).abs().max() > 0.01
 
-# %% after: mask-per-sentence-needs-four-answer  covers: M10
+# %% after: explore-rules  covers: S3.18, S3.19, S3.27, M10, C3.73
+from attnlab import attention_weights
 
-# %% after: the-future  covers: S4.23, S3.21
+generator = torch.Generator().manual_seed(42)
+random_scores = torch.randn(5, 5, generator=generator)
+real_five = torch.tensor([[True, True, True, False, False]])
+plain = random_scores.softmax(dim=-1)
+on_keys = attention_weights(random_scores, attn_mask=real_five)
+on_padding = torch.tensor([0.1320, 0.4020, 0.3505, 0.6158, 0.4539])
+assert torch.allclose(plain[:, 3:].sum(dim=-1), on_padding, atol=1e-4)
+assert torch.allclose(on_keys[1, :3], torch.tensor([0.2007, 0.6607, 0.1386]), atol=1e-4)
+given = {
+    rule: [AfterSoftmaxExplorer(rule=rule, lift=lift).result for lift in (0, 6, -4)]
+    for rule in ("no mask", "before: -inf", "before: 0", "after: 0")
+}
+same = {
+    rule: all(torch.equal(results[0].weights, one.weights) for one in results)
+    for rule, results in given.items()
+}
+assert list(same.values()) == [False, True, True, False]
+assert torch.allclose(given["before: -inf"][0].weights, on_keys)
+assert torch.allclose(given["no mask"][0].weights, plain)
+with_zero = torch.tensor([0.127, 0.580, 0.475, 0.536, 0.509])
+assert torch.allclose(given["before: 0"][0].on_padding, with_zero, atol=1e-3)
+erased = torch.tensor([0.868, 0.598, 0.649, 0.384, 0.546])
+assert torch.allclose(given["after: 0"][0].row_sums, erased, atol=1e-3)
+# the same flags along the keys, along the queries, and along both
+along_queries = attention_weights(random_scores, attn_mask=real_five.mT)
+assert torch.allclose(along_queries[:3], plain[:3])  # the words look at padding as before
+assert (along_queries[3:] == 0).all()
 
-# %% after: under-causal-mask-six-outputs-answer  covers: S4.23
+# %% after: combined
+from attnlab import combine_masks
 
-# %% after: the-future-2  covers: M1
+assert torch.equal(may_look & window, combine_masks(may_look, window))
+assert window.sum(dim=-1).max() == 5
+assert (~(may_look & from_left)).all(dim=-1).tolist() == [True, True] + 4 * [False]
 
-# %% after: four-scores-row-0-become  covers: M2  numbers: 0.25
+# %% after: see-empty  covers: M2
+assert first[0].isnan().all() and first[1:].isfinite().all()
+assert torch.equal(left_mask, may_look[:4, :4] & ~(left == 0).all(dim=-1))
 
-# %% after: four-scores-row-0-become-answer  covers: M2, C3.79
+# %% after: second-layer  numbers: 0
+_scores = first @ first.mT / 5**0.5
+again = _scores.masked_fill(~left_mask, -torch.inf).softmax(dim=-1)
+assert (again[1:, 0] == 0).all() and again[1:].isfinite().all()
+assert (again @ first).isnan().all()
 
-# %% after: many-four-rows-nan  covers: M2
+# %% after: nan-spreads  numbers: -1e9
+from attnlab import scaled_dot_product_attention
 
-# %% after: many-four-rows-nan-answer  covers: M2
+for attend in (F.scaled_dot_product_attention, scaled_dot_product_attention):
+    assert (attend(left, left, left, attn_mask=left_mask)[0] == 0).all()
 
-# %% after: four-ways-to-block  numbers: -1e9
+# %% after: explore-masks
+row = [(3, key) for key in range(6)]  # the cells of "on"
 
-# %% after: four-ways-to-block-2  covers: M2, S3.20
 
-# %% after: row-0-may-look-nothing  covers: M2  numbers: -1e9, 1.6, 0.9, 4
+def without_a_key(**state):
+    return MaskExplorer(**state).result.empty_rows
 
-# %% after: row-0-may-look-nothing-answer  covers: M2
 
-# %% after: four-ways-to-block-3  numbers: -1e9, -3.4e38
+assert without_a_key(mask="window", window=2, padding=[2, 3]) == (3,)  # two clicks
+assert without_a_key(mask="window", window=2) == () == without_a_key()
+assert without_a_key(toggled=row[:4]) == (3,) and without_a_key(toggled=row[:3]) == ()
+assert without_a_key(mask="none", toggled=row) == (3,)
+assert without_a_key(mask="none", toggled=row[:5]) == ()
+# padding under a causal mask, at the start, at the end, and at the end under a window
+assert without_a_key(padding=[0, 1]) == (0, 1) and without_a_key(padding=[4, 5]) == ()
+assert without_a_key(mask="window", window=2, padding=[4, 5]) == (5,)
+fills = {
+    fill: MaskExplorer(toggled=row[:4], fill=fill).result.weights[3]
+    for fill in ("-inf", "-1e9", "attnlab")
+}
+assert fills["-inf"].isnan().all() and (fills["attnlab"] == 0).all()
+assert torch.allclose(fills["-1e9"], torch.full((6,), 1 / 6))
 
-# %% after: rows-no-key-left  covers: M2
+# %% after: families  numbers: 0, 1
 
-# %% after: rows-no-key-left-answer  covers: M2
+# %% after: see-floats
+ones_and_zeros = torch.ones(6, 6).tril()
+added = (x @ x.T / 5**0.5 + ones_and_zeros).softmax(dim=-1) @ x
+assert torch.allclose(with_floats(x), added, atol=1e-6)
 
-# %% after: your-experiment-the-mask-editor  numbers: 2, -1e9, 1/6
+# %% after: three-questions
+# 42 pairs: seven ways to write a mask, handed to six kinds of code that read one
+from attnlab import MultiHeadAttention
 
-# %% after: your-experiment-the-mask-editor-2  covers: M2
+y = batch[1:, :4]  # The cat sat <pad>
+real = torch.tensor([[True, True, True, False]])  # (N, S)
+square = real.expand(4, 4)
+stored = {  # by family: what True means, or that it is added
+    "F.sdpa bool": ("keep", square),
+    "F.sdpa float": ("added", to_additive_mask(square)),
+    "nn.MHA attn": ("blocked", ~square),
+    "tril == 0": ("keep", square.float()),
+    "nn.MHA key": ("blocked", ~real),
+    "HF": ("keep", real.long()),
+    "lengths": ("count", torch.tensor([3])),
+}
+layer = MultiHeadAttention(5, 1, bias=False)
+for parameter in layer.parameters():
+    torch.nn.init.eye_(parameter)  # the layer adds nothing of its own
+module = layer.to_torch().eval()
+smallest = torch.finfo(torch.float32).min
 
-# %% after: your-experiment-the-mask-editor-3  covers: M2
 
-# %% after: seven-conventions  covers: M1
+def sdpa(mask):
+    return F.scaled_dot_product_attention(y, y, y, attn_mask=mask.expand(4, 4))
 
-# %% after: which-code-reads-which-mask  numbers: 42, 7
 
-# %% after: which-code-reads-which-mask-2  covers: M1
+readers = {
+    "F.sdpa": sdpa,
+    "nn.MHA attn": lambda m: module(y, y, y, attn_mask=m.expand(4, 4))[0],
+    "nn.MHA key": lambda m: module(y, y, y, key_padding_mask=m[:1])[0],
+    "HF": lambda m: sdpa((1.0 - m.float()) * smallest),  # 1 becomes 0: added
+    "lengths": lambda m: sdpa(torch.arange(4) < m),
+    "tril == 0": lambda m: masked_attention(y, y, y, ~(m == 0)),
+}
+# what torch documents: both masks of the module read bool as blocked and add floats
+meant = {(name, name) for name in ("nn.MHA attn", "nn.MHA key", "HF", "lengths", "tril == 0")}
+meant |= {("F.sdpa bool", "F.sdpa"), ("F.sdpa float", "F.sdpa")}
+meant |= {("F.sdpa float", "nn.MHA attn"), ("F.sdpa float", "nn.MHA key")}
+reads = {"nn.MHA attn": "blocked", "nn.MHA key": "blocked", "lengths": "count"}
+outcomes = {"meant": 0, "same family": 0, "wrong": 0, "error": 0}
+for name, (family, mask) in stored.items():
+    for reader, read in readers.items():
+        try:
+            correct = torch.allclose(read(mask), sdpa(square), atol=1e-5)
+        except (RuntimeError, TypeError, ValueError, AssertionError):
+            outcomes["error"] += 1
+            continue
+        if (name, reader) in meant:
+            outcomes["meant"] += correct
+        elif correct:
+            assert family == reads.get(reader, "keep"), (name, reader)
+            outcomes["same family"] += 1
+        else:
+            outcomes["wrong"] += 1
+assert outcomes == {"meant": 9, "same family": 6, "wrong": 21, "error": 6}
+assert len(stored) * len(readers) == 42 and outcomes["meant"] + outcomes["same family"] == 15
 
-# %% after: f-sdpa-these-floats  covers: M1  numbers: 1.0, 0.0, 1, 0
+# %% after: convert
+from_torch = from_key_padding_mask(~keep)
+assert torch.equal(from_torch[:, 0, 0], keep) and from_torch.shape == (1, 1, 1, 4)
 
-# %% after: f-sdpa-these-floats-answer  covers: M1
+# %% after: the-answer
+whole = causal(x)
+for end in range(1, 7):  # as if the sentence ended there
+    part = x[:end]
+    there = masked_attention(part, part, part, may_look[:end, :end])
+    assert torch.allclose(there[-1], whole[end - 1], atol=1e-6)
 
-# %% after: keys-may-look  covers: M11
+# %% after: explore-peek
+result = PeekExplorer(causal=False, step=300).result
+assert abs(result.best_possible - 0.90) < 0.005
 
-# %% after: keys-may-look-answer  covers: M11
+# %% after: peek-curves
+ends = losses[losses.step == 300].set_index(["causal", "seed"])
+peeking, honest = ends.loc[0], ends.loc[1]
+guessing = torch.tensor(8.0).log().item()
+assert ((peeking.training - 0.10).abs() < 0.01).all()
+assert ((honest[["training", "use"]] - 0.91).abs() < 0.01).all(axis=None)
+assert abs(peeking.use.min() - 1.97) < 0.005 and abs(peeking.use.max() - 2.97) < 0.005
+assert (peeking.use > guessing).sum() == 3 and abs(guessing - 2.08) < 0.005
+assert (mean.loc[1].training - mean.loc[1].use).abs().max() < 1e-3
+# nine of ten guesses can be copied: what is left is about a tenth of the best possible loss
+assert abs(peeking.training.mean() - 0.898 / 10) < 0.02
 
-# %% after: further-fewer-queries-than-keys  covers: M11
+# %% after: see-heads
+assert torch.equal(confused[1, 0], of_heads[1, 0].softmax(dim=-1))
+assert (on_last_three[:, 1] == 0).all() and (on_last_three[:, 0] > 0.3).all()
+correct = attention_weights(of_heads, attn_mask=sequence_mask([6, 3])[:, None, None])
+assert (correct[1, ..., 3:] == 0).all() and (correct[0, ..., 3:] > 0).all()
+for heads, fits in ((2, True), (3, False)):
+    try:
+        assert torch.broadcast_shapes((2, 1, 6), (2, heads, 6, 6)) == (2, heads, 6, 6)
+    except RuntimeError:
+        assert not fits
+    else:
+        assert fits
 
-# %% after: further-1e9-in-half-precision  numbers: 16
+# %% after: see-cache  covers: M11
+assert torch.equal(newest, x[:1])
+bare = F.scaled_dot_product_attention(x[5:], x, x)
+assert torch.allclose(bare, F.scaled_dot_product_attention(x, x, x, is_causal=True)[5:], atol=1e-6)
 
-# %% after: further-1e9-in-half-precision-2  covers: M7
+# %% after: large-negative  numbers: -1e9, 10^9
 
-# %% after: further-1e9-in-half-precision-3  numbers: -1e9
+# %% after: fill-row-zero  covers: C3.79
+assert torch.allclose(finite[0], torch.full((4,), 0.25)) and (torch_output[0] == 0).all()
+assert abs((finite @ left)[0, 0] - 0.625) < 1e-6
+minus_infinity = (left @ left.T / 5**0.5).masked_fill(~left_mask, -torch.inf).softmax(dim=-1)
+assert torch.equal(finite[1:], minus_infinity[1:])
+# torch's function, too, averages if the float mask holds the most negative number
+lowest = torch.zeros(4, 4).masked_fill(~left_mask, torch.finfo(torch.float32).min)
+averaged = F.scaled_dot_product_attention(left, left, left, attn_mask=lowest)[0]
+assert torch.allclose(averaged, left.mean(dim=0))
+# what the fills do to the gradient of a loss that leaves row 0 out
+for fill, finite_gradient in ((-torch.inf, False), (-1e9, True)):
+    z = left.clone().requires_grad_()
+    w = (z @ z.T / 5**0.5).masked_fill(~left_mask, fill).softmax(dim=-1)
+    (w @ z)[1:].sum().backward()
+    assert z.grad.isfinite().all() == finite_gradient
 
-# %% after: further-1e9-in-half-precision-4  covers: M7
+# %% after: half-precision  covers: M7  numbers: -1e9, 65504, 16
+assert torch.finfo(torch.float16).max == 65504
 
-# %% after: further-1e9-in-half-precision-5  numbers: -1e9
+# %% after: half-reading  numbers: -1e9
 
-# %% after: further-an-empty-row-in-nn-multiheadattention  numbers: 1
+# %% after: half-added
+assert added[0].isneginf().all() and added.dtype == torch.float16
+broad = torch.zeros(4, 4, dtype=torch.bfloat16).masked_fill(~left_mask, -1e9)
+assert broad.isfinite().all() and (broad.softmax(dim=-1)[0] == 0.25).all()
 
-# %% after: further-an-empty-row-in-nn-multiheadattention-2  covers: M2
+# %% after: exercise-1  numbers: 0
 
-# %% after: figure-3-6
-only = none["words so far"]
-assert abs(only.min() - 1.3) < 0.05 and abs(only[50] - 2.9) < 0.05
-assert only.idxmin() < 50
+# %% after: causal-test-solution
+causal_but_self = torch.ones(6, 6).tril().bool()
+causal_but_self[3, 3] = causal_but_self[5, 5] = False
 
-# %% after: your-experiment-every-run  numbers: 50
 
-# %% after: 1-implement-8-minutes  numbers: 0
+def no_self(x):
+    return masked_attention(x, x, x, causal_but_self)
 
-# %% after: 4-repair-8-minutes  numbers: 1, 0
 
-# %% after: 5-explain-4-minutes  numbers: -1e9
+small = torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
+assert causal_test_solution(no_self, small) == "right"  # invisible to the test
 
-# %% after: next  numbers: 2017, 2020, 1061, 103749
+# %% after: decoder-mask-solution
+from attnlab import causal_mask
 
-# %% after: next-2  numbers: 45, 10, 6, 8, 13, 2, 0
+words = decoder_mask_solution(torch.tensor([5, 3]))[1, 0, :3]  # rows of sentence 1
+assert torch.equal(words, causal_mask(5)[:3])  # as without padding
 
-# %% after: next-3  numbers: 1, 2, 3, 4, 5, 0, -1e9
+# %% after: safe-softmax-solution
+# a NaN inside the softmax: harmless where the score was filled, not where it was added to
+blocked = torch.tensor([[False, False, False], [True, True, False]])
+for hide, harmless in (
+    (lambda s: s.masked_fill(~blocked, -torch.inf), True),
+    (lambda s: s + torch.zeros(2, 3).masked_fill(~blocked, -torch.inf), False),
+):
+    s = torch.zeros(2, 3, requires_grad=True)
+    w = torch.where(blocked.any(dim=-1, keepdim=True), hide(s).softmax(dim=-1), 0.0)
+    w[1, 0].backward()
+    assert s.grad.isfinite().all() == harmless
+
+# %% after: exercise-4  numbers: 0, 1, 2, 3
+
+# %% after: exercise-5  numbers: -1e9
+
+# %% after: in-torch
+z, nothing = torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)  # all padding
+fates = {}
+for heads in (1, 2):
+    torch.manual_seed(0)
+    layer = torch.nn.MultiheadAttention(4, heads, batch_first=True)
+    torch.nn.init.ones_(layer.out_proj.bias)
+    for mode in (True, False):
+        for gradient in (True, False):
+            for need_weights in (True, False):
+                layer.train(mode)
+                with torch.set_grad_enabled(gradient):
+                    out = layer(z, z, z, key_padding_mask=nothing, need_weights=need_weights)[0]
+                assert out.isnan().all() or torch.equal(out, torch.ones_like(out))
+                fates[heads, mode, gradient, need_weights] = bool(out.isnan().all())
+assert all(fate for (*_, need_weights), fate in fates.items() if need_weights)
+for heads in (1, 2):
+    without_weights = [fate for (h, *_, w), fate in fates.items() if h == heads and not w]
+    assert without_weights == ([False, False, False, heads == 2])
+
+# %% after: sources  numbers: 2017, 2020, 1061, 103749, 3
+
+# %% after: teacher-plan  numbers: 50, 12, 8, 13, 11, 6, 0
+
+# %% after: teacher-questions  numbers: 0, 1, 2, 3, 4, 5, -1e9
