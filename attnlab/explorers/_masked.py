@@ -127,7 +127,14 @@ class MaskedSentence(Explorer):
     """
 
     mask = Choice("causal", KINDS, label="mask")
-    window = Slider(3, REACH, spoken="width of the window", width=110, when={"mask": ["window"]})
+    window = Slider(
+        3,
+        REACH,
+        label="width",
+        spoken="width of the window",
+        width=110,
+        when={"mask": ["window"]},
+    )
     padding = State((), _positions)
     toggled = State((), _cells)
 

@@ -157,6 +157,14 @@ def test_a_prediction_can_be_settled_by_the_controls(kind):
     assert set(kind.state_names()) >= {"ask", "large"}
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_control_has_a_label_in_the_browser(kind):
+    controls = at(kind)._describe()["controls"]
+    assert [
+        one for one in controls if one["kind"] and not (one.get("label") or one.get("text"))
+    ] == []
+
+
 def test_all_but_one_explorer_ask_first():
     silent = [kind.__name__ for kind in KINDS if at(kind).prediction is None]
     assert silent == ["YourAttentionExplorer"]
