@@ -1,5 +1,3 @@
-# %% after: opening  numbers: 50, 90
-
 # %% after: may-look  covers: S4.23
 from attnlab import causal_mask
 
@@ -122,7 +120,7 @@ assert (~(may_look & from_left)).all(dim=-1).tolist() == [True, True] + 4 * [Fal
 assert first[0].isnan().all() and first[1:].isfinite().all()
 assert torch.equal(left_mask, may_look[:4, :4] & ~(left == 0).all(dim=-1))
 
-# %% after: second-layer  numbers: 0
+# %% after: second-layer
 _scores = first @ first.mT / 5**0.5
 again = _scores.masked_fill(~left_mask, -torch.inf).softmax(dim=-1)
 assert (again[1:, 0] == 0).all() and again[1:].isfinite().all()
@@ -157,14 +155,12 @@ fills = {
 assert fills["-inf"].isnan().all() and (fills["attnlab"] == 0).all()
 assert torch.allclose(fills["-1e9"], torch.full((6,), 1 / 6))
 
-# %% after: families  numbers: 0, 1
-
 # %% after: see-floats
 ones_and_zeros = torch.ones(6, 6).tril()
 added = (x @ x.T / 5**0.5 + ones_and_zeros).softmax(dim=-1) @ x
 assert torch.allclose(with_floats(x), added, atol=1e-6)
 
-# %% after: three-questions
+# %% after: three-families  numbers: 0, 1
 # 42 pairs: seven ways to write a mask, handed to six kinds of code that read one
 from attnlab import MultiHeadAttention
 
@@ -285,7 +281,7 @@ for fill, finite_gradient in ((-torch.inf, False), (-1e9, True)):
     (w @ z)[1:].sum().backward()
     assert z.grad.isfinite().all() == finite_gradient
 
-# %% after: half-precision  covers: M7  numbers: -1e9, 65504, 16
+# %% after: half-precision  covers: M7  numbers: -1e9, 65504
 assert torch.finfo(torch.float16).max == 65504
 
 # %% after: half-reading  numbers: -1e9
@@ -316,14 +312,17 @@ words = decoder_mask_solution(torch.tensor([5, 3]))[1, 0, :3]  # rows of sentenc
 assert torch.equal(words, causal_mask(5)[:3])  # as without padding
 
 # %% after: safe-softmax-solution
+s = torch.zeros(2, 3, requires_grad=True)
+allowed = torch.tensor([[False, False, False], [True, True, False]])
+safe_softmax_solution(s, allowed)[1, 0].backward()
+assert s.grad.isfinite().all()
 # a NaN inside the softmax: harmless where the score was filled, not where it was added to
-blocked = torch.tensor([[False, False, False], [True, True, False]])
 for hide, harmless in (
-    (lambda s: s.masked_fill(~blocked, -torch.inf), True),
-    (lambda s: s + torch.zeros(2, 3).masked_fill(~blocked, -torch.inf), False),
+    (lambda s: s.masked_fill(~allowed, -torch.inf), True),
+    (lambda s: s + torch.zeros(2, 3).masked_fill(~allowed, -torch.inf), False),
 ):
     s = torch.zeros(2, 3, requires_grad=True)
-    w = torch.where(blocked.any(dim=-1, keepdim=True), hide(s).softmax(dim=-1), 0.0)
+    w = torch.where(allowed.any(dim=-1, keepdim=True), hide(s).softmax(dim=-1), 0.0)
     w[1, 0].backward()
     assert s.grad.isfinite().all() == harmless
 
@@ -351,7 +350,7 @@ for heads in (1, 2):
     without_weights = [fate for (h, *_, w), fate in fates.items() if h == heads and not w]
     assert without_weights == ([False, False, False, heads == 2])
 
-# %% after: sources  numbers: 2017, 2020, 1061, 103749, 3
+# %% after: sources  numbers: 2017, 2020, 1061, 103749
 
 # %% after: teacher-plan  numbers: 50, 12, 8, 13, 11, 6, 0
 

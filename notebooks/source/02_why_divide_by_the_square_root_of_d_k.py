@@ -24,14 +24,13 @@
 # **Time:** 50 minutes in class, 80 alone.
 
 # %% setup
-import matplotlib.pyplot as plt
 import pandas as pd
-import seaborn as sns
 import torch
 from attnlab import data_path, effective_keys, gradient_norms, softmax_jacobian
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
-from attnlab.plotting import plot_attention, plot_heads, plot_sweep
+from attnlab.explorers import DivisorsExplorer, ScalingExplorer
+from attnlab.plotting import plot_heads, plot_sweep
 
 lesson_setup()
 
@@ -76,8 +75,7 @@ show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 torch.manual_seed(0)
 queries, keys = torch.randn(2, 20_000, 64)
 products = queries * keys  # (20000, 64): one row holds q_1 k_1, q_2 k_2, ...
-print(f"one feature: variance {queries.var():.2f}")
-print(f"one product: variance {products.var():.2f}")
+queries.var(), products.var()
 
 # %% ask-sum
 predict("02/variance-of-a-sum")
@@ -85,8 +83,7 @@ predict("02/variance-of-a-sum")
 # %% see-sum
 # %%answer 02/variance-of-a-sum
 raw_scores = products.sum(dim=-1)  # (20000,)
-print(raw_scores[:8])
-print(f"variance {raw_scores.var():.1f}, standard deviation {raw_scores.std():.2f}")
+raw_scores[:8], raw_scores.var(), raw_scores.std()
 
 # %% variances-add [markdown]
 # **Why do variances add up?** Take two of the products, $a$ and $b$. Both have mean 0, so the variance of their sum
@@ -110,7 +107,6 @@ print(f"variance {raw_scores.var():.1f}, standard deviation {raw_scores.std():.2
 
 # %% random-texts
 def random_scores(d_k, n_keys=16):
-    """Return the raw scores of 40 random texts, each with 25 queries."""
     torch.manual_seed(0)
     query, key = torch.randn(40, 25, d_k), torch.randn(40, n_keys, d_k)
     return query @ key.mT  # (40, 25, n_keys)
@@ -119,9 +115,13 @@ def random_scores(d_k, n_keys=16):
 # %% spread
 sizes = torch.tensor([1, 4, 16, 64, 256, 1024])
 spread = torch.stack([random_scores(d_k).std() for d_k in sizes])
+spread
+
+# %% spread-figure jupyter={"source_hidden": true}
 curves = {"raw": spread, "divided by √d_k": spread / sizes**0.5}
 ax = plot_sweep(sizes, curves, xscale="log", yscale="log", xlabel="d_k")
 ax.set(title="Raw scores grow like √d_k", ylabel="standard deviation")
+ax.set_xticks(sizes, sizes.tolist())
 show_figure(ax, "2.2")
 
 # %% spread-and-weights [markdown]
@@ -139,8 +139,7 @@ show_figure(ax, "2.2")
 # %% times-eight
 five = torch.tensor([1.2, 0.6, 0.1, -0.4, -1.5])
 five_weights = torch.stack([five, 8 * five]).softmax(dim=-1)
-print(five_weights)
-print("effective keys:", effective_keys(five_weights))
+five_weights, effective_keys(five_weights)
 
 # %% contrast [markdown]
 # The order of the keys is still the same, but the contrast has changed: the first key went from less than half of the
@@ -159,16 +158,17 @@ for d_k in sizes:
     raw = random_scores(d_k)
     for name, scores in zip(used, (raw, raw / d_k**0.5), strict=True):
         used[name].append(effective_keys(scores.softmax(dim=-1)).mean())
-print(torch.stack(used["divided by √d_k"]))
+torch.stack(used["divided by √d_k"])
 
-# %% used-figure
+# %% used-figure jupyter={"source_hidden": true}
 ax = plot_sweep(sizes, used, xscale="log", xlabel="d_k", ylabel="effective keys of 16")
 ax.set(title="Without the division, one key is left", ylim=(0, 16))
+ax.set_xticks(sizes, sizes.tolist())
 show_figure(ax, "2.3")
 
 # %% learning [markdown]
 # With the division, a query uses about 11 of its 16 keys, and that hardly depends on $d_k$. (It starts a little
-# higher because a query with a single feature is often close to 0, and then all its scores are.) Without the
+# higher because a query with a single feature is often close to 0, and then its scores are too.) Without the
 # division, a query uses fewer and fewer keys.
 #
 # ## What the spread does to learning
@@ -239,8 +239,9 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(3)
 #   1,024 features behaves like a head with 64.
 #
 # So the popular sentence is half true. Without the division, some queries get almost no gradient and others a very
-# large one, and the same learning rate has to serve them all. (All of this holds for random queries and keys. The
-# exact lengths depend on the loss.)
+# large one. The query weights of a layer are updated with the *sum* of all these gradients, so a few queries decide
+# for all: for 1,024 features and 16 keys, the longest tenth of the gradients has 84 % of their total length, against
+# 18 % with the division. (All of this holds for random queries and keys. The exact lengths depend on the loss.)
 #
 # ### Move $d_k$ yourself
 #
@@ -248,8 +249,6 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(3)
 # the four lines falls, and from which $d_k$ on is it below its counterpart with scaling?
 
 # %% explore-scaling
-from attnlab.explorers import DivisorsExplorer, ScalingExplorer
-
 ScalingExplorer(d_k=1, ask=False)
 
 # %% divide-by-what [markdown]
@@ -259,9 +258,10 @@ ScalingExplorer(d_k=1, ask=False)
 # ## Why not divide by something else?
 #
 # If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself is better. Answer the explorer's question, and
-# then try all four divisors. It takes some care to keep two of them apart. $d_k$ is the number of features in *one query*, whereas
-# $d_{model}$ is the width of a whole layer. In lesson 7, a layer of width 512 will be split into 8 heads, and each
-# head has queries with 64 features. Which divisor keeps the variance near 1 for every $d_k$?
+# then try all four divisors. It takes some care to keep two of them apart. $d_k$ is the number of features in *one
+# query*, whereas $d_{model}$ is the width of a whole layer. In lesson 7, a layer of width 512 will be split into 8
+# [heads](glossary.ipynb#head). These are small attentions side by side, and the queries of each have 64 features.
+# Which divisor keeps the variance near 1 for every $d_k$?
 
 # %% explore-divisors
 DivisorsExplorer(divisor="1")
@@ -283,7 +283,7 @@ from attnlab.pretrained import load_layer
 layer = load_layer()
 sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence
 readings = [layer.read(sentence) for sentence in sentences]
-print(sentences[0], "->", tuple(readings[0].weights.shape))  # (H, L, S)
+sentences[0], readings[0].weights.shape  # (H, L, S)
 
 # %% log-of-a-weight [markdown]
 # The layer hands us weights. The logarithm of a weight is its score, apart from a number that is the same for the
@@ -296,9 +296,12 @@ predict("02/trained-heads")
 # %%answer 02/trained-heads
 variances = [reading.weights.log().var(dim=-1) for reading in readings]  # (H, L) each
 of_heads = torch.cat(variances, dim=-1).mean(dim=-1)  # (H,)
-print(of_heads)
+of_heads
 
-# %% trained-figure
+# %% trained-figure jupyter={"source_hidden": true}
+import matplotlib.pyplot as plt
+import seaborn as sns
+
 _, ax = plt.subplots(layout="constrained")
 ax = sns.barplot(of_heads.numpy() - 1, bottom=1, color="#0b61a4", ax=ax)
 ax.set(yscale="log", xlabel="head", ylabel="variance within a row")
@@ -307,9 +310,9 @@ show_figure(ax, "2.4")
 
 # %% one-exception [markdown]
 # Eleven heads stay within a factor of about three of the rule, although nothing forced them to. Head 2 is the
-# exception. It always puts nearly all its weight on the previous token, and to do that it needs scores that lie far
-# apart. So training can leave the rule behind where that pays, and in this layer it seldom did. And what would these
-# heads do if we took the division back?
+# exception. It makes every token look at the token before it and at nothing else, and for that it needs scores that
+# lie far apart. So training can leave the rule behind where that pays, and in this layer it seldom did. What would
+# the same heads do without the division?
 
 # %% without-it
 undone = [(reading.weights.log() * 32**0.5).softmax(dim=-1) for reading in readings]
@@ -327,11 +330,12 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 # start in the same way for every size of head: each query averages over several keys, and all queries get gradients
 # of similar length. This is all that the root promises. It is a good place to start from, not a law.
 #
-# A model can also learn without it. The T5 models do not divide, and start with smaller query weights instead. In a
-# small race that you find under "Further", even the model with the raw scores learned its task, but it was slower and
-# more sensitive to the learning rate. And why not $d_k$? Because then the start depends on the size of the head
-# again: the larger the head, the closer it starts to a plain average. A model can grow out of that as well, and in
-# our race the one divided by $d_k$ kept up with the root.
+# A model can also learn without it. After all, training can change the size of the scores by itself: if it doubles
+# the query weights, it doubles all scores. The T5 models do not divide at all, and start with smaller query weights
+# instead. In a small race that you find under "Further", even the model with the raw scores learned its task, but it
+# was slower and more sensitive to the learning rate. And why not $d_k$? Because then the start depends on the size of
+# the head again: the larger the head, the closer it starts to a plain average. A model can grow out of that as well,
+# and in our race the one divided by $d_k$ kept up with the root.
 
 # %% further [markdown]
 # ## Further
@@ -344,11 +348,7 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 # is 3, one of 16 numbers. We trained the layer with three divisors, five learning rates and four seeds, and stored
 # the accuracy on new examples (`data/make_scaling_race.py`).
 
-# %% ask-race
-predict("02/raw-after-400-steps")
-
 # %% see-race
-# %%answer 02/raw-after-400-steps
 race = pd.read_csv(data_path("scaling_race.csv"))
 narrow = race[race.weight_scale == 1]  # queries and keys start with variance 1
 _, ax = plt.subplots(layout="constrained")
@@ -362,7 +362,7 @@ sns.lineplot(
     errorbar=("pi", 100),
     ax=ax,
 )
-ax.set(ylim=(0, 1.02), title="Accuracy at learning rate 0.001")
+ax.set(ylim=(0, 1.02), title="Learning rate 0.001: the root arrives first")
 show_figure(ax, "2.5")
 
 # %% five-rates [markdown]
@@ -452,6 +452,8 @@ print(f"variance of the scores {large_scores.var():.1f}")
 # %% its-weights
 large_weights = large_scores.softmax(dim=-1)
 print((large_weights @ v)[0])  # the output of token 0
+from attnlab.plotting import plot_attention
+
 ax = plot_attention(large_weights, title="Eight of ten rows choose one key")
 show_figure(ax, "2.6")
 
@@ -563,8 +565,8 @@ check_hundred_dice(hundred_dice_solution)
 
 # %% dice-reading [markdown]
 # The root keeps the variance of a single die, 2.917. The average has a variance of only 0.029: averages of a hundred
-# dice are all nearly the same number, as the scores are after dividing by $d_k$. And the root
-# does not help against a *mean* that is not 0: the mean of 3.5 has become 35.
+# dice are all nearly the same number, as the scores are after dividing by $d_k$. And the root does not help against a
+# *mean* that is not 0: the mean of 3.5 has become 35.
 
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes): a number that changes

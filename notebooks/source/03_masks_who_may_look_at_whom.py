@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from attnlab import load_table, sequence_mask, sliding_window_mask, to_additive_mask
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
+from attnlab.explorers import AfterSoftmaxExplorer, MaskExplorer
 from attnlab.plotting import plot_attention, plot_mask, plot_scores
 
 lesson_setup()
@@ -47,8 +48,8 @@ show_figure(plot_mask(may_look, queries=tokens, keys=tokens), "3.1")
 # %% read-mask [markdown]
 # Read the mask row by row. The first row belongs to *The*, which may look only at itself. The last row belongs to
 # *mat*, which may look at the whole sentence. A mask like this one, in which no word sees a later one, is called a
-# [**causal mask**](glossary.ipynb#causal-mask). Throughout this series `True` means "may look". Other libraries use
-# the opposite, and we come back to that at the end.
+# [**causal mask**](glossary.ipynb#causal-mask). Throughout this series `True` means "may look" (or "may attend", as
+# the package has it). Other libraries use the opposite, and we come back to that at the end.
 #
 # Why mask the future at all, if there is no future while a model writes? Because training is different. In training
 # the whole sentence lies before the model, and the mask hides from each position what will be missing when the model
@@ -162,8 +163,7 @@ predict("03/padding-of-zeros")
 # %%answer 03/padding-of-zeros
 alone = F.scaled_dot_product_attention(short, short, short)
 together = F.scaled_dot_product_attention(batch, batch, batch)
-print("alone:       ", alone[2])  # sat
-print("in the batch:", together[1, 2])
+alone[2], together[1, 2]  # the output of "sat", alone and in the batch
 
 # %% keys-of-padding [markdown]
 # Each `<pad>` has the score 0 with every word, and $e^0$ is 1. Together the three of them take 28 % of the weight of
@@ -173,9 +173,9 @@ print("in the batch:", together[1, 2])
 
 # %% padding-mask
 real = sequence_mask([6, 3])  # (N, S)
-print(real.int())
 output = masked_attention(batch, batch, batch, real[:, None, :])  # mask: (N, 1, S)
 assert torch.allclose(output[1, :3], alone)
+real.int()
 
 # %% rows-of-padding [markdown]
 # Now the words have the same outputs in the batch as alone. But what about the outputs of `<pad>` itself? We run the
@@ -203,8 +203,6 @@ moved(padded, batch[1], place=[3, 4, 5])
 # `<pad>` by 6. Under which rules do the weights stay the same?
 
 # %% explore-rules
-from attnlab.explorers import AfterSoftmaxExplorer, MaskExplorer
-
 AfterSoftmaxExplorer()
 
 # %% combine [markdown]
@@ -247,7 +245,7 @@ predict("03/softmax-of-an-empty-row")
 left = F.pad(short, (0, 0, 1, 0))  # <pad> The cat sat
 left_mask = may_look[:4, :4] & (torch.arange(4) >= 1)
 first = masked_attention(left, left, left, left_mask)
-print(left_mask.int(), first, sep="\n")
+left_mask.int(), first
 
 # %% nan [markdown]
 # The first row is NaN, "not a number". The softmax divides each exponential by the sum of the row, and here that is 0
@@ -278,18 +276,8 @@ MaskExplorer(mask="window", window=2, ask=False)
 #
 # ## Three families of masks
 #
-# Every library writes its masks in its own way, but there are only three families. Here they say the same thing about
-# "The cat sat `<pad>`":
-#
-# | family | who uses it | the mask |
-# |---|---|---|
-# | **True = may look** | attnlab; `F.scaled_dot_product_attention` | `True True True False` |
-# |  | Hugging Face Transformers (`attention_mask`); code with `torch.tril` and `== 0` | `1 1 1 0` |
-# | **True = blocked** | both masks of `nn.MultiheadAttention`; `masked_fill`; code with `torch.triu` | `False False False True` |
-# | **added to the scores** | float masks in all of torch | `0 0 0 -inf` |
-#
-# A mask of the wrong family has the right shape, so nothing stops you from passing it. Take the causal mask as many
-# GPTs store it, with ones and zeros.
+# Our mask holds `True` and `False`. Many GPTs store the same causal mask as ones and zeros, made by `torch.ones(6,
+# 6).tril()`. What happens if we give it to torch's function?
 
 # %% ask-floats
 predict("03/ones-and-zeros-for-torch")
@@ -304,20 +292,28 @@ def with_floats(x):
 
 moved(with_floats, x, place=5)
 
-# %% three-questions [markdown]
-# The leak test finds it: with floats, torch *adds* the mask to the scores, and adding 1 or 0 blocks nothing. Such
-# mistakes are common. We handed seven kinds of masks to six kinds of code that read one: of the 42 pairs, 15 fit, 6
-# raise an error, and 21 give wrong numbers in silence.
+# %% three-families [markdown]
+# The mask leaks, and the leak test finds it. With floats, torch *adds* the mask to the scores, and adding 1 or 0
+# blocks nothing. The mask had the right shape but belonged to the wrong family. Every library writes its masks in its
+# own way, yet there are only three families. Here they all say the same thing about "The cat sat `<pad>`":
 #
-# When you meet a mask, ask three questions. What does True or 1 mean? Is it added? Which axes does it have? Then
-# convert it, and run the leak test.
+# | family | who uses it | the mask |
+# |---|---|---|
+# | **True = may look** | attnlab; `F.scaled_dot_product_attention` | `True True True False` |
+# |  | `attention_mask` of Hugging Face Transformers; code that blocks where it finds 0 | `1 1 1 0` |
+# | **True = blocked** | both masks of `nn.MultiheadAttention`; `masked_fill` | `False False False True` |
+# | **added to the scores** | float masks in all of torch | `0 0 0 -inf` |
+#
+# To see how often this goes wrong, we handed seven kinds of masks to six kinds of code that read one. Of the 42
+# pairs, 15 fit, 6 raise an error, and 21 give wrong numbers in silence. So when you meet a mask, ask three questions.
+# What does True or 1 mean? Is it added? Which axes does it have? Then convert it, and run the leak test.
 
 # %% convert
 from attnlab import from_hf_attention_mask, from_key_padding_mask
 
 keep = sequence_mask([3], max_len=4)  # True = may look
-print(keep, ~keep, to_additive_mask(keep), sep="\n")
 assert torch.equal(from_key_padding_mask(~keep), from_hf_attention_mask(keep.long()))
+keep, ~keep, to_additive_mask(keep)
 
 # %% the-answer [markdown]
 # ## So how do you train on all next words at once?
