@@ -35,6 +35,8 @@ assert abs(queries.var() - 1) < 0.01 and abs(products.var() - 1) < 0.01
 
 # %% after: see-sum  covers: S4.13, C4.24, C4.36
 assert abs(raw_scores.var() / 64 - 1) < 0.03 and abs(raw_scores.std() / 8 - 1) < 0.02
+wide = (2 * queries * 3 * keys).sum(dim=-1).var()  # Var(q_i) = 4, Var(k_i) = 9
+assert abs(wide / (64 * 4 * 9) - 1) < 0.03
 assert torch.isclose((raw_scores / 8).var(), raw_scores.var() / 64)
 assert abs(products.sum() / products.numel()) < 0.01  # mean 0
 crossed = (products[:, :1] * products[:, 1:]).mean(dim=0)  # the mean of ab, 63 times

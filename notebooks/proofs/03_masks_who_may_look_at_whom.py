@@ -104,6 +104,11 @@ with_zero = torch.tensor([0.127, 0.580, 0.475, 0.536, 0.509])
 assert torch.allclose(given["before: 0"][0].on_padding, with_zero, atol=1e-3)
 erased = torch.tensor([0.868, 0.598, 0.649, 0.384, 0.546])
 assert torch.allclose(given["after: 0"][0].row_sums, erased, atol=1e-3)
+# erasing and dividing by what is left works, unless nothing is left
+kept = plain * real_five
+assert torch.allclose(kept / kept.sum(dim=-1, keepdim=True), on_keys)
+towering = random_scores.masked_fill(~real_five, 200.0).softmax(dim=-1)
+assert (towering[:, :3] == 0).all()
 # the same flags along the keys, along the queries, and along both
 along_queries = attention_weights(random_scores, attn_mask=real_five.mT)
 assert torch.allclose(along_queries[:3], plain[:3])  # the words look at padding as before
@@ -131,6 +136,8 @@ from attnlab import scaled_dot_product_attention
 
 for attend in (F.scaled_dot_product_attention, scaled_dot_product_attention):
     assert (attend(left, left, left, attn_mask=left_mask)[0] == 0).all()
+
+# %% after: families  numbers: -1e9
 
 # %% after: explore-masks
 row = [(3, key) for key in range(6)]  # the cells of "on"

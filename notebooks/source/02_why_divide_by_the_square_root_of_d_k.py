@@ -50,7 +50,7 @@ titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
 # %% so-sure [markdown]
-# Look at the map on the left. In nine of its ten rows, a single key takes more than 97 % of the weight. Attention is
+# Look at the map on the left. In nine of its ten rows, a single key takes more than 97% of the weight. Attention is
 # supposed to compute a weighted *average*, and here it has turned into a choice, made with great confidence and for
 # no reason at all. The map on the right comes from the same dot products, and it does average.
 #
@@ -93,13 +93,15 @@ raw_scores[:8], raw_scores.var(), raw_scores.std()
 #
 # Because $a$ and $b$ are independent, the mean of $ab$ is the mean of $a$ times the mean of $b$, which is 0. What
 # remains is the mean of $a^2$ plus the mean of $b^2$, and these are the two variances. In the same way, 64 products
-# of variance 1 make a sum of variance 64, and in general
+# of variance 1 make a sum of variance 64. (The variance of a product such as $q_1 k_1$ is the mean of $q_1^2 k_1^2$,
+# and by independence this is the mean of $q_1^2$ times the mean of $k_1^2$.) In general
 #
-# $$\mathrm{Var}(q \cdot k) = d_k.$$
+# $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i),$$
 #
-# So the variance of a raw score is $d_k$, and its standard deviation is $\sqrt{d_k}$. **This is where the root comes
-# from.** If we divide all scores by some number, we divide their standard deviation by the same number. Dividing by
-# $\sqrt{d_k}$ therefore brings it back to 1, however many features there are.
+# and here both factors on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
+# $\sqrt{d_k}$. **This is where the root comes from.** If we divide all scores by some number, we divide their
+# standard deviation by the same number. Dividing by $\sqrt{d_k}$ therefore brings it back to 1, however many features
+# there are.
 #
 # Let us check that for other sizes. A single row would prove little, so we draw 40 random texts with 25 queries each.
 # We will need them again.
@@ -221,7 +223,7 @@ for d_k, n_keys in [(64, 16), (64, 256), (1024, 16), (1024, 256)]:
     for name, divisor in [("1", 1), ("√d_k", d_k**0.5)]:
         lengths = query_gradients(d_k, n_keys, divisor)
         rows[d_k, n_keys, name] = lengths.quantile(marks).tolist()
-table = pd.DataFrame(rows, index=["shortest 10 %", "median", "longest 10 %"]).T
+table = pd.DataFrame(rows, index=["shortest 10%", "median", "longest 10%"]).T
 table.rename_axis(["d_k", "keys", "divided by"]).round(3)
 
 # %% half-true [markdown]
@@ -240,13 +242,13 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(3)
 #
 # So the popular sentence is half true. Without the division, some queries get almost no gradient and others a very
 # large one. The query weights of a layer are updated with the *sum* of all these gradients, so a few queries decide
-# for all: for 1,024 features and 16 keys, the longest tenth of the gradients has 84 % of their total length, against
-# 18 % with the division. (All of this holds for random queries and keys. The exact lengths depend on the loss.)
+# for all: for 1,024 features and 16 keys, the longest tenth of the gradients has 84% of their total length, against
+# 18% with the division. (All of this holds for random queries and keys. The exact lengths depend on the loss.)
 #
 # ### Move $d_k$ yourself
 #
-# The explorer shows weights for six random tokens, and the gradients for 16 keys. Move $d_k$ from 1 to 1024. Which of
-# the four lines falls, and from which $d_k$ on is it below its counterpart with scaling?
+# The explorer shows weights for six random tokens, and the gradients for 16 keys. Move $d_k$ from 1 to 1,024. Which
+# of the four lines falls, and from which $d_k$ on is it below its counterpart with scaling?
 
 # %% explore-scaling
 ScalingExplorer(d_k=1, ask=False)
@@ -310,9 +312,9 @@ show_figure(ax, "2.4")
 
 # %% one-exception [markdown]
 # Eleven heads stay within a factor of about three of the rule, although nothing forced them to. Head 2 is the
-# exception. It makes every token look at the token before it and at nothing else, and for that it needs scores that
-# lie far apart. So training can leave the rule behind where that pays, and in this layer it seldom did. What would
-# the same heads do without the division?
+# exception. It makes every token but the first look at the token before it and at hardly anything else, and for that
+# it needs scores that lie far apart. So training can leave the rule behind where that pays, and in this layer it
+# seldom did. What would the same heads do without the division?
 
 # %% without-it
 undone = [(reading.weights.log() * 32**0.5).softmax(dim=-1) for reading in readings]
@@ -320,8 +322,8 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 (largest > 0.99).float().mean(dim=-1)  # the share of rows that choose a single key
 
 # %% the-answer [markdown]
-# Without the division, the other eleven heads would give more than 99 % of the weight to a single key in 6 % to 56 %
-# of their rows. With it, ten of the eleven never do. (A model that had been trained without the division would have
+# Without the division, the other eleven heads would give more than 99% of the weight to a single key in 6% to 56% of
+# their rows. With it, ten of the eleven never do. (A model that had been trained without the division would have
 # learned other features, of course.)
 #
 # ## So why that number?
@@ -340,7 +342,7 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 # %% further [markdown]
 # ## Further
 #
-# Four side paths. If you are tired, go on to **What to remember**.
+# Five side paths. If you are tired, go on to **What to remember**.
 #
 # ### A training race
 #
@@ -459,7 +461,7 @@ show_figure(ax, "2.6")
 
 # %% stays-sharp [markdown]
 # The division did what it always does: it divided the variance by 8. It cannot bring the variance to 1 if it did not
-# start at 8. Eight of the ten rows give more than 99 % of their weight to one key.
+# start at 8. Eight of the ten rows give more than 99% of their weight to one key.
 #
 # ### Is the division needed at all?
 #

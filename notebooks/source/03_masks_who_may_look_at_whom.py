@@ -57,8 +57,8 @@ show_figure(plot_mask(may_look, queries=tokens, keys=tokens), "3.1")
 #
 # ## What a mask does to the scores
 #
-# The weights of a row must still add up to 1, so we cannot erase the forbidden ones after the softmax. Instead we
-# change the *scores*, before the softmax, in such a way that the forbidden weights come out as 0.
+# The weights of a row must still add up to 1, so it is not enough to erase the forbidden ones after the softmax.
+# Instead we change the *scores*, before the softmax, in such a way that the forbidden weights come out as 0.
 
 # %% ask-fill
 predict("03/which-score-gives-weight-zero")
@@ -142,8 +142,8 @@ moved(inverted, x, place=5)
 # Every word sees the future and none sees the past, and all shapes are as before. The last word may look at nothing,
 # and torch gives it an output of 0. No error is raised. The training loss gives no warning either, since seeing the
 # answer makes it *better*: in a small experiment that you find under "Further", a model without a mask reaches a loss
-# of 0.10 where the best possible loss is 0.90. This mistake happens to experts too. An inverted mask once stood in a
-# bonus notebook of a popular book, until someone reported it (see Sources).
+# of 0.10, where 0.90 is the best that is possible without peeking. This mistake happens to experts too. An inverted
+# mask once stood in a bonus notebook of a popular book, until someone reported it (see Sources).
 #
 # ## A short sentence in a long batch
 #
@@ -166,7 +166,7 @@ together = F.scaled_dot_product_attention(batch, batch, batch)
 alone[2], together[1, 2]  # the output of "sat", alone and in the batch
 
 # %% keys-of-padding [markdown]
-# Each `<pad>` has the score 0 with every word, and $e^0$ is 1. Together the three of them take 28 % of the weight of
+# Each `<pad>` has the score 0 with every word, and $e^0$ is 1. Together the three of them take 28% of the weight of
 # *sat* and contribute only zeros. So we mask them. A padding mask says which *keys* are real, and it is the same for
 # every query. From the lengths of the sentences we get one row per sentence, shape (N, S). The extra axis in the
 # middle, of size 1, is repeated for all queries.
@@ -198,9 +198,9 @@ moved(padded, batch[1], place=[3, 4, 5])
 #
 # ### Your experiment: before the softmax or after it?
 #
-# We said that the forbidden weights cannot be erased after the softmax. Here you can try it, together with three
-# other rules, on random scores for "The cat sat" and two `<pad>`. Answer the question first. Then raise the scores of
-# `<pad>` by 6. Under which rules do the weights stay the same?
+# We said that it is not enough to erase the forbidden weights after the softmax. Here you can try it, together with
+# three other rules, on random scores for "The cat sat" and two `<pad>`. Answer the question first. Then raise the
+# scores of `<pad>` by 6. Under which rules do the weights stay the same?
 
 # %% explore-rules
 AfterSoftmaxExplorer()
@@ -208,7 +208,8 @@ AfterSoftmaxExplorer()
 # %% combine [markdown]
 # The two rules that overwrite the scores do not care what `<pad>` scored. But only $-\infty$ keeps the weight away
 # from it, and a fill of 0 can be worse than no mask at all. Erasing the weights afterwards leaves rows that no longer
-# add up to 1, because `<pad>` had already taken its share.
+# add up to 1, because `<pad>` had already taken its share. You could divide each row by what is left, but if `<pad>`
+# scores high enough, nothing is left: the weights of the words have been rounded to 0.
 #
 # ## Masks combine with *and*
 #
@@ -257,22 +258,22 @@ masked_attention(first, first, first, left_mask)
 
 # %% nan-spreads [markdown]
 # Now every row is NaN. The mask does give the NaN key a weight of exactly 0. But the weighted sum still multiplies,
-# and 0 times NaN is NaN. So decide what an empty row should be. attnlab and torch's own function return 0 for it.
-# (Some code avoids NaN by filling with -1e9 instead of $-\infty$. Then all scores of the empty row are equal, and it
-# silently averages over everything, including the future.)
+# and 0 times NaN is NaN. So decide what an empty row should be. attnlab and torch's own function return 0 for it, and
+# some programs avoid NaN by filling with -1e9 instead of $-\infty$.
 #
 # ### Your experiment: the mask editor
 #
 # The scores are random. Click a word to turn it into padding, or a cell to open or close it. Block every key of *on*,
 # and leave every other row at least one key. What is the smallest number of clicks, with a window of 2, with a causal
-# mask, and without a mask? What does the row become under each of the three fills?
+# mask, and without a mask? And what does the row become if the blocked scores are filled with -1e9?
 
 # %% explore-masks
 MaskExplorer(mask="window", window=2, ask=False)
 
 # %% families [markdown]
 # You need as many clicks as the row has open cells, because one click closes at most one of them: two with the
-# window, four with the causal mask, six without a mask.
+# window, four with the causal mask, six without a mask. With -1e9, all scores of the row are equal. It then averages
+# over everything, including the future, and nothing warns you.
 #
 # ## Three families of masks
 #
@@ -438,8 +439,7 @@ torch_output = F.scaled_dot_product_attention(left, left, left, attn_mask=left_m
 print(torch_output[0])
 
 # %% half-precision [markdown]
-# The empty row looks at everything, also at the future, and nothing warns you. Torch's own function gives it the
-# output 0.
+# All four weights are 1/4, those of the future included. Torch's own function gives the row the output 0.
 #
 # In float16 the trouble is louder, at least at first. Its largest number is 65504, so filling with -1e9 raises an
 # error.
