@@ -3,7 +3,8 @@
 #
 # The words and letters of this series, in alphabetical order. Each entry ends with the lesson that explains the word. Links in
 # the lessons lead to the entry itself; to get back to where you were, use the tab of your lesson.
-#
+
+# %% letters [markdown]
 # ## Letters
 #
 # | letter | what it counts or holds |

@@ -141,7 +141,9 @@ LINES = """number => {
 
 def test_no_number_on_the_index_is_broken_into_two_lines(open_named):
     numbers = open_named("index").locator(".cards .number").all()
-    assert [number.evaluate(LINES) for number in numbers] == [1] * len(LESSONS)
+    assert [number.evaluate(LINES) for number in numbers if number.inner_text()] == [1] * sum(
+        name[0].isdecimal() for name in LESSONS
+    )
 
 
 def test_one_walks_from_the_index_to_a_lesson_and_on(open_named):
@@ -214,7 +216,7 @@ def test_a_page_without_scripts_is_whole(browser, folder):
     page = context.new_page()
     page.goto((folder / "01_attention_is_a_soft_look_up.html").as_uri())
     box = page.locator(".attnlab-predict-stored").first
-    assert box.get_by_text("exactly 3").is_visible()
+    assert box.get_by_text("exactly 3").first.is_visible()
     box.get_by_text("Show the answer").click()
     assert box.get_by_text("In a soft look-up every key takes part").is_visible()
     assert page.locator("button").count() == 0
