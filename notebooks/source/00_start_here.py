@@ -76,13 +76,13 @@ show_figure(plot_attention(weights, **words), "0.1")
 
 # %% reading-the-heatmap [markdown]
 # Each row belongs to the word that asks, and each column to a word that it looks at. A dark cell means a large weight. Follow the row of
-# `cat` with a finger: it keeps 0.36 of its attention for itself, gives 0.25 to `sat` and 0.12 to `mat`, and shares out the rest.
+# `cat` with a finger. It keeps 0.36 of its attention for itself, gives 0.25 to `sat` and 0.12 to `mat`, and shares out the rest.
 #
 # ## The new vector
 #
-# These weights are now used to mix the rows of the table. The new vector of `cat`, its [output](glossary.ipynb#output), is 0.36 times its own
-# row, plus 0.25 times the row of `sat`, plus 0.12 times the row of `mat`, and so on through all six words: a weighted average. One matrix
-# product, `weights @ x`, computes it for every word at once.
+# These weights are now used to mix the rows of the table. The new vector of `cat`, its [output](glossary.ipynb#output), is a weighted
+# average: 0.36 times its own row, plus 0.25 times the row of `sat`, plus 0.12 times the row of `mat`, and so on through all six words. One
+# matrix product, `weights @ x`, computes it for every word at once.
 
 # %%
 predict("00/place-of-cat")
@@ -109,10 +109,11 @@ show_figure(ax, "0.2")
 Table(tokens, features, weights[cat, :, None] * x)
 
 # %% what-happened [markdown]
-# In the column `place`, 0.15 comes from `mat`, 0.13 from `sat` and 0.09 from `on`. The vector now stands for *cat* in this sentence.
+# In the column `place`, 0.15 comes from `mat`, 0.13 from `sat` and 0.09 from `on`. This is no longer the vector of any *cat*; it is the vector of *cat* in this
+# sentence.
 #
-# This has a price. `animal` has halved, from 1.6 to 0.80, because five other words were mixed in and only one of them, `sat`, has anything
-# of an animal. We come back to that loss at the end of the page.
+# This has a price. `animal` has halved, from 1.6 to 0.80: five other words were mixed in, and only one of them, `sat`, has anything of an
+# animal. We come back to that loss at the end of the page.
 #
 # ## Three lines
 #
@@ -167,7 +168,7 @@ cats = torch.stack([output[cat], attend(swapped)[5]])
 Table(["the cat on the mat", "the mat on the cat"], features, cats)
 
 # %% after-swapped [markdown]
-# Attention compares and averages, and neither step asks where a word stands. As long as every word may look at every other, the order of
+# Attention compares and averages, and neither step looks at the position of a word. As long as every word may look at every other, the order of
 # the words is invisible to it. Most models therefore add the position of each word to its vector, or build it into the scores.
 #
 # ## Move something
@@ -218,7 +219,7 @@ Table(["cat + new vector"], features, (x[cat] + output[cat])[None])
 # Its `animal` is large again, and it has kept its new `place`.
 #
 # So how can *bat* mean one thing here and another there? The table gives it the same vector in both sentences. But in one of them
-# attention mixes in a bit of *cave* and *hang*, in the other a bit of *ball* and *hit*, so two different vectors move on to the next step. Whether the mix
+# attention mixes in a bit of *cave* and *hang*, and in the other a bit of *ball* and *hit*. So two different vectors move on to the next step. Whether the mix
 # brings out the right meaning is a different question, and you will test it in lesson 5.
 
 # %% the-lessons [markdown]
@@ -245,9 +246,9 @@ Table(["cat + new vector"], features, (x[cat] + output[cat])[None])
 #
 # - **Your guess first.** A box headed *Predict* asks what will happen. It shows the answer, with an explanation, once you have committed to yours. The
 #   output of the next cell is folded for the same reason, and it opens when you have answered.
-# - **Wrong beside right.** Where a mistake is common, you see it run, with what it does to the numbers, beside the correct way.
+# - **Common mistakes.** Where a mistake is common, you see it run, with what it does to the numbers, beside the correct way.
 # - **Exercises.** Each has an empty function for you to fill in, a check that tells you what went wrong, a hint, and a folded solution.
-# - **Numbers you can trust.** Each number in the text is shown by a cell or verified by a hidden test that runs together with the lesson.
+# - **Numbers you can trust.** Each result in the text is shown by a cell or checked by a hidden test that runs together with the lesson.
 #
 # There are three ways to use it.
 #
@@ -356,7 +357,7 @@ masked[cat]
 # **2.** With a causal mask, whom does the first word see? **Only itself.** *All later words*: reads the mask the wrong way round. *No word*: forgets that a
 # word may look at itself.
 #
-# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0*: forgets that $e^0 = 1$. *An error*: the scale multiplies, and is no divisor.
+# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0*: forgets that $e^0 = 1$. *An error*: the scale multiplies, and does not divide.
 #
 # **4.** Without a mask, does attention notice the order of the words? **No.** *Yes, through the rows* or *through the columns*: if the words are shuffled, each output moves along with
 # its word.

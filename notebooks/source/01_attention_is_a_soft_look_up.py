@@ -123,7 +123,7 @@ show_figure(ax, "1.1")
 # look-ups can be trained, but only with special methods.) The soft curve at temperature 1 has a slope nearly everywhere. It is a worse
 # answer that can become a better one, and this is why attention is soft.
 #
-# Now look at the kitten's place, at 30 degrees. At temperature 1 the slope there, the length of the gradient, is 0.645.
+# Now look at 30 degrees, where the kitten is. At temperature 1 the slope there, the length of the gradient, is 0.645.
 
 # %% ask-slope
 predict("01/slope-at-a-low-temperature")
@@ -136,7 +136,7 @@ for temperature in (1.0, 0.2, 0.05, 0.02):
     print(f"temperature {temperature:<4}  slope {query.grad.norm():.6f}")
 
 # %% after-slope [markdown]
-# At first a lower temperature makes the curve steeper. Then the slope vanishes, because the soft look-up has turned into a hard one. What matters
+# At first a lower temperature makes the slope larger. Then the slope vanishes, because the soft look-up has turned into a hard one. What matters
 # is how far apart the scores are, compared with the temperature. Keep that in mind: all of lesson 2 is about it.
 #
 # ## A sentence looks itself up
@@ -178,7 +178,7 @@ longer[5] *= 2  # mat: the same direction, twice the length
 (Q[3] @ longer.T / math.sqrt(5)).softmax(dim=-1)
 
 # %% after-longer [markdown]
-# `mat` has overtaken `on`. A dot product is the cosine of the angle times *both* lengths, so a long key collects attention because it is long. A high score does not
+# `mat` has overtaken `on`. A dot product is the cosine of the angle times *both* lengths, so a long key gets more attention from every query on its side because it is long. A high score does not
 # prove that two words are similar.
 #
 # What is left is the average. Here is the new vector of `cat`, token 1, as a sum of six rows, beside the same row of the matrix product.
@@ -227,7 +227,7 @@ one_and_ten[0], one_and_ten[1:].sum()
 # %%answer 01/ten-zeros
 zeros = torch.arange(51)  # how many tokens with score 0
 kept = {f"score {s}": math.exp(s) / (math.exp(s) + zeros) for s in (5, 3, 1)}
-ax = plot_sweep(zeros, kept, xlabel="tokens with score 0", ylabel="its weight")
+ax = plot_sweep(zeros, kept, xlabel="tokens with score 0", ylabel="weight of the one")
 show_figure(ax, "1.2")
 
 # %% after-zeros [markdown]
@@ -271,12 +271,12 @@ titles = ["dim=-1", "dim=1"]
 show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
 
 # %% the-answer [markdown]
-# There is no error message, and the picture does not give the mistake away either: here queries and keys are equal, so the wrong table is the correct one mirrored at
-# its diagonal. The sums of the rows do give it away. Write `dim=-1`, and check that every row sums to 1.
+# No error is raised, and the picture does not give the mistake away either. Queries and keys are equal here, so the wrong table is the correct one
+# mirrored at its diagonal. The sums of the rows do give it away. Write `dim=-1`, and check that every row sums to 1.
 #
 # ## A dictionary that answers “almost”
 #
-# You have it now. Instead of testing whether a key is equal, it measures how well each key matches; instead of returning one value, it returns all of
+# You have it now. It does not test whether a key is equal; it measures how well each key matches. It does not return one value; it returns all of
 # them, each in proportion to its weight. It has an answer to every question, and the answer has a slope, so that keys and questions can be learned. One
 # thing is still open: why do we divide by $\sqrt{E}$, of all numbers? That is lesson 2.
 
@@ -296,8 +296,8 @@ from attnlab.explorers import RowExplorer
 RowExplorer()
 
 # %% after-row [markdown]
-# Choose “He” as the query. Its best match is “is”, with a raw score of 0.700, and not itself, with 0.300: “is” points in nearly the same direction, and it is
-# the longest of the three.
+# Choose “He” as the query. Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
+# the same direction and is the longest of the three.
 #
 # In all these examples query, key and value have the same width. The value may have any other. It only needs one row for each key, or there would be
 # nothing to give a weight to.
@@ -442,7 +442,8 @@ check_attention_from_exp(attention_from_exp_solution)
 # ## In torch
 #
 # `F.scaled_dot_product_attention(query, key, value)` does all of this for shapes $(\ldots, L, E)$, where `F` is `torch.nn.functional` and the dots stand for any number of
-# batch dimensions. It returns the output and not the weights, and `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several
+# batch dimensions. It returns the output and not the weights. Its option
+# `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several
 # attentions side by side and puts trained matrices around them (lessons 6 and 7).
 
 # %% torch-line
