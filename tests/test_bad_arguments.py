@@ -29,6 +29,16 @@ L, S, E, EV, H = 3, 5, 4, 7, 2
 NAN, INF = math.nan, math.inf
 
 
+@pytest.fixture(autouse=True)
+def settings():
+    """The settings of matplotlib, of printing and of threads: one of the functions is for them."""
+    style, threads = dict(plt.rcParams), torch.get_num_threads()
+    yield
+    plt.rcParams.update(style)
+    torch.set_num_threads(threads)
+    torch.set_printoptions(profile="default")
+
+
 def numbers(*shape, dtype=torch.float32):
     return torch.linspace(0.1, 1, math.prod(shape)).view(shape).to(dtype)
 

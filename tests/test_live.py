@@ -5,6 +5,7 @@ import functools
 import io
 import random
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -131,6 +132,12 @@ def test_a_frame_is_drawn_once_until_another_cell_runs(monkeypatch):
     assert drawn == [1, 2, 1, 1]
 
 
+def run_in_thread(routine):
+    """Run a coroutine where no other event loop runs, such as playwright's."""
+    with ThreadPoolExecutor(1) as own_thread:
+        return own_thread.submit(asyncio.run, routine).result()
+
+
 def test_the_next_stop_is_drawn_ahead_and_uses_up_no_random_number():
     drawn = []
 
@@ -150,9 +157,9 @@ def test_the_next_stop_is_drawn_ahead_and_uses_up_no_random_number():
 
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
     widget = live(draw, d_k=[1, 2, 4])
-    assert asyncio.run(move(widget, 2)) == [1, 2]
+    assert run_in_thread(move(widget, 2)) == [1, 2]
     assert drawn == [1, 2, 4]
-    assert asyncio.run(move(widget, 4)) == drawn == [1, 2, 4]  # there is no stop after 4
+    assert run_in_thread(move(widget, 4)) == drawn == [1, 2, 4]  # there is no stop after 4
     torch.set_rng_state(states[0])
     random.setstate(states[1])
     np.random.set_state(states[2])

@@ -12,10 +12,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools import student
 from tools.lint.lesson import defined_names, parse_code
-from tools.notebooks import find_notebooks, read_notebook, tags
+from tools.notebooks import find_notebooks, is_lesson, read_notebook, tags
 from tools.student import student_copy, write_copies
 
-LESSONS = find_notebooks()
+LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 
 
 def lesson_of(*cells):

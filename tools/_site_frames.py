@@ -40,7 +40,7 @@ def frames_of(path: Path) -> Frames:
         fresh = copy.deepcopy(stored)
         fresh.cells.append(new_code_cell(WRITE_FRAMES.format(target=str(target))))
         try:
-            execute(fresh, path.parent)
+            execute(fresh, path.parent, {})
         except CellExecutionError as error:
             raise SiteError(explain(error, path.name)) from None
         made = json.loads(target.read_text(encoding="utf-8"))
