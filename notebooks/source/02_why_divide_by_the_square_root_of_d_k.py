@@ -412,8 +412,8 @@ TemperatureExplorer(ask=False)
 
 # %% broken-assumptions
 torch.manual_seed(0)
-a, b = torch.randn(2, 20_000, 100)
-shared_a, shared_b = torch.randn(2, 20_000, 1)  # the same number for a whole vector
+a, b = torch.randn(2, 5000, 100)
+shared_a, shared_b = torch.randn(2, 5000, 1)  # the same number for a whole vector
 layer_a, layer_b = (torch.nn.Linear(100, 100).requires_grad_(False) for _ in "ab")
 changed = {
     "nothing changed": (a, b),
