@@ -50,9 +50,10 @@ titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
 # %% so-sure [markdown]
-# Look at the map on the left. In nine of its ten rows, a single key takes more than 97% of the weight. Attention is
-# supposed to compute a weighted *average*, and here it has turned into a choice, made with great confidence and for
-# no reason at all. The map on the right comes from the same dot products, and it does average.
+# Look at the map on the left. In nine of its ten rows, a single key takes more than 97% of the weight. (In many such
+# draws, it is about eight of ten on average.) Attention is supposed to compute a weighted *average*, and here it has
+# turned into a choice, made with great confidence and for no reason at all. The map on the right comes from the same
+# dot products, and it does average.
 #
 # So the division matters. To understand the divisor, we have to look at what is being divided.
 #
