@@ -236,6 +236,14 @@ for end in range(1, 7):  # as if the sentence ended there
     there = masked_attention(part, part, part, may_look[:end, :end])
     assert torch.allclose(there[-1], whole[end - 1], atol=1e-6)
 
+
+def erased(x):  # the mask after the softmax
+    return ((x @ x.T / 5**0.5).softmax(dim=-1) * may_look) @ x
+
+
+for leaking in (inverted, with_floats, erased):
+    assert moved(leaking, x, 5)[:5].all()
+
 # %% after: explore-peek
 result = PeekExplorer(causal=False, step=300).result
 assert abs(result.best_possible - 0.90) < 0.005

@@ -50,10 +50,10 @@ titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
 # %% so-sure [markdown]
-# Look at the map on the left. In nine of its ten rows, a single key takes more than 97% of the weight. (In many such
-# draws, it is about eight of ten on average.) Attention is supposed to compute a weighted *average*, and here it has
-# turned into a choice, made with great confidence and for no reason at all. The map on the right comes from the same
-# dot products, and it does average.
+# Look at the map on the left. In nine of its ten rows, a single key takes more than 97% of the weight. (Averaged over
+# many draws, it is about eight of ten.) Attention is supposed to compute a weighted *average*, and here it has turned
+# into a choice, made with great confidence and for no reason at all. The map on the right comes from the same dot
+# products, and it does average.
 #
 # So the division matters. To understand the divisor, we have to look at what is being divided.
 #
@@ -146,8 +146,9 @@ five_weights, effective_keys(five_weights)
 
 # %% contrast [markdown]
 # The order of the keys is still the same, but the contrast has changed: the first key went from less than half of the
-# weight to nearly all of it. What counts are the differences, above all how far the best key is ahead of the second
-# best. Numbers count too, however: a thousand keys that are all a little behind still add up to a large share.
+# weight to nearly all of it. What matters are the differences between the scores, above all how far the best key is
+# ahead of the second best. But the number of keys matters too: a thousand keys that are all a little behind still add
+# up to a large share.
 #
 # Now we divide the scores of our 1,000 random queries by $\sqrt{d_k}$, for all sizes.
 
@@ -490,7 +491,7 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 # - Without the division, large heads start with nearly all the weight on one key.
 # - "The gradients vanish" is half of the truth. Without the division they are very uneven: at $d_k = 64$ with 256
 #   keys most are longer, at $d_k = 1024$ with 16 keys most are close to 0.
-# - The root sets the start. Training may leave it, and a model can learn without it.
+# - The root sets the start. Training may move away from it, and a model can learn without it.
 
 # %% exercises [markdown]
 # ## Exercises

@@ -72,8 +72,8 @@ for fill in (0.0, -10.0, -torch.inf):
 
 # %% minus-infinity [markdown]
 # The softmax raises $e$ to each score, and $e^{-\infty}$ is exactly 0. A score of 0 would not have done it: $e^0 =
-# 1$, so a key with score 0 takes a share, as you saw in lesson 1. Here are the three steps beside each other: the
-# scores, the scores with $-\infty$ in the forbidden places, and the weights.
+# 1$, so a key with score 0 takes a share, as you saw in lesson 1. Here are the three steps side by side: the scores,
+# the scores with $-\infty$ in the forbidden places, and the weights.
 
 # %% three-steps
 masked = scores.masked_fill(~may_look, -torch.inf)
@@ -179,7 +179,7 @@ real.int()
 
 # %% rows-of-padding [markdown]
 # Now the words have the same outputs in the batch as alone. But what about the outputs of `<pad>` itself? We run the
-# leak test on the second sentence and change all three of its `<pad>`.
+# leak test on the second sentence and change its three `<pad>` tokens.
 
 
 # %% moved-by-padding
@@ -191,16 +191,16 @@ moved(padded, batch[1], place=[3, 4, 5])
 
 # %% padding-is-a-query [markdown]
 # The words stay, so the mask does not leak. The outputs of `<pad>` move, and that is as it should be: a `<pad>` is a
-# query as well, and its query has changed. You may be tempted to mask these rows too. It would change no word's
-# output; it would only create rows with no key at all, and you will see below what comes of that. Leave these rows
-# alone, but leave them *out* when you average over tokens or compute a loss (`F.cross_entropy` has `ignore_index` for
-# this).
+# query as well, and its query has changed. You may be tempted to mask these rows too. That would not change the
+# output of any word. It would only create rows with no key at all, and you will soon see what that leads to. So leave
+# these rows alone, but leave them *out* when you average over tokens or compute a loss (`F.cross_entropy` has
+# `ignore_index` for this).
 #
 # ### Your experiment: before the softmax or after it?
 #
 # We said that it is not enough to erase the forbidden weights after the softmax. Here you can try it, together with
-# three other rules, on random scores for "The cat sat" and two `<pad>`. Answer the question first. Then raise the
-# scores of `<pad>` by 6. Under which rules do the weights stay the same?
+# three other rules, on random scores for "The cat sat" and two `<pad>` tokens. Answer the question first. Then raise
+# the scores of `<pad>` by 6. Under which rules do the weights stay the same?
 
 # %% explore-rules
 AfterSoftmaxExplorer()
@@ -215,7 +215,7 @@ AfterSoftmaxExplorer()
 #
 # Often several rules hold at once. A cell is open only if every rule leaves it open, so masks are combined with `&`.
 # Here are a causal mask, a [**sliding window**](glossary.ipynb#sliding-window) that keeps only nearby keys, the two
-# together, and a causal mask with two `<pad>` at the *start* of the sentence.
+# together, and a causal mask with two `<pad>` tokens at the *start* of the sentence.
 
 # %% combined
 window = sliding_window_mask(6, window=3)
@@ -250,8 +250,8 @@ left_mask.int(), first
 
 # %% nan [markdown]
 # The first row is NaN, "not a number". The softmax divides each exponential by the sum of the row, and here that is 0
-# divided by 0. No error is raised. Is it harmless, since nobody reads the output of `<pad>`? Let a second layer work
-# on this output, under the same mask.
+# divided by 0. No error is raised. Is that harmless, since the output of `<pad>` is not used anyway? Let a second
+# layer work on this output, under the same mask.
 
 # %% second-layer
 masked_attention(first, first, first, left_mask)
@@ -306,7 +306,7 @@ moved(with_floats, x, place=5)
 # | **added to the scores** | float masks in all of torch | `0 0 0 -inf` |
 #
 # To see how often this goes wrong, we handed seven kinds of masks to six kinds of code that read one. Of the 42
-# pairs, 15 fit, 6 raise an error, and 21 give wrong numbers in silence. So when you meet a mask, ask three questions.
+# pairs, 15 fit, 6 raise an error, and 21 silently give wrong numbers. So when you meet a mask, ask three questions.
 # What does True or 1 mean? Is it added? Which axes does it have? Then convert it, and run the leak test.
 
 # %% convert
@@ -321,9 +321,9 @@ keep, ~keep, to_additive_mask(keep)
 #
 # You run the model once on the whole sentence, and you set the scores of all later words to $-\infty$ before the
 # softmax. Each position then computes exactly what it would compute if the sentence ended there, so all guesses are
-# honest, and they come from a single pass. The same trick keeps padding out of a batch. What can go wrong makes no
-# noise: a mask that is inverted, added, or applied after the softmax has the right shape and raises no error. The
-# leak test hears it.
+# honest, and they come from a single pass. The same trick keeps padding out of a batch. Mistakes make no noise: a
+# mask that is inverted, added, or applied after the softmax has the right shape and raises no error. The leak test
+# finds the leak.
 
 # %% further [markdown]
 # ## Further
@@ -333,9 +333,9 @@ keep, ~keep, to_additive_mask(keep)
 # ### What peeking does to a model
 #
 # We trained small models to guess the next word in a made-up language of eight words. Its sentences are drawn by
-# chance, so nobody can reach an average loss below 0.90. Some models had a causal mask and some had none
-# (`data/make_peek_at_the_future.py`). We measure the loss twice: with the whole sentence as input, as in training,
-# and with only the words so far, as in use. Answer the question first.
+# chance, so no model can reach an average loss below 0.90 without peeking. Some models had a causal mask and some had
+# none (`data/make_peek_at_the_future.py`). We measure the loss twice: with the whole sentence as input, as in
+# training, and with only the words so far, as in use. Answer the question first.
 
 # %% explore-peek
 from attnlab.explorers import PeekExplorer
@@ -466,7 +466,8 @@ added.softmax(dim=-1)[0]
 # - A padding mask hides keys, not queries: (N, 1, S), or (N, 1, 1, S) with heads. Leave the rows of `<pad>` out of
 #   averages and losses.
 # - The leak test: change a token and see which outputs move. Some must, and some must not.
-# - A row without any key is NaN, 0, or an average over everything, depending on the code. Decide it on purpose.
+# - A row without any key is NaN, 0, or an average over everything, depending on the code. Decide on purpose what it
+#   should be.
 # - In attnlab and in torch's function, True means "may look". Elsewhere it can mean "blocked", or the mask is added,
 #   and no error tells you.
 
