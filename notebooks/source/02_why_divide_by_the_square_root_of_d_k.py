@@ -454,10 +454,10 @@ print(f"variance of q {q.var():.1f}, of k {k.var():.1f}")
 print(f"variance of the scores {large_scores.var():.1f}")
 
 # %% its-weights
-large_weights = large_scores.softmax(dim=-1)
-print((large_weights @ v)[0])  # the output of token 0
 from attnlab.plotting import plot_attention
 
+large_weights = large_scores.softmax(dim=-1)
+print((large_weights @ v)[0])  # the output of token 0
 ax = plot_attention(large_weights, title="Eight of ten rows choose one key")
 show_figure(ax, "2.6")
 
