@@ -93,7 +93,7 @@ def test_stale_figures_are_noticed(lesson, tmp_path, harm, words) -> None:
     path, _ = lesson
     folder = tmp_path / "figures"
     extract(folder, [path])
-    assert stale_files(folder, wanted_files([path])) == []
+    assert stale_files(folder, wanted_files([path], folder)) == []
     harm(folder)
-    (finding,) = stale_files(folder, wanted_files([path]))
+    (finding,) = stale_files(folder, wanted_files([path], folder))
     assert words in finding
