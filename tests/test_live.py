@@ -270,7 +270,7 @@ def test_what_is_stored_depends_on_the_values_alone():
 
 def test_drawings_that_are_no_plain_function_work_and_tell_their_errors():
     def draw(fig, word, d_k):
-        fig.text(0.5, 0.5, word * (6 // d_k))
+        fig.subplots().set_title(word * (6 // d_k))
         return fig.axes
 
     figure = live(functools.partial(draw, word="a"), d_k=[1, 2, 0])

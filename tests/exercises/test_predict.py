@@ -2,6 +2,7 @@
 
 import pytest
 
+from attnlab import _folds
 from attnlab.exercises import Prediction, predict
 
 CHOICE = {
@@ -64,7 +65,9 @@ def test_the_page_is_told_all_it_needs_to_judge_alone(ask):
 
 def test_a_cell_that_runs_again_asks_again(ask):
     ask().said = {"option": 0}
+    assert "17/zebra" in _folds.committed
     assert ask().answer is None
+    assert "17/zebra" not in _folds.committed
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -102,7 +105,7 @@ def test_a_stored_question_lists_the_options_and_folds_the_answer(ask, monkeypat
     page = data["text/html"]
     assert "<li>nothing</li>" in page
     shown, folded = page.split("<details><summary>Show the answer</summary>")
-    for words in ("A zero counts", "✓ <b>most of it</b> Yes.", "each zero counts as 1"):
+    for words in ("✗ <b>nothing</b> A zero counts", "✓ <b>most of it</b> Yes.", "each zero counts as 1"):
         assert words in folded.split("</details>")[0]
         assert words not in shown
     assert "<script" not in page
