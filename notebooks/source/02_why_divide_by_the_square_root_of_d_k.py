@@ -247,7 +247,7 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(3)
 # for all: for 1,024 features and 16 keys, the longest tenth of the gradients has 84% of their total length, against
 # 18% with the division. (All of this holds for random queries and keys. The exact lengths depend on the loss.)
 #
-# ### Move $d_k$ yourself
+# ### Move d_k yourself
 #
 # The explorer shows weights for six random tokens, and the gradients for 16 keys. Move $d_k$ from 1 to 1,024. Which
 # of the four lines falls, and from which $d_k$ on is it below its counterpart with scaling?
