@@ -229,10 +229,10 @@ table = pd.DataFrame(rows, index=["shortest 10%", "median", "longest 10%"]).T
 table.rename_axis(["d_k", "keys", "divided by"]).round(3)
 
 # %% half-true [markdown]
-# The table shows how long the gradients are: a tenth of them are shorter than the first number, half are shorter than
-# the median, and a tenth are longer than the last. Your question was about the rows with $d_k = 64$ and 256 keys.
-# Without the division, the median there is not shorter but about *twelve times as long*. What does the whole table
-# tell us?
+# The table shows how long the gradients are. A tenth of them are shorter than the first number, half are shorter than
+# the median, and a tenth are longer than the last number. Your question was about the rows with $d_k = 64$ and 256
+# keys. Without the division, the median there is not shorter but about *twelve times as long*. What does the whole
+# table tell us?
 #
 # - **Without the division, the gradients are very uneven.** For 64 features and 16 keys, the two ends of the range
 #   differ by a factor of about 1,000.
@@ -244,8 +244,8 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(3)
 #
 # So the popular sentence is half true. Without the division, some queries get almost no gradient and others a very
 # large one. The query weights of a layer are updated with the *sum* of all these gradients, so a few queries decide
-# for all: for 1,024 features and 16 keys, the longest tenth of the gradients has 84% of their total length, against
-# 18% with the division. (All of this holds for random queries and keys. The exact lengths depend on the loss.)
+# for all. For 1,024 features and 16 keys, the longest tenth of the gradients has 84% of their total length. With the
+# division it has 18%. (All of this holds for random queries and keys. The exact lengths depend on the loss.)
 #
 # ### Move d_k yourself
 #
@@ -291,7 +291,7 @@ sentences[0], readings[0].weights.shape  # (H, L, S)
 
 # %% log-of-a-weight [markdown]
 # The layer hands us weights. The logarithm of a weight is its score, apart from a number that is the same for the
-# whole row and so has no influence on the variance within the row.
+# whole row. Such a number has no influence on the variance within the row.
 
 # %% ask-trained
 predict("02/trained-heads")
