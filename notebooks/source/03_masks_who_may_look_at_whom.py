@@ -141,9 +141,9 @@ moved(inverted, x, place=5)
 # %% nobody-warns [markdown]
 # Every word sees the future and none sees the past, and all shapes are as before. The last word may look at nothing,
 # and torch gives it an output of 0. No error is raised. The training loss gives no warning either, since seeing the
-# answer makes it *better*: in a small experiment that you find under "Further", a model without a mask reaches a loss
-# of 0.10, where 0.90 is the best that is possible without peeking. This mistake happens to experts too. An inverted
-# mask once stood in a bonus notebook of a popular book, until someone reported it (see Sources).
+# answer makes it *better*. In a small experiment that you find under "Further", a model without a mask reaches a loss
+# of 0.10. Without peeking, 0.90 is the best that is possible. This mistake happens to experts too. An inverted mask
+# once stood in a bonus notebook of a popular book, until someone reported it (see Sources).
 #
 # ## A short sentence in a long batch
 #
@@ -271,9 +271,9 @@ masked_attention(first, first, first, left_mask)
 MaskExplorer(mask="window", window=2, ask=False)
 
 # %% families [markdown]
-# You need as many clicks as the row has open cells, because one click closes at most one of them: two with the
-# window, four with the causal mask, six without a mask. With -1e9, all scores of the row are equal. It then averages
-# over everything, including the future, and nothing warns you.
+# You need as many clicks as the row has open cells, because one click closes at most one of them. That makes two with
+# the window, four with the causal mask, and six without a mask. With -1e9, all scores of the row are equal. It then
+# averages over everything, including the future, and nothing warns you.
 #
 # ## Three families of masks
 #
@@ -365,7 +365,7 @@ show_figure(ax, "3.4")
 # %% peek-reading [markdown]
 # With the whole sentence in sight, the model without a mask ends at a loss of 0.10, far below 0.90. It has learned to
 # copy the next word. (It does not reach 0 because the last of the ten guesses has nothing to copy.) With only the
-# words so far, it ends between 1.97 and 2.97 in four runs, and in three of them it is worse than guessing at random,
+# words so far, it ends between 1.97 and 2.97 in four runs. In three of them it is worse than guessing at random,
 # which gives 2.08. The model with the mask ends at 0.91 both ways.
 #
 # ### With heads
@@ -469,7 +469,7 @@ added.softmax(dim=-1)[0]
 # - A row without any key is NaN, 0, or an average over everything, depending on the code. Decide on purpose what it
 #   should be.
 # - In attnlab and in torch's function, True means "may look". Elsewhere it can mean "blocked", or the mask is added,
-#   and no error tells you.
+#   and no error warns you.
 
 # %% exercises [markdown]
 # ## Exercises
