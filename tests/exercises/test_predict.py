@@ -105,7 +105,8 @@ def test_a_stored_question_lists_the_options_and_folds_the_answer(ask, monkeypat
     page = data["text/html"]
     assert "<li>nothing</li>" in page
     shown, folded = page.split("<details><summary>Show the answer</summary>")
-    for words in ("✗ <b>nothing</b> A zero counts", "✓ <b>most of it</b> Yes.", "each zero counts as 1"):
+    told = "✗ <b>nothing</b> A zero counts", "✓ <b>most of it</b> Yes.", "each zero counts as 1"
+    for words in told:
         assert words in folded.split("</details>")[0]
         assert words not in shown
     assert "<script" not in page
