@@ -23,6 +23,7 @@ from tools.notebooks import ROOT, find_notebooks, read_notebook
 FIGURES = ROOT / "figures"
 INDEX = "README.md"
 CAPTIONS = "captions.toml"
+KEPT = {CAPTIONS, "soft_look_up.gif"}  # what is in the folder and in no notebook
 INTRODUCTION = """# Figures
 
 Every numbered figure of the lessons, ready for slides of your own. `make figures` takes them from
@@ -143,7 +144,7 @@ def wrong_captions(folder: Path, figures: list[Figure]) -> list[str]:
 
 def stale_files(folder: Path, wanted: dict[str, bytes]) -> list[str]:
     """Return in words which files of ``folder`` are missing, outdated or superfluous."""
-    there = {path.name for path in folder.glob("*")} - {CAPTIONS} if folder.is_dir() else set()
+    there = {path.name for path in folder.glob("*")} - KEPT if folder.is_dir() else set()
     found = [f"{name} is missing" for name in wanted if name not in there]
     found += [f"{name} belongs to no figure" for name in sorted(there - set(wanted))]
     for name in sorted(there & set(wanted)):
@@ -157,7 +158,7 @@ def extract(folder: Path = FIGURES, notebooks: list[Path] | None = None) -> int:
     wanted = wanted_files(find_notebooks() if notebooks is None else notebooks, folder)
     folder.mkdir(exist_ok=True)
     for path in folder.glob("*"):
-        if path.name not in (*wanted, CAPTIONS):
+        if path.name not in KEPT.union(wanted):
             path.unlink()
     for name, content in wanted.items():
         (folder / name).write_bytes(content)
