@@ -125,6 +125,7 @@ def gallery(figures: list[Figure], captions: dict[str, dict[str, str]]) -> str:
             parts.append(f'<img src="{figure.file_name}" alt="{alt}" width="480">\n')
             title = captions.get(figure.number, {}).get("title", "")
             head = f"Figure {figure.number}. {escape(title, quote=False)}".rstrip()
+            head += "" if head.endswith((".", "?")) else "."
             parts.append(f"**{head}** {escape(caption, quote=False)}\n")
     return "\n".join(parts)
 
