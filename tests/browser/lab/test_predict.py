@@ -48,7 +48,7 @@ from attnlab.explorers import SoftLookupExplorer
 from attnlab.live import live
 from attnlab.plotting import plot_attention
 
-_texts.PREDICTIONS = (Path("."),)
+_texts.PREDICTIONS = (Path("FOLDER"),)  # the kernel may have been started elsewhere
 lesson_setup()
 """,
     'predict("17/choice")',
@@ -105,7 +105,8 @@ CONTRASTS = """root => {
 def look(open_page, server, write_notebook):
     """The notebook, run; the tests below follow each other in it, as a learner's evening does."""
     (server.root / "17_zebras.toml").write_text(QUESTIONS)
-    look = open_page(write_notebook("predict.ipynb", *CELLS))
+    cells = [cell.replace("FOLDER", str(server.root)) for cell in CELLS]
+    look = open_page(write_notebook("predict.ipynb", *cells))
     look.run_all()
     look.page.locator(".attnlab-predict").nth(1).wait_for()
     yield look
