@@ -7,10 +7,10 @@
 # look at every other word, so each position can look up the answer that it is supposed to guess.
 #
 # A **mask** takes those looks away. In this lesson you will build one by hand, see what it does to the scores, and
-# learn a test that catches a mask that leaks. You will need that test: a wrong mask almost never raises an error, and
-# a model that can see the answer trains *better*.
+# learn a test that catches a mask that leaks. You will need that test: a wrong mask often raises no error, and a
+# model that can see the answer trains *better*.
 #
-# **You need** lesson 1: scores, weights, output, and why a score of 0 still counts.
+# **You need** lesson 1: scores, weights and output.
 #
 # **You will be able to**
 # - build a mask for the future and one for padding, and combine them,
@@ -24,7 +24,7 @@
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
-from attnlab import load_table, sequence_mask, sliding_window_mask, to_additive_mask
+from attnlab import causal_mask, load_table, sequence_mask, sliding_window_mask
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import AfterSoftmaxExplorer, MaskExplorer
@@ -48,35 +48,34 @@ show_figure(plot_mask(may_look, queries=tokens, keys=tokens), "3.1")
 # %% read-mask [markdown]
 # Read the mask row by row. The first row belongs to *The*, which may look only at itself. The last row belongs to
 # *mat*, which may look at the whole sentence. A mask like this one, in which no word sees a later one, is called a
-# [**causal mask**](glossary.ipynb#causal-mask). Throughout this series `True` means "may look" (or "may attend", as
-# the package has it). Other libraries use the opposite, and we come back to that at the end.
+# [**causal mask**](glossary.ipynb#causal-mask). Throughout this series `True` means "may look". Some libraries use the
+# opposite, as you will see.
 #
-# Why mask the future at all, if there is no future while a model writes? Because training is different. In training
-# the whole sentence lies before the model, and the mask hides from each position what will be missing when the model
-# is used.
+# Why mask the future at all, if there is no future while a model writes? Because in training the whole sentence lies
+# before the model, and the mask hides from each position what will be missing when the model is used.
 #
 # ## What a mask does to the scores
 #
-# The weights of a row must still add up to 1, so it is not enough to erase the forbidden ones after the softmax.
-# Instead we change the *scores*, before the softmax, in such a way that the forbidden weights come out as 0.
+# It is not enough to erase the forbidden weights after the softmax, as you will see. Instead we change the *scores*
+# before it: a forbidden score becomes $-\infty$, and $e^{-\infty}$ is exactly 0. `scores.masked_fill(mask, number)`
+# writes the number wherever the mask is True. Our mask is True where a word *may* look, so we pass `~may_look`, which
+# swaps True and False.
 
-# %% ask-fill
-predict("03/which-score-gives-weight-zero")
+# %% ask-share
+predict("03/where-the-weight-goes")
 
-# %% see-fill
-# %%answer 03/which-score-gives-weight-zero
+# %% see-share
+# %%answer 03/where-the-weight-goes
 scores = x @ x.T / 5**0.5  # (L, S)
-for fill in (0.0, -10.0, -torch.inf):
-    filled_weights = scores.masked_fill(~may_look, fill).softmax(dim=-1)
-    print(f"{fill:5}: weight of 'cat' on later words {filled_weights[1, 2:].sum():.6f}")
+masked = scores.masked_fill(~may_look, -torch.inf)
+print("without the mask", scores.softmax(dim=-1)[1])  # the row of "cat"
+print("with the mask   ", masked.softmax(dim=-1)[1])
 
 # %% minus-infinity [markdown]
-# The softmax raises $e$ to each score, and $e^{-\infty}$ is exactly 0. A score of 0 would not have done it: $e^0 =
-# 1$, so a key with score 0 takes a share, as you saw in lesson 1. Here are the three steps side by side: the scores,
-# the scores with $-\infty$ in the forbidden places, and the weights.
+# The forbidden keys vanish from the sum by which the softmax divides. So all other weights of the row grow by the
+# same factor, and they add up to 1 again. Here are the three steps side by side.
 
 # %% three-steps
-masked = scores.masked_fill(~may_look, -torch.inf)
 weights = masked.softmax(dim=-1)  # (L, S)
 _, axes = plt.subplots(1, 3, figsize=(7.5, 2.9), layout="constrained")
 plot_scores(scores, ax=axes[0], queries=tokens, keys=tokens, title="scores")
@@ -87,9 +86,6 @@ for ax in axes[1:]:
 show_figure(axes[0], "3.2")
 
 # %% leak-test [markdown]
-# The rows of the weights still add up to 1: what the later words would have received is now shared by the words that
-# are left.
-#
 # ## The leak test
 #
 # How can you be sure that a mask works? You could look at the weights, but many functions do not return any. There is
@@ -99,7 +95,7 @@ show_figure(axes[0], "3.2")
 
 # %% masked-attention
 def masked_attention(query, key, value, mask):
-    scores = query @ key.mT / query.shape[-1] ** 0.5
+    scores = query @ key.mT / query.shape[-1] ** 0.5  # .mT swaps the last two axes
     scores = scores.masked_fill(~mask, -torch.inf)  # the only new line
     return scores.softmax(dim=-1) @ value
 
@@ -111,8 +107,9 @@ def causal(x):
 def moved(attend, x, place):
     """Change the tokens at `place`; return 1 for each output that moves, else 0."""
     changed = x.clone()
-    changed[place] += 1
-    return (~torch.isclose(attend(changed), attend(x), atol=1e-5)).any(dim=-1).int()
+    changed[place] += torch.rand_like(x[place])  # a layer norm would remove a constant
+    same = torch.isclose(attend(changed), attend(x), atol=1e-5, equal_nan=True)
+    return (~same).any(dim=-1).int()
 
 
 # %% ask-moved
@@ -126,7 +123,9 @@ moved(causal, x, place=5)  # change "mat"
 # This is the [**leak test**](glossary.ipynb#leak-test), and it has two halves. Change a word that must not be seen:
 # the outputs that must not see it have to stay. Then change a word that may be seen: the outputs that may see it
 # should move. If a forbidden output moves, the mask leaks. If nothing moves, that alone does not prove the mask
-# correct: perhaps the weight was only too small to notice. So use small numbers as inputs, and switch dropout off.
+# correct: perhaps the weight was only too small to notice. Use small numbers as inputs, because large ones make large
+# scores, and then one key can take nearly all the weight. And switch dropout off, because it makes outputs move at
+# random.
 #
 # Now let us break the mask. We use torch's own function and pass the mask inverted.
 
@@ -139,21 +138,21 @@ def inverted(x):
 moved(inverted, x, place=5)
 
 # %% nobody-warns [markdown]
-# Every word sees the future and none sees the past, and all shapes are as before. The last word may look at nothing,
-# and torch gives it an output of 0. No error is raised. The training loss gives no warning either, since seeing the
-# answer makes it *better*. In a small experiment that you find under "Further", a model without a mask reaches a loss
-# of 0.10. Without peeking, 0.90 is the best that is possible. This mistake happens to experts too. An inverted mask
-# once stood in a bonus notebook of a popular book, until someone reported it (see Sources).
+# Now each word sees only the words after it. All shapes are as before, and no error is raised, not even for the last
+# word, which may look at nothing: torch gives it an output of 0. The training loss does not warn you either, since
+# seeing the answer makes it *better*. This mistake happens to experts too. An inverted mask once stood in a bonus
+# notebook of a popular book, until someone reported it (see Sources).
 #
 # ## A short sentence in a long batch
 #
-# Masks have a second use. A batch is a tensor, and a tensor is rectangular. To put "The cat sat" into one batch with
-# "The cat sat on the mat", we append three rows of zeros. Such filler is called
-# [**padding**](glossary.ipynb#padding), and its tokens are written `<pad>`.
+# Masks have a second use. A batch is a tensor, and a tensor is rectangular. To put "The cat sat" into one batch
+# with "The cat sat on the mat", we append three rows of zeros. Such filler is called
+# [**padding**](glossary.ipynb#padding), and its tokens are written `<pad>`. In this part there is no causal mask:
+# every word may look at its whole sentence.
 
 # %% padded-batch
 short = x[:3]  # The cat sat
-batch = torch.stack([x, F.pad(short, (0, 0, 0, 3))])  # (N, L, E) = (2, 6, 5)
+batch = torch.stack([x, torch.cat([short, torch.zeros(3, 5)])])  # (N, L, E) = (2, 6, 5)
 batch[1]  # The cat sat <pad> <pad> <pad>
 
 # %% ask-zeros
@@ -167,9 +166,9 @@ alone[2], together[1, 2]  # the output of "sat", alone and in the batch
 
 # %% keys-of-padding [markdown]
 # Each `<pad>` has the score 0 with every word, and $e^0$ is 1. Together the three of them take 28% of the weight of
-# *sat* and contribute only zeros. So we mask them. A padding mask says which *keys* are real, and it is the same for
-# every query. From the lengths of the sentences we get one row per sentence, shape (N, S). The extra axis in the
-# middle, of size 1, is repeated for all queries.
+# *sat* and contribute only zeros. So we mask them. A padding mask says which *keys* are real, and it is the same
+# for every query. From the lengths of the sentences we get one row per sentence, shape (N, S). `real[:, None, :]`
+# gives it an extra axis of size 1 in the middle, which torch repeats for all queries.
 
 # %% padding-mask
 real = sequence_mask([6, 3])  # (N, S)
@@ -184,38 +183,40 @@ real.int()
 
 # %% moved-by-padding
 def padded(x):
-    return masked_attention(x, x, x, sequence_mask([3], max_len=6))
+    return masked_attention(x, x, x, sequence_mask([3], max_len=6))  # mask: (1, S)
 
 
 moved(padded, batch[1], place=[3, 4, 5])
 
 # %% padding-is-a-query [markdown]
 # The words stay, so the mask does not leak. The outputs of `<pad>` move, and that is as it should be: a `<pad>` is a
-# query as well, and its query has changed. You may be tempted to mask these rows too. That would not change the
-# output of any word. It would only create rows with no key at all, and you will soon see what that leads to. So leave
-# these rows alone, but leave them *out* when you average over tokens or compute a loss (`F.cross_entropy` has
-# `ignore_index` for this).
+# query as well, and its query has changed. You may be tempted to mask these rows too. In this layer, that would not
+# change the output of any word. It would only create rows with no key at all, and you will soon see what that leads
+# to. So leave these rows alone, but leave them *out* when you average over tokens or compute a loss
+# (`F.cross_entropy` has `ignore_index` for this).
 #
 # ### Your experiment: before the softmax or after it?
 #
-# We said that it is not enough to erase the forbidden weights after the softmax. Here you can try it, together with
-# three other rules, on random scores for "The cat sat" and two `<pad>` tokens. Answer the question first. Then raise
-# the scores of `<pad>` by 6. Under which rules do the weights stay the same?
+# We said that it is not enough to erase the forbidden weights after the softmax. Here you can try four rules on
+# random scores for "The cat sat" and two `<pad>` tokens: no mask, scores of $-\infty$ before the softmax, scores of
+# 0 before it, and weights of 0 after it. Answer the question first. Then raise the scores of `<pad>` by 6. Under
+# which rules do the weights stay the same?
 
 # %% explore-rules
 AfterSoftmaxExplorer()
 
 # %% combine [markdown]
-# The two rules that overwrite the scores do not care what `<pad>` scored. But only $-\infty$ keeps the weight away
-# from it, and a fill of 0 can be worse than no mask at all. Erasing the weights afterwards leaves rows that no longer
-# add up to 1, because `<pad>` had already taken its share. You could divide each row by what is left, but if `<pad>`
-# scores high enough, nothing is left: the weights of the words have been rounded to 0.
+# The two rules that overwrite the scores do not care what `<pad>` scored. But of these two only $-\infty$ keeps the
+# weight away from it, and a fill of 0 can be worse than no mask at all. Erasing the weights afterwards leaves rows
+# that no longer add up to 1, because `<pad>` had already taken its share. It also leaks: the scores of `<pad>` are
+# still in the sum by which the softmax divides, so every output moves with them.
 #
 # ## Masks combine with *and*
 #
-# Often several rules hold at once. A cell is open only if every rule leaves it open, so masks are combined with `&`.
-# Here are a causal mask, a [**sliding window**](glossary.ipynb#sliding-window) that keeps only nearby keys, the two
-# together, and a causal mask with two `<pad>` tokens at the *start* of the sentence.
+# Often several rules must hold at once. Then a cell is open only if every rule leaves it open, so the masks are
+# combined with `&`. Here are a causal mask, a [**sliding window**](glossary.ipynb#sliding-window) that keeps only
+# keys fewer than three places away on either side, the two together, and a causal mask with two `<pad>` tokens at
+# the *start* of the sentence.
 
 # %% combined
 window = sliding_window_mask(6, window=3)
@@ -243,37 +244,41 @@ predict("03/softmax-of-an-empty-row")
 
 # %% see-empty
 # %%answer 03/softmax-of-an-empty-row
-left = F.pad(short, (0, 0, 1, 0))  # <pad> The cat sat
+left = torch.cat([torch.zeros(1, 5), short])  # <pad> The cat sat
 left_mask = may_look[:4, :4] & (torch.arange(4) >= 1)
 first = masked_attention(left, left, left, left_mask)
 left_mask.int(), first
 
 # %% nan [markdown]
-# The first row is NaN, "not a number". The softmax divides each exponential by the sum of the row, and here that is 0
-# divided by 0. No error is raised. Is that harmless, since the output of `<pad>` is not used anyway? Let a second
-# layer work on this output, under the same mask.
+# The first row is NaN, "not a number". By its formula, the softmax divides each exponential by the sum of the row,
+# and here that is 0 divided by 0. No error is raised. Is that harmless, since the output of `<pad>` is not used
+# anyway? Let a second layer work on this output, under the same mask.
 
 # %% second-layer
 masked_attention(first, first, first, left_mask)
 
 # %% nan-spreads [markdown]
 # Now every row is NaN. The mask does give the NaN key a weight of exactly 0. But the weighted sum still multiplies,
-# and 0 times NaN is NaN. So decide what an empty row should be. attnlab and torch's own function return 0 for it, and
-# some programs avoid NaN by filling with -1e9 instead of $-\infty$.
+# and 0 times NaN is NaN. So decide what an empty row should be. attnlab and torch's own function return 0 for it
+# (older versions of torch gave NaN), and some programs avoid NaN by filling with -1e9 instead of $-\infty$.
 #
 # ### Your experiment: the mask editor
 #
-# The scores are random. Click a word to turn it into padding, or a cell to open or close it. Block every key of *on*,
-# and leave every other row at least one key. What is the smallest number of clicks, with a window of 2, with a causal
-# mask, and without a mask? And what does the row become if the blocked scores are filled with -1e9?
+# The scores are random. Click a word to turn it into padding, or a cell to open or close it. Close the whole row of
+# *on*, and leave every other row at least one key. What is the smallest number of clicks, with a window of 2 (the
+# word itself and the one before), with a causal mask, and without a mask? And what does the row become if the
+# blocked scores are filled with -1e9?
 
 # %% explore-masks
 MaskExplorer(mask="window", window=2, ask=False)
 
 # %% families [markdown]
-# You need as many clicks as the row has open cells, because one click closes at most one of them. That makes two with
-# the window, four with the causal mask, and six without a mask. With -1e9, all scores of the row are equal. It then
+# <details><summary>The answers</summary>
+#
+# You need as many clicks as the row has open cells, because one click closes at most one of them: two with the
+# window, four with the causal mask, six without a mask. With -1e9, all scores of the row are equal. It then
 # averages over everything, including the future, and nothing warns you.
+# </details>
 #
 # ## Three families of masks
 #
@@ -295,35 +300,38 @@ moved(with_floats, x, place=5)
 
 # %% three-families [markdown]
 # The mask leaks, and the leak test finds it. With floats, torch *adds* the mask to the scores, and adding 1 or 0
-# blocks nothing. The mask had the right shape but belonged to the wrong family. Every library writes its masks in its
-# own way, yet there are only three families. Here they all say the same thing about "The cat sat `<pad>`":
+# blocks nothing. The mask had the right shape but belonged to the wrong family. Most masks that you will meet belong
+# to one of three families. Here they all say the same thing about "The cat sat `<pad>`":
 #
 # | family | who uses it | the mask |
 # |---|---|---|
-# | **True = may look** | attnlab; `F.scaled_dot_product_attention` | `True True True False` |
-# |  | `attention_mask` of Hugging Face Transformers; code that blocks where it finds 0 | `1 1 1 0` |
-# | **True = blocked** | both masks of `nn.MultiheadAttention`; `masked_fill` | `False False False True` |
-# | **added to the scores** | float masks in all of torch | `0 0 0 -inf` |
+# | **True or 1 = may look** | attnlab; `F.scaled_dot_product_attention`; the `attention_mask` of a Hugging Face tokenizer, with 1 and 0 | `True True True False` |
+# | **True = blocked** | `nn.MultiheadAttention`; `masked_fill` | `False False False True` |
+# | **added to the scores** | a float `attn_mask` in torch | `0 0 0 -inf` |
 #
-# To see how often this goes wrong, we handed seven kinds of masks to six kinds of code that read one. Of the 42
-# pairs, 15 fit, 6 raise an error, and 21 silently give wrong numbers. So when you meet a mask, ask three questions.
-# What does True or 1 mean? Is it added? Which axes does it have? Then convert it, and run the leak test.
+# So when you meet a mask, ask three questions. What does True or 1 mean? Is it added? Which axes does it have? Then
+# convert it, and run the leak test. Here is the inverted mask again, this time in torch's layer.
 
-# %% convert
-from attnlab import from_hf_attention_mask, from_key_padding_mask
+# %% torch-layer
+layer = torch.nn.MultiheadAttention(5, num_heads=1)
 
-keep = sequence_mask([3], max_len=4)  # True = may look
-assert torch.equal(from_key_padding_mask(~keep), from_hf_attention_mask(keep.long()))
-keep, ~keep, to_additive_mask(keep)
+
+def blocked_where_true(x):
+    return layer(x, x, x, attn_mask=~may_look)[0]  # output, weights
+
+
+moved(blocked_where_true, x, place=5)
 
 # %% the-answer [markdown]
+# The mask that leaked in torch's function is correct in torch's layer, where True means blocked.
+#
 # ## So how do you train on all next words at once?
 #
 # You run the model once on the whole sentence, and you set the scores of all later words to $-\infty$ before the
 # softmax. Each position then computes exactly what it would compute if the sentence ended there, so all guesses are
 # honest, and they come from a single pass. The same trick keeps padding out of a batch. Mistakes make no noise: a
-# mask that is inverted, added, or applied after the softmax has the right shape and raises no error. The leak test
-# finds the leak.
+# mask that is inverted, made of ones and zeros that are added, or applied after the softmax has the right shape and
+# raises no error. The leak test finds the leak.
 
 # %% further [markdown]
 # ## Further
@@ -335,12 +343,13 @@ keep, ~keep, to_additive_mask(keep)
 # We trained small models to guess the next word in a made-up language of eight words. Its sentences are drawn by
 # chance, so no model can reach an average loss below 0.90 without peeking. Some models had a causal mask and some had
 # none (`data/make_peek_at_the_future.py`). We measure the loss twice: with the whole sentence as input, as in
-# training, and with only the words so far, as in use. Answer the question first.
+# training, and with only the words so far, as in use. Take the mask away and move the step: what does the model gain,
+# and what does it lose?
 
 # %% explore-peek
 from attnlab.explorers import PeekExplorer
 
-PeekExplorer()
+PeekExplorer(step=0, ask=False)
 
 # %% peek-curves
 import pandas as pd
@@ -365,15 +374,15 @@ show_figure(ax, "3.4")
 # %% peek-reading [markdown]
 # With the whole sentence in sight, the model without a mask ends at a loss of 0.10, far below 0.90. It has learned to
 # copy the next word. (It does not reach 0 because the last of the ten guesses has nothing to copy.) With only the
-# words so far, it ends between 1.97 and 2.97 in four runs. In three of them it is worse than guessing at random,
+# words so far, it ends between 1.97 and 2.97 in four runs, and in three of them it is worse than guessing at random,
 # which gives 2.08. The model with the mask ends at 0.91 both ways.
 #
 # ### With heads
 #
 # In lesson 7 the scores will get a second extra axis, for the heads: their shape is then $(N, H, L, S)$. A mask is
 # matched to it **from the right**, and missing axes and axes of size 1 are repeated. So a padding mask needs the
-# shape $(N, 1, 1, S)$. If you forget one axis and pass $(N, 1, S)$, the sentences are lined up with the heads. For 2
-# sentences and 3 heads this raises an error. Now take 2 sentences and 2 heads.
+# shape $(N, 1, 1, S)$. For 2 sentences and 3 heads, the shape $(N, 1, S)$ raises an error. Now take 2 sentences and 2
+# heads.
 
 # %% ask-heads
 predict("03/one-axis-too-few")
@@ -395,21 +404,21 @@ print(on_last_three)
 #
 # ### Fewer queries than keys
 #
-# When a model writes a text word by word, it keeps the keys and values of all words so far, the newest one included,
-# in a [**cache**](glossary.ipynb#cache). Then a single new query meets all the keys, so $L = 1$ and $S = 6$. With
-# `is_causal=True`, torch builds the causal mask itself.
+# When a model writes a text word by word, it keeps the keys and values of all words so far, the newest one
+# included, in a [**cache**](glossary.ipynb#cache). Then a single new query meets all the keys: for "cat sat on the
+# mat", $L = 1$ and $S = 5$. With `is_causal=True`, torch builds the causal mask itself.
 
 # %% ask-cache
 predict("03/is-causal-with-a-cache")
 
 # %% see-cache
 # %%answer 03/is-causal-with-a-cache
-newest = F.scaled_dot_product_attention(x[5:], x, x, is_causal=True)
-print(newest, x, sep="\n")
+text = x[1:]  # cat sat on the mat
+newest = F.scaled_dot_product_attention(text[4:], text, text, is_causal=True)
+print(newest, text, sep="\n")
 
 # %% corners
-from attnlab import causal_mask
-
+# %%answer 03/is-causal-with-a-cache
 _, axes = plt.subplots(1, 2, figsize=(7.5, 2.1), layout="constrained")
 for ax, align in zip(axes, ["upper_left", "lower_right"], strict=True):
     mask = causal_mask(2, 6, align=align)
@@ -429,33 +438,36 @@ assert torch.allclose(with_cache, whole[4:])
 # %% large-negative [markdown]
 # ### A large negative number instead of minus infinity
 #
-# Many programs fill with -1e9. In a row that still has an open cell this makes no difference in float32, because
-# $e^{-10^9}$ rounds to 0. In a row without one, it makes a great difference.
+# Many programs fill with -1e9. In a row that still has an open key of ordinary size this makes no difference in
+# float32, the usual type of number, because $e^{-10^9}$ rounds to 0. In a row without one, it makes a great
+# difference.
 
 # %% fill-row-zero
 finite = (left @ left.T / 5**0.5).masked_fill(~left_mask, -1e9).softmax(dim=-1)
-print(finite[0])
 torch_output = F.scaled_dot_product_attention(left, left, left, attn_mask=left_mask)
-print(torch_output[0])
+print("weights, filled with -1e9:", finite[0])
+print("output of torch's function:", torch_output[0])
 
 # %% half-precision [markdown]
 # All four weights are 1/4, those of the future included. Torch's own function gives the row the output 0.
 #
-# In float16 the trouble is louder, at least at first. Its largest number is 65504, so filling with -1e9 raises an
-# error.
+# Large models usually compute in 16 bits, which saves memory. In float16 the largest number is 65504, so `masked_fill` with -1e9
+# raises an error.
 
 # %% half tags=["raises-exception"]
 half = torch.zeros(4, 4, dtype=torch.float16)
 half.masked_fill(~left_mask, -1e9)
 
 # %% half-reading [markdown]
-# But if the number is *added* to the scores, nothing is raised. It becomes $-\infty$ on the way, which brings back
-# the NaN that -1e9 was meant to avoid. Today most large models compute in bfloat16, which can hold -1e9. There it
-# neither raises nor overflows, so you are back to the silent case above.
+# But other ways of writing the same raise nothing. Here the number is *added*.
 
 # %% half-added
 added = half + (~left_mask).half() * -1e9
 added.softmax(dim=-1)[0]
+
+# %% half-silent [markdown]
+# It became $-\infty$ on the way, which brings back the NaN that -1e9 was meant to avoid. The other 16-bit type,
+# bfloat16, is common in large models and can hold -1e9, so with it you are back to the silent average above.
 
 # %% remember [markdown]
 # ## What to remember
@@ -463,13 +475,12 @@ added.softmax(dim=-1)[0]
 # - A mask says which keys a query may look at. It acts on the scores, before the softmax: forbidden scores become
 #   $-\infty$. A score of 0 blocks nothing.
 # - A causal mask hides later words. It is what makes it possible to train on all next words in one pass.
-# - A padding mask hides keys, not queries: (N, 1, S), or (N, 1, 1, S) with heads. Leave the rows of `<pad>` out of
-#   averages and losses.
+# - A padding mask hides keys, not queries: shape (N, 1, S). Leave the rows of `<pad>` out of averages and losses.
 # - The leak test: change a token and see which outputs move. Some must, and some must not.
-# - A row without any key is NaN, 0, or an average over everything, depending on the code. Decide on purpose what it
-#   should be.
+# - A row without any key can come out as NaN, as 0, or as an average over keys that it must not see. Decide on purpose
+#   what it should be.
 # - In attnlab and in torch's function, True means "may look". Elsewhere it can mean "blocked", or the mask is added,
-#   and no error warns you.
+#   and often no error tells you.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -514,16 +525,18 @@ def causal_test_solution(attend, x):
 check_causal_test(causal_test_solution)
 
 # %% exercise-1-limits [markdown]
-# One mistake stays invisible to this test. If a word may look at two or more earlier words but not at *itself*, its
-# output still moves with it, because its query has changed.
+# Some mistakes stay invisible to this test. For example, if a word may look at two or more earlier words but not at
+# *itself*, its output still moves with it: its query has changed, and so has the way in which those words share its
+# weight.
 
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
-# `padding_mask` is for a model that reads whole sentences. Write `decoder_mask` for a model that guesses the next
-# word, with padding on the right: no padding, no future, shape (N, 1, L, L), where L is `int(lengths.max())`. Block
-# padding in the columns only, as above. (With padding on the right, the causal mask alone already protects the words.
-# We also want `<pad>` not to look at `<pad>`.)
+# `padding_mask` is for a model that reads whole sentences. It has one more axis of size 1, for attention heads
+# (lesson 7). Write `decoder_mask` for a model that guesses the next word, with padding on the right: no padding, no
+# future, shape (N, 1, L, L), where L is `int(lengths.max())`. Block padding in the columns only, as above. (With
+# padding on the right, the causal mask alone already protects the words. With padding on the left it does not, and
+# you combine the two masks in the same way.)
 #
 # <details><summary>Hint</summary>
 #
@@ -555,15 +568,16 @@ check_decoder_mask(decoder_mask_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Implement ★★★ (12 minutes)
 #
-# Write a softmax over the allowed keys. In a row without any allowed key, all weights are 0. All other rows sum to 1,
-# up to rounding. The gradient must be correct and finite. A NaN in an **allowed** score must stay visible, because it
-# is a bug that someone has to find. Whatever a **blocked** score holds must not matter.
+# Write a softmax over the allowed keys. In a row without any allowed key, all weights are 0. If the allowed scores
+# are finite, every other row sums to 1, up to rounding, and the gradient is correct and finite. A NaN in an
+# **allowed** score must stay visible, because it is a bug that someone has to find. Whatever a **blocked** score
+# holds must not matter.
 #
 # <details><summary>Hint</summary>
 #
 # Which rows are empty? You can tell from `allowed`, before the softmax. Give those rows harmless scores, and erase
-# their weights afterwards. If you *add* $-\infty$ to the scores instead of filling with it, a NaN inside the softmax
-# comes back in the gradient.
+# their weights afterwards. Fill with $-\infty$ instead of adding it: a NaN plus $-\infty$ is still NaN, so a NaN in a
+# blocked score would reach the weights.
 # </details>
 
 
@@ -594,7 +608,7 @@ check_safe_softmax(safe_softmax_solution)
 # <details><summary>Hint</summary>
 #
 # What does 1 mean in the mask, and what does True mean to the function? Then try 2 sentences with 3 heads: the scores
-# have the shape (N, H, L, S), and a mask is matched from the right.
+# have the shape (N, H, L, S), with H for the heads, and the axes of a mask are matched from the right.
 # </details>
 
 
@@ -623,26 +637,27 @@ check_padded_batch(mended_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend says: "Filling with -1e9 or with minus infinity is the same, since both give weight 0." Where is that true
-# in float32, and where is it not?
+# A friend says: "Filling with -1e9 or with minus infinity before a softmax is the same, since both give weight 0."
+# Where is that true in float32, torch's usual type of number, and where is it not?
 #
 # <details><summary>An answer</summary>
 #
-# It is true as long as the row keeps an allowed key of ordinary size, because $e$ to such a number rounds to 0. In a
-# row without an allowed key, -1e9 averages over all keys, and minus infinity gives NaN.
+# It is true as long as the row keeps an allowed key with a score of ordinary size, because $e$ to such a number
+# rounds to 0. In a row without an allowed key, filling with -1e9 averages over all keys, and filling with minus
+# infinity gives NaN.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# In `F.scaled_dot_product_attention(..., attn_mask=mask)` a mask of bool means "may look", and a float mask is added.
-# `is_causal=True` counts from the upper left corner. Do not pass both: depending on the shape, torch raises an error
-# or combines them. For a cache there is `torch.nn.attention.bias.causal_lower_right(L, S)`.
+# In `F.scaled_dot_product_attention(..., attn_mask=mask)` a mask of bool means "may look", and a float mask is
+# added. `is_causal=True` counts from the upper left corner. Do not pass both: sometimes torch raises an error, and
+# sometimes it combines them. For a cache there is `torch.nn.attention.bias.causal_lower_right(L, S)`.
 #
-# In `nn.MultiheadAttention`, True means *blocked* in both masks. There `is_causal` is only a hint: you must still
-# pass `attn_mask`, and torch may ignore that mask. A sentence that is all padding comes out as NaN or as the bias of
-# the last layer. Which of the two depends on `need_weights`, on the mode, on gradients, and on the number of heads,
-# so do not rely on it.
+# In `nn.MultiheadAttention`, True means *blocked* both in `attn_mask` and in `key_padding_mask`. There
+# `is_causal=True` is only a hint, so pass the causal `attn_mask` as well. For a sentence that is all padding, the
+# output can be NaN or finite, depending on settings that have nothing to do with the mask, such as `need_weights`.
+# Do not rely on either.
 
 # %% sources [markdown]
 # ## Sources
