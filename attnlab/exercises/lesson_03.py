@@ -337,7 +337,10 @@ def check_safe_softmax(answer: Answer) -> Right:
     see_gradient(answer, scores, "a mask with an empty row")
     WEIGHTS.decide(lambda: first + last, answer)
     see_gradient(answer, blocked, "NaN and infinity among the blocked scores")
-    told = "Weights, large scores, an empty row, NaN, the gradient and a mask (N, 1, 1, S) hold."
+    told = (
+        "The weights and the gradient are correct, also for large scores, an empty row, NaN and a "
+        "mask of shape (N, 1, 1, S)."
+    )
     return Right(told, None, half_precision(answer))
 
 
