@@ -1,7 +1,7 @@
 # %% opening [markdown]
 # # 2 · Why divide by the square root of d_k
 #
-# Open any implementation of attention and you will find a line like this one:
+# Open almost any implementation of attention and you will find a line like this one:
 #
 # ```python
 # scores = query @ key.T / d_k**0.5
@@ -9,9 +9,9 @@
 #
 # The dot products say how well each query matches each key, so why divide them by anything? And why by the square
 # root of the number of features, rather than by that number itself? The paper that introduced the formula answers
-# with a footnote and with a sentence that begins "We suspect". In this lesson you will measure what its authors
-# suspected. You will see where the root comes from, what happens without it, and how well the rule fits a layer that
-# has been trained.
+# with a footnote and with a suspicion: large dot products leave the softmax with extremely small gradients. In this
+# lesson you will measure what its authors suspected. You will see where the root comes from, what happens without it,
+# and how well the rule fits a layer that has been trained.
 #
 # **You need** lesson 1: scores, weights, output, and the softmax along a row.
 #
@@ -50,8 +50,8 @@ titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
 # %% so-sure [markdown]
-# Look at the map on the left. In nine of its ten rows, a single key takes more than 97% of the weight. (Averaged over
-# many draws, it is about eight of ten.) Attention is supposed to compute a weighted *average*, and here it has turned
+# Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (Averaged over
+# many draws, it is about seven of ten.) Attention is supposed to compute a weighted *average*, and here it has turned
 # into a choice, made with great confidence and for no reason at all. The map on the right comes from the same dot
 # products, and it does average.
 #
@@ -95,29 +95,29 @@ raw_scores[:8], raw_scores.var(), raw_scores.std()
 # Because $a$ and $b$ are independent, the mean of $ab$ is the mean of $a$ times the mean of $b$, which is 0. What
 # remains is the mean of $a^2$ plus the mean of $b^2$, and these are the two variances. In the same way, 64 products
 # of variance 1 make a sum of variance 64. (The variance of a product such as $q_1 k_1$ is the mean of $q_1^2 k_1^2$,
-# and by independence this is the mean of $q_1^2$ times the mean of $k_1^2$.) In general
+# and by independence this is the mean of $q_1^2$ times the mean of $k_1^2$.) As long as all means are 0, we have
 #
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i),$$
 #
 # and here both factors on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
-# $\sqrt{d_k}$. **This is where the root comes from.** If we divide all scores by some number, we divide their
+# $\sqrt{d_k}$. **This is where the root comes from.** If we divide all raw scores by some number, we divide their
 # standard deviation by the same number. Dividing by $\sqrt{d_k}$ therefore brings it back to 1, however many features
 # there are.
 #
-# Let us check that for other sizes. A single row would prove little, so we draw 40 random texts with 25 queries each.
-# We will need them again.
+# Let us check that for other sizes. We draw 40 random sequences with 25 queries and 16 keys each, which gives 16,000
+# raw scores. We will need them again.
 
 
-# %% random-texts
-def random_scores(d_k, n_keys=16):
+# %% random-sequences
+def random_raw_scores(d_k, n_keys=16):
     torch.manual_seed(0)
     query, key = torch.randn(40, 25, d_k), torch.randn(40, n_keys, d_k)
-    return query @ key.mT  # (40, 25, n_keys)
+    return query @ key.mT  # (40, 25, n_keys); .mT swaps the last two axes
 
 
 # %% spread
 sizes = torch.tensor([1, 4, 16, 64, 256, 1024])
-spread = torch.stack([random_scores(d_k).std() for d_k in sizes])
+spread = torch.stack([random_raw_scores(d_k).std() for d_k in sizes])
 spread
 
 # %% spread-figure jupyter={"source_hidden": true}
@@ -133,11 +133,12 @@ show_figure(ax, "2.2")
 # Does it matter how spread out the scores are? It does, because the softmax turns *differences* between scores into
 # *ratios* between weights. If one score is 1 above another, its weight is $e \approx 2.7$ times as large. If it is 8
 # above, its weight is $e^8 \approx 2981$ times as large. Here are five scores as they are, and then the same scores
-# multiplied by 8, the standard deviation that we found for $d_k = 64$.
+# multiplied by 8, as if we had not divided by the root of $d_k = 64$.
 #
 # To describe the sharpness of a row by a single number, we count its [**effective
 # keys**](glossary.ipynb#effective-keys). If five keys share the weight equally, the number is 5, and if one key has
-# all of it, the number is 1. (In between it is $\exp(-\sum_j p_j \ln p_j)$ for the weights $p_j$.)
+# all of it, the number is 1. (The formula is $\exp(-\sum_j p_j \ln p_j)$ for the weights $p_j$. Five weights of
+# $1/5$ give $\exp(\ln 5) = 5$.)
 
 # %% times-eight
 five = torch.tensor([1.2, 0.6, 0.1, -0.4, -1.5])
@@ -150,7 +151,7 @@ five_weights, effective_keys(five_weights)
 # ahead of the second best. But the number of keys matters too: a thousand keys that are all a little behind still add
 # up to a large share.
 #
-# Now we divide the scores of our 1,000 random queries by $\sqrt{d_k}$, for all sizes.
+# Now we divide the raw scores of our 1,000 random queries by $\sqrt{d_k}$, for all sizes.
 
 # %% ask-used
 predict("02/keys-used-with-the-division")
@@ -159,28 +160,28 @@ predict("02/keys-used-with-the-division")
 # %%answer 02/keys-used-with-the-division
 used = {"raw": [], "divided by √d_k": []}
 for d_k in sizes:
-    raw = random_scores(d_k)
+    raw = random_raw_scores(d_k)
     for name, scores in zip(used, (raw, raw / d_k**0.5), strict=True):
         used[name].append(effective_keys(scores.softmax(dim=-1)).mean())
 torch.stack(used["divided by √d_k"])
 
-# %% used-figure jupyter={"source_hidden": true}
+# %% used-figure
+# %%answer 02/keys-used-with-the-division
 ax = plot_sweep(sizes, used, xscale="log", xlabel="d_k", ylabel="effective keys of 16")
-ax.set(title="Without the division, one key is left", ylim=(0, 16))
+ax.set(title="Without the division, one key of 16 is left", ylim=(0, 16))
 ax.set_xticks(sizes, sizes.tolist())
 show_figure(ax, "2.3")
 
 # %% learning [markdown]
-# With the division, a query uses about 11 of its 16 keys, and that hardly depends on $d_k$. (It starts a little
-# higher because a query with a single feature is often close to 0, and then its scores are too.) Without the
-# division, a query uses fewer and fewer keys.
+# With the division, a query uses 11 or 12 of its 16 keys, and that hardly depends on $d_k$. (At $d_k = 1$ it is 12,
+# because a query with a single feature is often close to 0, and then its scores are too.) Without the division, a
+# query uses fewer and fewer keys.
 #
 # ## What the spread does to learning
 #
-# You will often read that without the division "the softmax saturates and the gradients vanish". Is that so? A model
-# can learn from a score only if changing the score changes the weights. How fast each weight moves when each score
-# moves is called the [**Jacobian**](glossary.ipynb#Jacobian) of the softmax. For three keys with the weights 0.5, 0.3
-# and 0.2 it has nine entries.
+# Now to the suspicion of the authors. A model can learn from a score only if changing the score changes the weights.
+# How fast each weight moves when each score moves is called the [**Jacobian**](glossary.ipynb#Jacobian) of the
+# softmax. For three keys with the weights 0.5, 0.3 and 0.2 it has nine entries.
 
 # %% nine-slopes
 softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
@@ -191,18 +192,21 @@ softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
 # other keys have to pay for it.
 #
 # A key that has won has a weight of, say, 0.998, and then its slope is $0.998 \cdot 0.002$, about 0.002. Hardly
-# anything moves, and that is the saturation people speak of. But if two keys are *tied* at 0.5, the slope is 0.25,
-# and it cannot be larger than that. However sharp a softmax is, some rows are close to a tie.
+# anything moves: the softmax is *saturated*. But if two keys are *tied* at 0.5, the slope is 0.25, and it cannot be
+# larger than that. Among many random queries, some are close to a tie even when $d_k$ is large.
 #
-# There is also a second effect, and it works the other way. Let $c$ be the number that we divide by, $K$ the matrix
-# of the keys, $J$ the Jacobian and $g$ the gradient that arrives at the weights. Then by the chain rule the gradient
-# of a query is
+# ### Two effects
+#
+# There is also a second effect, and it works the other way. A query $q$ has a gradient too: how the loss changes when
+# its features change. Say that $n$ keys are the rows of a matrix $K$, and that their raw scores are divided by $c$.
+# The vector $g$ holds the slope of the loss for each of the $n$ weights. On the way from the weights back to the
+# query it passes the softmax ($J$), the division ($1/c$) and the dot products ($K^\top$). This is the chain rule:
 #
 # $$\frac{\partial\,\text{loss}}{\partial q} = \frac{1}{c}\; K^\top J\, g.$$
 #
-# Without the division, $J$ is small in many rows, but the factor in front is larger: 8 times as large for $d_k = 64$.
-# Which of the two effects wins? We let PyTorch compute the gradients of 1,000 queries. The loss is the sum of all
-# outputs, and each key has one random number as its value.
+# Without the division, $J$ is small for a query whose best key has won, but the factor in front is 1 instead of
+# $1/\sqrt{d_k}$. Which of the two effects wins? We let PyTorch compute the gradients of 1,000 queries. The loss is
+# the sum of all outputs, and each key has one random number as its value.
 
 
 # %% query-gradients
@@ -225,61 +229,62 @@ for d_k, n_keys in [(64, 16), (64, 256), (1024, 16), (1024, 256)]:
     for name, divisor in [("1", 1), ("√d_k", d_k**0.5)]:
         lengths = query_gradients(d_k, n_keys, divisor)
         rows[d_k, n_keys, name] = lengths.quantile(marks).tolist()
-table = pd.DataFrame(rows, index=["shortest 10%", "median", "longest 10%"]).T
-table.rename_axis(["d_k", "keys", "divided by"]).round(3)
+table = pd.DataFrame(rows, index=["10% are below", "median", "10% are above"]).T
+table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 
 # %% half-true [markdown]
-# The table shows how long the gradients are. A tenth of them are shorter than the first number, half are shorter than
-# the median, and a tenth are longer than the last number. Your question was about the rows with $d_k = 64$ and 256
-# keys. Without the division, the median there is not shorter but about *twelve times as long*. What does the whole
-# table tell us?
+# Each row of the table describes the lengths of 1,000 gradients. Your question was about $d_k = 64$ and 256 keys. There
+# the median without the division is about *twelve times as long*. The whole table says more:
 #
-# - **Without the division, the gradients are very uneven.** For 64 features and 16 keys, the two ends of the range
+# - **Without the division, the gradients are very uneven.** For 64 features and 16 keys, the first and the last number
 #   differ by a factor of about 1,000.
 # - **Most of them do vanish if there are many features and few keys.** For 1,024 features and 16 keys, the median is
-#   of the order of a thousandth of what it is with the division. Even there, the longest ones are larger than with
-#   the division, not smaller.
-# - **With the division, the gradients are alike.** The two ends differ by a factor of less than 3, and a head with
-#   1,024 features behaves like a head with 64.
+#   about a thousandth of what it is with the division. Even there, the longest ones are longer than with the
+#   division.
+# - **With the division, the gradients are alike.** In these four cases the first and the last number differ by a
+#   factor of less than 3, and the medians for 64 and for 1,024 features are nearly the same.
 #
-# So the popular sentence is half true. Without the division, some queries get almost no gradient and others a very
-# large one. The query weights of a layer are updated with the *sum* of all these gradients, so a few queries decide
-# for all. For 1,024 features and 16 keys, the longest tenth of the gradients has 84% of their total length. With the
-# division it has 18%. (All of this holds for random queries and keys. The exact lengths depend on the loss.)
+# So the suspicion is half of the truth. Without the division, some queries get almost no gradient and others a very
+# large one. In a layer, one set of parameters makes all the queries (lesson 6). It adds up what all of them ask for,
+# so a few queries with long gradients outweigh the others. (All of this holds for random queries and keys. The exact
+# lengths depend on the loss.)
 #
-# ### Move d_k yourself
+# ### Move $d_k$ yourself
 #
-# The explorer shows weights for six random tokens, and the gradients for 16 keys. Move $d_k$ from 1 to 1,024. Which
-# of the four lines falls, and from which $d_k$ on is it below its counterpart with scaling?
+# The explorer calls it "scaled" when the raw scores are divided. Its curves show mean and median gradient for 16 keys,
+# in another random draw. Only the median without scaling collapses, once $d_k$ is above 64. Move $d_k$ from 1 to 1,024
+# and watch the two maps. Press "New random draw" a few times, too.
 
 # %% explore-scaling
 ScalingExplorer(d_k=1, ask=False)
 
 # %% divide-by-what [markdown]
-# Only the median without scaling falls. At $d_k = 64$ it is still above the median with scaling, and beyond that it
-# collapses.
+# Without scaling, nearly every row ends as a choice. With it, the maps change but go on averaging.
 #
 # ## Why not divide by something else?
 #
-# If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself is better. Answer the explorer's question, and
-# then try all four divisors. It takes some care to keep two of them apart. $d_k$ is the number of features in *one
-# query*, whereas $d_{model}$ is the width of a whole layer. In lesson 7, a layer of width 512 will be split into 8
-# [heads](glossary.ipynb#head). These are small attentions side by side, and the queries of each have 64 features.
-# Which divisor keeps the variance near 1 for every $d_k$?
+# If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself is better. Or by $\sqrt{d_{model}}$? Here $d_k$
+# is the number of features in *one query*, whereas $d_{model}$ is the width of a whole layer. In lesson 7, a layer of
+# width 512 will be split into 8 [heads](glossary.ipynb#head). These are small attentions side by side, and the queries
+# of each have 64 features. The explorer keeps $d_{model}$ at 512. Try all four divisors with a small and with a large
+# $d_k$, and compare the maps.
 
 # %% explore-divisors
-DivisorsExplorer(divisor="1")
+DivisorsExplorer(divisor="1", ask=False)
 
 # %% only-the-root [markdown]
-# Only $\sqrt{d_k}$ does. If we divide by $d_k$, the variance drops to $1/d_k$, all scores are nearly equal, and the
-# output is nearly a plain average, however well some key matches. Dividing by $\sqrt{d_{model}}$ is a common slip.
-# The sum has as many terms as the *query* has features, so with 8 heads this slip leaves a variance of only $1/8$.
+# Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $1/d_k$. In
+# a large head, all scores of random keys are then nearly equal, and the output is nearly a plain average. Even a key
+# that is identical to its query gets a score of only about 1, and so 2.7 times the weight of another key. With
+# $\sqrt{d_{model}}$ and 8 heads, the variance is $1/8$, because the sum has only as many terms as the *query* has
+# features.
 #
 # ## Does a trained layer keep to the rule?
 #
-# So far all numbers were random. Training may move the features anywhere: nothing forces them to have variance 1, and
-# they are certainly not independent. So let us look at a trained layer, the first attention layer of a small English
-# language model called all-MiniLM-L6-v2. It has twelve heads with $d_k = 32$, and we let it read 35 sentences.
+# So far all numbers were random. Training may move the features anywhere, and nothing forces them to keep to our
+# assumptions. So let us look at a trained layer. It is the first attention layer of all-MiniLM-L6-v2, a small model
+# that turns English sentences into vectors. It has twelve heads with $d_k = 32$, and we let it read 35 sentences. The
+# model adds a token at each end of a sentence, so eight words become ten tokens.
 
 # %% read-sentences
 from attnlab.pretrained import load_layer
@@ -287,11 +292,12 @@ from attnlab.pretrained import load_layer
 layer = load_layer()
 sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence
 readings = [layer.read(sentence) for sentence in sentences]
-sentences[0], readings[0].weights.shape  # (H, L, S)
+sentences[0], readings[0].weights.shape  # (H, L, S): H heads
 
 # %% log-of-a-weight [markdown]
-# The layer hands us weights. The logarithm of a weight is its score, apart from a number that is the same for the
-# whole row. Such a number has no influence on the variance within the row.
+# The layer hands us weights. But the logarithm of a weight is its score up to a constant, because
+# $\ln p_j = s_j - \ln \sum_i e^{s_i}$, and the sum is the same for the whole row. So it has no influence on the
+# variance within the row. For each head, we average this variance over all rows of all sentences.
 
 # %% ask-trained
 predict("02/trained-heads")
@@ -302,21 +308,20 @@ variances = [reading.weights.log().var(dim=-1) for reading in readings]  # (H, L
 of_heads = torch.cat(variances, dim=-1).mean(dim=-1)  # (H,)
 of_heads
 
-# %% trained-figure jupyter={"source_hidden": true}
-import matplotlib.pyplot as plt
-import seaborn as sns
-
-_, ax = plt.subplots(layout="constrained")
-ax = sns.barplot(of_heads.numpy() - 1, bottom=1, color="#0b61a4", ax=ax)
-ax.set(yscale="log", xlabel="head", ylabel="variance within a row")
-ax.set(title="Eleven trained heads stay near 1, one does not")
-show_figure(ax, "2.4")
+# %% trained-maps
+# %%answer 02/trained-heads
+pair, tokens = readings[0].weights[[1, 2]], readings[0].tokens
+titles = ["head 1: variance 0.9", "head 2: variance 100"]
+show_figure(plot_heads(pair, queries=tokens, keys=tokens, titles=titles), "2.4")
 
 # %% one-exception [markdown]
-# Eleven heads stay within a factor of about three of the rule, although nothing forced them to. Head 2 is the
-# exception. It makes every token but the first look at the token before it and at hardly anything else, and for that
-# it needs scores that lie far apart. So training can leave the rule behind where that pays, and in this layer it
-# seldom did. What would the same heads do without the division?
+# For eleven heads, the mean variance lies between 0.6 and 3.2, although nothing forced it to. (Single rows differ more:
+# in head 5, only 15% of them lie between 1/2 and 2. And the assumptions need not hold: in head 7,
+# $\mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i)$ is 0.23, and yet the variance is 0.77.) Head 2 is the exception. It makes
+# every token but the first attend to the token before it and to hardly anything else, and its scores lie far apart.
+#
+# These numbers tell us where training ended, not where it started. What would the same heads do without the division?
+# To undo it, we multiply by $\sqrt{32}$. (This multiplies the constant too, but it remains the same for the whole row.)
 
 # %% without-it
 undone = [(reading.weights.log() * 32**0.5).softmax(dim=-1) for reading in readings]
@@ -330,16 +335,19 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 #
 # ## So why that number?
 #
-# A raw score is a sum of $d_k$ products, so its typical size is $\sqrt{d_k}$. Dividing by this number makes attention
-# start in the same way for every size of head: each query averages over several keys, and all queries get gradients
-# of similar length. This is all that the root promises. It is a good place to start from, not a law.
+# A raw score is a sum of $d_k$ products. If the features are independent, with mean 0 and variance 1, its typical size
+# is $\sqrt{d_k}$. Dividing by this number makes attention start in nearly the same way for every size of head, unless
+# the head is tiny: each query averages over several keys, and all queries get gradients of similar length. This is
+# all that the root promises. It removes the dependence on $d_k$. How large the features are at the start is up to
+# whoever initialises the model.
 #
-# A model can also learn without it. After all, training can change the size of the scores by itself: if it doubles
-# the query weights, it doubles all scores. The T5 models do not divide at all, and start with smaller query weights
-# instead. In a small race that you find under "Further", even the model with the raw scores learned its task, but it
-# was slower and more sensitive to the learning rate. And why not $d_k$? Because then the start depends on the size of
-# the head again: the larger the head, the closer it starts to a plain average. A model can grow out of that as well,
-# and in our race the one divided by $d_k$ kept up with the root.
+# A model can also learn without the division. After all, training can change the size of the scores by itself: if it
+# doubles all queries, it doubles all scores. T5, a well-known family of language models, does not divide at all and
+# starts with smaller queries instead. In a small race that you find under "Further", even the model with the raw
+# scores learned its task, but it was slower and more sensitive to the learning rate. And why not $d_k$? Because then
+# the start depends on the size of the head again: the larger the head, the closer it starts to a plain average. A
+# model can grow out of that as well. In our race, the one divided by $d_k$ was slower than the root at low learning
+# rates and better at the highest.
 
 # %% further [markdown]
 # ## Further
@@ -353,6 +361,9 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 # the accuracy on new examples (`data/make_scaling_race.py`).
 
 # %% see-race
+import matplotlib.pyplot as plt
+import seaborn as sns
+
 race = pd.read_csv(data_path("scaling_race.csv"))
 narrow = race[race.weight_scale == 1]  # queries and keys start with variance 1
 _, ax = plt.subplots(layout="constrained")
@@ -370,33 +381,29 @@ ax.set(ylim=(0, 1.02), title="Learning rate 0.001: the root arrives first")
 show_figure(ax, "2.5")
 
 # %% five-rates [markdown]
-# The raw model is slower, but it gets there. The rate 0.001 happens to be a poor one for $d_k$. Here is the accuracy
-# after 400 steps for all five rates.
+# The other two are slower at this rate, but they get there. Here is the accuracy after 400 steps for all five rates. In
+# the lower half of the table, the parameters that make queries and keys start three times as large.
 
 # %% race-table
 last = race[race.step == 400].groupby(["weight_scale", "divisor", "learning_rate"])
 final = last.accuracy.mean().unstack("learning_rate")
-final.loc[1].round(2)
+final.round(3)
 
 # %% race-reading [markdown]
-# The raw model passes 0.95 at two of the five rates, the one divided by the root at four, and the one divided by
-# $d_k$ at three. Two kinds of failure are mixed here. At 0.0003 the raw model is slow, and its accuracy is still
-# rising when we stop. At 0.01 and 0.03 it is stuck.
+# In the upper half, the raw model passes 0.95 at two of the five rates, the one divided by the root at four, and the
+# one divided by $d_k$ at three. At 0.0003 the raw model is slow, and its accuracy is still rising when we stop. At
+# 0.01 and 0.03 its mean accuracy does not rise in the second half.
 #
-# The root is not the best in every respect: averaged over the five rates, $d_k$ is ahead, because it copes better
-# with the highest rate. If the weights of queries and keys start three times as large, it is ahead at four rates and
-# ties at one. This is one task at one size, so it proves no law. It shows that the division buys speed and freedom in
-# the choice of a learning rate rather than the ability to learn.
-
-# %% wider-start
-final.loc[3].round(2)
+# The root is not the best in every respect. In the upper half $d_k$ is ahead at the two highest rates, and in the
+# lower half at all five. There the raw model passes 0.95 at none of them within 400 steps. This is one task at one
+# size, so it proves no law. Here the division bought speed and freedom in the choice of a learning rate.
 
 # %% temperature [markdown]
 # ### A temperature
 #
-# A number that divides all scores before the softmax is called a [**temperature**](glossary.ipynb#temperature). So
-# $\sqrt{d_k}$ is a temperature that is chosen by the number of features. Move $\tau$ to both ends. Does another key
-# ever take the lead? What happens to the ratio of the first two weights if you halve $\tau$ from 1 to 0.5?
+# In lesson 1 you divided scores by a [temperature](glossary.ipynb#temperature) $\tau$. So $\sqrt{d_k}$ is a temperature
+# that is chosen by the number of features. Move $\tau$ to both ends. Does another key ever take the lead? What happens
+# to the ratio of the first two weights if you halve $\tau$ from 1 to 0.5?
 
 # %% explore-temperature
 from attnlab.explorers import TemperatureExplorer
@@ -409,39 +416,39 @@ TemperatureExplorer(ask=False)
 #
 # ### When the assumptions fail
 #
-# The rule needs features with mean 0, variance 1 and independence. Let us break these assumptions one at a time. In
-# every row of the table, $d_k$ is 100 and the scores are divided by 10.
+# We derived the rule from three assumptions: the features have mean 0, variance 1, and are independent. Let us break
+# them in several ways. In every row of the table, $d_k$ is 100 and the scores are divided by 10.
 
 # %% broken-assumptions
 torch.manual_seed(0)
 a, b = torch.randn(2, 5000, 100)
 shared_a, shared_b = torch.randn(2, 5000, 1)  # the same number for a whole vector
-layer_a, layer_b = (torch.nn.Linear(100, 100).requires_grad_(False) for _ in "ab")
+layer_a = torch.nn.Linear(100, 100).requires_grad_(False)
+layer_b = torch.nn.Linear(100, 100).requires_grad_(False)
 changed = {
     "nothing changed": (a, b),
     "standard deviation 2": (2 * a, 2 * b),
     "standard deviation 0.5": (a / 2, b / 2),
-    "correlated features": ((a + shared_a) / 2**0.5, (b + shared_b) / 2**0.5),
+    "a shared part": ((a + shared_a) / 2**0.5, (b + shared_b) / 2**0.5),
     "key = query": (a, a),
-    "uniform from 0 to 1": (torch.rand_like(a), torch.rand_like(b)),
     "untrained nn.Linear": (layer_a(a), layer_b(b)),
 }
 found = {name: (q * k).sum(dim=-1) / 10 for name, (q, k) in changed.items()}
-means = {name: (s.mean().item(), s.var().item()) for name, s in found.items()}
-pd.DataFrame(means, index=["mean", "variance"]).T.round(2) + 0.0
+moments = {name: (s.mean().item(), s.var().item()) for name, s in found.items()}
+pd.DataFrame(moments, index=["mean", "variance"]).T.round(2)
 
 # %% assumptions-read [markdown]
 # With a standard deviation of 2 the variance is $2^2 \cdot 2^2 = 16$: the root still removes the factor $d_k$, but a
-# constant remains. An untrained `nn.Linear` gives features of variance 1/3, so the constant is about one ninth. If
-# the features within a vector are correlated, the root does not even remove $d_k$, and the variance keeps growing
-# with it. With key = query, the *mean* of the scores is 10. If all keys had that mean it would not matter, since the
-# softmax ignores a number that is added to the whole row. But only a token's own key has it.
+# constant remains. An untrained `nn.Linear` starts with parameters so small that its features have a variance of only
+# about 1/3, so its constant is about one ninth. If all features of a query share a part, and all features of a key as
+# well, the root does not even remove $d_k$: the variance keeps growing with it. With key = query, each term is a
+# square, so the *mean* of the scores is 10 (and the variance of a square is 2). If all keys had that mean it would not
+# matter, since the softmax ignores a number that is added to the whole row. But only a token's own key has it.
 #
 # ### Scores that stay large
 #
-# In a demonstration that this series set out to check, ten random tokens are multiplied by 10 and sent through
-# untrained linear layers with $d_k = 8$. The scores are divided by $\sqrt{8}$, and that is said to keep them small.
-# Does it?
+# In this demonstration, ten random tokens are multiplied by 10 and sent through three untrained linear layers, which
+# make their queries, keys and values with $d_k = 8$. Does dividing by $\sqrt{8}$ keep the scores small?
 
 # %% ten-tokens
 torch.manual_seed(42)
@@ -451,24 +458,27 @@ with torch.no_grad():
     q, k, v = w_query(tokens), w_key(tokens), w_value(tokens)
 large_scores = q @ k.T / 8**0.5  # (L, S) = (10, 10)
 print(f"variance of q {q.var():.1f}, of k {k.var():.1f}")
-print(f"variance of the scores {large_scores.var():.1f}")
+print(
+    f"variance before {(q @ k.T).var():.1f}, after the division {large_scores.var():.1f}"
+)
 
 # %% its-weights
 from attnlab.plotting import plot_attention
 
 large_weights = large_scores.softmax(dim=-1)
-print((large_weights @ v)[0])  # the output of token 0
+print((large_weights @ v)[3], v[large_weights[3].argmax()], sep="\n")
 ax = plot_attention(large_weights, title="Eight of ten rows choose one key")
 show_figure(ax, "2.6")
 
 # %% stays-sharp [markdown]
 # The division did what it always does: it divided the variance by 8. It cannot bring the variance to 1 if it did not
-# start at 8. Eight of the ten rows give more than 99% of their weight to one key.
+# start at 8. Eight of the ten rows give more than 99% of their weight to one key, so the output of token 3 is simply
+# the value of the key that it chose.
 #
 # ### Is the division needed at all?
 #
-# It is not needed for what a layer *can* compute, because the factor can move into the query weights. The scores are
-# the same.
+# It is not needed for what a layer *can* compute, because the factor can move into the parameters that make the
+# queries. The scores are the same.
 
 # %% moved-factor
 torch.manual_seed(0)
@@ -478,20 +488,22 @@ factor_moved = (x @ (weight_query / 256**0.5)) @ (x @ weight_key).T
 assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 
 # %% t5 [markdown]
-# The T5 models do this. Their code does not divide, and their query weights start smaller, so the scores start out
-# equally small. What differs is the effect of one step of the optimiser.
+# The T5 models do this. Their code does not divide, and the parameters of their queries start smaller, so the scores
+# start out equally small. What differs is the effect of a step of SGD or Adam: with the same learning rate, it moves
+# the scores several times as far. With Adafactor it makes no difference, because the steps of that optimiser are
+# proportional to the size of the parameters. T5 was trained with Adafactor.
 
 # %% remember [markdown]
 # ## What to remember
 #
 # - A raw score is a sum of $d_k$ products. If the features have mean 0 and variance 1 and are independent, its
 #   variance is $d_k$ and its standard deviation is $\sqrt{d_k}$.
-# - Dividing by $\sqrt{d_k}$ makes the standard deviation 1 for every size of head. $d_k$ is the number of features in
-#   a query of one head, not the width of the layer.
-# - Without the division, large heads start with nearly all the weight on one key.
+# - Dividing by $\sqrt{d_k}$ makes the standard deviation of such scores 1, whatever $d_k$ is. $d_k$ is the number of
+#   features in a query of one head, not the width of the layer.
+# - Without the division, random queries with many features and few keys start with nearly all the weight on one key.
 # - "The gradients vanish" is half of the truth. Without the division they are very uneven: at $d_k = 64$ with 256
 #   keys most are longer, at $d_k = 1024$ with 16 keys most are close to 0.
-# - The root sets the start. Training may move away from it, and a model can learn without it.
+# - The root removes $d_k$ from the start. Training may move away from it, and a model can learn without it.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -529,7 +541,7 @@ check_always_true(always_true)
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def always_true_solution():
-    return "B"  # it holds for any numbers; A needs the three assumptions
+    return "B"  # it holds for any numbers; A only if the variance was d_k before
 
 
 check_always_true(always_true_solution)
@@ -620,9 +632,9 @@ check_repeatable_experiment(repeatable_experiment_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Modify ★★ (6 minutes)
 #
-# A demonstration with $d_k = 8$ multiplies ten random tokens by 10 and sends them through untrained linear layers
-# (you find it under "Further"). After the division its scores have variance 436. By which factor should it multiply
-# the tokens instead, so that the variance ends near 1, between 0.8 and 1.25?
+# A demonstration with $d_k = 8$ multiplies ten random tokens by 10. Untrained linear layers make queries and keys from
+# them, and after the division the scores have variance 436. By which factor should it multiply the tokens instead, so
+# that the variance ends between 0.8 and 1.25?
 #
 # <details><summary>Hint</summary>
 #
@@ -699,13 +711,15 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1 and footnote 4.
-#   The footnote has the variance, and the sentence about the gradients begins with "We suspect".
+#   The footnote has the variance, and the suspicion is the sentence that begins "We suspect".
 # - The trained layer is that of [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2)
 #   (Apache-2.0).
 # - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020. It is a relative
 #   of exercise 5, with length 1 and a learned factor.
 # - T5 without the division: `_init_weights` in
 #   [modeling_t5.py](https://github.com/huggingface/transformers/blob/main/src/transformers/models/t5/modeling_t5.py).
+#   Its training with Adafactor: Raffel et al., [Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+#   Transformer](https://arxiv.org/abs/1910.10683), 2020, section 3.1.2.
 # - Yang et al., [Tensor Programs V](https://arxiv.org/abs/2203.03466), 2022. Here the scores are divided by $d_k$,
 #   because queries and keys align during training.
 
@@ -742,6 +756,6 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # happens when the scores are multiplied.
 #
 # **5.** No division, $d_k = 64$, 256 keys. What happens to the gradients of the queries? **They become uneven, and
-# most become longer.** *All vanish:* that is the popular sentence. *All become longer by a factor of 8:* this sees
-# only the factor in front, not the slopes.
+# most become longer.** *All vanish:* this sees only slopes, and only those of keys that have won. *All become longer
+# by a factor of 8:* this sees only the factor in front, not the slopes.
 # </details>
