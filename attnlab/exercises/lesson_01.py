@@ -130,7 +130,7 @@ def advice(query: Tensor) -> str:
 
 L, S, E, EV = 5, 7, 11, 13
 # A solution's verdict is in sight before the learner's own answer: it says no more than it must.
-FOUND = "Scores, weights and output agree with torch, for one sentence and for a batch"
+FOUND = "The output agrees with torch, for one sentence and for a batch"
 FROM_THE_END = "Count dimensions from the end, with -1 and -2."
 TRANSPOSE = "Exchange the last two dimensions of the key: key.transpose(-2, -1)."
 ERRORS = {
@@ -223,20 +223,20 @@ def see_large_scores(answer: Answer) -> None:
         return
     if not output.isnan().any():
         why = "With large raw scores the numbers are finite, but wrong. Nothing may be cut off."
+    elif not output[0].isnan():
+        why = (
+            "The row with scores far below 0 gives NaN: every e to a score became 0, and so did "
+            "their sum. Each row needs its own largest score, not one for all."
+        )
     elif two_queries(answer, 100.0).isfinite().all():
         why = (
             "Raw scores of 100 and 200 work, but 1000 and 2000 give NaN. The number that you "
             "subtract must leave no score far above 0: the mean of a row does not, for example."
         )
-    elif output[0].isnan():
+    else:
         why = (
             "Large raw scores give NaN: e to the 1000 is infinite in floats. What may you subtract "
             "from a row of scores without changing its weights?"
-        )
-    else:
-        why = (
-            "The row with scores far below 0 gives NaN: every e to a score became 0, and so did "
-            "their sum. Each row needs its own largest score, not one for all."
         )
     rows = {
         "query 0: raw scores 1000 and 2000": [output[0], right[0]],

@@ -170,6 +170,7 @@ test_names_the_mistake = names(
             "the mean of a row does not": (
                 from_scores(lambda s: shared((s - s.mean(-1, keepdim=True)).exp()))
             ),
+            "scores far below 0 gives NaN": from_scores(lambda s: shared(s.clamp(max=80).exp())),
             "finite, but wrong": from_scores(lambda s: shared(s.clamp(-80, 80).exp())),
             "Nothing may be cut off": from_scores(lambda s: shared(s.exp()).nan_to_num()),
             "numbers are finite": (
