@@ -1,8 +1,9 @@
 # %% opening [markdown]
 # # Glossary
 #
-# The words and letters of this series, in alphabetical order. Each entry ends with the lesson that explains the word. Links in
-# the lessons lead to the entry itself; to get back to where you were, use the tab of your lesson.
+# The letters of this series, and then its words in alphabetical order. Each entry ends with a link to a lesson in which you
+# meet the word or what it means. Links in the lessons lead to the entry itself; to get back to where you were, use the tab of
+# your lesson.
 
 # %% letters [markdown]
 # ## Letters
@@ -16,8 +17,8 @@
 # | E | [features](#feature) of a query and of a key; before the heads are split, the width of the model |
 # | Ev | features of a value |
 # | Q, K, V | the queries, keys and values, one in each row |
-# | d_k | the original paper's name for E of one head |
-# | d_model | the original paper's name for the width of the model, `embed_dim` in PyTorch |
+# | d_k | the original paper's name for the E of one head |
+# | d_model | the original paper's name for the width of the model, `embed_dim` in `nn.MultiheadAttention` |
 # | d_out | output features of a projection |
 
 # %% words [markdown]
@@ -25,7 +26,7 @@
 #
 # ### ablation
 #
-# Removing or replacing one part of a model and computing again, to see how much the result depended on that part. [Lesson
+# Removing or replacing one part of a model and running it again, to see how much the result depended on that part. [Lesson
 # 10](10_one_real_attention_layer.ipynb)
 #
 # ### attention
@@ -35,19 +36,26 @@
 #
 # ### attention sink
 #
-# A token that receives much [weight](#weight) while its [value](#value) adds little to the output. Some authors call any token
-# with much weight a sink. [Lesson 10](10_one_real_attention_layer.ipynb)
+# A token that receives a large [weight](#weight) while its [value](#value) adds little to the output. Some authors call any
+# token with a large weight a sink. [Lesson 10](10_one_real_attention_layer.ipynb)
 
 # %% [markdown]
 # ### batch
 #
-# Several sentences that are computed at once, stacked in a dimension in front of all others. N is their number. [Lesson
+# Several sentences that are processed at once, stacked along an extra first dimension. N is their number. [Lesson
 # 1](01_attention_is_a_soft_look_up.ipynb)
 #
 # ### bias
 #
-# One trainable number for each output [feature](#feature) of a [projection](#projection), which is added to it. Shape (d_out,).
+# A vector of trainable numbers that is added to the result of a [projection](#projection), one number for each output
+# [feature](#feature). Shape (d_out,).
 # [Lesson 6](06_where_q_k_and_v_come_from.ipynb)
+
+# %% [markdown]
+# ### block
+#
+# One of the stages of a [Transformer](#Transformer): [attention](#attention) and an [MLP](#MLP), each with a [norm](#norm) and
+# a [residual connection](#residual-connection). [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
 # ### cache
@@ -57,18 +65,18 @@
 #
 # ### causal mask
 #
-# The [mask](#mask) of models that write text: each token may look at itself and at the tokens before it. Shape (L, S). [Lesson
-# 3](03_masks_who_may_look_at_whom.ipynb)
+# The [mask](#mask) of models that write one word after another: each token may look at itself and at the tokens before it.
+# Shape (L, S). [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 #
 # ### contiguous
 #
-# A tensor is contiguous if reading its entries in order means walking through memory step by step. After a transpose it is not.
-# [Lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
+# A tensor is contiguous if reading its entries in order means walking through memory step by step. After a transpose it is
+# usually not. [Lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
 #
 # ### control
 #
-# The same experiment without the one ingredient that is thought to cause the effect. If the effect is still there, the ingredient
-# was not the cause. [Lesson 5](05_what_does_bank_mean_here.ipynb)
+# The same experiment without the one ingredient that is thought to cause the effect. If the effect is still there, it does not
+# need the ingredient. [Lesson 5](05_what_does_bank_mean_here.ipynb)
 #
 # ### cross-attention
 #
@@ -78,30 +86,31 @@
 # %% [markdown]
 # ### dot product
 #
-# The sum of the products of two vectors, entry by entry. It equals the cosine of the angle between them times both lengths.
-# [Lesson 0](00_start_here.ipynb)
+# The sum that results when two vectors are multiplied entry by entry and the products are added up. It equals the product of
+# the two lengths and the cosine of the angle between the vectors. [Lesson 0](00_start_here.ipynb)
 #
 # ### dropout
 #
-# Setting entries to zero at random during training, and dividing the others by the share that was kept, so that their expected
-# sum stays the same. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
+# Setting entries to zero at random during training, and dividing the others by the probability of being kept, so that their
+# expected sum stays the same. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
 
 # %% [markdown]
 # ### effective keys
 #
 # How many keys share the [weight](#weight) of a query: the exponential of the [entropy](#entropy) of its row. It is one if a
-# single key has all the weight and S if all keys have the same. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# single key has all the weight and S if all keys have the same weight. [Lesson
+# 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 #
 # ### entropy
 #
 # How spread out a row of [weights](#weight) is: minus the sum of each weight times its logarithm. It is zero if one key has all
-# the weight and log S if all have the same. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# the weight and log S if all keys have the same weight. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 
 # %% [markdown]
 # ### feature
 #
-# One of the numbers of a token's vector. In our small tables the features have names; those of a trained model have none. [Lesson
-# 0](00_start_here.ipynb)
+# One of the numbers of a token's vector. In our small tables the features have names; those of a trained model have none.
+# [Lesson 0](00_start_here.ipynb)
 #
 # ### finding
 #
@@ -115,14 +124,15 @@
 #
 # ### fused kernel
 #
-# A single [kernel](#kernel) that does several steps, such as scores, softmax and average, without writing the results in between
-# to memory. [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
+# A single [kernel](#kernel) that does several steps, such as scores, softmax and average, without writing the intermediate
+# results to memory. [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
 
 # %% [markdown]
 # ### gradient
 #
-# The slopes of a number, usually the loss, with respect to each entry of a tensor. Training changes [parameters](#parameter)
-# along it. [Lesson 1](01_attention_is_a_soft_look_up.ipynb)
+# The slopes of a function with a single output, usually the loss, one for each entry of a tensor. It points in the direction in
+# which the output grows fastest; training changes the [parameters](#parameter) in the opposite direction. [Lesson
+# 1](01_attention_is_a_soft_look_up.ipynb)
 #
 # ### grouped heads
 #
@@ -137,13 +147,18 @@
 #
 # ### head
 #
-# One of several attentions that run side by side in a layer, each on its own [projections](#projection). H is their number, and
-# heads are counted from zero. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# One of several attention computations that run side by side in a layer, each with its own [projections](#projection). H is
+# their number, and heads are counted from zero. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 #
 # ### head_dim
 #
 # The number of [features](#feature) of one [head](#head), usually d_model divided by H. [Lesson
 # 7](07_multi_head_reshaping_without_scrambling.ipynb)
+
+# ### heatmap
+#
+# A table of numbers drawn as coloured cells. In this series a darker cell means a larger weight. [Lesson
+# 0](00_start_here.ipynb)
 
 # %% [markdown]
 # ### independent
@@ -176,12 +191,12 @@
 # %% [markdown]
 # ### lead
 #
-# By how much the best [score](#score) of a row exceeds the second best. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# The amount by which the best [score](#score) of a row exceeds the second best. [Lesson 9](09_clinic.ipynb)
 #
 # ### leak test
 #
-# A test of a [mask](#mask): change one token, and see whether outputs that must not look at it move, and whether those that may
-# look at it do. [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
+# A test of a [mask](#mask): change one token. The outputs that may not look at it must stay the same, and those that may look
+# at it should change. [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
 # ### mask
@@ -191,14 +206,19 @@
 #
 # ### merge
 #
-# Joining the outputs of all [heads](#head) of a token into one vector again, the reverse of the [split](#split). Result (N, L,
-# d_model). [Lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
+# Joining the outputs of all [heads](#head) back into one vector for each token, the reverse of the [split](#split). Result (N,
+# L, d_model). [Lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
+
+# ### MLP
+#
+# A multilayer perceptron: two or more matrices with a simple function between them. In a [Transformer](#Transformer) it
+# processes each token on its own. [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
 # ### norm
 #
-# The length of a vector: the square root of the sum of the squares of its entries. In a drawing of a Transformer it is a layer
-# that brings every vector to a standard size. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# The length of a vector: the square root of the sum of the squares of its entries. In a diagram of a Transformer, *norm* is a
+# layer that rescales every vector to a standard size. [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
 # ### online softmax
@@ -208,17 +228,18 @@
 #
 # ### orthogonal
 #
-# A square matrix R is orthogonal if $R R^T = I$. It rotates or reflects all rows in the same way, so all dot products stay.
-# [Lesson 6](06_where_q_k_and_v_come_from.ipynb)
+# A square matrix R is orthogonal if $R R^T = I$. It rotates or reflects all rows in the same way, so all dot products stay the
+# same. [Lesson 6](06_where_q_k_and_v_come_from.ipynb)
 #
 # ### output
 #
-# What attention returns for a query: the average of the [values](#value) with its [weights](#weight), `weights @ value`. Shape
-# (L, Ev). Also called context vector. [Lesson 0](00_start_here.ipynb)
+# What attention returns for a query: the average of the [values](#value), weighted by the query's [weights](#weight),
+# `weights @ value`. Shape (L, Ev). Also called context vector. [Lesson 0](00_start_here.ipynb)
 #
 # ### overflow
 #
-# What happens to a number that is too large for its type: it becomes infinite. [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
+# What happens to a number that is too large for its type: in float16, bfloat16 and float32
+# it becomes infinite. [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
 # ### padding
@@ -233,7 +254,7 @@
 #
 # ### permutation equivariance
 #
-# If the inputs are shuffled, the outputs are shuffled in the same way and do not change otherwise. Attention without a mask and
+# If the inputs are shuffled, the outputs are shuffled in the same way but do not otherwise change. Attention without a mask and
 # without [positions](#position) has this property. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
 #
 # ### position
@@ -243,12 +264,13 @@
 #
 # ### probe
 #
-# A test of one property that attention must have, such as rows that sum to one. [Lesson 9](09_clinic.ipynb)
+# A test of one property that attention must have, such as that its rows of weights sum to one. (In the literature a probe is a
+# small model that is trained to read a property from vectors.) [Lesson 9](09_clinic.ipynb)
 #
 # ### projection
 #
-# A token's vector times a trained matrix, x @ W. Attention uses one for the [query](#query), one for the [key](#key) and one for
-# the [value](#value). [Lesson 6](06_where_q_k_and_v_come_from.ipynb)
+# A token's vector times a trained matrix, x @ W. Attention uses one for the [query](#query), one for the [key](#key) and one
+# for the [value](#value). [Lesson 6](06_where_q_k_and_v_come_from.ipynb)
 
 # %% [markdown]
 # ### query
@@ -259,7 +281,7 @@
 # %% [markdown]
 # ### raw score
 #
-# The [dot product](#dot-product) of a query and a key, before it is divided. Shape (L, S). [Lesson
+# The [dot product](#dot-product) of a query and a key, before it is divided by $\sqrt{E}$. Shape (L, S). [Lesson
 # 1](01_attention_is_a_soft_look_up.ipynb)
 #
 # ### residual connection
@@ -270,13 +292,13 @@
 # %% [markdown]
 # ### saturated
 #
-# A [softmax](#softmax) is saturated if one key of a row has nearly all the weight. Small changes of the scores then change almost
-# nothing. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# A [softmax](#softmax) is saturated if one key of a row has nearly all the weight. Small changes in the scores then have almost
+# no effect. [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 #
 # ### score
 #
-# How well a query matches a key: their [raw score](#raw-score) divided by $\sqrt{E}$, before the mask and the softmax. Shape (L,
-# S). Some authors also call the raw score, or even the weight, a score. [Lesson 0](00_start_here.ipynb)
+# How well a query matches a key: their [raw score](#raw-score) divided by $\sqrt{E}$, before the mask and the softmax. Shape
+# (L, S). Some authors also call the raw score, or even the weight, a score. [Lesson 0](00_start_here.ipynb)
 #
 # ### self-attention
 #
@@ -285,22 +307,23 @@
 #
 # ### sliding window
 #
-# A [mask](#mask) that lets each query look only at keys near its own place. Shape (L, S). [Lesson
+# A [mask](#mask) that lets each query look only at keys near its own position. Shape (L, S). [Lesson
 # 3](03_masks_who_may_look_at_whom.ipynb)
 #
 # ### soft look-up
 #
-# A look-up that returns a share of every value, added up. Attention is one. [Lesson 1](01_attention_is_a_soft_look_up.ipynb)
+# A look-up that takes a share of every value and returns their sum. Attention is a soft look-up. [Lesson
+# 1](01_attention_is_a_soft_look_up.ipynb)
 #
 # ### softmax
 #
-# The function that turns a row of scores into [weights](#weight): it raises $e$ to each score and divides by the total. The
-# results are positive and sum to one. [Lesson 0](00_start_here.ipynb)
+# The function that turns a row of scores into [weights](#weight): it raises $e$ to the power of each score and divides
+# each result by their sum. The weights are positive and sum to one. [Lesson 0](00_start_here.ipynb)
 #
 # ### split
 #
-# Cutting the vector of each token into one piece for each [head](#head). Result (N, H, L, head_dim). [Lesson
-# 7](07_multi_head_reshaping_without_scrambling.ipynb)
+# Cutting the projected [query](#query), [key](#key) and [value](#value) of each token into one piece for each [head](#head).
+# Result (N, H, L, head_dim). [Lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
 #
 # ### standard deviation
 #
@@ -309,14 +332,14 @@
 #
 # ### stride
 #
-# By how many places of memory one moves to reach the next entry along a dimension of a tensor. [Lesson
+# The number of places in memory from one entry to the next along a dimension of a tensor. [Lesson
 # 7](07_multi_head_reshaping_without_scrambling.ipynb)
 
 # %% [markdown]
 # ### temperature
 #
-# The number by which dot products are divided before the [softmax](#softmax). A low one sharpens the weights, a high one evens
-# them out; attention uses $\sqrt{E}$. [Lesson 1](01_attention_is_a_soft_look_up.ipynb)
+# The number by which dot products are divided before the [softmax](#softmax). A low temperature sharpens the weights, and a
+# high one evens them out. Attention uses $\sqrt{E}$. [Lesson 1](01_attention_is_a_soft_look_up.ipynb)
 #
 # ### tile
 #
@@ -325,18 +348,19 @@
 #
 # ### token
 #
-# A word or a piece of a word, stored as a number in a list of all tokens. Each token *has* a vector, which the model looks up.
-# [Lesson 0](00_start_here.ipynb)
+# A word or a piece of a word. It is stored as a number, its index in the list of all tokens. Each token *has* a vector, which
+# the model looks up. [Lesson 0](00_start_here.ipynb)
 #
 # ### Transformer
 #
-# A model made of a stack of blocks, each with [attention](#attention) and a small network that treats every token by itself.
+# A model made of a stack of [blocks](#block), each with [attention](#attention) and an [MLP](#MLP).
 # [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
 # ### uniform attention
 #
-# Attention that prefers no key: every allowed key gets the same weight, the uniform share of one over their number. [Lesson
+# Attention that prefers no key: every allowed key gets the same weight, which is 1 divided by the number of
+# allowed keys. [Lesson
 # 4](04_reading_heatmaps_honestly.ipynb)
 
 # %% [markdown]
@@ -353,8 +377,8 @@
 # %% [markdown]
 # ### weight
 #
-# The share of its attention that a query gives to a key. The weights of a row are not negative and sum to one. Shape (L, S). (The
-# numbers that training changes are called [parameters](#parameter) in this series.) [Lesson 0](00_start_here.ipynb)
+# The share of its attention that a query gives to a key. The weights of a row are not negative and sum to one. Shape (L, S).
+# (The numbers that training changes are called [parameters](#parameter) in this series.) [Lesson 0](00_start_here.ipynb)
 #
 # ### word piece
 #
