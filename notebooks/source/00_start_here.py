@@ -1,18 +1,17 @@
 # %% opening [markdown]
 # # 0 · Start here: how a word picks up its context
 #
-# A bat can hang from the roof of a cave, and a bat can hit a ball. You know which one is meant as soon as you have read the rest of the
-# sentence. A language model starts out worse: it looks every word up in a table, and the table holds one vector for *bat*, whatever the
-# sentence says. So how can the same word mean one thing here and another thing there?
+# *In the cave hung a bat. She hit the ball with a bat.* You know which bat is meant, because you have read the words before it. A language
+# model starts out worse: it looks every word up in a table, and the table holds one vector for *bat*, whatever the sentence says. So how can the same word mean one thing here and another thing there?
 #
 # The answer is a step called **attention**. It lets every word look at the words around it and gives it a new vector that depends on
-# them. On this page you will watch it happen to one word, with six words, five numbers each, and three lines of code.
+# them. On this page you will watch it happen to one word of a six-word sentence. Each word has five numbers, and the code has three lines.
 #
 # **You need:** Python, matrix products, and a little PyTorch.
 #
 # **You will be able to:** compute attention, read a heatmap of its weights, say what it does to a word, and find the lesson you want.
 #
-# **Time:** 40 minutes in class, 45 alone with the exercise. Every term is explained in the [glossary](glossary.ipynb).
+# **Time:** 40 minutes in class, 45 alone with the exercise. The terms are explained in the [glossary](glossary.ipynb).
 
 # %%
 import torch
@@ -36,21 +35,25 @@ tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Table(tokens, features, x)
 
 # %% [markdown]
-# Look at the row of `cat`. It is very much an animal, and its `place` is 0, because nothing in the word itself says where the cat is. The
-# rest of the sentence does say it. Keep an eye on that 0.
+# Look at the row of `cat`. Its `animal` is large, and its `place` is 0, because nothing in the word itself says where the cat is. The
+# rest of the sentence does say it.
 #
 # ## Which words matter to "cat"?
 #
 # Before `cat` can take anything from the other words, it has to decide how much to take from each. Attention decides by comparing
-# vectors: it multiplies two rows feature by feature and adds up the products. That is their [dot product](glossary.ipynb#dot-product), in Python
-# `@`. Here it is for `on` and `mat`, which share one column, `place`.
+# vectors: it multiplies two rows feature by feature and adds up the products. The result is their [dot product](glossary.ipynb#dot-product), which
+# Python writes as `@`. Here it is for `on` and `mat`, which are both above 0 in one column only, `place`.
 
 # %% one-dot-product
 on, mat = x[3], x[5]
 (on * mat).sum(), on @ mat
 
 # %% [markdown]
-# If two words are large in the same columns, their dot product is large, and they match well.
+# If the rows of two words have large numbers in the same columns, their dot product is large: the words match well. Divided by the square root
+# of the number of features, it is called the [score](glossary.ipynb#score) of the pair. (Lesson 2 explains the division.)
+#
+# Before you see the scores, predict one thing about them. Run the next cell and choose an answer. The output of the cell after it is folded and opens
+# when you have answered.
 
 # %%
 predict("00/best-match-for-cat")
@@ -62,12 +65,12 @@ scores = x @ x.T / E**0.5  # (L, L)
 Table(tokens, tokens, scores)
 
 # %% after-the-scores [markdown]
-# The dot product, divided by the square root of the number of features, is called the [score](glossary.ipynb#score) of the pair. (Lesson 2
-# explains the division.) The table of scores has a row for each word that asks and a column for each word that it is compared with.
+# The table of scores has a row for each word that asks, the [query](glossary.ipynb#query), and a column for each word that it is compared with,
+# the [key](glossary.ipynb#key).
 #
 # Scores can be any numbers, so they are not yet shares of anything. The [softmax](glossary.ipynb#softmax) turns a row of scores into
-# [weights](glossary.ipynb#weight): it raises $e$ to each score and divides by the total of the row. The results are positive and add up to 1,
-# and a larger score gets a larger share.
+# [weights](glossary.ipynb#weight): it raises $e$ to the power of each score and divides each result by their sum. The weights are positive and add up
+# to 1, and a larger score gets a larger share.
 
 # %% weights
 weights = scores.softmax(dim=-1)  # (L, L): every row sums to 1
@@ -75,8 +78,8 @@ words = {"queries": tokens, "keys": tokens}
 show_figure(plot_attention(weights, **words), "0.1")
 
 # %% reading-the-heatmap [markdown]
-# Each row belongs to the word that asks, and each column to a word that it looks at. A dark cell means a large weight. Follow the row of
-# `cat` with a finger. It keeps 0.36 of its attention for itself, gives 0.25 to `sat` and 0.12 to `mat`, and shares out the rest.
+# A dark cell means a large weight. Follow the row of `cat` with a finger. It keeps 0.36 of its attention for itself, because $e^{1.38}$ is about 4.0 and
+# the six results add up to 11.1. It gives 0.25 to `sat` and 0.12 to `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
 #
 # ## The new vector
 #
@@ -102,18 +105,19 @@ ax = change.plot.bar(rot=0, color=["gray", "C0"], title="The vector of “cat”
 show_figure(ax, "0.2")
 
 # %% [markdown]
-# The `place` of `cat` has risen from 0 to 0.37: the word has picked up where it is. We can even see from whom. Each row of the next table is the row of a word
+# The `place` of `cat` has risen from 0 to 0.37. We can even see which words it came from. Each row of the next table is the row of a word
 # times its weight, and the six rows add up to the new vector.
 
 # %% parts
-Table(tokens, features, weights[cat, :, None] * x)
+weighted_rows = [weights[cat, j] * x[j] for j in range(L)]
+Table(tokens, features, torch.stack(weighted_rows))
 
 # %% what-happened [markdown]
-# In the column `place`, 0.15 comes from `mat`, 0.13 from `sat` and 0.09 from `on`. This is no longer the vector of any *cat*; it is the vector of *cat* in this
-# sentence.
+# In the column `place`, 0.15 comes from `mat`, 0.12 from `sat` and 0.10 from `on`. This is no longer the vector of any *cat*; it is the vector of *cat* in this
+# sentence. (Any mixing brings in some `place`: six equal weights would give 0.47. The weights decide how much comes from which word.)
 #
-# This has a price. `animal` has halved, from 1.6 to 0.80: five other words were mixed in, and only one of them, `sat`, has anything of an
-# animal. We come back to that loss at the end of the page.
+# The mixing has a price. `animal` has halved, from 1.6 to 0.80: five other words were mixed in, and only one of them, `sat`, has any `animal` of
+# its own. (We gave it some, because it is animals that sit.) We come back to that loss at the end of the page.
 #
 # ## Three lines
 #
@@ -124,8 +128,8 @@ Table(tokens, features, weights[cat, :, None] * x)
 # %% three-lines
 def attend(x):
     scores = x @ x.T / x.shape[-1] ** 0.5  # how well does each pair match?
-    weights = scores.softmax(dim=-1)  # make shares of each row
-    return weights @ x  # average the rows with them
+    weights = scores.softmax(dim=-1)  # turn each row into shares
+    return weights @ x  # average the rows by these shares
 
 
 fast = torch.nn.functional.scaled_dot_product_attention
@@ -144,8 +148,8 @@ show_figure(draw_attention_steps(), "0.3")
 # %% [markdown]
 # ## The same word in another sentence
 #
-# Now we can try the question from the top of the page. We take the same word, with the same row of the table, and put it into a shorter
-# sentence that consists of *The cat* and nothing else.
+# Now we can return to the question at the top of the page. We take the same word, with the same row of the table, and put it into a
+# shorter text, *The cat*.
 
 # %% two-sentences
 short = attend(x[:2])  # the first two rows: "The cat"
@@ -153,10 +157,10 @@ both = torch.stack([short[cat], output[cat]])
 Table(["The cat", "The cat sat on the mat"], features, both)
 
 # %% after-two-sentences [markdown]
-# One word, one row of the table, two sentences, two vectors. In *The cat* no word has a place, so there is none to pick up, and `place` stays
+# The same word, with the same row of the table, has ended up with two different vectors. In *The cat* no word has a place, so there is none to pick up, and `place` stays
 # at 0.
 #
-# The two sentences differ in their words. What if only the order of the words is different?
+# The two texts differ in their words. What if only the order of the words is different?
 
 # %%
 predict("00/swapped-words")
@@ -165,7 +169,7 @@ predict("00/swapped-words")
 # %%answer 00/swapped-words
 swapped = x[[0, 5, 2, 3, 4, 1]]  # The mat sat on the cat
 cats = torch.stack([output[cat], attend(swapped)[5]])
-Table(["the cat on the mat", "the mat on the cat"], features, cats)
+Table(["The cat sat on the mat", "The mat sat on the cat"], features, cats)
 
 # %% after-swapped [markdown]
 # Attention compares and averages, and neither step looks at the position of a word. As long as every word may look at every other, the order of
@@ -175,8 +179,11 @@ Table(["the cat on the mat", "the mat on the cat"], features, cats)
 #
 # The picture below is Figure 0.1 with two controls. `scale` multiplies the dot products in place of $1/\sqrt{E}$, which is 0.4472 here: at 0 all
 # scores are equal, and a large scale exaggerates their differences. `causal` hides later words: each word may then look only at itself and at
-# the words before it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write text need it. In the code,
-# `attention_weights` is the second of your three lines, with a mask.
+# the words before it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write one word after another use this one;
+# lesson 3 explains why. In the code, `attention_weights` is the softmax line of `attend`, with a mask.
+#
+# The line under the picture says over how many words “sat” spreads its attention: 6 if all six have the same weight, 1 if a single word has
+# all of it, and something in between otherwise. (Lesson 2 explains how.)
 
 # %%
 predict("00/all-weight-in-one-cell")
@@ -193,13 +200,10 @@ def draw(fig, scale, causal):
 
 from attnlab.live import live
 
-stops = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": False}
-live(draw, start={"scale": 0.4472}, alt="Heatmap of six by six weights.", **stops)
+controls = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": False}
+live(draw, start={"scale": 0.4472}, alt="Heatmap of six by six weights.", **controls)
 
 # %% where-it-sits [markdown]
-# The line under the picture says over how many words “sat” spreads its attention: 6 if all six have the same weight, 1 if a single word has
-# all of it, and something in between otherwise. `effective_keys` computes it, and lesson 2 explains how.
-#
 # ## Where attention sits in a model
 #
 # A Transformer, the kind of model behind today's chatbots, is a stack of blocks like the one below. Attention is the only step of a block in which
@@ -209,33 +213,34 @@ live(draw, start={"scale": 0.4472}, alt="Heatmap of six by six weights.", **stop
 show_figure(draw_transformer_block(), "0.4")
 
 # %% two-boxes [markdown]
-# Two of the boxes answer what this page left open. **+ position** is there because attention, without a mask, cannot see the order of the words. The
-# **+** behind attention adds the old vector to the new one, so the cat does not fade. If we leave the norm aside, this is the vector after the plus:
+# Two of the boxes settle what this page has left open. **+ position** is there because attention, without a mask, cannot see the order of the words. The
+# **+** after attention adds the old vector to the new one, so the cat does not fade. This is the vector
+# after the plus, without the norm, the positions and the trained matrices of a real model:
 
 # %% plus
-Table(["cat + new vector"], features, (x[cat] + output[cat])[None])
+Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 
 # %% the-answer [markdown]
 # Its `animal` is large again, and it has kept its new `place`.
 #
 # So how can *bat* mean one thing here and another there? The table gives it the same vector in both sentences. But in one of them
-# attention mixes in a bit of *cave* and *hang*, and in the other a bit of *ball* and *hit*. So two different vectors move on to the next step. Whether the mix
-# brings out the right meaning is a different question, and you will test it in lesson 5.
+# attention mixes in a bit of *cave* and *hung*, and in the other a bit of *hit* and *ball*. So two different vectors move on to the next step. How much of each
+# word is mixed in depends on the features that *bat* shares with it. Whether the mix brings out the correct meaning is a different question, which lesson 5 puts to the test.
 
 # %% the-lessons [markdown]
 # ## The lessons
 #
 # | | lesson | the question it answers | minutes in class / alone |
 # |---|---|---|---|
-# | 0 | Start here | How can the same word mean another thing in another sentence? | 40 / 45 |
+# | 0 | Start here | How can the same word mean different things in different sentences? | 40 / 45 |
 # | 1 | [Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) | What if a dictionary could answer “almost”? | 50 / 80 |
 # | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | Why does everybody divide by that number? | 50 / 80 |
-# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How do you train on all next words at once without showing them? | 50 / 90 |
+# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model learn to predict every next word at once without seeing the answers? | 50 / 90 |
 # | 4 | [Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb) | What does a dark cell prove? | 45 / 80 |
 # | 5 | [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb) | Does attention find the meaning? | 45 / 80 |
 # | 6 | [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb) | Why three matrices and not the tokens themselves? | 45 / 75 |
 # | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | What can two heads do that one cannot? | 45 / 90 |
-# | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | Where does the memory go, and who said it must? | 45 / 90 |
+# | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | Where does the memory go, and can we use less? | 45 / 90 |
 # | 9 | [The attention clinic](09_clinic.ipynb) | How do you find a bug without a correct version? | 60 / 100 |
 # | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 50 / 90 |
 
@@ -244,22 +249,21 @@ Table(["cat + new vector"], features, (x[cat] + output[cat])[None])
 #
 # Every lesson works in the same way.
 #
-# - **Your guess first.** A box headed *Predict* asks what will happen. It shows the answer, with an explanation, once you have committed to yours. The
-#   output of the next cell is folded for the same reason, and it opens when you have answered.
-# - **Common mistakes.** Where a mistake is common, you see it run, with what it does to the numbers, beside the correct way.
-# - **Exercises.** Each has an empty function for you to fill in, a check that tells you what went wrong, a hint, and a folded solution.
+# - **Your guess first.** A box headed *Predict* asks what will happen, and shows the answer, with an explanation, once you have committed to yours.
+# - **Common mistakes.** Where a mistake is common, the lesson runs it beside the correct version, so that you can see what it does to the numbers.
+# - **Exercises.** Most have an empty function for you to fill in, a check that tells you what went wrong, a hint, and a folded solution.
 # - **Numbers you can trust.** Each result in the text is shown by a cell or checked by a hidden test that runs together with the lesson.
 #
 # There are three ways to use it.
 #
 # - **Alone.** Take one lesson an evening. You work on a copy in `my_notebooks/`; `make fresh NB=01` puts the copy of lesson 1 aside and makes a new one.
 # - **In class.** Project a lesson, stop at each prediction and ask for a show of hands; `predict("00/place-of-cat", ask=False)` shows an answer at once. The
-#   figures are in `figures/`, and `make student` writes copies without solutions and teachers' notes into `student/`.
+#   figures are in `figures/`, and `make student` writes copies to `student/` without the solutions or the teachers' notes.
 # - **Sliders only.** Run all cells and go from picture to picture. A sentence next to each control says what you are looking at.
 
 # %% [markdown]
 # If the first cell of a lesson fails with `ModuleNotFoundError`, the next cell lists what is missing. Close JupyterLab and start it again with
-# `make lab`, which installs it.
+# `make lab`, which installs the missing packages.
 
 # %% missing
 from importlib.util import find_spec
@@ -274,7 +278,7 @@ print("missing:", ", ".join(missing) or "nothing")
 # - Attention gives every token a new vector: a weighted average of the vectors of all tokens it may look at.
 # - The weights come from comparing vectors: dot products, divided by $\sqrt{E}$, then the softmax along each row.
 # - In a heatmap of weights a row belongs to the token that asks, and it sums to 1.
-# - The same word leaves attention with different vectors in different sentences. Without a mask, the order of the words plays no role.
+# - The same word can leave attention with different vectors in different sentences. Without a mask, the order of the words plays no role.
 
 # %% [markdown]
 # ## Exercises
@@ -287,7 +291,7 @@ print("missing:", ", ".join(missing) or "nothing")
 
 # %% tags=["exercise"]
 def is_distribution(row):
-    """Return whether a 1-D tensor holds weights. row: (S,) -> bool."""
+    """Return whether a 1-D tensor holds weights, one for each key. row: (S,) -> bool."""
 
 
 # %%
@@ -311,10 +315,10 @@ check_is_distribution(is_distribution_solution)
 # %% in-torch [markdown]
 # ## In torch
 #
-# This page in one line is `F.scaled_dot_product_attention(x, x, x)`, where `F` is `torch.nn.functional`. It returns the output and not the weights.
-# `is_causal=True` switches the causal mask on.
+# In one line, this page is `F.scaled_dot_product_attention(x, x, x)`, where `F` is `torch.nn.functional`. It returns the output but not the weights.
+# `is_causal=True` switches the causal mask on. Then `cat` sees no word after it, so it gets the same vector as in *The cat*.
 #
-# One convention differs inside PyTorch. In a mask of this function, as everywhere in this series, True means *may look*. In
+# One convention differs inside PyTorch. In the mask that this function takes, as everywhere in this series, True means *may look*. In
 # `nn.MultiheadAttention` True means *blocked*. Lesson 3 shows both.
 
 # %% torch-line
@@ -343,7 +347,7 @@ masked[cat]
 # **40 minutes.** The table and the scores, with a show of hands: 8. The heatmap, read aloud row by row: 5. The new vector: 7. The three lines and the
 # drawing: 4. Two sentences and the swap: 6. The slider: 5. The block and the map of lessons: 5.
 #
-# If you have only 20 minutes, stop after the new vector and the two sentences. The rest can be read at home.
+# If you have only 30 minutes, stop before the slider. The rest can be read at home.
 #
 # **Where a class gets stuck.** Rows and columns: say “`cat` looks at `sat`” with a finger on the cell. “What do the features mean?” They were typed in,
 # and nothing on this page was learned. “Is the cat less of a cat now?” Yes, in the average; the plus of Figure 0.4 adds the old vector back.
@@ -352,17 +356,17 @@ masked[cat]
 # %% questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why a wrong answer is tempting</summary>
 #
-# **1.** All six scores of a row are equal. What are the weights? **A sixth each.** *All 0*: takes scores for weights. *A single 1*: takes the softmax for a maximum.
+# **1.** All six scores of a row are equal. What are the weights? **A sixth each.** *All 0* mistakes scores for weights. *A single 1* mistakes the softmax for a maximum.
 #
-# **2.** With a causal mask, whom does the first word see? **Only itself.** *All later words*: reads the mask the wrong way round. *No word*: forgets that a
+# **2.** With a causal mask, whom does the first word see? **Only itself.** *All later words* reads the mask the wrong way round. *No word* forgets that a
 # word may look at itself.
 #
-# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0*: forgets that $e^0 = 1$. *An error*: the scale multiplies, and does not divide.
+# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0* forgets that $e^0 = 1$. *An error* mistakes the factor for a divisor.
 #
-# **4.** Without a mask, does attention notice the order of the words? **No.** *Yes, through the rows* or *through the columns*: if the words are shuffled, each output moves along with
-# its word.
+# **4.** Without a mask, does attention notice the order of the words? **No.** *Yes, through the rows* or *through the columns* forgets that each output moves along
+# with its word.
 #
-# **5.** What is the output of a token? **A weighted average of all values.** *The best value*: that would be a hard look-up, lesson 1. *Its own vector, made sharper*: the other words count as well.
+# **5.** What is the output of a token? **A weighted average of all values.** *The best value* would be a hard look-up (lesson 1). *Its own vector, made sharper* forgets the other words.
 # </details>
 
 # %% misconceptions [markdown] tags=["teacher"]
