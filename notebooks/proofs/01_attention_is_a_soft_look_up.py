@@ -33,11 +33,12 @@ for temperature in (0.05, 1, 5):
 assert abs(soft_look_up(kitten) - 3.64) < 0.005
 
 # %% after: turning  numbers: 0, 90, 180
+assert angle.shape == (360,)
 steps = hard.diff()
 assert hard.unique().tolist() == [2, 4, 8] and (steps != 0).sum() == 2
 assert (sharp - hard).abs().mean() < (soft - hard).abs().mean()
 ends = torch.stack([soft[0], soft.min(), soft[-1]])
-assert torch.allclose(ends, torch.tensor([3.9, 3.5, 6.1]), atol=0.05)  # the alternative text
+assert torch.allclose(ends, torch.tensor([3.9, 3.5, 6.2]), atol=0.05)  # the alternative text
 
 # %% after: after-turning  numbers: 30, 0.645
 
@@ -48,12 +49,14 @@ def slope_at(degrees, temperature):
     return abs(angle.grad.item())
 
 
-assert slope_at(0, 0.1) < slope_at(0, 1) / 5  # "already much flatter at 0 degrees"
+for degrees in (*range(0, 16), *range(75, 106), *range(165, 181)):  # outside its steps
+    assert slope_at(degrees, 0.1) < 0.1
+assert slope_at(30, 0.02) < 1e-4 < slope_at(45, 0.02)  # "on the flat part"
 assert slope_at(45, 0.02) > 10 * slope_at(45, 1)  # "a step close to 45 degrees"
 everywhere = [slope_at(degrees, 1) for degrees in range(0, 181)]
 assert sum(slope > 0.05 for slope in everywhere) > 160  # "a slope nearly everywhere"
 
-# %% after: ask-slope  numbers: 30, 45
+# %% after: ask-slope  numbers: 30, 45, 135
 
 # %% after: slope
 norms = {}
@@ -97,6 +100,8 @@ assert on.argmax() == 5 and abs(on[5] - 2.6) < 1e-5 and abs(raw[3, 5] - 1.3) < 1
 assert abs(on[3] - 1.68) < 1e-5 and torch.equal(longer[:5], K[:5])
 turned = torch.nn.functional.cosine_similarity(K[5], longer[5], dim=0)
 assert torch.isclose(turned, torch.tensor(1.0))
+toward, away = torch.tensor([1.0, 1.0]), torch.tensor([1.0, -2.0])  # queries and one key
+assert 2 * toward @ toward > toward @ toward > 0 > away @ toward > 2 * away @ toward
 
 # %% after: by-hand  covers: S2.10, S2.11, S2.12
 assert torch.allclose(by_hand, output[1])
@@ -160,14 +165,14 @@ coarse = (t.bfloat16() + 1000).softmax(dim=-1)
 assert (coarse == coarse[0]).all()  # on paper nothing changes; here rounding levels the row
 
 # %% after: after-differences
-signed = torch.tensor([1.0, -2.0, 0.5])
+signed = torch.tensor([1.0, -2.0, 3.0])
 assert (signed / signed.sum()).min() < 0 < signed.softmax(dim=-1).min()
 assert (torch.tensor([1.0, -1.0]) / 0).isinf().all()  # shares of a sum of 0
 
-# %% after: wrong-axis  covers: C2.19, M6
-rows = wrong[0].sum(dim=-1)
+# %% after: over-dim-1  covers: C2.19, M6
+rows = over_1[0].sum(dim=-1)
 assert abs(rows.min() - 0.83) < 0.005 and abs(rows.max() - 1.17) < 0.005
-assert torch.allclose(wrong[0].sum(dim=-2), torch.ones(6))
+assert torch.allclose(over_1[0].sum(dim=-2), torch.ones(6))
 assert torch.allclose(scores.softmax(dim=1), weights)  # for one sentence it is correct
 he = load_table("he_is_awesome.csv").values
 he_wrong = torch.stack([he @ he.T / 2] * 2).softmax(dim=1)

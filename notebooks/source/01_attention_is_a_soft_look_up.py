@@ -2,18 +2,18 @@
 # # 1 · Attention is a soft look-up
 #
 # A Python dictionary is strict. If you ask for a key that it holds, you get the value; if you ask for anything else, you get an error, however
-# close you came. What if a dictionary could answer “almost”?
+# close you come. What if a dictionary could answer “almost”?
 #
 # Attention is such a dictionary. It compares your question with all of its keys, and instead of picking one value it returns a weighted average
 # of all of them. You will first build one in the plane, where you can drag the question around with the mouse. Then you will see that the same
 # few lines are what ran on *The cat sat on the mat* in lesson 0.
 #
-# **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a first PyTorch model.
+# **You need:** [lesson 0](00_start_here.ipynb), matrix products, and some experience with PyTorch.
 #
-# **You will be able to:** compute attention by hand, say why a model prefers a soft answer to a clear one, tell what a score of zero is worth,
+# **You will be able to:** compute attention by hand, say why a model prefers a soft answer to a clear one, explain what a score of zero is worth,
 # and choose the axis of the softmax.
 #
-# **Time:** 50 minutes in class, 80 alone with the exercises. Every term is explained in the [glossary](glossary.ipynb).
+# **Time:** 50 minutes in class, 80 alone with the exercises. The terms are explained in the [glossary](glossary.ipynb).
 
 # %% setup
 import math
@@ -36,13 +36,13 @@ number_of_legs["kitten"]  # this line is meant to fail
 #
 # A *kitten* is not a key, so the dictionary gives up, although *cat* would have been a good guess. To make use of “close”, we need things that can be
 # close to each other: vectors. Let every [key](glossary.ipynb#key) be an arrow of length 1, with *cat* pointing right, *bird* up, and *spider* left. We chose
-# these directions by hand; a model learns its own. The question is an arrow too, the [query](glossary.ipynb#query), and *kitten* points mostly
-# towards *cat* and a little towards *bird*.
+# these directions by hand; a model learns its own. The question, called the [query](glossary.ipynb#query), is an arrow too, and *kitten* points
+# mostly towards *cat* and a little towards *bird*.
 
 # %% hard
 keys = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])  # cat, bird, spider
 legs = torch.tensor([4.0, 2.0, 8.0])  # one value for each key
-kitten = torch.tensor([0.866, 0.5])
+kitten = torch.tensor([0.866, 0.5])  # 30 degrees from cat, 60 from bird
 match = keys @ kitten
 match, legs[match.argmax()]
 
@@ -52,8 +52,8 @@ match, legs[match.argmax()]
 # a query and a key is called their [raw score](glossary.ipynb#raw-score).
 #
 # The last line picks the value of the key with the largest raw score and ignores the others: a [hard look-up](glossary.ipynb#hard-look-up). A
-# [soft look-up](glossary.ipynb#soft-look-up) takes a share of every value instead. The shares are the [weights](glossary.ipynb#weight), and the softmax makes
-# them: $e$ to each raw score, divided by the total.
+# [soft look-up](glossary.ipynb#soft-look-up) takes a share of every value instead. The shares are the [weights](glossary.ipynb#weight), and the softmax computes
+# them: it raises $e$ to the power of each raw score and divides each result by their sum.
 
 # %%
 predict("01/between-two-keys")
@@ -67,7 +67,7 @@ shares, shares @ legs
 
 # %% after-between [markdown]
 # *Cat* and *bird* get the same weight, as they should, and their average alone would be 3. The spider points away from the query and still
-# gets 0.108 of the weight, because $e$ to any score is positive. Its eight legs pull the answer up to 3.54.
+# gets 0.108 of the weight, because $e$ to the power of any number is positive. Its eight legs pull the answer up to 3.54.
 #
 # PyTorch does both steps in one call, `softmax`. Here is the whole soft look-up, with one more knob.
 
@@ -81,7 +81,7 @@ def soft_look_up(query, temperature=1.0):
 soft_look_up(kitten)
 
 # %% after-soft [markdown]
-# The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature), which divides the raw scores before the softmax. A low temperature makes the
+# The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature), which divides the raw scores before the softmax; the results are the scores. A low temperature makes the
 # differences between the scores larger, so the best key takes more; a high one makes them smaller, so the weights become more even.
 #
 # ### Drag the question
@@ -98,17 +98,17 @@ SoftLookupExplorer(ask=False)
 # %% found [markdown]
 # <details><summary>An answer</summary>
 #
-# All three get the same weight only in the middle: a query of length 0 has the raw score 0 with every key, so no key is preferred. For 8 legs, point the query at
+# All three get the same weight only at the origin: a query of length 0 has a raw score of 0 with every key, so no key is preferred. For 8 legs, point the query at
 # *spider*, make it long, and choose a low temperature. You cannot get beyond 8, or below 2, because an average lies between the smallest and the largest of its parts.
 # </details>
 #
 # ## Why give up a clear answer?
 #
-# Four legs would have been correct for a kitten, and 3.64 is not. So what is a soft answer good for? Let us turn the query from *cat* through *bird* to
+# The correct answer for a kitten is four legs, not 3.64. So what is a soft answer good for? Let us turn the query from *cat* through *bird* to
 # *spider* and watch what comes out.
 
 # %% turning
-angle = torch.arange(1, 180, 3)  # in degrees, for 60 queries
+angle = torch.arange(0.25, 180, 0.5)  # in degrees, for 360 queries
 turning = torch.stack([angle.deg2rad().cos(), angle.deg2rad().sin()], dim=-1)
 hard = legs[(turning @ keys.T).argmax(dim=-1)]
 soft, sharp = soft_look_up(turning), soft_look_up(turning, temperature=0.1)
@@ -118,12 +118,13 @@ ax.set(xticks=[0, 45, 90, 135, 180], xlabel="angle of the query", ylabel="legs")
 show_figure(ax, "1.1")
 
 # %% after-turning [markdown]
-# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope: change each number a little, in
-# the direction that makes the answer better. On a flat stretch there is no such direction, and at a jump there is no slope at all. (Hard
-# look-ups can be trained, but only with special methods.) The soft curve at temperature 1 has a slope nearly everywhere. It is a worse
-# answer that can become a better one, and this is why attention is soft.
+# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it changes each of its
+# numbers, here those of the query, a little in the direction that brings the answer closer to the correct one. On a flat stretch there is no such direction, and at a jump there is no slope at all. (A model
+# can learn which key to choose in a hard look-up, but only with special methods.) The soft curve at temperature 1 has a slope nearly everywhere. The soft answer
+# is worse, but it can be improved, and that is why attention is soft.
 #
-# Now look at 30 degrees, where the kitten is. At temperature 1 the slope there, the length of the gradient, is 0.645.
+# Now look at 30 degrees, where the kitten is. Let the query move in any direction now, not only along the curve. How fast the answer changes in the
+# direction in which it changes fastest is the length of its [gradient](glossary.ipynb#gradient). At temperature 1 this slope is 0.645.
 
 # %% ask-slope
 predict("01/slope-at-a-low-temperature")
@@ -154,9 +155,10 @@ Table(tokens, tokens, raw)
 
 # %% after-raw [markdown]
 # One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. These are not weights, since the rows do not sum to 1.
+# (The letters in the comments are those of Figure 0.3: L queries, S keys, and values of Ev features.)
 #
-# Attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features. A raw score divided by $\sqrt{E}$ is called a
-# [score](glossary.ipynb#score) from here on, and the softmax of a row of scores gives the weights.
+# Attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features. A raw score divided by $\sqrt{E}$ is the
+# [score](glossary.ipynb#score) of lesson 0, and the softmax of a row of scores gives the weights.
 
 # %% scores
 scores = raw / math.sqrt(x.shape[-1])  # divided by the square root of 5
@@ -165,8 +167,8 @@ assert torch.allclose(weights.sum(dim=-1), torch.ones(6))
 Table(tokens, tokens, weights)
 
 # %% before-longer [markdown]
-# Every row sums to 1 now. Look at the row of `on`: it gives most of its attention to itself, 0.23, and then to `mat`, 0.19. Now let us make the key of `mat` twice as
-# long, without turning it.
+# Every row sums to 1 now. Look at the row of `on`: the word gives the largest weight, 0.23, to itself, and the next largest, 0.19, to `mat`. Now let us make the key of `mat` twice as
+# long, without turning it. Its query and its value stay as they are.
 
 # %%
 predict("01/a-longer-key")
@@ -175,11 +177,12 @@ predict("01/a-longer-key")
 # %%answer 01/a-longer-key
 longer = K.clone()
 longer[5] *= 2  # mat: the same direction, twice the length
-(Q[3] @ longer.T / math.sqrt(5)).softmax(dim=-1)
+new_row = (Q[3] @ longer.T / math.sqrt(5)).softmax(dim=-1)  # Q[3] belongs to “on”
+Table(["on"], tokens, new_row[None])
 
 # %% after-longer [markdown]
-# `mat` has overtaken `on`. A dot product is the cosine of the angle times *both* lengths, so a long key gets more attention from every query on its side because it is long. A high score does not
-# prove that two words are similar.
+# `mat` has overtaken `on`. A dot product is the cosine of the angle times *both* lengths, so a longer key has a larger score with every query at less than a right angle to it. A high
+# score does not prove that two words are similar.
 #
 # What is left is the average. Here is the new vector of `cat`, token 1, as a sum of six rows, beside the same row of the matrix product.
 
@@ -194,14 +197,15 @@ by_hand, output[1]
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
 # $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is the original paper's name for $E$. As a function it has five lines. It
-# swaps the last two dimensions of the key with `transpose(-2, -1)`, where `.T` would do for one sentence, so that it also works for a batch.
+# transposes the key with `transpose(-2, -1)`, which swaps the last two dimensions and so also works for a batch. For one sentence, `.T` would do. The last
+# line compares the function with the package's own, which can also handle masks; PyTorch's is under “In torch” below.
 
 
 # %% attention
 def attention(query, key, value):
     raw = query @ key.transpose(-2, -1)  # 1. compare every query with every key
     scores = raw / math.sqrt(query.shape[-1])  # 2. divide by the root of E
-    weights = scores.softmax(dim=-1)  # 3. share out each row over the keys
+    weights = scores.softmax(dim=-1)  # 3. turn each row into shares
     output = weights @ value  # 4. average the values
     return output, weights  # 5. return both
 
@@ -209,11 +213,9 @@ def attention(query, key, value):
 assert torch.allclose(attention(x, x, x)[0], scaled_dot_product_attention(x, x, x))
 
 # %% [markdown]
-# The last line compares it with the function of this package, which also knows masks. PyTorch's own is under “In torch” below.
-#
 # ## What is a score of zero worth?
 #
-# `cat` and `The` have no feature in common, so their score is exactly 0. In a long sentence many pairs are like that. Do they matter?
+# `cat` and `The` have no feature in common, so their score is exactly 0. Suppose a text has many such words. Do they matter?
 
 # %%
 predict("01/ten-zeros")
@@ -227,15 +229,17 @@ one_and_ten[0], one_and_ten[1:].sum()
 # %%answer 01/ten-zeros
 zeros = torch.arange(51)  # how many tokens with score 0
 kept = {f"score {s}": math.exp(s) / (math.exp(s) + zeros) for s in (5, 3, 1)}
-ax = plot_sweep(zeros, kept, xlabel="tokens with score 0", ylabel="weight of the one")
+ax = plot_sweep(
+    zeros, kept, xlabel="tokens with score 0", ylabel="weight of the single token"
+)
 show_figure(ax, "1.2")
 
 # %% after-zeros [markdown]
-# The reason is $e^0 = 1$. A score of 0 adds 1 to the total, and many such tokens add up. In our sentence `cat` gives `The` 0.09 of its attention, with a score of 0.
-# Apart from rounding, only a score of minus infinity gives a weight of 0, and lesson 3 uses it to hide words.
+# They do matter, because $e^0 = 1$. A score of 0 adds 1 to the total, and many such tokens add up. In our sentence `cat` gives `The` 0.09 of its attention, with a score of 0.
+# On paper, only a score of minus infinity gives a weight of exactly 0, and lesson 3 uses it to hide words.
 #
-# Zero has no meaning of its own either. Next to one score of 5, a zero gets 0.007 of the weight, and next to one of -5 it gets 0.993. What the softmax
-# sees is the *difference* of two scores. So what happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
+# Nor does a score of zero mean anything by itself. In a row of only two scores, 0 and 5, the zero gets 0.007 of the weight; in a row of 0 and -5 it gets
+# 0.993. What the softmax sees is the *difference* of two scores. So what happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
 
 # %% differences
 row = scores[1]  # of "cat"
@@ -243,47 +247,48 @@ changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown]
-# Adding 1000 changes nothing but the rounding: the differences stay, because $e^{1000}$ appears above and below the fraction line and cancels. Multiplying by 8
-# makes all differences eight times as large, and `cat` takes almost everything. You know this knob: it is a temperature of one eighth.
+# Adding 1000 changes nothing but the last digits, by rounding: the differences stay the same, and on paper $e^{1000}$ appears in numerator and denominator
+# and cancels. Multiplying by 8 makes all differences eight times as large, and `cat` takes almost everything. (A weight shown as 0.00 is small, not zero.) You know this knob: the temperature has been lowered to an eighth.
 #
-# This also tells you why attention takes a softmax and does not divide each score by the sum of its row. Such shares would be negative for
-# a negative score, and undefined where the sum is 0. The softmax is always positive, keeps the order of the scores, changes smoothly, and sees nothing but
+# This also tells you why attention uses a softmax instead of dividing each score by the sum of its row. Such shares can be
+# negative, and they are undefined where the sum is 0. The softmax is always positive, keeps the order of the scores, changes smoothly, and sees nothing but
 # their differences.
 #
 # ## Which axis?
 #
 # The softmax runs over the keys, which are the last dimension, `dim=-1`. The scores of one sentence have the shape (L, S), so their last dimension is also dimension
-# 1, and `softmax(dim=1)` gives the same weights. Now let us put the sentence twice into a batch.
+# 1, and `softmax(dim=1)` gives the same weights. Now let us put two copies of the sentence into a batch.
 
 # %%
 predict("01/softmax-over-dim-1")
 
-# %% wrong-axis
+# %% over-dim-1
 # %%answer 01/softmax-over-dim-1
-batch = torch.stack([scores, scores])  # (N, L, S)
-wrong = batch.softmax(dim=1)
-wrong.shape, wrong[0].sum(dim=-1), wrong[0].sum(dim=-2)
+batch = torch.stack([scores, scores])  # (N, L, S): N = 2 sentences
+over_1 = batch.softmax(dim=1)
+over_1.shape, over_1[0].sum(dim=-1), over_1[0].sum(dim=-2)
 
 # %% both-axes
 # %%answer 01/softmax-over-dim-1
-both = torch.stack([batch.softmax(dim=-1)[0], wrong[0]])
+both = torch.stack([batch.softmax(dim=-1)[0], over_1[0]])
 titles = ["dim=-1", "dim=1"]
 show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
 
 # %% the-answer [markdown]
-# No error is raised, and the picture does not give the mistake away either. Queries and keys are equal here, so the wrong table is the correct one
-# mirrored at its diagonal. The sums of the rows do give it away. Write `dim=-1`, and check that every row sums to 1.
+# No error is raised, and the picture does not give the mistake away either. Queries and keys are equal here, so `cat` has the same score with
+# `sat` as `sat` with `cat`, and the wrong table is the correct one mirrored across its diagonal. The sums of the rows do give it away. Write `dim=-1`, and check that every row sums to 1.
 #
 # ## A dictionary that answers “almost”
 #
-# You have it now. It does not test whether a key is equal; it measures how well each key matches. It does not return one value; it returns all of
+# Now you have built one: asked for *kitten*, it says 3.64 legs and not `KeyError`. It does not test whether a key is equal to the question; it measures how well
+# each key matches it. It does not return one value; it returns all of
 # them, each in proportion to its weight. It has an answer to every question, and the answer has a slope, so that keys and questions can be learned. One
 # thing is still open: why do we divide by $\sqrt{E}$, of all numbers? That is lesson 2.
 
 # %% [markdown]
 # ## Further: three words on paper
 #
-# This example is small enough for paper and pencil: three tokens with four made-up features each, and all seven steps of one row. Work out a step, then
+# This example is small enough for paper and pencil: three tokens with four made-up features each, and all seven steps of one row (the last has a line for each feature). Work out a step, then
 # press Next and compare. The step called mask does nothing until lesson 3.
 
 # %% three-words
@@ -299,8 +304,8 @@ RowExplorer()
 # Choose “He” as the query. Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
 # the same direction and is the longest of the three.
 #
-# In all these examples query, key and value have the same width. The value may have any other. It only needs one row for each key, or there would be
-# nothing to give a weight to.
+# In both sentences query, key and value have the same width. The values may have any other width, as the legs did: one number for a key of two. But there must be
+# one value for each key, or some weights would have nothing to multiply.
 
 # %% wide
 wide = torch.ones(3, 9)  # three values of nine numbers each
@@ -310,24 +315,26 @@ attention(small, small, wide)[0].shape
 # ## What to remember
 #
 # - Attention is a look-up that answers with a weighted average of all values. It never leaves the range of the values, and it has a slope.
-# - The raw score is a dot product: it depends on angle *and* lengths. The score is the raw score divided by $\sqrt{E}$.
+# - The raw score is a dot product: it depends on the angle *and* on both lengths. The score is the raw score divided by $\sqrt{E}$.
 # - The softmax turns each row of scores into weights. It sees only differences between scores, so a score of 0 still gets a share.
 # - The softmax runs over the keys, `dim=-1`. Check that every row sums to 1, and compare with torch: row sums alone do not prove the rest correct.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer into the cell below a task, run it, and run the check after it. The exercises use the three words of the section above, `small`.
-#
+# Write your answer in the cell below each task, run it, and then run the check that follows. The first two use the three words of “Further”, so run that part first. In
+# the docstrings the dots stand for any number of batch dimensions.
+
+# %%
+from attnlab.exercises import check_attention_from_exp, check_mended
+from attnlab.exercises import check_query_for_awesome, check_zero_query
+
+# %% exercise-1 [markdown]
 # ### 1 · Predict ★ (3 minutes)
 #
 # A query of four zeros looks at “He is awesome”. Which three weights does it give? Do not call softmax.
 #
 # <details><summary>Hint</summary>What is the dot product of zeros with anything?</details>
-
-# %%
-from attnlab.exercises import check_attention_from_exp, check_mended
-from attnlab.exercises import check_query_for_awesome, check_zero_query
 
 
 # %% tags=["exercise"]
@@ -349,7 +356,7 @@ check_zero_query(zero_query_weights_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
-# With its own query, “He” gives most of its attention to “is”. Write a query of four numbers that gives “awesome” more than 0.9 of the weight. The keys
+# With its own query, “He” gives its largest weight to “is”. Write a query of four numbers that gives “awesome” more than 0.9 of the weight. The keys
 # stay as they are.
 #
 # <details><summary>Hint</summary>The score of “awesome” must be far above that of “is”. In which features is one larger than the other? Then think of
@@ -375,7 +382,7 @@ check_query_for_awesome(query_for_awesome_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `broken` returns the correct shape and has two bugs. Write `mended` without them. It must work for a batch as well.
+# `broken` returns a tensor of the correct shape, but it has two bugs. Write `mended`, a version without them. It must work for a batch as well.
 #
 # <details><summary>Hint</summary>Which number belongs under the root, the number of keys or of features? Along which axis do the weights of one query lie? Print
 # the sums of the rows.</details>
@@ -406,10 +413,11 @@ check_mended(mended_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# Write attention with `exp` and a sum, without calling softmax. It must work for a batch, and raw scores above 1000 must not give NaN.
+# Write attention with `exp` and a sum, without calling softmax. It must work for a batch, and raw scores above 1000 must not give NaN. (In floats,
+# $e^{1000}$ is infinite, and infinity divided by infinity is NaN.)
 #
 # <details><summary>Hint</summary>What may you add to a row of scores, or subtract from it, without changing its weights?
-# <code>scores.amax(dim=-1, keepdim=True)</code> gives one number for each row, in a shape that can be subtracted.</details>
+# <code>scores.amax(dim=-1, keepdim=True)</code> gives one number for each row, in a shape that lets you subtract it from the scores.</details>
 
 
 # %% tags=["exercise"]
@@ -442,14 +450,14 @@ check_attention_from_exp(attention_from_exp_solution)
 # ## In torch
 #
 # `F.scaled_dot_product_attention(query, key, value)` does all of this for shapes $(\ldots, L, E)$, where `F` is `torch.nn.functional` and the dots stand for any number of
-# batch dimensions. It returns the output and not the weights. Its option
+# batch dimensions. It returns the output but not the weights. Its option
 # `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several
-# attentions side by side and puts trained matrices around them (lessons 6 and 7).
+# attention computations side by side and puts trained matrices around them (lessons 6 and 7).
 
 # %% torch-line
-fused = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
-assert torch.allclose(fused, output)
-fused[1]
+by_torch = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
+assert torch.allclose(by_torch, output)
+by_torch[1]
 
 # %% sources [markdown]
 # ## Sources
@@ -462,7 +470,7 @@ fused[1]
 # - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a dictionary.
 # - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023: the comparison of the softmax of a row with that of eight times the row.
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3, “Your journey starts with one step”: one score, one
-#   row, then the whole table. The hidden tests of this lesson also replay an example with his numbers, his names and his seed 123; `data/README.md` tells which.
+#   row, then the whole table. The hidden tests of this lesson also replay an example with his numbers, his names and his seed 123; `data/README.md` says which one.
 #
 # ## Next
 #
@@ -474,25 +482,25 @@ fused[1]
 # **50 minutes.** From the dictionary to the average: 10. Dragging, on the projector: 5. Why soft, with the slopes: 9. The sentence, by hand: 12. Zeros and
 # differences: 8. The wrong axis: 6. The exercises and “Further” are for home.
 #
-# **Questions that come up.** *Is 3.64 legs not worse than 4?* Yes, and it is an answer that training can improve. *Does the order of the keys matter?* No, as long as the values are
-# shuffled with them, as in a dictionary. *Why a dot product?* It is the cheapest comparison: one matrix product compares all pairs. *Where do the arrows come from?* They are learned, lesson 6.
+# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but it is an answer that training can improve. *Does the order of the keys matter?* No, as long as the values are
+# shuffled with them, as in a dictionary. *Why a dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?* They are learned (lesson 6).
 #
-# **Where a class gets stuck.** Three parts for one row: give three students a card each, “my question”, “my label”, “my content”. “A zero does no harm”: write $e^0 = 1$ on the board. A dot
-# product taken for an angle: draw two arrows in one direction, one of them longer.
+# **Where a class gets stuck.** Three parts for one row: give three students a card each, “my question”, “my label”, “my content”. “A zero does no harm”: write $e^0 = 1$ on the board. If a dot
+# product is mistaken for an angle, draw two arrows that point in the same direction, one longer than the other.
 # </details>
 
 # %% questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why a wrong answer is tempting</summary>
 #
-# **1.** Four scores are 0. What are the weights? **A quarter each.** *All 0*: takes scores for weights. *NaN*: divides by the sum of the scores.
+# **1.** Four scores are 0. What are the weights? **A quarter each.** *All 0* mistakes scores for weights. *NaN* divides by the sum of the scores.
 #
-# **2.** All scores of a row are doubled, and one of them was the largest. What happens to its weight? **It grows.** *It stays*: that is what adding a constant does. *It doubles*: the softmax is not
-# proportional.
+# **2.** A row has one largest score, and all its scores are doubled. What happens to the weight of that key? **It grows.** *It stays* is the effect of adding a constant. *It doubles* takes a weight
+# to be proportional to its score.
 #
-# **3.** The values are 4, 2 and 8 legs. Can the output be 9? **Never.** *With a long query* or *at a low temperature*: these sharpen the weights, and 8 is the limit.
+# **3.** The values are 4, 2 and 8 legs. Can the output be 9? **Never.** *With a long query* or *at a low temperature* forgets that sharper weights still give an average, and 8 is its limit.
 #
-# **4.** The scores have the shape (N, L, S). Over which dimension does the softmax run? **-1.** *1*: shares out each key among the queries. *0*: shares it among the sentences.
+# **4.** The scores have the shape (N, L, S). Over which dimension does the softmax run? **-1.** *1* shares out each key among the queries. *0* shares it among the sentences.
 #
-# **5.** In “He is awesome”, “He” has a higher raw score with “is” than with itself. Why? **“is” is longer.** *The angle is smaller*: the smallest angle is that with itself. *The meanings are
-# related*: the numbers were typed in.
+# **5.** In “He is awesome”, “He” has a higher raw score with “is” than with itself. Why? **“is” is longer.** *The angle is smaller* forgets that the smallest angle is that with itself. *The meanings are
+# related* forgets that the numbers were typed in.
 # </details>
