@@ -64,7 +64,12 @@ for seed in range(20):  # any order of any words
     assert torch.allclose(attend(some[order]), attend(some)[order], atol=1e-5)
 
 # %% after: after-swapped  numbers: 0.4472
+from attnlab import attention_scores
+
 assert round(E**-0.5, 4) == 0.4472
+uniform = attention_weights(attention_scores(x, x, scale=0))
+assert torch.allclose(effective_keys(uniform), torch.full((L,), 6.0))
+assert torch.allclose(effective_keys(torch.eye(L)), torch.ones(L))
 # with a causal mask the order counts: the rows of "The" and "the" differ
 ordered = fast(x, x, x, is_causal=True)
 assert torch.equal(x[0], x[4]) and not torch.allclose(ordered[0], ordered[4])
@@ -81,11 +86,6 @@ alone = attention_weights(attention_scores(x, x), attn_mask=causal_mask(L))[firs
 assert alone.tolist() == [1, 0, 0, 0, 0, 0]
 
 # %% after: where-it-sits  covers: S1.1
-from attnlab import attention_scores
-
-uniform = attention_weights(attention_scores(x, x, scale=0))
-assert torch.allclose(effective_keys(uniform), torch.full((L,), 6.0))
-assert torch.allclose(effective_keys(torch.eye(L)), torch.ones(L))
 functional = torch.nn.functional
 moved = x.clone()
 moved[5] += 1  # another last word

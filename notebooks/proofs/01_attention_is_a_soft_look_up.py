@@ -182,6 +182,9 @@ assert torch.allclose(he_wrong[0].sum(dim=-1), reference, atol=1e-4)
 # %% after: both-axes
 assert torch.allclose(both[1], both[0].T) and not torch.equal(both[1], both[0])
 
+# %% after: the-answer
+assert abs(soft_look_up(kitten) - 3.64) < 0.005
+
 # %% after: three-words  covers: S2.1, S2.2, S2.3, C2.6
 assert len(words) == 3 and small.shape == (3, 4)
 

@@ -1,8 +1,9 @@
 # %% opening [markdown]
 # # 0 · Start here: how a word picks up its context
 #
-# *In the cave hung a bat. She hit the ball with a bat.* You know which bat is meant, because you have read the words before it. A language
-# model starts out worse: it looks every word up in a table, and the table holds one vector for *bat*, whatever the sentence says. So how can the same word mean one thing here and another thing there?
+# *In the cave hung a bat. She hit the ball with a bat.* You know which bat is meant, because you have read the words before it. A language model starts
+# out worse: it looks every word up in a table, and the table holds one vector for *bat*, whatever the sentence says. So how can the same word mean one
+# thing here and another thing there?
 #
 # The answer is a step called **attention**. It lets every word look at the words around it and gives it a new vector that depends on
 # them. On this page you will watch it happen to one word of a six-word sentence. Each word has five numbers, and the code has three lines.
@@ -157,8 +158,8 @@ both = torch.stack([short[cat], output[cat]])
 Table(["The cat", "The cat sat on the mat"], features, both)
 
 # %% after-two-sentences [markdown]
-# The same word, with the same row of the table, has ended up with two different vectors. In *The cat* no word has a place, so there is none to pick up, and `place` stays
-# at 0.
+# The same word, with the same row of the table, has ended up with two different vectors. In *The cat* no word has a place, so there is none to pick up,
+# and `place` stays at 0.
 #
 # The two texts differ in their words. What if only the order of the words is different?
 
@@ -183,7 +184,7 @@ Table(["The cat sat on the mat", "The mat sat on the cat"], features, cats)
 # lesson 3 explains why. In the code, `attention_weights` is the softmax line of `attend`, with a mask.
 #
 # The line under the picture says over how many words “sat” spreads its attention: 6 if all six have the same weight, 1 if a single word has
-# all of it, and something in between otherwise. (Lesson 2 explains how.)
+# all of it, and something in between otherwise. (Lesson 2 explains this number.)
 
 # %%
 predict("00/all-weight-in-one-cell")
@@ -214,7 +215,7 @@ show_figure(draw_transformer_block(), "0.4")
 
 # %% two-boxes [markdown]
 # Two of the boxes settle what this page has left open. **+ position** is there because attention, without a mask, cannot see the order of the words. The
-# **+** after attention adds the old vector to the new one, so the cat does not fade. This is the vector
+# **+** after attention adds the old vector to the new one, which makes up for the loss of `animal`. This is the vector
 # after the plus, without the norm, the positions and the trained matrices of a real model:
 
 # %% plus
@@ -223,9 +224,10 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 # %% the-answer [markdown]
 # Its `animal` is large again, and it has kept its new `place`.
 #
-# So how can *bat* mean one thing here and another there? The table gives it the same vector in both sentences. But in one of them
-# attention mixes in a bit of *cave* and *hung*, and in the other a bit of *hit* and *ball*. So two different vectors move on to the next step. How much of each
-# word is mixed in depends on the features that *bat* shares with it. Whether the mix brings out the correct meaning is a different question, which lesson 5 puts to the test.
+# So how can *bat* mean one thing here and another there? The table gives it the same vector in both sentences. But in one of them attention mixes in a
+# bit of *cave* and *hung*, and in the other a bit of *hit* and *ball*. So two different vectors move on to the next step. How much of each word is
+# mixed in depends on the features that *bat* shares with it. Whether the mix brings out the correct meaning is a different question, which lesson 5
+# puts to the test.
 
 # %% the-lessons [markdown]
 # ## The lessons
@@ -291,7 +293,7 @@ print("missing:", ", ".join(missing) or "nothing")
 
 # %% tags=["exercise"]
 def is_distribution(row):
-    """Return whether a 1-D tensor holds weights, one for each key. row: (S,) -> bool."""
+    """Return whether a 1-D tensor holds weights. row: (S,), one per key -> bool."""
 
 
 # %%
@@ -356,15 +358,17 @@ masked[cat]
 # %% questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why a wrong answer is tempting</summary>
 #
-# **1.** All six scores of a row are equal. What are the weights? **A sixth each.** *All 0* mistakes scores for weights. *A single 1* mistakes the softmax for a maximum.
+# **1.** All six scores of a row are equal. What are the weights? **A sixth each.** *All 0* mistakes scores for weights. *A single 1* mistakes the
+# softmax for a maximum.
 #
 # **2.** With a causal mask, whom does the first word see? **Only itself.** *All later words* reads the mask the wrong way round. *No word* forgets that a
 # word may look at itself.
 #
-# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0* forgets that $e^0 = 1$. *An error* mistakes the factor for a divisor.
+# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0* forgets that $e^0 = 1$. *An error* mistakes the factor
+# for a divisor.
 #
-# **4.** Without a mask, does attention notice the order of the words? **No.** *Yes, through the rows* or *through the columns* forgets that each output moves along
-# with its word.
+# **4.** Without a mask, does attention notice the order of the words? **No.** *Yes, through the rows* or *through the columns* forgets that each output
+# moves along with its word.
 #
 # **5.** What is the output of a token? **A weighted average of all values.** *The best value* would be a hard look-up (lesson 1). *Its own vector, made sharper* forgets the other words.
 # </details>

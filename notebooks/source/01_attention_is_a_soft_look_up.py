@@ -51,9 +51,9 @@ match, legs[match.argmax()]
 # it is the cosine of the angle between them: 1 for the same direction, 0 at a right angle and -1 for opposite directions. The dot product of
 # a query and a key is called their [raw score](glossary.ipynb#raw-score).
 #
-# The last line picks the value of the key with the largest raw score and ignores the others: a [hard look-up](glossary.ipynb#hard-look-up). A
-# [soft look-up](glossary.ipynb#soft-look-up) takes a share of every value instead. The shares are the [weights](glossary.ipynb#weight), and the softmax computes
-# them: it raises $e$ to the power of each raw score and divides each result by their sum.
+# The last line picks the value of the key with the largest raw score and ignores the others: a [hard look-up](glossary.ipynb#hard-look-up). A [soft
+# look-up](glossary.ipynb#soft-look-up) takes a share of every value instead. The shares are the [weights](glossary.ipynb#weight), and the softmax
+# computes them: it raises $e$ to the power of each raw score and divides each result by their sum.
 
 # %%
 predict("01/between-two-keys")
@@ -81,8 +81,9 @@ def soft_look_up(query, temperature=1.0):
 soft_look_up(kitten)
 
 # %% after-soft [markdown]
-# The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature), which divides the raw scores before the softmax; the results are the scores. A low temperature makes the
-# differences between the scores larger, so the best key takes more; a high one makes them smaller, so the weights become more even.
+# The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature), which divides the raw scores before the softmax; the results are
+# the scores. A low temperature makes the differences between the scores larger, so the best key takes more; a high one makes them smaller, so the
+# weights become more even.
 #
 # ### Drag the question
 #
@@ -118,12 +119,12 @@ ax.set(xticks=[0, 45, 90, 135, 180], xlabel="angle of the query", ylabel="legs")
 show_figure(ax, "1.1")
 
 # %% after-turning [markdown]
-# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it changes each of its
-# numbers, here those of the query, a little in the direction that brings the answer closer to the correct one. On a flat stretch there is no such direction, and at a jump there is no slope at all. (A model
-# can learn which key to choose in a hard look-up, but only with special methods.) The soft curve at temperature 1 has a slope nearly everywhere. The soft answer
-# is worse, but it can be improved, and that is why attention is soft.
+# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it changes each of its numbers, here
+# those of the query, a little in the direction that brings the answer closer to the correct one. On a flat stretch there is no such direction, and at a
+# jump there is no slope at all. (A model can learn which key to choose in a hard look-up, but only with special methods.) The soft curve at temperature
+# 1 has a slope nearly everywhere. The soft answer is worse, but it can be improved, and that is why attention is soft.
 #
-# Now look at 30 degrees, where the kitten is. Let the query move in any direction now, not only along the curve. How fast the answer changes in the
+# Now look at 30 degrees, where the kitten is, and let the query move in any direction, not only along the curve. How fast the answer changes in the
 # direction in which it changes fastest is the length of its [gradient](glossary.ipynb#gradient). At temperature 1 this slope is 0.645.
 
 # %% ask-slope
@@ -154,8 +155,8 @@ raw = Q @ K.T  # (L, S)
 Table(tokens, tokens, raw)
 
 # %% after-raw [markdown]
-# One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. These are not weights, since the rows do not sum to 1.
-# (The letters in the comments are those of Figure 0.3: L queries, S keys, and values of Ev features.)
+# One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. These are not weights, since the rows do
+# not sum to 1. (The letters in the comments are those of Figure 0.3: L queries, S keys, and values of Ev features.)
 #
 # Attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features. A raw score divided by $\sqrt{E}$ is the
 # [score](glossary.ipynb#score) of lesson 0, and the softmax of a row of scores gives the weights.
@@ -167,8 +168,8 @@ assert torch.allclose(weights.sum(dim=-1), torch.ones(6))
 Table(tokens, tokens, weights)
 
 # %% before-longer [markdown]
-# Every row sums to 1 now. Look at the row of `on`: the word gives the largest weight, 0.23, to itself, and the next largest, 0.19, to `mat`. Now let us make the key of `mat` twice as
-# long, without turning it. Its query and its value stay as they are.
+# Every row sums to 1 now. Look at the row of `on`: the word gives the largest weight, 0.23, to itself, and the next largest, 0.19, to `mat`. Now let us
+# make the key of `mat` twice as long, without turning it. Its query and its value stay as they are.
 
 # %%
 predict("01/a-longer-key")
@@ -181,8 +182,8 @@ new_row = (Q[3] @ longer.T / math.sqrt(5)).softmax(dim=-1)  # Q[3] belongs to �
 Table(["on"], tokens, new_row[None])
 
 # %% after-longer [markdown]
-# `mat` has overtaken `on`. A dot product is the cosine of the angle times *both* lengths, so a longer key has a larger score with every query at less than a right angle to it. A high
-# score does not prove that two words are similar.
+# `mat` has overtaken `on`. A dot product is the cosine of the angle times *both* lengths, so making a key longer raises its score with every query at
+# less than a right angle to it. A high score does not prove that two words are similar.
 #
 # What is left is the average. Here is the new vector of `cat`, token 1, as a sum of six rows, beside the same row of the matrix product.
 
@@ -235,8 +236,8 @@ ax = plot_sweep(
 show_figure(ax, "1.2")
 
 # %% after-zeros [markdown]
-# They do matter, because $e^0 = 1$. A score of 0 adds 1 to the total, and many such tokens add up. In our sentence `cat` gives `The` 0.09 of its attention, with a score of 0.
-# On paper, only a score of minus infinity gives a weight of exactly 0, and lesson 3 uses it to hide words.
+# They do matter, because $e^0 = 1$. A score of 0 adds 1 to the total, and many such tokens add up. In our sentence `cat` gives `The` 0.09 of its
+# attention, with a score of 0. On paper, only a score of minus infinity gives a weight of exactly 0, and lesson 3 uses it to hide words.
 #
 # Nor does a score of zero mean anything by itself. In a row of only two scores, 0 and 5, the zero gets 0.007 of the weight; in a row of 0 and -5 it gets
 # 0.993. What the softmax sees is the *difference* of two scores. So what happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
@@ -247,8 +248,9 @@ changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown]
-# Adding 1000 changes nothing but the last digits, by rounding: the differences stay the same, and on paper $e^{1000}$ appears in numerator and denominator
-# and cancels. Multiplying by 8 makes all differences eight times as large, and `cat` takes almost everything. (A weight shown as 0.00 is small, not zero.) You know this knob: the temperature has been lowered to an eighth.
+# Adding 1000 changes nothing but the last digits, by rounding: the differences stay the same, and on paper $e^{1000}$ appears in numerator and
+# denominator and cancels. Multiplying by 8 makes all differences eight times as large, and `cat` takes almost everything. (A weight shown as 0.00 is
+# small, not zero.) You know this knob: the temperature has been lowered to an eighth.
 #
 # This also tells you why attention uses a softmax instead of dividing each score by the sum of its row. Such shares can be
 # negative, and they are undefined where the sum is 0. The softmax is always positive, keeps the order of the scores, changes smoothly, and sees nothing but
@@ -256,8 +258,8 @@ Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 #
 # ## Which axis?
 #
-# The softmax runs over the keys, which are the last dimension, `dim=-1`. The scores of one sentence have the shape (L, S), so their last dimension is also dimension
-# 1, and `softmax(dim=1)` gives the same weights. Now let us put two copies of the sentence into a batch.
+# The softmax runs over the keys, which are the last dimension, `dim=-1`. The scores of one sentence have the shape (L, S), so their last dimension is
+# also dimension 1, and `softmax(dim=1)` gives the same weights. Now let us put two copies of the sentence into a batch.
 
 # %%
 predict("01/softmax-over-dim-1")
@@ -275,21 +277,22 @@ titles = ["dim=-1", "dim=1"]
 show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
 
 # %% the-answer [markdown]
-# No error is raised, and the picture does not give the mistake away either. Queries and keys are equal here, so `cat` has the same score with
-# `sat` as `sat` with `cat`, and the wrong table is the correct one mirrored across its diagonal. The sums of the rows do give it away. Write `dim=-1`, and check that every row sums to 1.
+# No error is raised, and the picture does not give the mistake away either. Queries and keys are equal here, so `cat` has the same score with `sat` as
+# `sat` with `cat`, and the wrong table is the correct one mirrored across its diagonal. The sums of the rows do give it away. Write `dim=-1`, and check
+# that every row sums to 1.
 #
 # ## A dictionary that answers “almost”
 #
-# Now you have built one: asked for *kitten*, it says 3.64 legs and not `KeyError`. It does not test whether a key is equal to the question; it measures how well
-# each key matches it. It does not return one value; it returns all of
-# them, each in proportion to its weight. It has an answer to every question, and the answer has a slope, so that keys and questions can be learned. One
-# thing is still open: why do we divide by $\sqrt{E}$, of all numbers? That is lesson 2.
+# Now you have built one: asked for *kitten*, it says 3.64 legs and not `KeyError`. It does not test whether a key is equal to the question; it measures
+# how well each key matches it. It does not return one value; it returns all of them, each in proportion to its weight. It has an answer to every
+# question, and the answer has a slope, so that keys and questions can be learned. One thing is still open: why do we divide by $\sqrt{E}$, of all
+# numbers? That is lesson 2.
 
 # %% [markdown]
 # ## Further: three words on paper
 #
-# This example is small enough for paper and pencil: three tokens with four made-up features each, and all seven steps of one row (the last has a line for each feature). Work out a step, then
-# press Next and compare. The step called mask does nothing until lesson 3.
+# This example is small enough for paper and pencil: three tokens with four made-up features each, and all seven steps of one row (the last has a line
+# for each feature). Work out a step, then press Next and compare. The step called mask does nothing until lesson 3.
 
 # %% three-words
 words, made_up, small = load_table("he_is_awesome.csv")
@@ -304,8 +307,8 @@ RowExplorer()
 # Choose “He” as the query. Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
 # the same direction and is the longest of the three.
 #
-# In both sentences query, key and value have the same width. The values may have any other width, as the legs did: one number for a key of two. But there must be
-# one value for each key, or some weights would have nothing to multiply.
+# In both sentences query, key and value have the same width. The values may have any other width, as the legs did: one number for a key of two. But
+# there must be one value for each key, or some weights would have nothing to multiply.
 
 # %% wide
 wide = torch.ones(3, 9)  # three values of nine numbers each
@@ -322,8 +325,8 @@ attention(small, small, wide)[0].shape
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below each task, run it, and then run the check that follows. The first two use the three words of “Further”, so run that part first. In
-# the docstrings the dots stand for any number of batch dimensions.
+# Write your answer in the cell below each task, run it, and then run the check that follows. The first two use the three words of “Further”, so run
+# that part first. In the docstrings the dots stand for any number of batch dimensions.
 
 # %%
 from attnlab.exercises import check_attention_from_exp, check_mended
@@ -449,10 +452,9 @@ check_attention_from_exp(attention_from_exp_solution)
 # %% in-torch [markdown]
 # ## In torch
 #
-# `F.scaled_dot_product_attention(query, key, value)` does all of this for shapes $(\ldots, L, E)$, where `F` is `torch.nn.functional` and the dots stand for any number of
-# batch dimensions. It returns the output but not the weights. Its option
-# `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several
-# attention computations side by side and puts trained matrices around them (lessons 6 and 7).
+# `F.scaled_dot_product_attention(query, key, value)` does all of this for shapes $(\ldots, L, E)$, where `F` is `torch.nn.functional` and the dots
+# stand for any number of batch dimensions. It returns the output but not the weights. Its option `scale=1.0` switches the division off.
+# `nn.MultiheadAttention` runs several attention computations side by side and puts trained matrices around them (lessons 6 and 7).
 
 # %% torch-line
 by_torch = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
@@ -482,8 +484,9 @@ by_torch[1]
 # **50 minutes.** From the dictionary to the average: 10. Dragging, on the projector: 5. Why soft, with the slopes: 9. The sentence, by hand: 12. Zeros and
 # differences: 8. The wrong axis: 6. The exercises and “Further” are for home.
 #
-# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but it is an answer that training can improve. *Does the order of the keys matter?* No, as long as the values are
-# shuffled with them, as in a dictionary. *Why a dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?* They are learned (lesson 6).
+# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but it is an answer that training can improve. *Does the order of the keys matter?*
+# No, as long as the values are shuffled with them, as in a dictionary. *Why a dot product?* It is cheap: one matrix product compares all pairs. *Where
+# do the arrows come from?* They are learned (lesson 6).
 #
 # **Where a class gets stuck.** Three parts for one row: give three students a card each, “my question”, “my label”, “my content”. “A zero does no harm”: write $e^0 = 1$ on the board. If a dot
 # product is mistaken for an angle, draw two arrows that point in the same direction, one longer than the other.
@@ -494,12 +497,14 @@ by_torch[1]
 #
 # **1.** Four scores are 0. What are the weights? **A quarter each.** *All 0* mistakes scores for weights. *NaN* divides by the sum of the scores.
 #
-# **2.** A row has one largest score, and all its scores are doubled. What happens to the weight of that key? **It grows.** *It stays* is the effect of adding a constant. *It doubles* takes a weight
-# to be proportional to its score.
+# **2.** A row has one largest score, and all its scores are doubled. What happens to the weight of that key? **It grows.** *It stays* is the effect of
+# adding a constant. *It doubles* takes a weight to be proportional to its score.
 #
-# **3.** The values are 4, 2 and 8 legs. Can the output be 9? **Never.** *With a long query* or *at a low temperature* forgets that sharper weights still give an average, and 8 is its limit.
+# **3.** The values are 4, 2 and 8 legs. Can the output be 9? **Never.** *With a long query* or *at a low temperature* forgets that sharper weights
+# still give an average, and 8 is its limit.
 #
-# **4.** The scores have the shape (N, L, S). Over which dimension does the softmax run? **-1.** *1* shares out each key among the queries. *0* shares it among the sentences.
+# **4.** The scores have the shape (N, L, S). Over which dimension does the softmax run? **-1.** *1* shares out each key among the queries. *0* shares
+# it among the sentences.
 #
 # **5.** In “He is awesome”, “He” has a higher raw score with “is” than with itself. Why? **“is” is longer.** *The angle is smaller* forgets that the smallest angle is that with itself. *The meanings are
 # related* forgets that the numbers were typed in.

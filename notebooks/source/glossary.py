@@ -359,7 +359,7 @@
 # %% [markdown]
 # ### uniform attention
 #
-# Attention that prefers no key: every allowed key gets the same weight, which is 1 divided by the number of
+# Attention that prefers no key: every allowed key gets the same weight, which is one divided by the number of
 # allowed keys. [Lesson
 # 4](04_reading_heatmaps_honestly.ipynb)
 
