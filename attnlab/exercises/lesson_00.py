@@ -62,7 +62,7 @@ def judged(_case: Case, said: dict[str, bool | None]) -> Evidence:
         "Sums above 1 are wrong as well.": lambda row: positive(row) and 1 - row.sum() < 1e-5,
     },
     evidence=judged,
-    verified="Two rows of weights and four other rows are told apart.",
+    verified="The function tells two rows of weights from four other rows.",
 )
 def check_is_distribution() -> Iterator[Case]:
     """Check a function that says whether a row holds attention weights.

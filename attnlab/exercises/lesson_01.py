@@ -107,7 +107,8 @@ def check_query_for_awesome(answer: Answer) -> Right:
     share = float(weights[2])
     if share > ENOUGH:
         return Right(
-            f"“awesome” gets {share:.3f} of the weight, more than {ENOUGH}, with the old keys."
+            f"“awesome” gets {share:.3f} of the weight, which is more than {ENOUGH}, with the keys "
+            "unchanged."
         )
     rows = {"raw score": KEYS.double() @ query, "weight": weights}
     evidence = table("Your query (4,) with the keys (3, 4):", rows, WORDS)
@@ -208,7 +209,7 @@ def check_attention_from_exp(answer: Answer) -> Right:
     report = examined(answer, cases, ERRORS, FROM_THE_END)
     see_large_scores(answer)
     return Right(
-        f"{FOUND}; raw scores of 2000 and -2000 as well, and no call of softmax.",
+        f"{FOUND}, and for raw scores of 2000 and -2000. It does not call softmax.",
         None,
         remarks(answer, report, WITH_HEADS),
         report,
