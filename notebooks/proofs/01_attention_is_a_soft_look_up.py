@@ -155,6 +155,7 @@ assert torch.tensor([1.0, -torch.inf]).softmax(dim=-1)[1] == 0
 # %% after: differences  covers: S4.11, C2.26, C3.15, C4.19
 assert torch.allclose((row + 1000).softmax(dim=-1), row.softmax(dim=-1), atol=1e-4)
 assert torch.allclose((row * 8).softmax(dim=-1), (row / (1 / 8)).softmax(dim=-1))
+assert ((row * 8).softmax(dim=-1) > 0).all()  # shown as 0.00, and not zero
 assert torch.tensor(1000.0).exp().isinf()  # too large for a float, and the softmax copes
 # the reference example, after Karpathy
 t = torch.tensor([0.1, -0.2, 0.3, -0.2, 0.5])
@@ -217,7 +218,7 @@ assert torch.allclose(odd.sum(dim=-1), torch.ones(6)) and not torch.allclose(odd
 # %% after: exercise-4  numbers: 1000
 
 
-# %% after: sources  numbers: 123, 2014, 2015, 2017, 2023, 2024
+# %% after: sources  numbers: 2014, 2015, 2017, 2023, 2024
 
 # %% after: plan  numbers: 3.64, 4, 5, 6, 8, 9, 10, 12, 50
 

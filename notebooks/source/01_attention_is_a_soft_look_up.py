@@ -472,7 +472,7 @@ by_torch[1]
 # - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a dictionary.
 # - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023: the comparison of the softmax of a row with that of eight times the row.
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3, “Your journey starts with one step”: one score, one
-#   row, then the whole table. The hidden tests of this lesson also replay an example with his numbers, his names and his seed 123; `data/README.md` says which one.
+#   row, then the whole table. The hidden tests of this lesson also replay one of his examples; `data/README.md` says which one.
 #
 # ## Next
 #

@@ -130,7 +130,7 @@
 # %% [markdown]
 # ### gradient
 #
-# The slopes of a function with a single output, usually the loss, one for each entry of a tensor. It points in the direction in
+# The slopes of a function with a single output, usually the loss, one for each entry of a tensor. They point in the direction in
 # which the output grows fastest; training changes the [parameters](#parameter) in the opposite direction. [Lesson
 # 1](01_attention_is_a_soft_look_up.ipynb)
 #
