@@ -5,9 +5,11 @@ import re
 
 import torch
 import torch.nn.functional as F
+from matplotlib.colors import to_rgb
 
 from attnlab.explorers import BankExplorer
 from attnlab.explorers.bank import MIDDLE, SENTENCES, SHARPNESS, VECTORS
+from attnlab.palette import GREEN, ORANGE
 from tests.explorers.common import ExplorerTests, at
 
 SUNK = [("river", -3, -2.4)]  # among the filler words, still on the side of nature
@@ -105,6 +107,9 @@ def test_the_still_picture_draws_lines_as_wide_as_the_weights():
     explorer = at(BankExplorer, sentence="both", moved=SUNK)
     plane, bars = explorer.figure().axes
     result = explorer.result
+    nature, money = sorted(plane.patches, key=lambda patch: patch.get_x())
+    assert nature.get_facecolor()[:3] == to_rgb(GREEN)
+    assert money.get_facecolor()[:3] == to_rgb(ORANGE)
     widths = torch.tensor([line.get_linewidth() for line in plane.lines]).double()
     torch.testing.assert_close(widths / widths.sum(), result.weights)
     starts = torch.tensor([line.get_xydata()[0].tolist() for line in plane.lines])

@@ -61,6 +61,8 @@ class TestCost(DeclaredTests):
         assert read_bytes(body[1][1]) == result.qkv_bytes
         assert body[3][1] == flops_text(result.projection_flops)
         assert frame["squares"]["tile"] == bytes_text(result.weight_bytes)
+        assert frame["squares"]["label"].endswith(f"four: {bytes_text(4 * result.weight_bytes)}.")
+        assert [row[3][1] for row in body] == ["raw", "scaled", "raw", "scaled"]
         curves, at = frame["memory"]["values"], STOPS.index(explorer.n)
         assert [line[at] for line in curves] == [result.weight_bytes, result.qkv_bytes]
 
@@ -92,6 +94,7 @@ def test_flops_are_those_that_torch_counts():
 def test_both_parts_need_the_same_at_twice_d_model_and_curves_fit(d_model):
     explorer = CostExplorer(d_model, heads=32)
     memory, flops = explorer.panels[1:]
+    assert flops.under.endswith(f"the lines cross at n = 2 d_model = {2 * d_model}")
     assert all(flops.y.low < v < flops.y.high for line in flops.lines for v in line.values)
     for explorer.n in STOPS:
         _, _, attention, projections = explorer.result

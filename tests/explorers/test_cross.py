@@ -63,6 +63,7 @@ class TestCross(DeclaredTests):
         assert torch.equal(frame["lines"]["weights"], result.weights[result.picked])
         assert {part["picked"] for part in (frame["weights"], frame["lines"])} == {result.picked}
         assert frame["weights"]["title"] == f"Weights {tuple(result.weights.shape)}"
+        assert frame["output"]["title"] == f"Output {tuple(result.output.shape)}: one per query"
         picked = getattr(explorer, frame["weights"]["picks"])
         assert picked == result.queries[result.picked]
         assert 0 <= result.output.min() <= result.output.max() <= OUTPUTS[1]  # the stated scale

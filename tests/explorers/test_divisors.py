@@ -61,7 +61,10 @@ class TestDivisors(DeclaredTests):
         divisor, d_k, panels = explorer.divisor, explorer.d_k, explorer.panels
         assert torch.equal(frame["weights"]["cells"], result.weights)
         assert frame["bad"] == (verdict(divisor, d_k) != "near 1")
-        number = re.match(r"softmax\(QKᵀ / (\S+)\)", frame["weights"]["under"])[1]
+        number, mark, told = re.match(
+            r"softmax\(QKᵀ / (\S+)\).*, ([✓✗]) (.*)$", frame["weights"]["under"]
+        ).groups()
+        assert (mark, told) == ("✗" if frame["bad"] else "✓", verdict(divisor, d_k))
         assert float(number) == pytest.approx(RULES[divisor](d_k), rel=5e-3)
         for key, field, panel in (("variance", "variance", panels[1]), ("used", "keys", panels[2])):
             line = panel.lines[frame[key]["current"]]

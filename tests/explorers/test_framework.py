@@ -1,10 +1,12 @@
 """What all explorers share: state, declarations, frames, words, pictures, bundles, scripts."""
 
 import base64
+import html
 import io
 import itertools
 import json
 import re
+from dataclasses import replace
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -47,7 +49,7 @@ def fresh_kernel(monkeypatch, request):
 
 # --- state ----------------------------------------------------------------------------------------
 
-HOSTILE = [True, 0, -1, 3, 10**400, 2.5, NAN, INF, None, "", "1", "x" * 9999, [1] * 9999]
+HOSTILE = [True, 0, -1, 3, 10**400, 2.5, 0.7, NAN, INF, None, "", "1", "x" * 9999, [1] * 9999]
 HOSTILE += [torch.ones(2)]
 
 
@@ -77,6 +79,7 @@ def test_checks_return_the_value_as_it_is_kept():
 def test_a_control_takes_the_check_of_its_values():
     class Probe(ScalingExplorer):
         many = Slider(0.5, (0.5, 2.0), label="many", presets={2.0: "two"})
+        named = Slider(1, {1: "one", 2: "two"}, label="named", presets=(2,))
         either = Control(False, {False: "off", True: "on"})
 
         def frame(self, **values):
@@ -87,9 +90,10 @@ def test_a_control_takes_the_check_of_its_values():
     with pytest.raises(TypeError, match="either must be True or False"):
         Probe(either=1)
     told = {one.get("name"): one for one in (c.describe() for c in controls_of(Probe).values())}
-    assert list(told) == ["d_k", "seed", "many", "either"]
+    assert list(told) == ["d_k", "seed", "many", "named", "either"]
     assert told["many"]["texts"] == ["0.5", "2"]
     assert told["many"]["presets"] == [(2.0, "two")]
+    assert told["named"]["presets"] == [(2, "two")]
     assert told["either"]["texts"] == ["off", "on"]
     assert Probe.frame_values()["many"] == (0.5, 2.0)
 
@@ -144,12 +148,32 @@ def test_every_frame_has_words_code_and_the_values_of_its_panels(kind):
         compile(frame["code"], "code", "exec")
 
 
+ANSWERS = {
+    "ScalingExplorer": "sharper",
+    "MaskExplorer": "“The” (row 0)",
+    "AfterSoftmaxExplorer": "0 before",
+    "TemperatureExplorer": "never",
+    "BankExplorer": "undecided",
+    "RowExplorer": "0.380",
+    "HeadsExplorer": "no, and no error",
+    "SoftLookupExplorer": "less than 5",
+    "CostExplorer": "4 times",
+    "OrderExplorer": "for none",
+    "DivisorsExplorer": "all keys alike",
+    "PeekExplorer": "far above it",
+    "ManyHeadsExplorer": "stays the same",
+    "CrossExplorer": "(3, 6), each row",
+    "RealHeadsExplorer": "at most 2",
+}
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_prediction_can_be_settled_by_the_controls(kind):
+def test_a_prediction_is_answered_and_can_be_settled_by_the_controls(kind):
     explorer, values = at(kind), kind.frame_values()
     if (prediction := explorer.prediction) is not None:
         assert isinstance(prediction, Question)
-        assert 0 <= prediction.right < len(prediction.options)
+        assert prediction.options[prediction.right] == ANSWERS[kind.__name__]
+        assert explorer.data["question"] == _page.sendable(prediction.describe())
         for condition in prediction.settled:
             assert all(set(wanted) <= set(values[name]) for name, wanted in condition.items())
             assert any(explorer.state()[name] not in wanted for name, wanted in condition.items())
@@ -222,6 +246,9 @@ def test_curves_draw_their_values_in_their_colours_and_mark_the_stop():
     assert [list(line.get_ydata()) for line in ax.lines[:2]] == [[1, 2, 3], [3, 2, 1]]
     assert [line.get_color() for line in ax.lines[:2]] == [palette.ORANGE, palette.GREEN]
     assert [line.get_linestyle() for line in ax.lines[:2]] == ["--", "-"]
+    assert [line.get_marker() for line in ax.lines[:2]] == ["s", "o"]
+    powers = drawn(replace(panel, y=Axis(1, 100, (1, 10), log=True)), {}, x=2)
+    assert [one.get_yscale() for one in (ax, powers)] == ["linear", "log"]
     assert ax.lines[2].get_xdata()[0] == 2
     other = drawn(panel, {"values": [[0, 0, 0], [4, 4, 4]]}, x=1)
     assert list(other.lines[1].get_ydata()) == [4, 4, 4]
@@ -230,11 +257,12 @@ def test_curves_draw_their_values_in_their_colours_and_mark_the_stop():
 
 
 def test_bars_are_as_long_as_the_weights_and_outlines_as_what_they_are_compared_with():
-    panel = Bars(key="b", names=("p", "q"), columns={"score": ["1", "2"]}, outlined="before")
+    panel = Bars(key="b", names=("p", "q"), columns={"score": ["1", "2"]}, digits=3)
     ax = drawn(panel, {"weights": torch.tensor([0.25, 0.75]), "outline": torch.tensor([0.5, 0.5])})
     assert [bar.get_width() for bar in ax.patches] == [0.25, 0.75, 0.5, 0.5]
     assert [text.get_text() for text in ax.get_yticklabels()] == ["p   1", "q   2"]
-    assert [text.get_text() for text in ax.texts] == ["0.25", "0.75"]
+    assert [text.get_text() for text in ax.texts] == ["0.250", "0.750"]
+    assert ax.yaxis_inverted()  # the first one is on top
     rest = {"weights": torch.tensor([0.25, 0.75]), "rest": torch.tensor([0.5, 0.25])}
     placed = [(bar.get_x(), bar.get_width()) for bar in drawn(panel, rest).patches]
     assert placed == [(0, 0.25), (0, 0.75), (0.25, 0.5), (0.75, 0.25)]
@@ -285,7 +313,9 @@ def test_the_picture_is_small_as_large_as_stated_and_not_held_by_pyplot(kind):
     (picture,) = re.findall(r"base64,([^\"]+)", explorer.to_html(library=False))
     assert len(picture) < 100_000
     assert plt.get_fignums() == before
-    inches = [side / _base.PICTURE_DOTS_PER_INCH for side in size_of(base64.b64decode(picture))]
+    png = base64.b64decode(picture)
+    assert b"Software" not in png  # another version of matplotlib draws the same
+    inches = [side / _base.PICTURE_DOTS_PER_INCH for side in size_of(png)]
     assert inches == pytest.approx(kind.figsize, abs=0.01)
 
 
@@ -295,6 +325,19 @@ def size_of(png):
 
 def test_the_same_picture_is_drawn_again():
     assert MaskExplorer(ask=False)._picture() == MaskExplorer(ask=False)._picture()
+
+
+def test_a_page_shows_the_sentence_before_anything_moves():
+    explorer = MaskExplorer(["<b>x</b>", "cat"], padding=[0])
+    said, page = html.escape(explorer.say()), explorer.to_html(library=False)
+    assert f'alt="{said}"' in page
+    assert f">{said}</p>" in page
+
+
+def test_a_still_picture_of_several_curves_has_a_legend():
+    (legend,) = at(ScalingExplorer).figure().legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == [line.name for line in at(ScalingExplorer).panels[2].lines]
 
 
 @pytest.mark.parametrize("kind", [MaskExplorer, ScalingExplorer])
@@ -348,6 +391,9 @@ def test_the_style_has_every_role_in_both_themes_and_no_colour_of_its_own():
     for name, role in palette.ROLES.items():
         assert f"--{name}: {role.light}" in light
         assert f"--{name}: {role.dark}" in dark
+    pairs = json.loads(own.partition("SHADES = ")[2].partition(";")[0])
+    wanted = [palette.shade(step / 100) for step in range(101)]
+    assert pairs == [[palette.to_hex(shade), palette.ink_on(shade)] for shade in wanted]
     folder = _page.FOLDER
     others = [path.read_text() for path in (*folder.glob("*.mjs"), *folder.parent.glob("*.py"))]
     texts = [own.partition("export const SHADES")[0], *others]

@@ -9,7 +9,7 @@ import torch
 
 from attnlab import scaled_dot_product_attention
 from attnlab.explorers import SoftLookupExplorer
-from attnlab.explorers.look_up import KEYS, LEGS, TEMPERATURES
+from attnlab.explorers.look_up import ANIMALS, KEYS, LEGS, TEMPERATURES
 from tests.explorers.common import ExplorerTests, at
 
 HALF = math.sqrt(0.5)
@@ -83,7 +83,14 @@ def test_a_query_is_kept_as_two_short_numbers():
 
 def test_the_still_picture_draws_each_weight_as_the_area_of_a_ball():
     explorer = at(SoftLookupExplorer, query=(-1.5, 0), temperature=0.5)
-    ax = explorer.figure().axes[-1]
+    arrows, bars, ax = explorer.figure().axes
+    (query,) = [one for one in arrows.collections if len(one.U) == 1]
+    assert (query.U[0], query.V[0]) == explorer.query
+    names = {text.get_text(): text.get_position() for text in arrows.texts}
+    for name, (x, y) in zip(ANIMALS, KEYS, strict=True):
+        assert names[name][0] * x + names[name][1] * y > 1  # beyond the end of its arrow
+    scores = [text.get_text().split()[-1] for text in bars.get_yticklabels()]
+    assert scores == ["−3.00", "0.00", "3.00"]
     balls = ax.collections[0]
     areas = torch.tensor(balls.get_sizes())
     torch.testing.assert_close(areas / areas.sum(), explorer.result.weights)

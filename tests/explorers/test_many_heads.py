@@ -85,7 +85,9 @@ def test_of_fewer_heads_the_last_is_shown_and_the_still_picture_has_a_map_per_he
     assert "rows of head 3" in explorer.say()
     small, large = explorer.figure().axes
     assert large.get_title(loc="left") == "head 3 of 4"
-    assert [image.get_extent()[::2] for image in small.images] == [[0, 6], [7, 6], [0, 14], [7, 14]]
+    extents = [image.get_extent() for image in small.images]
+    assert extents == [[left, left + 6, low, low - 6] for low in (6, 14) for left in (0, 7)]
+    assert small.yaxis_inverted()  # the first row is on top
     weights = compute(4).weights
     assert torch.equal(torch.tensor(large.collections[0].get_array()).float(), weights[3])
     for image, one in zip(small.images, weights, strict=True):

@@ -60,10 +60,12 @@ def test_masks_are_those_of_the_package_and_true_means_may_attend():
     ("window", "words"), [(1, "itself alone"), (2, "itself and 1 before"), (10, "and 9 before")]
 )
 def test_the_window_looks_back_alone_and_the_picture_says_how_far(window, words):
-    explorer = at(MaskExplorer, mask="window", window=window)
+    explorer = at(MaskExplorer, mask="window", window=window, fill="-1e9")
     back = (torch.arange(6)[:, None] - torch.arange(6))[explorer.result.mask]
     assert (back.min(), back.max()) == (0, min(window, 6) - 1)
-    assert words in explorer.figure().axes[0].get_title(loc="left")
+    title = explorer.figure().axes[0].get_title(loc="left")
+    assert words in title
+    assert title.endswith("blocked scores: -1e9")
 
 
 def test_the_sentence_names_the_empty_rows():
@@ -81,7 +83,18 @@ def test_the_sentence_names_the_empty_rows():
 def test_two_to_ten_tokens_are_drawn(count):
     explorer = MaskExplorer([f"word{i}" for i in range(count)], window=10)
     assert explorer.result.weights.shape == (count, count)
+    windows = {one.get("name"): one.get("values") for one in explorer.data["controls"]}["window"]
+    assert windows == [*range(1, count + 1)]
     assert explorer.to_html()
+
+
+def test_the_key_says_which_look_gives_weight_to_a_blocked_key():
+    key = dict(at(MaskExplorer).data["words"]["key"])
+    assert {look: "still has weight" in words for look, words in key.items()} == {
+        "blocked": False,
+        "leak": True,
+        "nan": False,
+    }
 
 
 # --- the learner's function -----------------------------------------------------------------------
@@ -135,6 +148,9 @@ def test_an_error_is_shown_and_goes_away(function, sentence):
     assert explorer.answer["drawn"] is weights  # the old picture, to be marked as stale
     explorer.function = mine
     assert explorer.answer["error"] == ""
+    assert explorer.last_error is None
+    explorer.function = function
+    explorer.function = None
     assert explorer.last_error is None
 
 

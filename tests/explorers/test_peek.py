@@ -109,3 +109,10 @@ def test_the_language_is_the_one_that_was_learned():
     assert best_possible() == pytest.approx(made.FLOOR)
     assert tuple(range(0, made.STEPS + 1, made.EVERY)) == STEPS
     assert at(PeekExplorer).result.guessing == math.log(made.WORDS)
+
+
+def test_the_still_picture_shows_the_losses_alone_and_names_the_two_levels():
+    (ax,) = at(PeekExplorer).figure().axes
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    levels = dict(zip(names, ax.get_yticks(), strict=True))
+    assert levels == {"0": 0, "best": best_possible(), "guess": math.log(8), "3": 3}

@@ -11,6 +11,7 @@ from attnlab.explorers import RealHeadsExplorer
 from attnlab.explorers.real_heads import CHOICES, LONGEST, code
 from attnlab.pretrained import load_layer
 from tests.explorers.common import ExplorerTests, at
+from tools.compare_outputs import JSON_BLOCK
 
 OWN = "the old man read the letter and his wife listened to the music"
 SENTENCES = [sentence for sentence, _ in CHOICES.values()]
@@ -90,9 +91,15 @@ def test_the_browser_gets_every_choice_and_little_else():
 
 def test_a_page_holds_the_sentence_in_force():
     explorer = RealHeadsExplorer(sentence=OWN)
-    assert [one["sentence"] for one in explorer.data_to_store()["readings"]] == [*SENTENCES, OWN]
+    assert stored_sentences(explorer) == [*SENTENCES, OWN]
     explorer.sentence = SENTENCES[1]
-    assert [one["sentence"] for one in explorer.data_to_store()["readings"]] == SENTENCES
+    assert stored_sentences(explorer) == SENTENCES
+
+
+def stored_sentences(explorer):
+    """Return the sentences whose weights are in a page."""
+    ((_, block, _),) = JSON_BLOCK.findall(explorer.to_html(library=False))
+    return [one["sentence"] for one in json.loads(block)["data"]["readings"]]
 
 
 # --- what is typed --------------------------------------------------------------------------------

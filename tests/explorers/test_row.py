@@ -7,8 +7,9 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
+from matplotlib.colors import to_rgb
 
-from attnlab import attention_scores, attention_weights, causal_mask, load_table
+from attnlab import attention_scores, attention_weights, causal_mask, load_table, palette
 from attnlab.explorers import RowExplorer
 from attnlab.explorers import row as module
 from tests.explorers.common import assert_same, at
@@ -144,3 +145,5 @@ def test_the_figure_shows_the_steps_that_are_taken(step):
     names += [*module.TOKENS, "sum", ""]
     assert [word for word in cells if word not in names] == [word for word in wanted if word]
     assert ("−∞" in cells) == (step >= 3)
+    colours = [patch.get_facecolor()[:3] for patch in ax.patches]
+    assert (to_rgb(palette.to_hex(palette.shade(1.0))) in colours) == (step >= 6)
