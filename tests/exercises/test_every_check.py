@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 import time
 from pathlib import Path
 
@@ -239,6 +240,11 @@ def test_an_error_of_torch_is_explained(function, words):
     refused(exercises.check_normed_scores, function, words)
 
 
+def test_what_torch_has_not_implemented_is_no_stub():
+    error = NotImplementedError("'exp' not implemented for 'Bool'")
+    refused(exercises.check_normed_scores, raising(error), "'exp' not implemented for 'Bool'")
+
+
 def test_a_result_instead_of_the_function_is_told():
     refused(exercises.check_mended, torch.ones(2, 5, 13), "the function itself")
 
@@ -288,6 +294,33 @@ def test_a_verdict_shows_its_state_by_words_and_by_its_line(answer, headline, li
     page = exercises.check_always_true(answer)._repr_html_()
     assert f"<b>{headline}</b>" in page
     assert f"border-left:6px {line};" in page
+
+
+def test_a_page_tells_verdict_message_numbers_and_remarks_in_this_order():
+    shown = _answers.table("Numbers:", {"yours": [1]}, ["one"])
+    verdict = Verdict("f", True, True, "It is < 1.", shown, ("See & compare.",))
+    page, text = verdict._repr_html_(), repr(verdict)
+    parts = ("Right", "It is &lt; 1.", "Numbers:", "Good to know.</b> See &amp; compare.")
+    assert re.search(".*".join(map(re.escape, parts)), page, re.DOTALL)
+    assert text.index("It is < 1.") < text.index("Numbers:") < text.index("to know: See & compare.")
+
+
+def test_the_first_difference_is_shown_with_its_place():
+    got, right = torch.zeros(2, 3, 4), torch.zeros(2, 3, 4)
+    got[1, 2, 3] = 5
+    shown = _answers.first_difference(got, right, ("sequence", "head", "query", "key"))
+    assert shown.caption == "The first difference, head 1, query 2:"
+    assert (shown.rows, shown.columns[3]) == (("yours", "correct"), "key 3")
+    assert shown.values.tolist() == [[0, 0, 0, 5], [0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("check_decoder_mask", "the mask is wrong"), ("check_normed_scores", "the scores are wrong")],
+)
+def test_one_is_and_many_are_wrong(name, words):
+    way = next(iter(FORMS[name].slips.values()))
+    refused(CHECKS[name], way[0] if isinstance(way, Either) else way, words)
 
 
 def test_every_check_has_answers_that_it_must_accept():

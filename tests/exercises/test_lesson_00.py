@@ -58,3 +58,5 @@ def test_a_wrong_distribution_is_shown_with_all_six_rows():
     assert verdict.evidence.columns == ("its sum", "correct", "yours")
     assert len(verdict.evidence.rows) == 6
     assert "NaN" in repr(verdict)
+    shown = refused(check_is_distribution, lambda row: True).evidence
+    assert shown.values[3].tolist() == [0.4, False, True]  # [0.2, 0.2]

@@ -17,6 +17,7 @@ from attnlab.exercises import (
     check_zero_query,
     lesson_01,
 )
+from attnlab.exercises.lesson_01 import inputs_of
 from tests.exercises.verdicts import accepted, accepts, names, refused
 
 X = load_table("he_is_awesome.csv").values
@@ -123,6 +124,9 @@ test_names_the_mistake = names(
         check_query_for_awesome: {
             "Make the query longer": X[2],
             "leads already": X[2] - X[1],
+            "gets 0.867 of the weight and leads already": [10.0, 0, 0, 0],
+            "“He” leads: length will not help": [-5.0, 0, 0, 0],
+            "length will not help. Choose another direction.": [5.0, 5, 0, 0],
             "Choose another direction; the opposite": -20 * (X[2] - X[1]),
             "prefers none": torch.zeros(4),
             "“is” leads: length will not help": torch.ones(4),
@@ -219,6 +223,17 @@ def test_a_wrong_attention_is_shown_in_numbers_and_shapes():
 @pytest.mark.parametrize("function", [attention, F.scaled_dot_product_attention])
 def test_a_flawless_attention_gets_no_remarks(function):
     assert accepted(check_mended, function).remarks == ()
+
+
+def test_only_who_passes_the_first_case_is_told_what_the_others_need():
+    _, (first, *_) = inputs_of(2)
+
+    def wrong_at_once(query, key, value):
+        output = scaled_dot_product_attention(query, key, value)
+        return output + 1 if torch.equal(query, first) else output
+
+    verdict = refused(check_mended, wrong_at_once, "With query (2, 5, 11)", "the output is wrong.")
+    assert "Count dimensions" not in verdict.message
 
 
 def test_what_cannot_be_learned_through_is_a_remark():

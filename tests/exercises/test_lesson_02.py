@@ -3,6 +3,7 @@
 import math
 import random
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -81,6 +82,7 @@ test_accepts = accepts(
             rescaled(lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)),
             lambda q, k: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * q.shape[-1] ** 0.5,
             lambda q, k: attention_scores(q / size(q), k / size(k)),
+            lambda q, k: normed(q.double(), k.double()),
             lambda q, k: q @ k.mT / 11**0.5 / (size(q) * size(k).mT),
         ],
     }
@@ -135,6 +137,7 @@ def test_dice_are_shown_beside_the_throws():
     assert "variance thrown" in repr(verdict)
     verdict = refused(check_hundred_dice, lambda c: (MEAN, VARIANCE))
     assert verdict.evidence.rows == ("yours", "thrown")
+    assert verdict.evidence.values[0].tolist() == pytest.approx([MEAN, VARIANCE])
 
 
 def test_a_factor_is_shown_beside_the_one_of_the_lesson():

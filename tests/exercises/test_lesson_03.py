@@ -110,6 +110,11 @@ def test_what_is_said_to_spare_the_words_spares_them(mask):
     assert (mask(lengths) != decoder_mask(lengths)).any()
 
 
+def test_who_fails_at_once_gets_no_credit():
+    verdict = refused(check_padded_batch, lambda q, k, v, m: mended(q, k, 2 * v, m))
+    assert verdict.message.startswith("With one sentence, 3 heads")
+
+
 def test_a_wrong_mask_is_shown():
     verdict = refused(check_decoder_mask, lambda n: ~decoder_mask(n), "lengths [5, 3]")
     assert "key 4" in repr(verdict)
@@ -284,6 +289,9 @@ test_names_the_mistake = names(
             ),
             "must be closed: it is the future": (
                 lambda n: decoder_mask(n) | square(n).triu(1).tril(1) & real_of(n)
+            ),
+            "query 2 and key 2 must be open: it is the token itself": (
+                lambda n: decoder_mask(n) & ~(square(n).cumsum(0).eq(3) & square(n).cumsum(1).eq(3))
             ),
             "the causal part is missing": real_of,
             "would meet the heads": lambda n: decoder_mask(n)[:, 0],

@@ -11,7 +11,7 @@ from attnlab.exercises import (
     check_plain_average,
     check_tested_head,
 )
-from tests.exercises.verdicts import accepts, names
+from tests.exercises.verdicts import accepted, accepts, names
 
 
 def divided(value, attn_mask):
@@ -146,3 +146,9 @@ test_names_the_mistake = names(
         },
     }
 )
+
+
+def test_an_even_share_stands_beside_the_weights():
+    shown = accepted(check_minimal_pair, SAILED).evidence
+    assert shown.columns == ("“sailed”", "the changed word", "an even share")
+    assert shown.values[:, 2].tolist() == [0.1, 0.1]  # of eight words and two markers

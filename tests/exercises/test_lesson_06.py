@@ -112,6 +112,7 @@ test_names_the_mistake = names(
         check_parameter_count: {
             "100 is not the number. Count each projection: inputs times outputs": lambda: 100,
             "247.5 is not the number": 247.5,
+            "9 words need no more than one": 9 * 247,
         },
         check_linear_from: {
             "has a bias": lambda m: linear_with(m, bias=True),
@@ -141,6 +142,7 @@ test_names_the_mistake = names(
             "Is the threshold too strict, or are the tokens so large": (
                 lambda layer: layer_test(layer, size=1000)
             ),
+            "Is the threshold too strict": lambda layer: bool(layer(X).sum() > 1e9),
             "After `changed = x` both names mean one tensor": one_tensor_twice,
             ("all three matrices", "Every output is 0"): (
                 lambda layer: output_of(layer, X).shape == (1, 5, 4)

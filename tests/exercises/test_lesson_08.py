@@ -70,6 +70,18 @@ def to_the_second_top(one, other):
     return other[0], one[1] * factor + other[1], one[2] * factor + other[2]
 
 
+def to_the_smaller_top(one, other):
+    seen = [state for state in (one, other) if state[1].all()]
+    if len(seen) < 2:
+        return seen[0] if seen else one
+    top = torch.minimum(one[0], other[0])
+    factors = [(state[0] - top).exp() for state in seen]
+    total, output = (
+        sum(f * s[part] for f, s in zip(factors, seen, strict=True)) for part in (1, 2)
+    )
+    return top, total, output
+
+
 def in_place(one, other):
     state = joined(one, other)
     one[1].mul_(2)
@@ -127,6 +139,7 @@ test_names_the_mistake = names(
         },
         check_joined_pieces: {
             "so that no factor is above 1": to_the_second_top,
+            ("tops that lie 100 apart", "no factor is above 1"): to_the_smaller_top,
             ("nothing was seen", "divide nothing by a total"): by_shares,
             "Which factor does each piece need": lambda one, other: one,
             "a first piece in which nothing was seen": (
