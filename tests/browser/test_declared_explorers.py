@@ -1,6 +1,7 @@
 """Explorers that Python declares: the browser shows what each frame holds, in size and colour."""
 
 import itertools
+import json
 import re
 
 import pytest
@@ -19,6 +20,7 @@ from attnlab.explorers import (
     ScalingExplorer,
     TemperatureExplorer,
 )
+from attnlab.explorers._controls import Choice, Slider, controls_of
 from attnlab.explorers.row import WEIGHTS_STEP
 from attnlab.explorers.scaling import DRAWS
 
@@ -197,12 +199,25 @@ def check_table(shown, _panel, values):
     )
 
 
+def check_controls(card, explorer):
+    """Hold what is switched on, and where sliders stand, against the state."""
+    controls = controls_of(type(explorer)).values()
+    choices = [getattr(explorer, one.name) for one in controls if isinstance(one, Choice)]
+    checked = card.locator("input:checked").evaluate_all("all => all.map(one => one.value)")
+    assert checked == [one if isinstance(one, str) else json.dumps(one) for one in choices]
+    sliders = [one for one in controls if isinstance(one, Slider)]
+    stops = [str(one.values.index(getattr(explorer, one.name))) for one in sliders]
+    ranges = card.locator("input[type=range]").evaluate_all("all => all.map(one => one.value)")
+    assert ranges == stops
+
+
 @pytest.mark.parametrize("explorer", STATES, ids=repr)
 def test_the_browser_shows_what_the_frame_holds(cards, explorer):
     card = cards(explorer)
     assert card.locator(".say").inner_text() == explorer.say()
     assert card.locator("pre").last.text_content() == explorer.frame_now()["code"]
     assert card.locator(".say.bad").count() == explorer.frame_now()["bad"]
+    check_controls(card, explorer)
     sections = card.locator("section").all()
     for shown, (panel, values) in zip(sections, panels_of(explorer), strict=True):
         if panel.title:

@@ -223,6 +223,11 @@ def test_the_moving_picture_says_and_shows_what_python_does(still, index):
     assert card.locator(".say").inner_text() == explorer.say()
     wanted = explorer._shown().weights.flatten()
     torch.testing.assert_close(shown_weights(card), wanted, atol=0.0051, rtol=0, equal_nan=True)
+    looks = card.locator("button.cell").evaluate_all("all => all.map(e => e.classList[1] ?? '')")
+    cells = zip(explorer._shown().mask.flatten().tolist(), wanted.tolist(), strict=True)
+    kinds = ["" if may else "leak" if weight else "blocked" for may, weight in cells]
+    nan = ["nan" if weight != weight else kind for weight, kind in zip(wanted, kinds, strict=True)]
+    assert [look if look != "zero" else "" for look in looks] == nan
     wrong = card.locator("td.sum").evaluate_all(
         "all => all.map(one => [one.textContent.includes('✗'), !!one.querySelector('.bad')])"
     )
