@@ -25,7 +25,7 @@ from attnlab.explorers.row import WEIGHTS_STEP
 from attnlab.explorers.scaling import DRAWS
 
 STATES = [
-    ScalingExplorer(ask=False, d_k=1024, seed=2),
+    ScalingExplorer(ask=False, d_k=1024, seed=1),
     DivisorsExplorer(ask=False, divisor="d_k", d_k=1),
     TemperatureExplorer(ask=False, tau=0.1),
     TemperatureExplorer(ask=False, tau=6.3),
@@ -376,6 +376,7 @@ def test_a_button_of_steps_stops_at_the_end_and_keeps_the_focus(cards):
     assert card.locator("output").inner_text() == "65536"
     assert button.get_attribute("aria-disabled") == "true"
     assert button.evaluate("e => e.getRootNode().activeElement === e")
+    card.locator("input[type=range]").fill("0")  # as it was
 
 
 def test_every_draw_is_reached_and_the_first_comes_again(cards):

@@ -158,10 +158,10 @@ test_names_the_mistake = names(
 
 
 def test_the_corners_of_the_first_wrong_tile_are_shown():
-    def one_wrong(i, j, size, window):
-        return needed(i, j, size, window) != ((i, j, size, window) == (8, 0, 4, 5))
+    def two_wrong(*tile):
+        return needed(*tile) != (tile in ((8, 0, 4, 5), (8, 8, 8, 1)))
 
-    verdict = refused(check_needed_tile, one_wrong, "i = 8, j = 0, size = 4 and window = 5")
+    verdict = refused(check_needed_tile, two_wrong, "i = 8, j = 0, size = 4 and window = 5")
     assert verdict.evidence.values.tolist() == [[8, 3, 5], [11, 0, 11]]
     assert "0 to 4 steps" in verdict.evidence.caption
 
