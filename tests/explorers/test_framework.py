@@ -332,6 +332,7 @@ def test_a_page_shows_the_sentence_before_anything_moves():
     said, page = html.escape(explorer.say()), explorer.to_html(library=False)
     assert f'alt="{said}"' in page
     assert f">{said}</p>" in page
+    assert "attnlabParts" not in page  # the first explorer of a notebook has the scripts
 
 
 def test_a_still_picture_of_several_curves_has_a_legend():
