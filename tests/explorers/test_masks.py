@@ -119,6 +119,7 @@ def test_the_learners_function_draws_and_is_told_what_is_wrong():
         (lambda scores, mask: scores.softmax(-1), "“The” \\(row 0\\) gives weight to blocked keys"),
         (lambda scores, mask: scores * NAN, "“The” \\(row 0\\) is NaN"),
         (lambda scores, mask: mask / 10, "\\(row 0\\) adds up to 0.10"),
+        (lambda scores, mask: 0.6 * mine(scores, mask), "\\(row 0\\) adds up to 0.60"),
         (lambda scores, mask: mask * INF, "\\(row 0\\) (is NaN|adds up to inf)"),
     ],
 )
