@@ -11,9 +11,8 @@ import argparse
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from tests.mutants.catalogue import HERE, MUTANTS, Mutant
 from tests.mutants.harness import Job, Verdict, judge
@@ -32,30 +31,32 @@ def main() -> int:
     chosen = [m for m in MUTANTS if options.only in m.area or options.only in m.file]
     if not chosen:
         parser.error(f"no list and no file has {options.only!r} in its name.")
-    results, seconds = judged(chosen, whole=not options.quick)
+    results: Results = {}
+    seconds: dict[str, float] = {}
+    for verdicts, taken in judged(chosen, whole=not options.quick):
+        print("\n".join(map(line, verdicts, verdicts.values())), flush=True)
+        if options.update:
+            update(verdicts, taken)
+        results, seconds = results | verdicts, seconds | taken
     print(score(results))
     if options.alone:
         print("\n".join(alone(results, seconds)))
-    if options.update:
-        update(results, seconds)
     return 1 if problems(results) else 0
 
 
-def judged(mutants: Iterable[Mutant], *, whole: bool) -> tuple[Results, dict[str, float]]:
-    """Return what all tests say of each mutant, and the seconds that each test takes."""
+def judged(mutants: Iterable[Mutant], *, whole: bool) -> Iterator[tuple[Results, dict[str, float]]]:
+    """Yield what all tests say of the mutants of a file, and the seconds that each test takes."""
     groups = defaultdict(list)
     for mutant in mutants:
         groups[mutant.area, mutant.tests, mutant.file.endswith(".mjs")].append(mutant)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        answers = list(pool.map(partial(judged_together, whole=whole), groups.values()))
-    results: Results = {}
-    seconds: dict[str, float] = {}
-    for group, (*verdicts, control) in zip(groups.values(), answers, strict=True):
-        if control.result != "survived":
-            sys.exit(f"On the package itself a test fails: {control.by}")
-        results |= dict(zip(group, verdicts, strict=True))
-        seconds |= control.seconds or {}
-    return results, seconds
+        jobs = {pool.submit(judged_together, one, whole=whole): one for one in groups.values()}
+        for done in as_completed(jobs):
+            *verdicts, control = done.result()
+            if control.result != "survived":
+                pool.shutdown(cancel_futures=True)
+                sys.exit(f"On the package itself a test fails: {control.by}")
+            yield dict(zip(jobs[done], verdicts, strict=True)), control.seconds or {}
 
 
 def judged_together(mutants: Sequence[Mutant], *, whole: bool) -> list[Verdict]:
@@ -63,16 +64,18 @@ def judged_together(mutants: Sequence[Mutant], *, whole: bool) -> list[Verdict]:
     return judge(jobs, limit=LIMIT * len(jobs))
 
 
+def line(mutant: Mutant, verdict: Verdict) -> str:
+    """Return what becomes of a mutant, in one line."""
+    by = verdict.by if verdict.result != "survived" else mutant.excuse
+    by = f"{len(verdict.failed)} tests, e.g. {by}" if len(verdict.failed) > 1 else by
+    return f"{verdict.result:9}{mutant.title}: {by}"
+
+
 def score(results: Results) -> str:
-    """Return a line for every mutant and the share of those that are killed."""
-    lines = []
-    for mutant, verdict in results.items():
-        by = verdict.by if verdict.result != "survived" else mutant.excuse
-        by = f"{len(verdict.failed)} tests, e.g. {by}" if len(verdict.failed) > 1 else by
-        lines.append(f"{verdict.result:9}{mutant.title}: {by}")
+    """Return what is wrong and the share of the mutants that are killed."""
     killed = sum(verdict.result == "killed" for verdict in results.values())
     share = f"killed {killed} of {len(results)} mutants ({killed / len(results):.1%})"
-    return "\n".join([*lines, "", *problems(results), share])
+    return "\n".join(["", *problems(results), share])
 
 
 def problems(results: Results) -> list[str]:
