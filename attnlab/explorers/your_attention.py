@@ -33,11 +33,7 @@ WORDS = {
     "maskless": "This function has no argument for a mask.",
     "list": {"marks": MARKS, "spoken": SPOKEN, "see": " See {lesson}."},
 }
-VALUES = "value = torch.eye(n).expand(1, n, n)  # output = weights"
-CODE = {
-    "masked": f"{VALUES}\nweights = {{name}}(query, key, value, mask.expand(1, n, n))",
-    "maskless": f"{VALUES}\nweights = {{name}}(query, key, value)",
-}
+CODE = {"values": "value = torch.eye(n).expand(1, n, n)  # output = weights"}
 
 
 class YourAttentionExplorer(MaskedSentence):
@@ -127,6 +123,7 @@ class YourAttentionExplorer(MaskedSentence):
             "checks": [check._asdict() for check in checks],
             "count": count_checks(checks),
             "takes_mask": self.takes_mask,
+            "call": _written_call(function, self.query),
             "question": _question(_learner.name_of(function), checks).describe(),
         }
 
@@ -249,6 +246,16 @@ def _call(function: Callable, *inputs: Tensor) -> object:
     elif takes.mask:
         placed.append(mask)
     return function(*placed, **named)
+
+
+def _written_call(function: Callable, query: Tensor) -> str:
+    """Return the line of PyTorch that calls a function as ``_call`` does."""
+    takes = arguments(function)
+    parts = [("query", "key", "value")[takes.order.index(place)] for place in range(3)]
+    if takes.mask:
+        parts.append(f"{takes.mask}=" * takes.keywords + "mask.expand(1, n, n)")
+    parts += [f"{name}={make(query)}" for name, make in takes.fixed.items()]
+    return f"weights = {_learner.name_of(function)}({', '.join(parts)})"
 
 
 # --- what the clinic checked ----------------------------------------------------------------------

@@ -43,6 +43,7 @@ def assert_shows(card, explorer):
     """Fail unless the card shows and says what Python does."""
     assert card.locator(".say").inner_text() == explorer.say()
     torch.testing.assert_close(shown_weights(card), explorer._shown().weights, atol=0.0051, rtol=0)
+    assert card.locator("pre").last.text_content().endswith(f"\n{explorer.answer['call']}")
     lines = card.locator(".checks li").evaluate_all(
         "all => all.map(li => [li.querySelector('i').textContent,"
         " li.querySelector('span').firstChild.textContent,"

@@ -86,6 +86,21 @@ def test_a_right_function_draws_what_is_right(function):
         assert "every row is right" in explorer.say()
 
 
+def turned_round(value, key, query, d_k, mask):
+    return right_with_nan(query, key, value, mask)
+
+
+@pytest.mark.parametrize(
+    "function", [scaled_dot_product_attention, F.scaled_dot_product_attention, turned_round]
+)
+def test_the_lines_of_pytorch_call_the_function_as_it_was_called(function):
+    explorer = YourAttentionExplorer(function)
+    names = {"torch": torch, "n": 6, "mask": explorer.result.mask, function.__name__: function}
+    names |= {"query": explorer.query[None], "key": explorer.key[None]}
+    exec(f"{explorer.data['words']['code']['values']}\n{explorer.answer['call']}", names)
+    torch.testing.assert_close(names["weights"][0], explorer.result.weights)
+
+
 def test_a_function_without_a_mask_draws_without_one():
     explorer = YourAttentionExplorer(wrong_axis, padding=[0])
     columns = explorer._shown().weights.sum(dim=0)

@@ -17,7 +17,7 @@ export function render(lab) {
     html("h4", {}, "What the clinic checked"), list));
 
   return (state, answer) => {
-    const { checks, count, takes_mask: takesMask, name } = lab.answer();
+    const { checks, count, takes_mask: takesMask, name, call } = lab.answer();
     if (listed !== JSON.stringify(checks)) list.replaceChildren(...itemsOf(checks, words.list));
     listed = JSON.stringify(checks);
     maskless.hidden = takesMask;
@@ -31,8 +31,7 @@ export function render(lab) {
     return {
       say: fill(words.clinic, { drawn, count }),
       bad: rows.some(({ good }) => !good) || checks.some(({ mark }) => mark === "no"),
-      code: [...(takesMask ? codeOfMask(words, shown) : []),
-        fill(words.code[takesMask ? "masked" : "maskless"], { name })].join("\n"),
+      code: [...(takesMask ? codeOfMask(words, shown) : []), words.code.values, call].join("\n"),
     };
   };
 }
