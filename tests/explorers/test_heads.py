@@ -46,6 +46,8 @@ class TestHeads(DeclaredTests):
     def check_words(self, explorer, said, result):
         heads, way, step = explorer.heads, explorer.way, explorer.step
         assert len(said) < 200
+        for number, plural in re.findall(r"(\d+) (?:slice|feature)(s?)\b", said):
+            assert (plural == "s") == (number != "1")
         for shape in re.findall(r"\((\d), (\d), (\d)\)", said):
             assert tuple(map(int, shape)) == result.heads.shape == (heads, 4, 6 // heads)
         wrong = {"rows": result.wrong_rows, "scores": result.wrong_scores}

@@ -16,6 +16,7 @@ from attnlab.clinic.broken import BROKEN, RIGHT
 from attnlab.explorers import YourAttentionExplorer, your_attention
 from attnlab.explorers._masked import KINDS
 from attnlab.explorers.your_attention import PROPERTIES, checklist
+from attnlab.palette import GREEN, ORANGE
 
 NAN = float("nan")
 BLOCKED = "a blocked key gets no weight and takes none"
@@ -124,6 +125,7 @@ def test_a_function_without_a_mask_draws_without_one():
 )
 def test_functions_are_called_as_they_want(function):
     explorer = YourAttentionExplorer(function)
+    assert explorer.last_error is None
     torch.testing.assert_close(
         explorer._shown().weights, explorer.result.weights, atol=1e-4, rtol=0
     )
@@ -156,7 +158,8 @@ def test_what_fails_has_a_cross_a_finding_and_a_lesson(function, failing, told):
     (cross,) = (check for check in crosses if check.words == failing)
     assert re.search(told, cross.told())
     assert not explorer.report.ok
-    assert f"{len(crosses)} fail" in explorer.say()
+    fail = "1 fails" if len(crosses) == 1 else f"{len(crosses)} fail"
+    assert re.search(rf"hold, {fail}\b", explorer.say())
 
 
 def test_what_holds_has_a_tick():
@@ -215,6 +218,12 @@ def test_every_cause_of_a_function_has_its_line():
     ]
     report = Report("f", "attention function", (Finding("batch-first", "It is turned."),))
     assert checklist(report, takes_mask=True)[-1].told() == "It is turned. See lesson 4."
+
+
+def test_what_is_found_of_masks_is_listed_for_a_function_without_one_too():
+    report = Report("f", "attention function", (Finding("mask-ignored", "It leaks."),))
+    crosses = [one.words for one in checklist(report, takes_mask=False) if one.mark == "no"]
+    assert crosses == [BLOCKED]
 
 
 def test_the_clinic_is_asked_once_for_each_function(monkeypatch):
@@ -327,7 +336,10 @@ def test_a_slow_function_is_not_asked_for_them(monkeypatch):
 
 def test_the_picture_lists_every_property():
     explorer = examined(after_softmax)
-    texts = " ".join(text.get_text() for text in explorer.figure().axes[1].texts)
+    lines = explorer.figure().axes[1].texts
+    colours = {one.get_text()[0]: one.get_color() for one in lines}
+    assert (colours["✓"], colours["✗"]) == (GREEN, ORANGE)
+    texts = " ".join(one.get_text() for one in lines)
     assert texts.count("✓") == 9
     assert f"✗ {BLOCKED}" in texts
     assert "See lesson 3." in texts

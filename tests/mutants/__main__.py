@@ -31,6 +31,8 @@ def main() -> int:
     chosen = [m for m in MUTANTS if options.only in m.area or options.only in m.file]
     if not chosen:
         parser.error(f"no list and no file has {options.only!r} in its name.")
+    for mutant in chosen:
+        mutant.source()  # a text that is not there is told before anything runs
     results: Results = {}
     seconds: dict[str, float] = {}
     for verdicts, taken in judged(chosen, whole=not options.quick):
