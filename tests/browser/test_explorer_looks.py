@@ -7,16 +7,18 @@ import pytest
 from PIL import Image
 
 from attnlab import explorers, palette
-from attnlab.explorers import HeadsExplorer, MaskExplorer
+from attnlab.explorers import HeadsExplorer, MaskExplorer, RealHeadsExplorer
+from attnlab.explorers.real_heads import CHOICES
 from tests.browser.pages import barriers, pieces_of
 
 KINDS = [getattr(explorers, name) for name in explorers.__all__ if name != "Explorer"]
 # Beside the first state of every explorer: rows without a key that leak or are NaN, wrong numbers,
-# a question that comes first.
+# a long sentence, a question that comes first.
 STATES = [
     MaskExplorer(ask=False, padding=[0, 1], fill="-1e9"),
     MaskExplorer(ask=False, padding=[0]),
     HeadsExplorer(ask=False, way="short cut", step="merge"),
+    RealHeadsExplorer(ask=False, sentence=CHOICES["it, animal"][0]),
     MaskExplorer(),
 ]
 # Texts that reach beyond their own box, which cuts them off or lets them run into the next.
@@ -98,8 +100,8 @@ def test_controls_sentence_and_picture_fit_on_a_screen(page, width, most):
             return [[card.offsetHeight, first.getBoundingClientRect().bottom - top]];
         }""",
     )
-    kinds = [kind.__name__ for kind in KINDS]
-    pairs = zip(kinds, heights, strict=False)
+    names = [kind.__name__ for kind in KINDS] + [repr(one) for one in STATES[:-1]]
+    pairs = zip(names, heights, strict=False)  # the last one is taller until it is answered
     fits = {name: whole if width > 1180 else part for name, (whole, part) in pairs}
     assert {name: height for name, height in fits.items() if height > most} == {}
 

@@ -21,18 +21,20 @@ export function render(lab) {
     html("div", { class: "one" }, name, arcs.element, respelled, rowName, rows));
   lab.scale([0, 1], "weight");
 
-  let shown, halves;
+  let shown, parts;
   return (state) => {
     const reading = find(lab, state.sentence) ?? shown;
     const { tokens, weights } = reading;
     const place = state.word < tokens.length ? state.word : tokens.length - 2;
     if (shown !== reading) {
-      const half = Math.ceil(tokens.length / 2);
-      halves = [[0, half], [half, tokens.length]].map((ends) => {
+      const columns = tokens.length > 14 && rows.clientWidth > 600 ? 3 : 2;
+      const size = Math.ceil(tokens.length / columns);
+      parts = [...Array(columns).keys()].map((column) => {
+        const ends = [column * size, (column + 1) * size];
         const { element, show } = panelOf(lab, { ...bars, names: tokens.slice(...ends) });
         return { element, show: (row) => show({ weights: row.slice(...ends) }, state) };
       });
-      rows.replaceChildren(...halves.map(({ element }) => element));
+      rows.replaceChildren(...parts.map(({ element }) => element));
       arcs.build(tokens);
       respelled.textContent = reading.respelled;
     }
@@ -42,7 +44,7 @@ export function render(lab) {
     const row = weights[state.head][place], asking = nameOf(lab.data, tokens, place);
     const named = { head: state.head, place, asking, token: tokens[place] };
     heads.show({ maps: weights, asks: place }, state);
-    halves.forEach((half) => half.show(row));
+    parts.forEach((part) => part.show(row));
     setText(name, fill(words.head, named));
     setText(rowName, fill(words.row, named));
     arcs.paint(row, place);
