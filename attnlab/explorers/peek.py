@@ -214,28 +214,18 @@ def _board(place: int, causal: bool, step: int) -> list[tuple[str, str]]:
 @cache
 def sentence(causal: bool, step: int) -> str:
     """Return both losses of a model, beside those of the other one."""
-    own = [round(loss, 2) for loss in mean(causal, step)]
-    other = [round(loss, 2) for loss in mean(not causal, step)]
-    whole, so_far = (
-        f"{_relation(*pair)} the {pair[1]:.2f} {'without' if causal else 'with'} it"
-        for pair in zip(own, other, strict=True)
-    )
-    start = f"**{'With' if causal else 'Without'} the causal mask**, step {step}: loss "
+    own, other = mean(causal, step), mean(not causal, step)
+    this, that = ("With", "without") if causal else ("Without", "with")
     text = (
-        f"{start}{own[0]:.2f} given the whole sentence, {whole}, and {own[1]:.2f} given the words "
-        f"so far, {so_far}."
+        f"**{this} the causal mask**, at step {step}, the loss is {own[0]:.2f} given the whole "
+        f"sentence ({other[0]:.2f} {that} the mask) and {own[1]:.2f} given only the words so far "
+        f"({other[1]:.2f} {that} the mask)."
     )
     if own[0] < best_possible() - 0.05:
-        text += f" Nobody gets so far below {best_possible():.2f} without peeking."
+        text += f" No model gets so far below {best_possible():.2f} without peeking."
     if own[1] > guessing() + 0.05 and step:
         text += f" Guessing at random gives {guessing():.2f}."
     return text
-
-
-def _relation(one: float, other: float) -> str:
-    if one == other:
-        return "equal to"
-    return "lower than" if one < other else "higher than"
 
 
 def code(causal: bool) -> str:
