@@ -22,7 +22,7 @@ used = [(kitten @ keys.T / t).softmax(dim=-1) for t in (0.1, 0.5, 1, 2, 10)]
 assert all(torch.equal(w.argsort(), used[0].argsort()) for w in used)
 assert sorted((w.max().item() for w in used), reverse=True) == [w.max().item() for w in used]
 
-# %% after: found  numbers: 0, 2, 8, 3.64
+# %% after: found  numbers: 0, 2, 8
 assert torch.allclose((torch.zeros(2) @ keys.T).softmax(dim=-1), torch.full((3,), 1 / 3))
 anywhere = 5 * torch.randn(10_000, 2, generator=torch.Generator().manual_seed(0))
 for temperature in (0.05, 1, 5):
@@ -30,6 +30,8 @@ for temperature in (0.05, 1, 5):
     assert outputs.min() > 2 - 1e-5 and outputs.max() < 8 + 1e-5  # up to rounding
     uneven = (anywhere @ keys.T / temperature).softmax(dim=-1)
     assert ((uneven.amax(dim=-1) - uneven.amin(dim=-1)) > 1e-4).all()  # none is even
+
+# %% after: why-soft
 assert abs(soft_look_up(kitten) - 3.64) < 0.005
 
 # %% after: turning  numbers: 0, 90, 180

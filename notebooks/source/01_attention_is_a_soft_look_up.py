@@ -102,7 +102,8 @@ SoftLookupExplorer(ask=False)
 # All three get the same weight only at the origin: a query of length 0 has a raw score of 0 with every key, so no key is preferred. For 8 legs, point the query at
 # *spider*, make it long, and choose a low temperature. You cannot get beyond 8, or below 2, because an average lies between the smallest and the largest of its parts.
 # </details>
-#
+
+# %% why-soft [markdown]
 # ## Why give up a clear answer?
 #
 # The correct answer for a kitten is four legs, not 3.64. So what is a soft answer good for? Let us turn the query from *cat* through *bird* to
