@@ -352,8 +352,9 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
     nan="They hold NaN although every input is ordinary: a root of a negative number?",
     misshapen="Count dimensions from the end.",
     otherwise="Queries and keys need the root mean square 1, and then the root of d_k divides.",
-    verified="Every query scores the root of d_k with itself, whatever its length; positive "
-    "factors on single queries or keys change nothing, and no mean is taken off.",
+    verified="The score of every query with itself is the root of d_k, whatever its length. "
+    "Rescaling a single query or key by a positive factor changes nothing, and no mean is "
+    "subtracted.",
     atol=5e-3,  # a small number added against division by 0 is welcome
     rtol=5e-3,
     keeps_inputs=True,

@@ -7,11 +7,10 @@
 # scores = query @ key.T / d_k**0.5
 # ```
 #
-# The dot products say how well each query matches each key, so why divide them by anything? And why by the square
-# root of the number of features, rather than by that number itself? The paper that introduced the formula answers
-# with a footnote and with a suspicion: large dot products leave the softmax with extremely small gradients. In this
-# lesson you will measure what its authors suspected. You will see where the root comes from, what happens without it,
-# and how well the rule fits a layer that has been trained.
+# The dot products say how well each query matches each key, so why divide them by anything? And why by the square root
+# of the number of features, rather than by that number itself? The paper that introduced the formula answers with a
+# footnote and with a suspicion: large dot products leave the softmax with extremely small gradients. In this lesson you
+# will measure what its authors suspected.
 #
 # **You need** lesson 1: scores, weights, output, and the softmax along a row.
 #
@@ -55,7 +54,7 @@ show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 # into a choice, made with great confidence and for no reason at all. The map on the right comes from the same dot
 # products, and it does average.
 #
-# So the division matters. To understand the divisor, we have to look at what is being divided.
+# So the division matters. To understand the divisor, we look at what is being divided.
 #
 # ## A dot product is a sum
 #
@@ -65,8 +64,8 @@ show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 # $$q \cdot k = q_1 k_1 + q_2 k_2 + \dots + q_{d_k} k_{d_k}$$
 #
 # How spread out are such sums? The usual measure is the [**variance**](glossary.ipynb#variance), the mean squared
-# distance from the mean. Its square root, the [**standard deviation**](glossary.ipynb#standard-deviation), is a
-# typical distance from the mean.
+# distance from the mean. Its square root, the [**standard deviation**](glossary.ipynb#standard-deviation), is a typical
+# distance from the mean.
 #
 # For now we make three assumptions about the features. They have mean 0, they have variance 1, and they are
 # [**independent**](glossary.ipynb#independent), which means that knowing one of them tells you nothing about the
@@ -87,25 +86,24 @@ raw_scores = products.sum(dim=-1)  # (20000,)
 raw_scores[:8], raw_scores.var(), raw_scores.std()
 
 # %% variances-add [markdown]
-# **Why do variances add up?** Take two of the products, $a$ and $b$. Both have mean 0, so the variance of their sum
-# is the mean of
+# **Why is the variance of a sum the sum of the variances?** Take two of the products, $a$ and $b$. Both have mean 0, so
+# the variance of their sum is the mean of
 #
 # $$(a + b)^2 = a^2 + 2ab + b^2.$$
 #
 # Because $a$ and $b$ are independent, the mean of $ab$ is the mean of $a$ times the mean of $b$, which is 0. What
-# remains is the mean of $a^2$ plus the mean of $b^2$, and these are the two variances. In the same way, 64 products
-# of variance 1 make a sum of variance 64. (The variance of a product such as $q_1 k_1$ is the mean of $q_1^2 k_1^2$,
-# and by independence this is the mean of $q_1^2$ times the mean of $k_1^2$.) As long as all means are 0, we have
+# remains is the mean of $a^2$ plus the mean of $b^2$, and these are the two variances. In the same way, 64 products of
+# variance 1 make a sum of variance 64. (The variance of a product such as $q_1 k_1$ is the mean of $q_1^2 k_1^2$, and
+# by independence this is the mean of $q_1^2$ times the mean of $k_1^2$.) As long as all means are 0, we have
 #
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i),$$
 #
 # and here both factors on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
-# $\sqrt{d_k}$. **This is where the root comes from.** If we divide all raw scores by some number, we divide their
-# standard deviation by the same number. Dividing by $\sqrt{d_k}$ therefore brings it back to 1, however many features
-# there are.
+# $\sqrt{d_k}$. **This is where the root comes from.** Dividing all raw scores by some number divides their standard
+# deviation by the same number, so dividing by $\sqrt{d_k}$ brings it back to 1, however many features there are.
 #
 # Let us check that for other sizes. We draw 40 random sequences with 25 queries and 16 keys each, which gives 16,000
-# raw scores. We will need them again.
+# raw scores.
 
 
 # %% random-sequences
@@ -130,15 +128,15 @@ show_figure(ax, "2.2")
 # %% spread-and-weights [markdown]
 # ## What the spread does to the weights
 #
-# Does it matter how spread out the scores are? It does, because the softmax turns *differences* between scores into
-# *ratios* between weights. If one score is 1 above another, its weight is $e \approx 2.7$ times as large. If it is 8
-# above, its weight is $e^8 \approx 2981$ times as large. Here are five scores as they are, and then the same scores
-# multiplied by 8, as if we had not divided by the root of $d_k = 64$.
+# The spread of the scores matters because the softmax turns *differences* between scores into *ratios* between weights.
+# If one score is 1 above another, its weight is $e \approx 2.7$ times as large. If it is 8 above, its weight is $e^8
+# \approx 2981$ times as large. Here are five scores as they are, and then the same scores multiplied by 8, as if we had
+# not divided by the root of $d_k = 64$.
 #
 # To describe the sharpness of a row by a single number, we count its [**effective
-# keys**](glossary.ipynb#effective-keys). If five keys share the weight equally, the number is 5, and if one key has
-# all of it, the number is 1. (The formula is $\exp(-\sum_j p_j \ln p_j)$ for the weights $p_j$. Five weights of
-# $1/5$ give $\exp(\ln 5) = 5$.)
+# keys**](glossary.ipynb#effective-keys). If five keys share the weight equally, the number is 5, and if one key has all
+# of it, the number is 1. (The formula is $\exp(-\sum_j p_j \ln p_j)$ for the weights $p_j$. Five weights of $1/5$ give
+# $\exp(\ln 5) = 5$.)
 
 # %% times-eight
 five = torch.tensor([1.2, 0.6, 0.1, -0.4, -1.5])
@@ -147,9 +145,8 @@ five_weights, effective_keys(five_weights)
 
 # %% contrast [markdown]
 # The order of the keys is still the same, but the contrast has changed: the first key went from less than half of the
-# weight to nearly all of it. What matters are the differences between the scores, above all how far the best key is
-# ahead of the second best. But the number of keys matters too: a thousand keys that are all a little behind still add
-# up to a large share.
+# weight to nearly all of it. What matters is above all how far the best key is ahead of the second best. But the number
+# of keys matters too: a thousand keys that are all a little behind still take a large share between them.
 #
 # Now we divide the raw scores of our 1,000 random queries by $\sqrt{d_k}$, for all sizes.
 
@@ -173,15 +170,14 @@ ax.set_xticks(sizes, sizes.tolist())
 show_figure(ax, "2.3")
 
 # %% learning [markdown]
-# With the division, a query uses 11 or 12 of its 16 keys, and that hardly depends on $d_k$. (At $d_k = 1$ it is 12,
-# because a query with a single feature is often close to 0, and then its scores are too.) Without the division, a
-# query uses fewer and fewer keys.
+# With the division, a query uses 11 or 12 of its 16 keys, and that hardly depends on $d_k$. Without the division, it
+# uses fewer and fewer.
 #
 # ## What the spread does to learning
 #
 # Now to the suspicion of the authors. A model can learn from a score only if changing the score changes the weights.
-# How fast each weight moves when each score moves is called the [**Jacobian**](glossary.ipynb#Jacobian) of the
-# softmax. For three keys with the weights 0.5, 0.3 and 0.2 it has nine entries.
+# How fast each weight moves when each score moves is called the [**Jacobian**](glossary.ipynb#Jacobian) of the softmax.
+# For three keys with the weights 0.5, 0.3 and 0.2 it has nine entries, and we call them **slopes**.
 
 # %% nine-slopes
 softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
@@ -191,22 +187,21 @@ softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
 # which is positive because a key's weight rises with its own score. Everywhere else you find $-p_i p_j$, because the
 # other keys have to pay for it.
 #
-# A key that has won has a weight of, say, 0.998, and then its slope is $0.998 \cdot 0.002$, about 0.002. Hardly
-# anything moves: the softmax is *saturated*. But if two keys are *tied* at 0.5, the slope is 0.25, and it cannot be
-# larger than that. Among many random queries, some are close to a tie even when $d_k$ is large.
+# A key that has won with a weight of, say, 0.998 has a slope of $0.998 \cdot 0.002$, about 0.002. Hardly anything
+# moves: the softmax is *saturated*. But two keys that are *tied* at 0.5 have a slope of 0.25, and no slope is larger
+# than that. Among many random queries, some are close to a tie even when $d_k$ is large.
 #
 # ### Two effects
 #
-# There is also a second effect, and it works the other way. A query $q$ has a gradient too: how the loss changes when
-# its features change. Say that $n$ keys are the rows of a matrix $K$, and that their raw scores are divided by $c$.
-# The vector $g$ holds the slope of the loss for each of the $n$ weights. On the way from the weights back to the
-# query it passes the softmax ($J$), the division ($1/c$) and the dot products ($K^\top$). This is the chain rule:
+# A second effect works the other way. Let the rows of $K$ be the $n$ keys, let $c$ be the number that divides their raw
+# scores, and let the vector $g$ hold the slope of the loss for each of the $n$ weights. On its way back to the query,
+# this slope passes the softmax ($J$), the division ($1/c$) and the dot products ($K^\top$). By the chain rule,
 #
 # $$\frac{\partial\,\text{loss}}{\partial q} = \frac{1}{c}\; K^\top J\, g.$$
 #
 # Without the division, $J$ is small for a query whose best key has won, but the factor in front is 1 instead of
-# $1/\sqrt{d_k}$. Which of the two effects wins? We let PyTorch compute the gradients of 1,000 queries. The loss is
-# the sum of all outputs, and each key has one random number as its value.
+# $1/\sqrt{d_k}$. Which effect wins? We let PyTorch compute the gradients of 1,000 queries. The loss is the sum of all
+# outputs, and each key has one random number as its value.
 
 
 # %% query-gradients
@@ -233,27 +228,25 @@ table = pd.DataFrame(rows, index=["10% are below", "median", "10% are above"]).T
 table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 
 # %% half-true [markdown]
-# Each row of the table describes the lengths of 1,000 gradients. Your question was about $d_k = 64$ and 256 keys. There
-# the median without the division is about *twelve times as long*. The whole table says more:
+# Each row describes the lengths of 1,000 gradients. The prediction was about $d_k = 64$ and 256 keys. There the median
+# without the division is about *twelve times as long*. The whole table says more:
 #
 # - **Without the division, the gradients are very uneven.** For 64 features and 16 keys, the first and the last number
 #   differ by a factor of about 1,000.
 # - **Most of them do vanish if there are many features and few keys.** For 1,024 features and 16 keys, the median is
-#   about a thousandth of what it is with the division. Even there, the longest ones are longer than with the
-#   division.
-# - **With the division, the gradients are alike.** In these four cases the first and the last number differ by a
-#   factor of less than 3, and the medians for 64 and for 1,024 features are nearly the same.
+#   about a thousandth of what it is with the division. Even there, a tenth of them are far longer than with it.
+# - **With the division, the gradients are alike.** In these four cases the first and the last number differ by a factor
+#   of less than 3, and the medians for 64 and for 1,024 features are nearly the same.
 #
-# So the suspicion is half of the truth. Without the division, some queries get almost no gradient and others a very
-# large one. In a layer, one set of parameters makes all the queries (lesson 6). It adds up what all of them ask for,
-# so a few queries with long gradients outweigh the others. (All of this holds for random queries and keys. The exact
-# lengths depend on the loss.)
+# So the suspicion is only half the truth. Without the division, some queries get almost no gradient and others a very
+# large one. In a layer, one set of parameters makes all the queries (lesson 6) and adds up what they ask for, so a few
+# of them can outweigh all others. (All of this holds for random queries and keys, and the lengths depend on the loss.)
 #
 # ### Move $d_k$ yourself
 #
-# The explorer calls it "scaled" when the raw scores are divided. Its curves show mean and median gradient for 16 keys,
-# in another random draw. Only the median without scaling collapses, once $d_k$ is above 64. Move $d_k$ from 1 to 1,024
-# and watch the two maps. Press "New random draw" a few times, too.
+# The curves of the explorer show the mean and the median gradient for 16 keys, in another random draw. ("Scaled" means
+# divided by the root.) Only the median without scaling collapses, once $d_k$ is above 64. Move $d_k$ from 1 to 1,024
+# and watch the two maps.
 
 # %% explore-scaling
 ScalingExplorer(d_k=1, ask=False)
@@ -263,11 +256,11 @@ ScalingExplorer(d_k=1, ask=False)
 #
 # ## Why not divide by something else?
 #
-# If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself is better. Or by $\sqrt{d_{model}}$? Here $d_k$
+# If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$. Here $d_k$
 # is the number of features in *one query*, whereas $d_{model}$ is the width of a whole layer. In lesson 7, a layer of
 # width 512 will be split into 8 [heads](glossary.ipynb#head). These are small attentions side by side, and the queries
-# of each have 64 features. The explorer keeps $d_{model}$ at 512. Try all four divisors with a small and with a large
-# $d_k$, and compare the maps.
+# of each have 64 features. Try all four divisors with a small and with a large $d_k$, and compare the maps. (The
+# explorer keeps $d_{model}$ at 512.)
 
 # %% explore-divisors
 DivisorsExplorer(divisor="1", ask=False)
@@ -275,16 +268,16 @@ DivisorsExplorer(divisor="1", ask=False)
 # %% only-the-root [markdown]
 # Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $1/d_k$. In
 # a large head, all scores of random keys are then nearly equal, and the output is nearly a plain average. Even a key
-# that is identical to its query gets a score of only about 1, and so 2.7 times the weight of another key. With
-# $\sqrt{d_{model}}$ and 8 heads, the variance is $1/8$, because the sum has only as many terms as the *query* has
-# features.
+# that is identical to its query gets a score of only about 1, and so 2.7 times the weight of another key. Dividing by
+# $\sqrt{d_{model}}$ forgets that the sum has only as many terms as the *query* has features. With 8 heads, it leaves a
+# variance of $1/8$.
 #
 # ## Does a trained layer keep to the rule?
 #
-# So far all numbers were random. Training may move the features anywhere, and nothing forces them to keep to our
-# assumptions. So let us look at a trained layer. It is the first attention layer of all-MiniLM-L6-v2, a small model
-# that turns English sentences into vectors. It has twelve heads with $d_k = 32$, and we let it read 35 sentences. The
-# model adds a token at each end of a sentence, so eight words become ten tokens.
+# So far, all the numbers have been random, but training may move the features anywhere. So let us look at a trained
+# layer: the first attention layer of all-MiniLM-L6-v2, a small model that turns English sentences into vectors. It has
+# twelve heads with $d_k = 32$, and it reads 35 sentences for us. The model adds a token at each end of a sentence, so
+# eight words become ten tokens.
 
 # %% read-sentences
 from attnlab.pretrained import load_layer
@@ -295,9 +288,9 @@ readings = [layer.read(sentence) for sentence in sentences]
 sentences[0], readings[0].weights.shape  # (H, L, S): H heads
 
 # %% log-of-a-weight [markdown]
-# The layer hands us weights. But the logarithm of a weight is its score up to a constant, because
-# $\ln p_j = s_j - \ln \sum_i e^{s_i}$, and the sum is the same for the whole row. So it has no influence on the
-# variance within the row. For each head, we average this variance over all rows of all sentences.
+# The layer hands us weights. The logarithm of a weight is its score up to a constant, because $\ln p_j = s_j - \ln
+# \sum_i e^{s_i}$, and the sum is the same for the whole row. So it does not change the variance within the row. For
+# each head, we average this variance over all rows of all sentences.
 
 # %% ask-trained
 predict("02/trained-heads")
@@ -310,18 +303,20 @@ of_heads
 
 # %% trained-maps
 # %%answer 02/trained-heads
-pair, tokens = readings[0].weights[[1, 2]], readings[0].tokens
-titles = ["head 1: variance 0.9", "head 2: variance 100"]
-show_figure(plot_heads(pair, queries=tokens, keys=tokens, titles=titles), "2.4")
+pair, words = readings[0].weights[[1, 2]], readings[0].tokens
+of_pair = ["head 1: variance 0.9", "head 2: variance 100"]
+figure = plot_heads(pair, queries=words, keys=words, titles=of_pair)
+figure.set_figheight(3.4)
+show_figure(figure, "2.4")
 
 # %% one-exception [markdown]
 # For eleven heads, the mean variance lies between 0.6 and 3.2, although nothing forced it to. (Single rows differ more:
-# in head 5, only 15% of them lie between 1/2 and 2. And the assumptions need not hold: in head 7,
-# $\mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i)$ is 0.23, and yet the variance is 0.77.) Head 2 is the exception. It makes
-# every token but the first attend to the token before it and to hardly anything else, and its scores lie far apart.
+# in head 5, only 15% of them lie between 1/2 and 2. Nor do the features have variance 1: in head 7, $\mathrm{Var}(q_i)
+# \cdot \mathrm{Var}(k_i)$ is only 0.23.) Head 2 is the exception. It makes every token but the first attend to the
+# token before it and to hardly anything else.
 #
-# These numbers tell us where training ended, not where it started. What would the same heads do without the division?
-# To undo it, we multiply by $\sqrt{32}$. (This multiplies the constant too, but it remains the same for the whole row.)
+# This is where training ended, not where it started. What would the same heads do without the division? To undo it, we
+# multiply by $\sqrt{32}$. (The constant of a row is multiplied too, but it remains a constant.)
 
 # %% without-it
 undone = [(reading.weights.log() * 32**0.5).softmax(dim=-1) for reading in readings]
@@ -330,35 +325,33 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 
 # %% the-answer [markdown]
 # Without the division, the other eleven heads would give more than 99% of the weight to a single key in 6% to 56% of
-# their rows. With it, ten of the eleven never do. (A model that had been trained without the division would have
-# learned other features, of course.)
+# their rows. With it, ten of the eleven never do. (A model trained without the division would of course have learned
+# different features.)
 #
 # ## So why that number?
 #
 # A raw score is a sum of $d_k$ products. If the features are independent, with mean 0 and variance 1, its typical size
 # is $\sqrt{d_k}$. Dividing by this number makes attention start in nearly the same way for every size of head, unless
-# the head is tiny: each query averages over several keys, and all queries get gradients of similar length. This is
-# all that the root promises. It removes the dependence on $d_k$. How large the features are at the start is up to
-# whoever initialises the model.
+# the head is tiny: each query averages over several keys, and all queries get gradients of similar length. This is all
+# that the root promises. How large the features are at the start is left to the initialisation.
 #
-# A model can also learn without the division. After all, training can change the size of the scores by itself: if it
-# doubles all queries, it doubles all scores. T5, a well-known family of language models, does not divide at all and
-# starts with smaller queries instead. In a small race that you find under "Further", even the model with the raw
-# scores learned its task, but it was slower and more sensitive to the learning rate. And why not $d_k$? Because then
-# the start depends on the size of the head again: the larger the head, the closer it starts to a plain average. A
-# model can grow out of that as well. In our race, the one divided by $d_k$ was slower than the root at low learning
-# rates and better at the highest.
+# A model can also learn without the division, because training can change the size of the scores by itself. T5, a
+# family of language models, does not divide at all and starts with smaller queries instead. In a small race that you
+# will find under "Further", even the model with the raw scores learned its task, but it was slower and more sensitive
+# to the learning rate. And why not $d_k$? Because then the larger the head, the closer it starts to a plain average. A
+# model can grow out of that as well: in our race, dividing by $d_k$ was slower than the root at low learning rates and
+# better at the highest.
 
 # %% further [markdown]
 # ## Further
 #
-# Five side paths. If you are tired, go on to **What to remember**.
+# This section has five side paths. If you are tired, go on to **What to remember**.
 #
 # ### A training race
 #
-# One attention layer with $d_k = 256$ sees eight pairs such as (a, 3), and then the question "a". The correct answer
-# is 3, one of 16 numbers. We trained the layer with three divisors, five learning rates and four seeds, and stored
-# the accuracy on new examples (`data/make_scaling_race.py`).
+# One attention layer with $d_k = 256$ sees eight pairs such as (a, 3), and then the question "a". The correct answer is
+# 3, one of 16 numbers. We trained the layer with three divisors, five learning rates and four seeds, and stored the
+# accuracy on new examples (`data/make_scaling_race.py`).
 
 # %% see-race
 import matplotlib.pyplot as plt
@@ -390,20 +383,20 @@ final = last.accuracy.mean().unstack("learning_rate")
 final.round(3)
 
 # %% race-reading [markdown]
-# In the upper half, the raw model passes 0.95 at two of the five rates, the one divided by the root at four, and the
-# one divided by $d_k$ at three. At 0.0003 the raw model is slow, and its accuracy is still rising when we stop. At
+# In the upper half, the model with raw scores passes 0.95 at two of the five rates, the model with the root at four,
+# and the model with $d_k$ at three. At 0.0003 the raw model is slow, and its accuracy is still rising when we stop. At
 # 0.01 and 0.03 its mean accuracy does not rise in the second half.
 #
-# The root is not the best in every respect. In the upper half $d_k$ is ahead at the two highest rates, and in the
-# lower half at all five. There the raw model passes 0.95 at none of them within 400 steps. This is one task at one
-# size, so it proves no law. Here the division bought speed and freedom in the choice of a learning rate.
+# The root is not the best in every respect. In the upper half $d_k$ is ahead at the two highest rates, and in the lower
+# half at all five. There the raw model passes 0.95 at none of them within 400 steps. This is one task at one size, so
+# it proves no law. Here the division bought speed and freedom in the choice of a learning rate.
 
 # %% temperature [markdown]
 # ### A temperature
 #
 # In lesson 1 you divided scores by a [temperature](glossary.ipynb#temperature) $\tau$. So $\sqrt{d_k}$ is a temperature
-# that is chosen by the number of features. Move $\tau$ to both ends. Does another key ever take the lead? What happens
-# to the ratio of the first two weights if you halve $\tau$ from 1 to 0.5?
+# that is chosen by the number of features. What happens to the ratio of the first two weights if you halve $\tau$ from
+# 1 to 0.5?
 
 # %% explore-temperature
 from attnlab.explorers import TemperatureExplorer
@@ -411,8 +404,8 @@ from attnlab.explorers import TemperatureExplorer
 TemperatureExplorer(ask=False)
 
 # %% halved [markdown]
-# Key 0 always wins, because dividing keeps the order of the scores. Halving the temperature doubles all differences,
-# so it squares the ratio: 2.7 becomes 7.4.
+# Halving the temperature doubles all differences, so it squares the ratio: 2.7 becomes 7.4. Key 0 wins at every
+# temperature, because dividing keeps the order of the scores.
 #
 # ### When the assumptions fail
 #
@@ -440,10 +433,11 @@ pd.DataFrame(moments, index=["mean", "variance"]).T.round(2)
 # %% assumptions-read [markdown]
 # With a standard deviation of 2 the variance is $2^2 \cdot 2^2 = 16$: the root still removes the factor $d_k$, but a
 # constant remains. An untrained `nn.Linear` starts with parameters so small that its features have a variance of only
-# about 1/3, so its constant is about one ninth. If all features of a query share a part, and all features of a key as
-# well, the root does not even remove $d_k$: the variance keeps growing with it. With key = query, each term is a
-# square, so the *mean* of the scores is 10 (and the variance of a square is 2). If all keys had that mean it would not
-# matter, since the softmax ignores a number that is added to the whole row. But only a token's own key has it.
+# about 1/3, so its constant is about one ninth. If all features of a query share a part, and all features of a key do
+# as well, the root does not even remove $d_k$: the variance keeps growing with it. With key = query, each term is a
+# square, which has mean 1 and variance 2, so the *mean* of the scores is $100/10$. If the scores of all keys had that
+# mean, it would not matter, since the softmax ignores a number that is added to the whole row. But only a token's own
+# key has it.
 #
 # ### Scores that stay large
 #
@@ -456,11 +450,10 @@ w_query, w_key, w_value = (torch.nn.Linear(8, 8) for _ in range(3))
 tokens = torch.randn(10, 8) * 10.0
 with torch.no_grad():
     q, k, v = w_query(tokens), w_key(tokens), w_value(tokens)
-large_scores = q @ k.T / 8**0.5  # (L, S) = (10, 10)
-print(f"variance of q {q.var():.1f}, of k {k.var():.1f}")
-print(
-    f"variance before {(q @ k.T).var():.1f}, after the division {large_scores.var():.1f}"
-)
+before = q @ k.T  # (L, S) = (10, 10)
+large_scores = before / 8**0.5
+print(f"variance of q {q.var():.1f}, of k {k.var():.1f}, of q @ k.T {before.var():.1f}")
+print(f"variance of the scores {large_scores.var():.1f}")
 
 # %% its-weights
 from attnlab.plotting import plot_attention
@@ -471,9 +464,9 @@ ax = plot_attention(large_weights, title="Eight of ten rows choose one key")
 show_figure(ax, "2.6")
 
 # %% stays-sharp [markdown]
-# The division did what it always does: it divided the variance by 8. It cannot bring the variance to 1 if it did not
-# start at 8. Eight of the ten rows give more than 99% of their weight to one key, so the output of token 3 is simply
-# the value of the key that it chose.
+# The division did what it always does: it divided the variance by 8. It cannot bring the variance to 1 unless the
+# variance was 8 before. Each of eight rows gives more than 99% of its weight to a single key, and the output of token 3
+# is the value of the key that it chose.
 #
 # ### Is the division needed at all?
 #
@@ -496,19 +489,20 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 # %% remember [markdown]
 # ## What to remember
 #
-# - A raw score is a sum of $d_k$ products. If the features have mean 0 and variance 1 and are independent, its
-#   variance is $d_k$ and its standard deviation is $\sqrt{d_k}$.
+# - A raw score is a sum of $d_k$ products. If the features have mean 0 and variance 1 and are independent, its variance
+#   is $d_k$ and its standard deviation is $\sqrt{d_k}$.
 # - Dividing by $\sqrt{d_k}$ makes the standard deviation of such scores 1, whatever $d_k$ is. $d_k$ is the number of
 #   features in a query of one head, not the width of the layer.
 # - Without the division, random queries with many features and few keys start with nearly all the weight on one key.
-# - "The gradients vanish" is half of the truth. Without the division they are very uneven: at $d_k = 64$ with 256
-#   keys most are longer, at $d_k = 1024$ with 16 keys most are close to 0.
-# - The root removes $d_k$ from the start. Training may move away from it, and a model can learn without it.
+# - "The gradients vanish" is only half the truth. Without the division they are very uneven: at $d_k = 64$ with 256
+#   keys most of them are longer, but at $d_k = 1024$ with 16 keys most are close to 0.
+# - The root makes the start independent of $d_k$. Training may change the spread of the scores, and a model can learn
+#   without the root.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer into the cell below the task and run it. Then run the check in the next cell.
+# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
 # ### 1 · Explain ★ (3 minutes)
@@ -551,8 +545,8 @@ check_always_true(always_true_solution)
 #
 # A feature is like a die: each one adds its own randomness to the sum. A single die has mean 3.5 and variance 2.917.
 # Add up 100 dice, and divide the sum by 1, by 10 (the root of 100), or by 100 (which gives the average). In which of
-# the three cases do you get the variance of a single die, and what is the mean then? Write both as formulas. The
-# check throws the dice.
+# the three cases do you get the variance of a single die, and what is the mean then? Write the mean and the variance as
+# formulas with the divisor. The check throws the dice.
 #
 # <details><summary>Hint</summary>
 #
@@ -587,8 +581,9 @@ check_hundred_dice(hundred_dice_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes): a number that changes
 #
-# In a notebook, the seed is set once, far above, and the text below this cell says "one weight is 0.6555". Run the
-# cell, and you find that the number depends on what ran before it. This is the hidden state of a notebook.
+# Imagine a notebook that sets the seed once, near its top. Much further down comes the cell below, and the text after
+# it says "one weight is 0.6555". If you run the cell, you will find that the number depends on what ran before it. This
+# is the hidden state of a notebook.
 
 
 # %% first-experiment
@@ -601,7 +596,7 @@ torch.manual_seed(42)
 print(f"first {first_experiment():.4f}, then {first_experiment():.4f}")
 
 # %% exercise-3-task [markdown]
-# Write a version that gives 0.6555 for seed 42 at every call, and that does not touch torch's global random state.
+# Write a version that gives 0.6555 for seed 42 on every call and does not touch torch's global random state.
 #
 # <details><summary>Hint</summary>
 #
@@ -633,8 +628,8 @@ check_repeatable_experiment(repeatable_experiment_solution)
 # ### 4 · Modify ★★ (6 minutes)
 #
 # A demonstration with $d_k = 8$ multiplies ten random tokens by 10. Untrained linear layers make queries and keys from
-# them, and after the division the scores have variance 436. By which factor should it multiply the tokens instead, so
-# that the variance ends between 0.8 and 1.25?
+# them, and after the division the scores have variance 436. By what factor should it multiply the tokens instead, so
+# that the variance ends up between 0.8 and 1.25?
 #
 # <details><summary>Hint</summary>
 #
@@ -662,14 +657,15 @@ check_good_factor(good_factor_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Implement ★★★ (10 minutes)
 #
-# Some models first rescale each query and each key so that its **root mean square** (the square root of the mean of
-# its squared features) is 1, and then divide the scores by $\sqrt{d_k}$. Write this function. Tokens that are ten
-# times as large must not change the scores.
+# Some models first rescale each query and each key so that its **root mean square** (the square root of the mean of its
+# squared features) is 1, and then divide the scores by $\sqrt{d_k}$. Write this function. Making the tokens ten times
+# as large must not change the scores.
 #
 # <details><summary>Hint</summary>
 #
 # Which axis holds the features of one query? You need one number per row, and `keepdim=True` keeps the shape. If the
-# check says that a query scores far too little with itself, you have set its *length* to 1, not its root mean square.
+# check says that the score of a query with itself is far too small, you have set the *length* of the query to 1, not
+# its root mean square.
 # </details>
 
 
@@ -695,9 +691,9 @@ check_normed_scores(normed_scores_solution)
 # %% in-torch [markdown]
 # ## In torch
 #
-# `F.scaled_dot_product_attention` multiplies the dot products by `scale`. If you do not give it, it is $1/\sqrt{E}$,
-# where $E$ is the last dimension of the query. Note that `scale` is a *factor*: to divide by a number $c$, pass
-# `scale=1 / c`. `nn.MultiheadAttention` divides by the root of its `head_dim`, not by the root of its `embed_dim`.
+# `F.scaled_dot_product_attention` multiplies the dot products by `scale`. Its default is $1/\sqrt{E}$, where $E$ is the
+# size of the last dimension of the query. Note that `scale` is a *factor*: to divide by a number $c$, pass `scale=1 /
+# c`. `nn.MultiheadAttention` divides by the root of its `head_dim`, not by the root of its `embed_dim`.
 
 # %% torch-scale
 import torch.nn.functional as F
@@ -711,11 +707,11 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1 and footnote 4.
-#   The footnote has the variance, and the suspicion is the sentence that begins "We suspect".
-# - The trained layer is that of [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2)
-#   (Apache-2.0).
-# - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020. It is a relative
-#   of exercise 5, with length 1 and a learned factor.
+#   The footnote derives the variance, and the suspicion is the sentence that begins "We suspect".
+# - The trained layer is the first attention layer of
+#   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
+# - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020. Its method is
+#   related to exercise 5, but uses length 1 and a learned factor.
 # - T5 without the division: `_init_weights` in
 #   [modeling_t5.py](https://github.com/huggingface/transformers/blob/main/src/transformers/models/t5/modeling_t5.py).
 #   Its training with Adafactor: Raffel et al., [Exploring the Limits of Transfer Learning with a Unified Text-to-Text
@@ -731,16 +727,16 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Ten queries and the sum: 13. The weights: 8. Learning, with the first explorer: 14. The divisor,
-# with the second: 7. The trained layer and the answer: 8.
+# **50 minutes.** Ten queries and the sum: 13. The weights: 8. Learning, with the first explorer: 14. The divisor, with
+# the second: 7. The trained layer and the answer: 8.
 #
-# **Where a class stalls.** *Root or no root?* Let them divide a list of numbers by 8 and compute the variance again.
-# *The nine slopes:* fill one row together on the board. *"The gradients vanish":* let them say which row of the table
-# a model that they know belongs to.
+# **Where a class stalls.** *Root or no root?* Have them divide a list of numbers by 8 and compute the variance again.
+# *The nine slopes:* fill one row together on the board. *"The gradients vanish":* ask them to name a model that they
+# know, and to find its row in the table.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why a wrong choice tempts</summary>
+# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
 # **1.** $d_k = 64$, and the features have mean 0, variance 1 and are independent. What is the standard deviation of a
 # raw score? **8.** *64* is the variance. *1* is what we get after the division.
@@ -751,11 +747,11 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # **3.** A layer has width 512 and 8 heads. What goes under the root? **64.** *512* is the width of the layer. *8* is
 # the number of heads.
 #
-# **4.** Every score of a row is divided by 2. What happens to the key with the largest weight? **It stays the same
-# key and gets less weight.** *Another key wins:* dividing keeps the order. *Its weight comes closer to 1:* that
-# happens when the scores are multiplied.
+# **4.** Every score of a row is divided by 2. What happens to the key with the largest weight? **It stays the same key
+# and gets less weight.** *Another key wins:* dividing keeps the order. *Its weight comes closer to 1:* that happens
+# when the scores are multiplied.
 #
-# **5.** No division, $d_k = 64$, 256 keys. What happens to the gradients of the queries? **They become uneven, and
-# most become longer.** *All vanish:* this sees only slopes, and only those of keys that have won. *All become longer
-# by a factor of 8:* this sees only the factor in front, not the slopes.
+# **5.** No division, $d_k = 64$, 256 keys. What happens to the gradients of the queries? **They become uneven, and most
+# become longer.** *All vanish:* this sees only slopes, and only those of keys that have won. *All become longer by a
+# factor of 8:* this sees only the factor in front, not the slopes.
 # </details>
