@@ -242,7 +242,7 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 # large one. In a layer, one set of parameters makes all the queries (lesson 6) and adds up what they ask for, so a few
 # of them can outweigh all others. (All of this holds for random queries and keys, and the lengths depend on the loss.)
 #
-# ### Move $d_k$ yourself
+# ### Move the number of features yourself
 #
 # The curves of the explorer show the mean and the median gradient for 16 keys, in another random draw. ("Scaled" means
 # divided by the root.) Only the median without scaling collapses, once $d_k$ is above 64. Move $d_k$ from 1 to 1,024

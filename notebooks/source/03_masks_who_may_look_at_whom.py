@@ -6,9 +6,9 @@
 # it once on the whole sentence and let every position make its guess. There is a catch: attention lets every word
 # look at every other word, so each position can look up the answer that it is supposed to guess.
 #
-# A **mask** takes those looks away. In this lesson you will build one by hand, see what it does to the scores, and
-# learn a test that catches a mask that leaks. You will need that test: a wrong mask often raises no error, and a
-# model that can see the answer trains *better*.
+# A **mask** hides from each word what it must not see. In this lesson you will build one by hand, see what it does to
+# the scores, and learn a test that catches a mask that leaks. You will need that test: a wrong mask often raises no
+# error, and a model that can see the answer trains *better*.
 #
 # **You need** lesson 1: scores, weights and output.
 #
@@ -51,8 +51,8 @@ show_figure(plot_mask(may_look, queries=tokens, keys=tokens), "3.1")
 # [**causal mask**](glossary.ipynb#causal-mask). Throughout this series `True` means "may look". Some libraries use the
 # opposite, as you will see.
 #
-# Why mask the future at all, if there is no future while a model writes? Because in training the whole sentence lies
-# before the model, and the mask hides from each position what will be missing when the model is used.
+# Why mask the future at all, if there is no future while a model writes? Because in training the model is given the
+# whole sentence, and the mask hides from each position what will be missing when the model is used.
 #
 # ## What a mask does to the scores
 #
@@ -121,11 +121,11 @@ moved(causal, x, place=5)  # change "mat"
 
 # %% inverted-mask [markdown]
 # This is the [**leak test**](glossary.ipynb#leak-test), and it has two halves. Change a word that must not be seen:
-# the outputs that must not see it have to stay. Then change a word that may be seen: the outputs that may see it
-# should move. If a forbidden output moves, the mask leaks. If nothing moves, that alone does not prove the mask
-# correct: perhaps the weight was only too small to notice. Use small numbers as inputs, because large ones make large
-# scores, and then one key can take nearly all the weight. And switch dropout off, because it makes outputs move at
-# random.
+# the outputs that must not see it have to stay the same. Then change a word that may be seen: the outputs that may
+# see it should move. If a forbidden output moves, the mask leaks. If nothing moves, that alone does not prove the
+# mask correct: perhaps the weight was too small to notice. Use small numbers as inputs, because large ones
+# make large scores, and then one key can take nearly all the weight. And switch dropout off, because it makes outputs
+# move at random.
 #
 # Now let us break the mask. We use torch's own function and pass the mask inverted.
 
@@ -140,15 +140,14 @@ moved(inverted, x, place=5)
 # %% nobody-warns [markdown]
 # Now each word sees only the words after it. All shapes are as before, and no error is raised, not even for the last
 # word, which may look at nothing: torch gives it an output of 0. The training loss does not warn you either, since
-# seeing the answer makes it *better*. This mistake happens to experts too. An inverted mask once stood in a bonus
-# notebook of a popular book, until someone reported it (see Sources).
+# seeing the answer makes it *better*. Experts make this mistake too: a bonus notebook for a popular book once
+# contained an inverted mask, until someone reported it (see Sources).
 #
 # ## A short sentence in a long batch
 #
-# Masks have a second use. A batch is a tensor, and a tensor is rectangular. To put "The cat sat" into one batch
-# with "The cat sat on the mat", we append three rows of zeros. Such filler is called
-# [**padding**](glossary.ipynb#padding), and its tokens are written `<pad>`. In this part there is no causal mask:
-# every word may look at its whole sentence.
+# Masks have a second use. A batch is a tensor, and a tensor is rectangular. To put "The cat sat" in the same batch as
+# "The cat sat on the mat", we append three rows of zeros. Such filler is called
+# [**padding**](glossary.ipynb#padding), and its tokens are written `<pad>`. Here there is no causal mask.
 
 # %% padded-batch
 short = x[:3]  # The cat sat
@@ -166,9 +165,9 @@ alone[2], together[1, 2]  # the output of "sat", alone and in the batch
 
 # %% keys-of-padding [markdown]
 # Each `<pad>` has the score 0 with every word, and $e^0$ is 1. Together the three of them take 28% of the weight of
-# *sat* and contribute only zeros. So we mask them. A padding mask says which *keys* are real, and it is the same
-# for every query. From the lengths of the sentences we get one row per sentence, shape (N, S). `real[:, None, :]`
-# gives it an extra axis of size 1 in the middle, which torch repeats for all queries.
+# *sat* and contribute only zeros. So we mask them. A padding mask says which *keys* are real, and it is the same for
+# every query. From the lengths of the sentences we get a mask of shape (N, S), with one row per sentence. Writing
+# `real[:, None, :]` adds an axis of size 1 in the middle, which torch repeats for all queries.
 
 # %% padding-mask
 real = sequence_mask([6, 3])  # (N, S)
@@ -177,8 +176,8 @@ assert torch.allclose(output[1, :3], alone)
 real.int()
 
 # %% rows-of-padding [markdown]
-# Now the words have the same outputs in the batch as alone. But what about the outputs of `<pad>` itself? We run the
-# leak test on the second sentence and change its three `<pad>` tokens.
+# Now the words have the same outputs in the batch as on their own. But what about the outputs of `<pad>` itself? We
+# run the leak test on the second sentence and change its three `<pad>` tokens.
 
 
 # %% moved-by-padding
@@ -189,11 +188,11 @@ def padded(x):
 moved(padded, batch[1], place=[3, 4, 5])
 
 # %% padding-is-a-query [markdown]
-# The words stay, so the mask does not leak. The outputs of `<pad>` move, and that is as it should be: a `<pad>` is a
-# query as well, and its query has changed. You may be tempted to mask these rows too. In this layer, that would not
-# change the output of any word. It would only create rows with no key at all, and you will soon see what that leads
-# to. So leave these rows alone, but leave them *out* when you average over tokens or compute a loss
-# (`F.cross_entropy` has `ignore_index` for this).
+# The outputs of the words do not move, so the mask does not leak. The outputs of `<pad>` move, and that is as it
+# should be: a `<pad>` is a query as well, and its query has changed. You may be tempted to mask these rows too. In
+# this layer, that would not change the output of any word. It would only create rows with no key at all, and you will
+# soon see what that leads to. So leave these rows alone, but leave them *out* when you average over tokens or compute
+# a loss (`F.cross_entropy` has `ignore_index` for this).
 #
 # ### Your experiment: before the softmax or after it?
 #
@@ -264,10 +263,10 @@ masked_attention(first, first, first, left_mask)
 #
 # ### Your experiment: the mask editor
 #
-# The scores are random. Click a word to turn it into padding, or a cell to open or close it. Close the whole row of
-# *on*, and leave every other row at least one key. What is the smallest number of clicks, with a window of 2 (the
-# word itself and the one before), with a causal mask, and without a mask? And what does the row become if the
-# blocked scores are filled with -1e9?
+# Click a word to turn it into padding, or a cell to open or close it. Close the whole row of
+# *on*, but leave at least one key open in every other row. What is the smallest number of clicks that you need with a
+# window of 2 (the word itself and the one before), with a causal mask, and without a mask? And what does the row
+# become if the blocked scores are filled with -1e9?
 
 # %% explore-masks
 MaskExplorer(mask="window", window=2, ask=False)
@@ -282,8 +281,8 @@ MaskExplorer(mask="window", window=2, ask=False)
 #
 # ## Three families of masks
 #
-# Our mask holds `True` and `False`. Many GPTs store the same causal mask as ones and zeros, made by `torch.ones(6,
-# 6).tril()`. What happens if we give it to torch's function?
+# Our mask holds `True` and `False`. Many GPT implementations store the same causal mask as ones and zeros, made by
+# `torch.ones(6, 6).tril()`. What happens if we give it to torch's function?
 
 # %% ask-floats
 predict("03/ones-and-zeros-for-torch")
@@ -299,7 +298,7 @@ def with_floats(x):
 moved(with_floats, x, place=5)
 
 # %% three-families [markdown]
-# The mask leaks, and the leak test finds it. With floats, torch *adds* the mask to the scores, and adding 1 or 0
+# The mask leaks. With floats, torch *adds* the mask to the scores, and adding 1 or 0
 # blocks nothing. The mask had the right shape but belonged to the wrong family. Most masks that you will meet belong
 # to one of three families. Here they all say the same thing about "The cat sat `<pad>`":
 #
@@ -329,19 +328,19 @@ moved(blocked_where_true, x, place=5)
 #
 # You run the model once on the whole sentence, and you set the scores of all later words to $-\infty$ before the
 # softmax. Each position then computes exactly what it would compute if the sentence ended there, so all guesses are
-# honest, and they come from a single pass. The same trick keeps padding out of a batch. Mistakes make no noise: a
-# mask that is inverted, made of ones and zeros that are added, or applied after the softmax has the right shape and
-# raises no error. The leak test finds the leak.
+# honest, and they come from a single pass. The same trick keeps padding from affecting the words of a batch. The
+# mistakes are silent: a mask that is inverted, made of ones and zeros that are added, or applied after the softmax
+# has the right shape and raises no error. The leak test finds them.
 
 # %% further [markdown]
 # ## Further
 #
-# Four side paths. If you are tired, go on to **What to remember**.
+# There are four side paths here. If you are tired, go on to **What to remember**.
 #
 # ### What peeking does to a model
 #
-# We trained small models to guess the next word in a made-up language of eight words. Its sentences are drawn by
-# chance, so no model can reach an average loss below 0.90 without peeking. Some models had a causal mask and some had
+# We trained small models to guess the next word in a made-up language of eight words. Its sentences are drawn at
+# random, so no model can reach an average loss below 0.90 without peeking. Some models had a causal mask and some had
 # none (`data/make_peek_at_the_future.py`). We measure the loss twice: with the whole sentence as input, as in
 # training, and with only the words so far, as in use. Take the mask away and move the step: what does the model gain,
 # and what does it lose?
@@ -479,25 +478,25 @@ added.softmax(dim=-1)[0]
 # - The leak test: change a token and see which outputs move. Some must, and some must not.
 # - A row without any key can come out as NaN, as 0, or as an average over keys that it must not see. Decide on purpose
 #   what it should be.
-# - In attnlab and in torch's function, True means "may look". Elsewhere it can mean "blocked", or the mask is added,
-#   and often no error tells you.
+# - In attnlab and in `F.scaled_dot_product_attention`, True means "may look". Elsewhere True can mean "blocked", or
+#   the mask is added to the scores, and often no error warns you.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer into the cell below the task and run it. Then run the check in the next cell.
+# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
 # ### 1 · Implement ★★ (8 minutes)
 #
 # Write the leak test for causal attention. `causal_test(attend, x)` returns "leaks" if a later token moves an output.
-# Otherwise it returns "too tight" if some output $i$ stays although one of the tokens 0 to $i$ has changed. Otherwise
-# it returns "right". Use `moved`. The numbers in `x` are small.
+# If no later token does, it returns "too tight" if some output $i$ stays the same although one of the tokens 0 to $i$
+# has changed. In all other cases it returns "right". Use `moved`. The numbers in `x` are small.
 #
 # <details><summary>Hint</summary>
 #
-# It is not enough to change the last token. Change one token after the other. Which outputs must stay, and which must
-# move?
+# It is not enough to change the last token. Change the tokens one at a time. Which outputs must stay the same, and
+# which must move?
 # </details>
 
 # %%
@@ -533,10 +532,10 @@ check_causal_test(causal_test_solution)
 # ### 2 · Modify ★★ (8 minutes)
 #
 # `padding_mask` is for a model that reads whole sentences. It has one more axis of size 1, for attention heads
-# (lesson 7). Write `decoder_mask` for a model that guesses the next word, with padding on the right: no padding, no
-# future, shape (N, 1, L, L), where L is `int(lengths.max())`. Block padding in the columns only, as above. (With
-# padding on the right, the causal mask alone already protects the words. With padding on the left it does not, and
-# you combine the two masks in the same way.)
+# (lesson 7). Write `decoder_mask` for a model that guesses the next word, where sentences are padded on the right. It
+# should block padding and the future, with shape (N, 1, L, L), where L is `int(lengths.max())`. Block padding in the
+# columns only, as above. (With padding on the right, the causal mask alone already protects the words. With padding
+# on the left it does not, and you combine the two masks in the same way.)
 #
 # <details><summary>Hint</summary>
 #
@@ -642,16 +641,16 @@ check_padded_batch(mended_solution)
 #
 # <details><summary>An answer</summary>
 #
-# It is true as long as the row keeps an allowed key with a score of ordinary size, because $e$ to such a number
-# rounds to 0. In a row without an allowed key, filling with -1e9 averages over all keys, and filling with minus
-# infinity gives NaN.
+# It is true as long as the row has an allowed key with a score of ordinary size. Compared with that score, -1e9 is so
+# far below that its weight rounds to 0. In a row without an allowed key, filling with -1e9 averages over all keys,
+# and filling with minus infinity gives NaN.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# In `F.scaled_dot_product_attention(..., attn_mask=mask)` a mask of bool means "may look", and a float mask is
-# added. `is_causal=True` counts from the upper left corner. Do not pass both: sometimes torch raises an error, and
+# In `F.scaled_dot_product_attention(..., attn_mask=mask)`, True in a Boolean mask means "may look", and a float mask
+# is added. `is_causal=True` counts from the upper left corner. Do not pass both: sometimes torch raises an error, and
 # sometimes it combines them. For a cache there is `torch.nn.attention.bias.causal_lower_right(L, S)`.
 #
 # In `nn.MultiheadAttention`, True means *blocked* both in `attn_mask` and in `key_padding_mask`. There
@@ -669,9 +668,9 @@ check_padded_batch(mended_solution)
 #   in a bonus notebook and has been repaired.
 # - Rows without a key: [PyTorch, issue 103749](https://github.com/pytorch/pytorch/issues/103749).
 #
-# The sentence and its features are our own. Building the causal mask by hand before using a function for it is the
-# way of Sebastian Raschka's [Build a Large Language Model (From
-# Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch), chapter 3.
+# The sentence and its features are our own. Building the causal mask by hand before using a function for it follows
+# chapter 3 of Sebastian Raschka's [Build a Large Language Model (From
+# Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch).
 
 # %% next [markdown]
 # ## Next
@@ -685,19 +684,19 @@ check_padded_batch(mended_solution)
 # rows, with the mask editor: 11. Three families: 6. Leave "Further" for home.
 #
 # **Where a class stalls.** *"True hides":* seaborn and `masked_fill` say so. Keep one sentence on the board: True =
-# may look. *Rows and columns:* let them say "query $i$ looks at key $j$" with a finger on the cell. *The NaN of the
+# may look. *Rows and columns:* have them say "query $i$ looks at key $j$" while pointing at the cell. *The NaN of the
 # second layer:* write 0 · NaN on the board. *"There is no future when a model writes":* right, the mask is for
 # training, where all positions guess at once.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why a wrong choice tempts</summary>
+# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
 # **1.** Padding is all zeros, and there is no mask. How much weight does it take? **Some.** *None* reads a score of 0
 # as a weight of 0. *All* would need all other scores to lie far below 0.
 #
-# **2.** Which shape has a padding mask for scores (N, H, L, S)? **(N, 1, 1, S).** *(N, 1, S)* lines the sentences up
-# with the heads. *(N, 1, S, 1)* blocks rows.
+# **2.** What shape does a padding mask for scores of shape (N, H, L, S) have? **(N, 1, 1, S).** *(N, 1, S)* lines the
+# sentences up with the heads. *(N, 1, S, 1)* blocks rows.
 #
 # **3.** Token 2 of the tokens 0 to 4 changes under a causal mask. Which outputs move? **2, 3 and 4.** *Only 2*
 # forgets that later tokens look back. *0, 1 and 2* is the inverted mask.
