@@ -210,8 +210,8 @@ def check_repeatable_experiment(answer: Answer) -> Right:
     if other == first:
         raise Wrong("Seed 43 gives the same number as seed 42: the seed is not used.", evidence)
     return Right(
-        "0.6555 for seed 42 at every call, another number for seed 43, and the common stream of "
-        "random numbers has not moved."
+        "The function returns 0.6555 for seed 42 on every call and another number for seed 43, and "
+        "it leaves torch's global stream of random numbers untouched."
     )
 
 

@@ -338,7 +338,7 @@ def check_safe_softmax(answer: Answer) -> Right:
     WEIGHTS.decide(lambda: first + last, answer)
     see_gradient(answer, blocked, "NaN and infinity among the blocked scores")
     told = (
-        "The weights and the gradient are correct, also for large scores, an empty row, NaN and a "
+        "The weights and the gradient are correct, even for large scores, an empty row, NaN and a "
         "mask of shape (N, 1, 1, S)."
     )
     return Right(told, None, half_precision(answer))

@@ -58,7 +58,7 @@ assert slope_at(45, 0.02) > 10 * slope_at(45, 1)  # "a step close to 45 degrees"
 everywhere = [slope_at(degrees, 1) for degrees in range(0, 181)]
 assert sum(slope > 0.05 for slope in everywhere) > 160  # "a slope nearly everywhere"
 
-# %% after: ask-slope  numbers: 30, 45, 135
+# %% after: ask-slope  numbers: 30, 45
 
 # %% after: slope
 norms = {}

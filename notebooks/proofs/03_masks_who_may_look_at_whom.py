@@ -213,7 +213,7 @@ assert (mean.loc[1].training - mean.loc[1].use).abs().max() < 1e-3
 assert abs(peeking.training.mean() - 0.898 / 10) < 0.02
 
 # %% after: see-heads
-assert torch.equal(confused[1, 0], of_heads[1, 0].softmax(dim=-1))
+assert torch.equal(with_three_axes[1, 0], of_heads[1, 0].softmax(dim=-1))
 assert (on_last_three[:, 1] == 0).all() and (on_last_three[:, 0] > 0.3).all()
 correct = attention_weights(of_heads, attn_mask=sequence_mask([6, 3])[:, None, None])
 assert (correct[1, ..., 3:] == 0).all() and (correct[0, ..., 3:] > 0).all()

@@ -41,9 +41,10 @@ Table(tokens, features, x)
 #
 # ## Which words matter to "cat"?
 #
-# Before `cat` can take anything from the other words, it has to decide how much to take from each. Attention decides by comparing
-# vectors: it multiplies two rows feature by feature and adds up the products. The result is their [dot product](glossary.ipynb#dot-product), which
-# Python writes as `@`. Here it is for `on` and `mat`, which are both above 0 in one column only, `place`.
+# Before `cat` can take anything from the other words, it has to decide how much to take from each. Attention decides
+# by comparing vectors: it multiplies two rows feature by feature and adds up the products. The result is their [dot
+# product](glossary.ipynb#dot-product), which Python writes as `@`. Here it is for `on` and `mat`. The only column in
+# which both are above 0 is `place`.
 
 # %% one-dot-product
 on, mat = x[3], x[5]
@@ -53,8 +54,8 @@ on, mat = x[3], x[5]
 # If the rows of two words have large numbers in the same columns, their dot product is large: the words match well. Divided by the square root
 # of the number of features, it is called the [score](glossary.ipynb#score) of the pair. (Lesson 2 explains the division.)
 #
-# Before you see the scores, predict one thing about them. Run the next cell and choose an answer. The output of the cell after it is folded and opens
-# when you have answered.
+# Before you see the scores, predict one thing about them. Run the next cell and choose an answer. The output of the
+# following cell stays folded until you have answered.
 
 # %%
 predict("00/best-match-for-cat")
@@ -69,9 +70,9 @@ Table(tokens, tokens, scores)
 # The table of scores has a row for each word that asks, the [query](glossary.ipynb#query), and a column for each word that it is compared with,
 # the [key](glossary.ipynb#key).
 #
-# Scores can be any numbers, so they are not yet shares of anything. The [softmax](glossary.ipynb#softmax) turns a row of scores into
-# [weights](glossary.ipynb#weight): it raises $e$ to the power of each score and divides each result by their sum. The weights are positive and add up
-# to 1, and a larger score gets a larger share.
+# Scores can be any numbers, so they are not yet shares of anything. The [softmax](glossary.ipynb#softmax) turns a row
+# of scores into [weights](glossary.ipynb#weight): it raises $e$ to the power of each score and divides each result by
+# the sum of all the results. The weights are positive and add up to 1, and a larger score gets a larger share.
 
 # %% weights
 weights = scores.softmax(dim=-1)  # (L, L): every row sums to 1
@@ -79,8 +80,9 @@ words = {"queries": tokens, "keys": tokens}
 show_figure(plot_attention(weights, **words), "0.1")
 
 # %% reading-the-heatmap [markdown]
-# A dark cell means a large weight. Follow the row of `cat` with a finger. It keeps 0.36 of its attention for itself, because $e^{1.38}$ is about 4.0 and
-# the six results add up to 11.1. It gives 0.25 to `sat` and 0.12 to `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
+# A dark cell means a large weight. Follow the row of `cat` with a finger. The word keeps 0.36 of its attention for
+# itself, because $e^{1.38}$ is about 4.0 and the six results add up to 11.1. It gives 0.25 to `sat` and 0.12 to
+# `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
 #
 # ## The new vector
 #
@@ -114,23 +116,25 @@ weighted_rows = [weights[cat, j] * x[j] for j in range(L)]
 Table(tokens, features, torch.stack(weighted_rows))
 
 # %% what-happened [markdown]
-# In the column `place`, 0.15 comes from `mat`, 0.12 from `sat` and 0.10 from `on`. This is no longer the vector of any *cat*; it is the vector of *cat* in this
-# sentence. (Any mixing brings in some `place`: six equal weights would give 0.47. The weights decide how much comes from which word.)
+# In the column `place`, 0.15 comes from `mat`, 0.12 from `sat` and 0.10 from `on`. This is no longer a vector for
+# *cat* in general; it is the vector of *cat* in this sentence. (Any mixing brings in some `place`: six equal weights
+# would give 0.47. Here it is less, because `cat` keeps the largest share for itself. The weights decide how much comes from which
+# word.)
 #
 # The mixing has a price. `animal` has halved, from 1.6 to 0.80: five other words were mixed in, and only one of them, `sat`, has any `animal` of
 # its own. (We gave it some, because it is animals that sit.) We come back to that loss at the end of the page.
 #
 # ## Three lines
 #
-# That was the whole of attention, and it fits into a function of three lines. Its full name is *scaled dot-product attention*, and PyTorch has
-# a fast version of it.
+# That was the whole of attention, and it fits into a function of three lines. Its full name is *scaled dot-product
+# attention*, and PyTorch has a version of its own.
 
 
 # %% three-lines
 def attend(x):
     scores = x @ x.T / x.shape[-1] ** 0.5  # how well does each pair match?
     weights = scores.softmax(dim=-1)  # turn each row into shares
-    return weights @ x  # average the rows by these shares
+    return weights @ x  # average the rows with these weights
 
 
 fast = torch.nn.functional.scaled_dot_product_attention
@@ -224,10 +228,11 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 # %% the-answer [markdown]
 # Its `animal` is large again, and it has kept its new `place`.
 #
-# So how can *bat* mean one thing here and another there? The table gives it the same vector in both sentences. But in one of them attention mixes in a
-# bit of *cave* and *hung*, and in the other a bit of *hit* and *ball*. So two different vectors move on to the next step. How much of each word is
-# mixed in depends on the features that *bat* shares with it. Whether the mix brings out the correct meaning is a different question, which lesson 5
-# puts to the test.
+# So how can *bat* mean one thing here and another there? The table gives it the same vector in both sentences. But in
+# one of them attention mixes in a bit of *cave* and *hung*, and in the other a bit of *hit* and *ball*. So two
+# different vectors move on to the next step. How much of each word is mixed in depends on how well its features match
+# those of *bat*. Whether the mix brings out the correct meaning is a different question, which lesson 5 puts to the
+# test.
 
 # %% the-lessons [markdown]
 # ## The lessons
@@ -280,7 +285,8 @@ print("missing:", ", ".join(missing) or "nothing")
 # - Attention gives every token a new vector: a weighted average of the vectors of all tokens it may look at.
 # - The weights come from comparing vectors: dot products, divided by $\sqrt{E}$, then the softmax along each row.
 # - In a heatmap of weights a row belongs to the token that asks, and it sums to 1.
-# - The same word can leave attention with different vectors in different sentences. Without a mask, the order of the words plays no role.
+# - The same word can leave attention with different vectors in different sentences. Without a causal mask and without
+#   added positions, the order of the words plays no role.
 
 # %% [markdown]
 # ## Exercises

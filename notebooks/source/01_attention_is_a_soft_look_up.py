@@ -51,9 +51,10 @@ match, legs[match.argmax()]
 # it is the cosine of the angle between them: 1 for the same direction, 0 at a right angle and -1 for opposite directions. The dot product of
 # a query and a key is called their [raw score](glossary.ipynb#raw-score).
 #
-# The last line picks the value of the key with the largest raw score and ignores the others: a [hard look-up](glossary.ipynb#hard-look-up). A [soft
-# look-up](glossary.ipynb#soft-look-up) takes a share of every value instead. The shares are the [weights](glossary.ipynb#weight), and the softmax
-# computes them: it raises $e$ to the power of each raw score and divides each result by their sum.
+# The last line picks the value of the key with the largest raw score and ignores the others: a [hard
+# look-up](glossary.ipynb#hard-look-up). A [soft look-up](glossary.ipynb#soft-look-up) takes a share of every value
+# instead. The shares are the [weights](glossary.ipynb#weight), and the softmax computes them: it raises $e$ to the
+# power of each raw score and divides each result by the sum of all the results.
 
 # %%
 predict("01/between-two-keys")
@@ -69,7 +70,7 @@ shares, shares @ legs
 # *Cat* and *bird* get the same weight, as they should, and their average alone would be 3. The spider points away from the query and still
 # gets 0.108 of the weight, because $e$ to the power of any number is positive. Its eight legs pull the answer up to 3.54.
 #
-# PyTorch does both steps in one call, `softmax`. Here is the whole soft look-up, with one more knob.
+# PyTorch does both steps in one call, `softmax`. Here is the whole soft look-up, with a knob added.
 
 
 # %% soft
@@ -99,8 +100,9 @@ SoftLookupExplorer(ask=False)
 # %% found [markdown]
 # <details><summary>An answer</summary>
 #
-# All three get the same weight only at the origin: a query of length 0 has a raw score of 0 with every key, so no key is preferred. For 8 legs, point the query at
-# *spider*, make it long, and choose a low temperature. You cannot get beyond 8, or below 2, because an average lies between the smallest and the largest of its parts.
+# All three get the same weight only at the origin: a query of length 0 has a raw score of 0 with every key, so no key
+# is preferred. For 8 legs, point the query at *spider*, make it long, and choose a low temperature. You cannot get
+# beyond 8, or below 2, because an average lies between the smallest and the largest of the values that it averages.
 # </details>
 
 # %% why-soft [markdown]
@@ -120,13 +122,16 @@ ax.set(xticks=[0, 45, 90, 135, 180], xlabel="angle of the query", ylabel="legs")
 show_figure(ax, "1.1")
 
 # %% after-turning [markdown]
-# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it changes each of its numbers, here
-# those of the query, a little in the direction that brings the answer closer to the correct one. On a flat stretch there is no such direction, and at a
-# jump there is no slope at all. (A model can learn which key to choose in a hard look-up, but only with special methods.) The soft curve at temperature
-# 1 has a slope nearly everywhere. The soft answer is worse, but it can be improved, and that is why attention is soft.
+# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it
+# changes each of its numbers, here those of the query, a little in the direction that brings the answer closer to the
+# correct one. On a flat stretch there is no such direction, and at a jump there is no slope at all. (A model can
+# learn which key to choose in a hard look-up, but only with special methods.) The soft curve at temperature 1 has a
+# slope nearly everywhere. The soft answer is worse, but a step along its slope improves it, and that is one reason
+# why attention is soft.
 #
-# Now look at 30 degrees, where the kitten is, and let the query move in any direction, not only along the curve. How fast the answer changes in the
-# direction in which it changes fastest is the length of its [gradient](glossary.ipynb#gradient). At temperature 1 this slope is 0.645.
+# Now look at 30 degrees, where the kitten is, and let the query move in any direction, not only along the curve. In
+# one of these directions the answer changes fastest, and the slope in that direction is the length of its
+# [gradient](glossary.ipynb#gradient). At temperature 1 this slope is 0.645.
 
 # %% ask-slope
 predict("01/slope-at-a-low-temperature")
@@ -139,8 +144,9 @@ for temperature in (1.0, 0.2, 0.05, 0.02):
     print(f"temperature {temperature:<4}  slope {query.grad.norm():.6f}")
 
 # %% after-slope [markdown]
-# At first a lower temperature makes the slope larger. Then the slope vanishes, because the soft look-up has turned into a hard one. What matters
-# is how far apart the scores are, compared with the temperature. Keep that in mind: all of lesson 2 is about it.
+# At first a lower temperature makes the slope larger. Then the slope vanishes, because the soft look-up has turned
+# into a hard one. What matters is how far apart the raw scores are, compared with the temperature. Keep that in mind:
+# all of lesson 2 is about it.
 #
 # ## A sentence looks itself up
 #
@@ -186,7 +192,8 @@ Table(["on"], tokens, new_row[None])
 # `mat` has overtaken `on`. A dot product is the cosine of the angle times *both* lengths, so making a key longer raises its score with every query at
 # less than a right angle to it. A high score does not prove that two words are similar.
 #
-# What is left is the average. Here is the new vector of `cat`, token 1, as a sum of six rows, beside the same row of the matrix product.
+# What is left is the average. Here is the new vector of `cat`, token 1, computed as a sum of six weighted rows, next
+# to row 1 of the matrix product.
 
 # %% by-hand
 output = weights @ V  # (L, S) @ (S, Ev) -> (L, Ev)
@@ -198,9 +205,10 @@ by_hand, output[1]
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
-# $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is the original paper's name for $E$. As a function it has five lines. It
-# transposes the key with `transpose(-2, -1)`, which swaps the last two dimensions and so also works for a batch. For one sentence, `.T` would do. The last
-# line compares the function with the package's own, which can also handle masks; PyTorch's is under “In torch” below.
+# $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is the original paper's name for $E$. As a
+# function it has five lines. It transposes the key with `transpose(-2, -1)`, which swaps the last two dimensions and
+# so also works for a batch. For one sentence, `.T` would do. The last line compares the function with attnlab's own,
+# which can also handle masks; PyTorch's is under “In torch” below.
 
 
 # %% attention
@@ -240,8 +248,9 @@ show_figure(ax, "1.2")
 # They do matter, because $e^0 = 1$. A score of 0 adds 1 to the total, and many such tokens add up. In our sentence `cat` gives `The` 0.09 of its
 # attention, with a score of 0. On paper, only a score of minus infinity gives a weight of exactly 0, and lesson 3 uses it to hide words.
 #
-# Nor does a score of zero mean anything by itself. In a row of only two scores, 0 and 5, the zero gets 0.007 of the weight; in a row of 0 and -5 it gets
-# 0.993. What the softmax sees is the *difference* of two scores. So what happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
+# By itself, moreover, a score of zero means nothing. In a row of only two scores, 0 and 5, the zero gets 0.007 of the
+# weight; in a row of 0 and -5 it gets 0.993. What the softmax sees is the *difference* of two scores. So what happens
+# to a row if you add 1000 to all of its scores, or multiply all of them by 8?
 
 # %% differences
 row = scores[1]  # of "cat"
@@ -249,12 +258,13 @@ changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown]
-# Adding 1000 changes nothing but the last digits, by rounding: the differences stay the same, and on paper $e^{1000}$ appears in numerator and
-# denominator and cancels. Multiplying by 8 makes all differences eight times as large, and `cat` takes almost everything. (A weight shown as 0.00 is
-# small, not zero.) You know this knob: the temperature has been lowered to an eighth.
+# Apart from rounding errors in the last digits of float32, adding 1000 changes nothing: the differences stay the
+# same, and on paper $e^{1000}$ appears in numerator and denominator and cancels. Multiplying by 8 makes all
+# differences eight times as large, and `cat` takes almost everything. (A weight shown as 0.00 is small, not zero.)
+# You know this knob: the temperature has been lowered to an eighth.
 #
-# This also tells you why attention uses a softmax instead of dividing each score by the sum of its row. Such shares can be
-# negative, and they are undefined where the sum is 0. The softmax is always positive, keeps the order of the scores, changes smoothly, and sees nothing but
+# Why not divide each score by the sum of its row? Because such shares can be negative, and they are undefined where
+# the sum is 0. The softmax is never negative, keeps the order of the scores, changes smoothly, and sees nothing but
 # their differences.
 #
 # ## Which axis?
@@ -278,16 +288,17 @@ titles = ["dim=-1", "dim=1"]
 show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
 
 # %% the-answer [markdown]
-# No error is raised, and the picture does not give the mistake away either. Queries and keys are equal here, so `cat` has the same score with `sat` as
-# `sat` with `cat`, and the wrong table is the correct one mirrored across its diagonal. The sums of the rows do give it away. Write `dim=-1`, and check
-# that every row sums to 1.
+# No error is raised, and the picture does not give the mistake away either. Queries and keys are equal here, so `cat`
+# has the same score with `sat` as `sat` has with `cat`, and the wrong table is the correct one mirrored across its
+# diagonal. The sums of the rows do give it away. Write `dim=-1`, and check that every row sums to 1.
 #
 # ## A dictionary that answers “almost”
 #
-# Now you have built one: asked for *kitten*, it says 3.64 legs and not `KeyError`. It does not test whether a key is equal to the question; it measures
-# how well each key matches it. It does not return one value; it returns all of them, each in proportion to its weight. It has an answer to every
-# question, and the answer has a slope, so that keys and questions can be learned. One thing is still open: why do we divide by $\sqrt{E}$, of all
-# numbers? That is lesson 2.
+# Now you have built one: asked for *kitten*, it says 3.64 legs and not `KeyError`. It does not test whether a key is
+# equal to the question; it measures how well each key matches it. It does not return one value; it returns all of
+# them, each in proportion to its weight. It has an answer to every question, and unless the temperature is very low
+# the answer has a slope, so that keys and questions can be learned. One thing is still open: why do we divide by
+# $\sqrt{E}$, of all numbers? That is lesson 2.
 
 # %% [markdown]
 # ## Further: three words on paper
@@ -308,8 +319,9 @@ RowExplorer()
 # Choose “He” as the query. Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
 # the same direction and is the longest of the three.
 #
-# In both sentences query, key and value have the same width. The values may have any other width, as the legs did: one number for a key of two. But
-# there must be one value for each key, or some weights would have nothing to multiply.
+# In both sentences query, key and value have the same width. The values may have any other width. In the look-up of
+# legs, each value was a single number, while each key had two. But there must be one value for each key, or some
+# weights would have nothing to multiply.
 
 # %% wide
 wide = torch.ones(3, 9)  # three values of nine numbers each
@@ -318,7 +330,8 @@ attention(small, small, wide)[0].shape
 # %% remember [markdown]
 # ## What to remember
 #
-# - Attention is a look-up that answers with a weighted average of all values. It never leaves the range of the values, and it has a slope.
+# - Attention is a look-up that answers with a weighted average of all values. It never leaves the range of the
+#   values, and unless the temperature is very low it has a slope.
 # - The raw score is a dot product: it depends on the angle *and* on both lengths. The score is the raw score divided by $\sqrt{E}$.
 # - The softmax turns each row of scores into weights. It sees only differences between scores, so a score of 0 still gets a share.
 # - The softmax runs over the keys, `dim=-1`. Check that every row sums to 1, and compare with torch: row sums alone do not prove the rest correct.
@@ -363,8 +376,8 @@ check_zero_query(zero_query_weights_solution)
 # With its own query, “He” gives its largest weight to “is”. Write a query of four numbers that gives “awesome” more than 0.9 of the weight. The keys
 # stay as they are.
 #
-# <details><summary>Hint</summary>The score of “awesome” must be far above that of “is”. In which features is one larger than the other? Then think of
-# what the length of the query does.</details>
+# <details><summary>Hint</summary>The score of “awesome” must be far above those of “He” and “is”. In which features
+# is it larger than the others? Then think of what the length of the query does.</details>
 
 
 # %% tags=["exercise"]
@@ -485,9 +498,10 @@ by_torch[1]
 # **50 minutes.** From the dictionary to the average: 10. Dragging, on the projector: 5. Why soft, with the slopes: 9. The sentence, by hand: 12. Zeros and
 # differences: 8. The wrong axis: 6. The exercises and “Further” are for home.
 #
-# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but it is an answer that training can improve. *Does the order of the keys matter?*
-# No, as long as the values are shuffled with them, as in a dictionary. *Why a dot product?* It is cheap: one matrix product compares all pairs. *Where
-# do the arrows come from?* They are learned (lesson 6).
+# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but it is an answer that training can improve.
+# *Does the order of the keys matter?* No, as long as the values are shuffled with them, as in a dictionary. *Why a
+# dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?* Here they were
+# typed in; a model computes them with matrices that are learned (lesson 6).
 #
 # **Where a class gets stuck.** Three parts for one row: give three students a card each, “my question”, “my label”, “my content”. “A zero does no harm”: write $e^0 = 1$ on the board. If a dot
 # product is mistaken for an angle, draw two arrows that point in the same direction, one longer than the other.
@@ -498,8 +512,9 @@ by_torch[1]
 #
 # **1.** Four scores are 0. What are the weights? **A quarter each.** *All 0* mistakes scores for weights. *NaN* divides by the sum of the scores.
 #
-# **2.** A row has one largest score, and all its scores are doubled. What happens to the weight of that key? **It grows.** *It stays* is the effect of
-# adding a constant. *It doubles* takes a weight to be proportional to its score.
+# **2.** A row has one largest score, and all its scores are doubled. What happens to the weight of the key with the
+# largest score? **It grows.** *It stays* is the effect of adding a constant. *It doubles* takes a weight to be
+# proportional to its score.
 #
 # **3.** The values are 4, 2 and 8 legs. Can the output be 9? **Never.** *With a long query* or *at a low temperature* forgets that sharper weights
 # still give an average, and 8 is its limit.
@@ -507,6 +522,7 @@ by_torch[1]
 # **4.** The scores have the shape (N, L, S). Over which dimension does the softmax run? **-1.** *1* shares out each key among the queries. *0* shares
 # it among the sentences.
 #
-# **5.** In “He is awesome”, “He” has a higher raw score with “is” than with itself. Why? **“is” is longer.** *The angle is smaller* forgets that the smallest angle is that with itself. *The meanings are
+# **5.** In “He is awesome”, “He” has a higher raw score with “is” than with itself. Why? **“is” is longer.** *The
+# angle is smaller* forgets that the angle between “He” and itself is 0, the smallest possible. *The meanings are
 # related* forgets that the numbers were typed in.
 # </details>

@@ -49,10 +49,10 @@ titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
 # %% so-sure [markdown]
-# Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (Averaged over
-# many draws, it is about seven of ten.) Attention is supposed to compute a weighted *average*, and here it has turned
-# into a choice, made with great confidence and for no reason at all. The map on the right comes from the same dot
-# products, and it does average.
+# Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (On average
+# over many draws, this happens in about seven of the ten rows.) Attention is supposed to compute a weighted
+# *average*, and here it has turned into a choice, made with great confidence and for no reason at all. The map on the
+# right comes from the same dot products, and it does average.
 #
 # So the division matters. To understand the divisor, we look at what is being divided.
 #
@@ -145,8 +145,8 @@ five_weights, effective_keys(five_weights)
 
 # %% contrast [markdown]
 # The order of the keys is still the same, but the contrast has changed: the first key went from less than half of the
-# weight to nearly all of it. What matters is above all how far the best key is ahead of the second best. But the number
-# of keys matters too: a thousand keys that are all a little behind still take a large share between them.
+# weight to nearly all of it. What matters above all is how far the best key is ahead of the second best. But the
+# number of keys matters too: a thousand keys that are all a little behind still take a large share between them.
 #
 # Now we divide the raw scores of our 1,000 random queries by $\sqrt{d_k}$, for all sizes.
 
@@ -176,8 +176,9 @@ show_figure(ax, "2.3")
 # ## What the spread does to learning
 #
 # Now to the suspicion of the authors. A model can learn from a score only if changing the score changes the weights.
-# How fast each weight moves when each score moves is called the [**Jacobian**](glossary.ipynb#Jacobian) of the softmax.
-# For three keys with the weights 0.5, 0.3 and 0.2 it has nine entries, and we call them **slopes**.
+# The table that says how fast every weight moves when any one score moves is called the
+# [**Jacobian**](glossary.ipynb#Jacobian) of the softmax. For three keys with the weights 0.5, 0.3 and 0.2 it has nine
+# entries, and we call them **slopes**.
 
 # %% nine-slopes
 softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
@@ -193,9 +194,10 @@ softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
 #
 # ### Two effects
 #
-# A second effect works the other way. Let the rows of $K$ be the $n$ keys, let $c$ be the number that divides their raw
-# scores, and let the vector $g$ hold the slope of the loss for each of the $n$ weights. On its way back to the query,
-# this slope passes the softmax ($J$), the division ($1/c$) and the dot products ($K^\top$). By the chain rule,
+# A second effect works the other way. Let the rows of $K$ be the $n$ keys, let $c$ be the number that divides their
+# raw scores, and let the vector $g$ hold the derivatives of the loss with respect to the $n$ weights. On their way
+# back to the query, these derivatives pass through the softmax ($J$), the division ($1/c$) and the dot products
+# ($K^\top$). By the chain rule,
 #
 # $$\frac{\partial\,\text{loss}}{\partial q} = \frac{1}{c}\; K^\top J\, g.$$
 #
@@ -239,14 +241,16 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 #   of less than 3, and the medians for 64 and for 1,024 features are nearly the same.
 #
 # So the suspicion is only half the truth. Without the division, some queries get almost no gradient and others a very
-# large one. In a layer, one set of parameters makes all the queries (lesson 6) and adds up what they ask for, so a few
-# of them can outweigh all others. (All of this holds for random queries and keys, and the lengths depend on the loss.)
+# large one. In a layer, one set of parameters makes all the queries (lesson 6), and its gradient is the sum of what
+# the queries contribute, so a few queries can outweigh all the others. (All of this holds for random queries and
+# keys, and the lengths depend on the loss.)
 #
-# ### Move the number of features yourself
+# ### Change the number of features yourself
 #
-# The curves of the explorer show the mean and the median gradient for 16 keys, in another random draw. ("Scaled" means
-# divided by the root.) Only the median without scaling collapses, once $d_k$ is above 64. Move $d_k$ from 1 to 1,024
-# and watch the two maps.
+# The maps of the explorer are labelled with the six words of lesson 0, but all features are random. Its curves show
+# the mean and the median gradient for 16 keys, in another random draw. ("Scaled" means divided by the root.) Only the
+# median without scaling collapses, once $d_k$ is above 64. Move the slider of $d_k$ from 1 to 1,024 and watch the two
+# maps.
 
 # %% explore-scaling
 ScalingExplorer(d_k=1, ask=False)
@@ -256,21 +260,21 @@ ScalingExplorer(d_k=1, ask=False)
 #
 # ## Why not divide by something else?
 #
-# If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$. Here $d_k$
-# is the number of features in *one query*, whereas $d_{model}$ is the width of a whole layer. In lesson 7, a layer of
-# width 512 will be split into 8 [heads](glossary.ipynb#head). These are small attentions side by side, and the queries
-# of each have 64 features. Try all four divisors with a small and with a large $d_k$, and compare the maps. (The
-# explorer keeps $d_{model}$ at 512.)
+# If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$. Here
+# $d_k$ is the number of features in *one query*, whereas $d_{model}$ is the width of a whole layer. In lesson 7, a
+# layer of width 512 will be split into 8 [heads](glossary.ipynb#head). Each head is a small attention computation of
+# its own, and its queries have 64 features. Try all four divisors with a small and with a large $d_k$, and compare
+# the maps. (The explorer keeps $d_{model}$ at 512.)
 
 # %% explore-divisors
 DivisorsExplorer(divisor="1", ask=False)
 
 # %% only-the-root [markdown]
-# Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $1/d_k$. In
-# a large head, all scores of random keys are then nearly equal, and the output is nearly a plain average. Even a key
-# that is identical to its query gets a score of only about 1, and so 2.7 times the weight of another key. Dividing by
-# $\sqrt{d_{model}}$ forgets that the sum has only as many terms as the *query* has features. With 8 heads, it leaves a
-# variance of $1/8$.
+# Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $1/d_k$.
+# In a large head, all scores of random keys are then nearly equal, and the output is nearly a plain average. Even a
+# key that is identical to its query, whose dot product with it is about $d_k$, gets a score of only about 1, and so
+# 2.7 times the weight of another key. Dividing by $\sqrt{d_{model}}$ forgets that the sum has only as many terms as
+# the *query* has features. With 8 heads, it leaves a variance of $1/8$.
 #
 # ## Does a trained layer keep to the rule?
 #
@@ -310,10 +314,10 @@ figure.set_figheight(3.4)
 show_figure(figure, "2.4")
 
 # %% one-exception [markdown]
-# For eleven heads, the mean variance lies between 0.6 and 3.2, although nothing forced it to. (Single rows differ more:
-# in head 5, only 15% of them lie between 1/2 and 2. Nor do the features have variance 1: in head 7, $\mathrm{Var}(q_i)
-# \cdot \mathrm{Var}(k_i)$ is only 0.23.) Head 2 is the exception. It makes every token but the first attend to the
-# token before it and to hardly anything else.
+# For eleven heads, the mean variance lies between 0.6 and 3.2, although nothing forced it to. (Torch's `var` divides
+# by one less than the number of keys.) (Individual rows differ more: in head 5, only 15% of them lie between 1/2 and
+# 2. The three assumptions do not hold here either, so the agreement is not exact.) Head 2 is the exception. It makes
+# every token but the first attend to the token before it and to hardly anything else.
 #
 # This is where training ended, not where it started. What would the same heads do without the division? To undo it, we
 # multiply by $\sqrt{32}$. (The constant of a row is multiplied too, but it remains a constant.)
@@ -337,10 +341,10 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 #
 # A model can also learn without the division, because training can change the size of the scores by itself. T5, a
 # family of language models, does not divide at all and starts with smaller queries instead. In a small race that you
-# will find under "Further", even the model with the raw scores learned its task, but it was slower and more sensitive
-# to the learning rate. And why not $d_k$? Because then the larger the head, the closer it starts to a plain average. A
-# model can grow out of that as well: in our race, dividing by $d_k$ was slower than the root at low learning rates and
-# better at the highest.
+# will find under "Further", even the model with the raw scores learned its task at two of five learning rates, but it
+# was slower and more sensitive to the learning rate. And why not $d_k$? Because then a larger head would start closer
+# to a plain average. A model can grow out of that as well: in our race, with the usual initialisation, dividing by
+# $d_k$ was slower than the root at low learning rates and better at the highest.
 
 # %% further [markdown]
 # ## Further
@@ -384,8 +388,8 @@ final.round(3)
 
 # %% race-reading [markdown]
 # In the upper half, the model with raw scores passes 0.95 at two of the five rates, the model with the root at four,
-# and the model with $d_k$ at three. At 0.0003 the raw model is slow, and its accuracy is still rising when we stop. At
-# 0.01 and 0.03 its mean accuracy does not rise in the second half.
+# and the model with $d_k$ at three. At 0.0003 the raw model is slow, and its accuracy is still rising when we stop.
+# At 0.01 and 0.03, its mean accuracy does not rise in the second half of training.
 #
 # The root is not the best in every respect. In the upper half $d_k$ is ahead at the two highest rates, and in the lower
 # half at all five. There the raw model passes 0.95 at none of them within 400 steps. This is one task at one size, so
@@ -433,11 +437,11 @@ pd.DataFrame(moments, index=["mean", "variance"]).T.round(2)
 # %% assumptions-read [markdown]
 # With a standard deviation of 2 the variance is $2^2 \cdot 2^2 = 16$: the root still removes the factor $d_k$, but a
 # constant remains. An untrained `nn.Linear` starts with parameters so small that its features have a variance of only
-# about 1/3, so its constant is about one ninth. If all features of a query share a part, and all features of a key do
-# as well, the root does not even remove $d_k$: the variance keeps growing with it. With key = query, each term is a
-# square, which has mean 1 and variance 2, so the *mean* of the scores is $100/10$. If the scores of all keys had that
-# mean, it would not matter, since the softmax ignores a number that is added to the whole row. But only a token's own
-# key has it.
+# about 1/3, so its constant is about one ninth. If all features of a query contain the same random term, and all
+# features of a key contain another, the root does not even remove the factor $d_k$: the variance keeps growing with
+# $d_k$. With key = query, each term is a square, which has mean 1 and variance 2, so the *mean* of the scores is
+# $100/10$. If the scores of all keys had that mean, it would not matter, since the softmax ignores a number that is
+# added to the whole row. But only a token's own key has it.
 #
 # ### Scores that stay large
 #
@@ -482,9 +486,10 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 
 # %% t5 [markdown]
 # The T5 models do this. Their code does not divide, and the parameters of their queries start smaller, so the scores
-# start out equally small. What differs is the effect of a step of SGD or Adam: with the same learning rate, it moves
-# the scores several times as far. With Adafactor it makes no difference, because the steps of that optimiser are
-# proportional to the size of the parameters. T5 was trained with Adafactor.
+# start out equally small. What differs is the effect of a step of SGD or Adam: with the same learning rate, a step
+# moves the scores many times as far as it would with the division. With Adafactor, moving the factor makes no
+# difference, because the steps of that optimiser are proportional to the size of the parameters. T5 was trained with
+# Adafactor.
 
 # %% remember [markdown]
 # ## What to remember
@@ -496,8 +501,8 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 # - Without the division, random queries with many features and few keys start with nearly all the weight on one key.
 # - "The gradients vanish" is only half the truth. Without the division they are very uneven: at $d_k = 64$ with 256
 #   keys most of them are longer, but at $d_k = 1024$ with 16 keys most are close to 0.
-# - The root makes the start independent of $d_k$. Training may change the spread of the scores, and a model can learn
-#   without the root.
+# - The root makes the spread of the scores at initialisation independent of $d_k$. Training may change the spread of
+#   the scores, and a model can learn without the root.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -545,8 +550,8 @@ check_always_true(always_true_solution)
 #
 # A feature is like a die: each one adds its own randomness to the sum. A single die has mean 3.5 and variance 2.917.
 # Add up 100 dice, and divide the sum by 1, by 10 (the root of 100), or by 100 (which gives the average). In which of
-# the three cases do you get the variance of a single die, and what is the mean then? Write the mean and the variance as
-# formulas with the divisor. The check throws the dice.
+# the three cases do you get the variance of a single die, and what is the mean then? Write the mean and the variance
+# in terms of the divisor. The check throws the dice.
 #
 # <details><summary>Hint</summary>
 #
@@ -657,9 +662,9 @@ check_good_factor(good_factor_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Implement ★★★ (10 minutes)
 #
-# Some models first rescale each query and each key so that its **root mean square** (the square root of the mean of its
-# squared features) is 1, and then divide the scores by $\sqrt{d_k}$. Write this function. Making the tokens ten times
-# as large must not change the scores.
+# Some models first rescale each query and each key so that its **root mean square** (the square root of the mean of
+# its squared features) is 1, and then divide the scores by $\sqrt{d_k}$. Write this function. Making queries and keys
+# ten times as large must not change the scores.
 #
 # <details><summary>Hint</summary>
 #
@@ -742,7 +747,7 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # raw score? **8.** *64* is the variance. *1* is what we get after the division.
 #
 # **2.** The features of queries and keys have variance 4 instead of 1. What is the variance of the scores after
-# dividing by the root? **16.** *1* forgets the assumption. *4* counts only one of the two.
+# dividing by the root? **16.** *1* forgets the assumption. *4* counts only one of the two variances.
 #
 # **3.** A layer has width 512 and 8 heads. What goes under the root? **64.** *512* is the width of the layer. *8* is
 # the number of heads.

@@ -107,7 +107,7 @@ def causal(x):
 def moved(attend, x, place):
     """Change the tokens at `place`; return 1 for each output that moves, else 0."""
     changed = x.clone()
-    changed[place] += torch.rand_like(x[place])  # a layer norm would remove a constant
+    changed[place] += torch.rand_like(x[place])  # another number for each feature
     same = torch.isclose(attend(changed), attend(x), atol=1e-5, equal_nan=True)
     return (~same).any(dim=-1).int()
 
@@ -176,8 +176,8 @@ assert torch.allclose(output[1, :3], alone)
 real.int()
 
 # %% rows-of-padding [markdown]
-# Now the words have the same outputs in the batch as on their own. But what about the outputs of `<pad>` itself? We
-# run the leak test on the second sentence and change its three `<pad>` tokens.
+# Now the words have the same outputs in the batch as when their sentence is processed on its own. But what about the
+# outputs of `<pad>` itself? We run the leak test on the second sentence and change its three `<pad>` tokens.
 
 
 # %% moved-by-padding
@@ -189,26 +189,26 @@ moved(padded, batch[1], place=[3, 4, 5])
 
 # %% padding-is-a-query [markdown]
 # The outputs of the words do not move, so the mask does not leak. The outputs of `<pad>` move, and that is as it
-# should be: a `<pad>` is a query as well, and its query has changed. You may be tempted to mask these rows too. In
-# this layer, that would not change the output of any word. It would only create rows with no key at all, and you will
-# soon see what that leads to. So leave these rows alone, but leave them *out* when you average over tokens or compute
-# a loss (`F.cross_entropy` has `ignore_index` for this).
+# should be: each `<pad>` supplies a query as well, and that query has changed. You may be tempted to mask these rows
+# too. In this layer, that would not change the output of any word. It would only create rows with no key at all, and
+# you will soon see what that leads to. So leave these rows alone, but leave them *out* when you average over tokens
+# or compute a loss (`F.cross_entropy` has `ignore_index` for this).
 #
 # ### Your experiment: before the softmax or after it?
 #
 # We said that it is not enough to erase the forbidden weights after the softmax. Here you can try four rules on
-# random scores for "The cat sat" and two `<pad>` tokens: no mask, scores of $-\infty$ before the softmax, scores of
-# 0 before it, and weights of 0 after it. Answer the question first. Then raise the scores of `<pad>` by 6. Under
-# which rules do the weights stay the same?
+# random scores for "The cat sat" and two `<pad>` tokens: no mask, scores of $-\infty$ before the softmax, scores of 0
+# before it, and weights of 0 after it. Answer the question that stands above the picture, and then raise the scores
+# of `<pad>` by 6. Under which rules do the weights stay the same?
 
 # %% explore-rules
 AfterSoftmaxExplorer()
 
 # %% combine [markdown]
 # The two rules that overwrite the scores do not care what `<pad>` scored. But of these two only $-\infty$ keeps the
-# weight away from it, and a fill of 0 can be worse than no mask at all. Erasing the weights afterwards leaves rows
-# that no longer add up to 1, because `<pad>` had already taken its share. It also leaks: the scores of `<pad>` are
-# still in the sum by which the softmax divides, so every output moves with them.
+# weight away from it, and a fill of 0 is worse than no mask at all if the score of `<pad>` was below 0. Erasing the
+# weights afterwards leaves rows that no longer add up to 1, because `<pad>` had already taken its share. It also
+# leaks: the scores of `<pad>` are still in the sum by which the softmax divides, so every output moves with them.
 #
 # ## Masks combine with *and*
 #
@@ -258,14 +258,15 @@ masked_attention(first, first, first, left_mask)
 
 # %% nan-spreads [markdown]
 # Now every row is NaN. The mask does give the NaN key a weight of exactly 0. But the weighted sum still multiplies,
-# and 0 times NaN is NaN. So decide what an empty row should be. attnlab and torch's own function return 0 for it
-# (older versions of torch gave NaN), and some programs avoid NaN by filling with -1e9 instead of $-\infty$.
+# and 0 times NaN is NaN. So decide what an empty row should be. attnlab returns 0 for it, and so does torch's own
+# function on the CPU (older versions and other devices have given NaN), and some programs avoid NaN by filling with
+# -1e9 instead of $-\infty$.
 #
 # ### Your experiment: the mask editor
 #
-# Click a word to turn it into padding, or a cell to open or close it. Close the whole row of
-# *on*, but leave at least one key open in every other row. What is the smallest number of clicks that you need with a
-# window of 2 (the word itself and the one before), with a causal mask, and without a mask? And what does the row
+# Click a word to turn it into padding, or a cell to open or close it. Close the whole row of *on*, but leave at least
+# one key open in every other row. What is the smallest number of clicks that you need with a window of 2 (here it
+# looks back only: the word itself and the one before), with a causal mask, and without a mask? And what does the row
 # become if the blocked scores are filled with -1e9?
 
 # %% explore-masks
@@ -324,7 +325,7 @@ moved(blocked_where_true, x, place=5)
 # %% the-answer [markdown]
 # The mask that leaked in torch's function is correct in torch's layer, where True means blocked.
 #
-# ## So how do you train on all next words at once?
+# ## So how do you train on every next word at once?
 #
 # You run the model once on the whole sentence, and you set the scores of all later words to $-\infty$ before the
 # softmax. Each position then computes exactly what it would compute if the sentence ended there, so all guesses are
@@ -342,8 +343,8 @@ moved(blocked_where_true, x, place=5)
 # We trained small models to guess the next word in a made-up language of eight words. Its sentences are drawn at
 # random, so no model can reach an average loss below 0.90 without peeking. Some models had a causal mask and some had
 # none (`data/make_peek_at_the_future.py`). We measure the loss twice: with the whole sentence as input, as in
-# training, and with only the words so far, as in use. Take the mask away and move the step: what does the model gain,
-# and what does it lose?
+# training, and with only the words so far, as in use. Take the mask away and move the slider through the training
+# steps: what does the model gain, and what does it lose?
 
 # %% explore-peek
 from attnlab.explorers import PeekExplorer
@@ -392,8 +393,8 @@ from attnlab import attention_weights
 
 torch.manual_seed(0)
 of_heads = torch.randn(2, 2, 6, 6)  # scores: N, H, L, S
-confused = attention_weights(of_heads, attn_mask=sequence_mask([6, 3])[:, None])
-on_last_three = confused[..., 3:].sum(dim=-1).mean(dim=-1)  # (N, H)
+with_three_axes = attention_weights(of_heads, attn_mask=sequence_mask([6, 3])[:, None])
+on_last_three = with_three_axes[..., 3:].sum(dim=-1).mean(dim=-1)  # (N, H)
 print(on_last_three)
 
 # %% heads-reading [markdown]
@@ -437,9 +438,9 @@ assert torch.allclose(with_cache, whole[4:])
 # %% large-negative [markdown]
 # ### A large negative number instead of minus infinity
 #
-# Many programs fill with -1e9. In a row that still has an open key of ordinary size this makes no difference in
-# float32, the usual type of number, because $e^{-10^9}$ rounds to 0. In a row without one, it makes a great
-# difference.
+# Many programs fill with -1e9. In a row that still has an open key with a score of ordinary size, this makes no
+# difference in float32, the usual type of number, because $e^{-10^9}$ rounds to 0. In a row without one, it makes a
+# great difference.
 
 # %% fill-row-zero
 finite = (left @ left.T / 5**0.5).masked_fill(~left_mask, -1e9).softmax(dim=-1)
@@ -458,7 +459,7 @@ half = torch.zeros(4, 4, dtype=torch.float16)
 half.masked_fill(~left_mask, -1e9)
 
 # %% half-reading [markdown]
-# But other ways of writing the same raise nothing. Here the number is *added*.
+# But other ways of writing the same thing raise no error. Here the number is *added*.
 
 # %% half-added
 added = half + (~left_mask).half() * -1e9
@@ -473,11 +474,11 @@ added.softmax(dim=-1)[0]
 #
 # - A mask says which keys a query may look at. It acts on the scores, before the softmax: forbidden scores become
 #   $-\infty$. A score of 0 blocks nothing.
-# - A causal mask hides later words. It is what makes it possible to train on all next words in one pass.
+# - A causal mask hides later words. It is what makes it possible to train on every next word in one pass.
 # - A padding mask hides keys, not queries: shape (N, 1, S). Leave the rows of `<pad>` out of averages and losses.
 # - The leak test: change a token and see which outputs move. Some must, and some must not.
-# - A row without any key can come out as NaN, as 0, or as an average over keys that it must not see. Decide on purpose
-#   what it should be.
+# - A row without any key can come out as NaN, as 0, or as an average over keys that it must not see. Make a
+#   deliberate choice of what it should be.
 # - In attnlab and in `F.scaled_dot_product_attention`, True means "may look". Elsewhere True can mean "blocked", or
 #   the mask is added to the scores, and often no error warns you.
 
@@ -641,9 +642,9 @@ check_padded_batch(mended_solution)
 #
 # <details><summary>An answer</summary>
 #
-# It is true as long as the row has an allowed key with a score of ordinary size. Compared with that score, -1e9 is so
-# far below that its weight rounds to 0. In a row without an allowed key, filling with -1e9 averages over all keys,
-# and filling with minus infinity gives NaN.
+# It is true as long as the row has an allowed key with a score of ordinary size. -1e9 is so far below that score that
+# its weight rounds to 0. In a row without an allowed key, filling with -1e9 averages over all keys, and filling with
+# minus infinity gives NaN.
 # </details>
 
 # %% in-torch [markdown]
@@ -685,8 +686,8 @@ check_padded_batch(mended_solution)
 #
 # **Where a class stalls.** *"True hides":* seaborn and `masked_fill` say so. Keep one sentence on the board: True =
 # may look. *Rows and columns:* have them say "query $i$ looks at key $j$" while pointing at the cell. *The NaN of the
-# second layer:* write 0 · NaN on the board. *"There is no future when a model writes":* right, the mask is for
-# training, where all positions guess at once.
+# second layer:* write 0 · NaN on the board. *"There is no future when a model writes":* right, the mask is needed in
+# training, where all positions guess at once, and when a whole prompt is read in one pass.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]

@@ -154,7 +154,7 @@
 #
 # The number of [features](#feature) of one [head](#head), usually d_model divided by H. [Lesson
 # 7](07_multi_head_reshaping_without_scrambling.ipynb)
-
+#
 # ### heatmap
 #
 # A table of numbers drawn as coloured cells. In this series a darker cell means a larger weight. [Lesson
@@ -208,7 +208,7 @@
 #
 # Joining the outputs of all [heads](#head) back into one vector for each token, the reverse of the [split](#split). Result (N,
 # L, d_model). [Lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
-
+#
 # ### MLP
 #
 # A multilayer perceptron: two or more matrices with a simple function between them. In a [Transformer](#Transformer) it
