@@ -17,7 +17,6 @@ import json
 import re
 import sys
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -29,6 +28,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from traitlets.config import Config
 
+from tools.extract_figures import captions_in
 from tools.notebooks import (
     KERNELSPEC,
     LANGUAGE,
@@ -147,8 +147,8 @@ def fingerprint(source: Path, folder: Path = NOTEBOOKS, root: Path = ROOT) -> st
     for path in [*ours, *shared]:
         if path.is_file() and path.suffix != ".pyc":
             digest.update(hashlib.sha256(path.read_bytes()).digest())
-    if is_lesson(source) and (captions := root / "figures" / "captions.toml").is_file():
-        entries, number = tomllib.loads(captions.read_text(encoding="utf-8")), int(source.stem[:2])
+    if is_lesson(source):
+        entries, number = captions_in(root / "figures"), int(source.stem[:2])
         ours = {name: entry for name, entry in entries.items() if name.startswith(f"{number}.")}
         digest.update(repr(ours).encode())
     return digest.hexdigest()
