@@ -24,7 +24,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from traitlets.config import Config
 
@@ -48,6 +48,7 @@ from tools.notebooks import (
 from tools.proofs import LIMIT, Proof, proof_file, proofs_of
 
 TIMEOUT = 120  # seconds for one cell
+FAILURES = (CellExecutionError, CellTimeoutError, DeadKernelError, LessonError)
 AT_ONCE = 2  # lessons that are built at the same time
 RECORD = ROOT / ".venv" / "built.json"  # what each lesson was built from, by its name
 BUILDING = ("tools/build_notebooks.py", "tools/notebooks.py", "tools/proofs.py")
@@ -57,8 +58,9 @@ SHARED = ("attnlab", "data", "environment.yml", *BUILDING)
 def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     """Execute a source and write its notebook into ``folder``; return the notebook's path.
 
-    If a cell fails that is not tagged ``raises-exception``, CellExecutionError is raised, and if
-    one of its proofs does, LessonError; the old notebook stays.
+    If a cell fails that is not tagged ``raises-exception``, CellExecutionError is raised; if it
+    takes too long, CellTimeoutError; if its kernel dies, DeadKernelError; and if one of its proofs
+    fails, LessonError. The old notebook stays.
     """
     notebook, target = read_source(source), folder / f"{source.stem}.ipynb"
     execute(notebook, folder, proofs_of(target, notebook.cells))
@@ -130,7 +132,7 @@ def _slide(cell: NotebookNode, number: int) -> str:
 
 def explain(error: Exception, notebook: str) -> str:
     """Return in a few lines which cell or proof of a notebook failed and why."""
-    what = "a cell" if isinstance(error, CellExecutionError) else "a name or a proof"
+    what = "a name or a proof" if isinstance(error, LessonError) else "a cell"
     lines = strip_ansi(str(error)).strip().splitlines()
     return "\n".join([f"{notebook}: {what} failed, and the old notebook stays.", *lines])
 
@@ -180,7 +182,7 @@ def _try(source: Path, folder: Path) -> str:
     start = time.perf_counter()
     try:
         target = build(source, folder)
-    except (CellExecutionError, LessonError) as error:
+    except FAILURES as error:
         return explain(error, source.name)
     print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
     return ""

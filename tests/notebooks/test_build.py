@@ -193,19 +193,27 @@ def test_a_lesson_has_changed_if_one_of_its_captions_has(tmp_path) -> None:
     assert seen[0] == seen[1] != seen[2]
 
 
-def test_lessons_are_built_together_and_a_failing_one_stays_as_it_was(tmp_path, capfd) -> None:
-    sources = [tmp_path / "01_good.py", tmp_path / "02_bad.py"]
-    for source, code in zip(sources, ("print(6)", "1 / 0"), strict=True):
+def test_lessons_are_built_together_and_a_failing_one_stays_as_it_was(
+    tmp_path, capfd, monkeypatch
+) -> None:
+    codes = ("print(6)", "1 / 0", "import time; time.sleep(9)", "import os; os._exit(1)")
+    sources = [
+        tmp_path / f"{n:02}_{name}.py" for n, name in enumerate("good bad slow dead".split(), 1)
+    ]
+    for source, code in zip(sources, codes, strict=True):
         source.write_text(f"# %%\n{code}\n")
     record, old = tmp_path / "built.json", tmp_path / "02_bad.ipynb"
     old.write_text("as it was")
-    assert build_all(sources, tmp_path, record) == ["02_bad"]
+    monkeypatch.setattr(build_notebooks, "TIMEOUT", 2)
+    assert build_all(sources, tmp_path, record) == ["02_bad", "03_slow", "04_dead"]
     assert read_record(record) == {"01_good": fingerprint(sources[0], tmp_path)}
     assert old.read_text() == "as it was"
     said = capfd.readouterr()
     assert "01_good.ipynb" in said.out
     assert "02_bad.py: a cell failed, and the old notebook stays." in said.err
     assert "ZeroDivisionError" in said.err
+    assert "03_slow.py: a cell failed, and the old notebook stays.\nA cell timed out" in said.err
+    assert "04_dead.py: a cell failed, and the old notebook stays.\nKernel died" in said.err
     assert "without encryption" not in said.err
 
 
