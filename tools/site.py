@@ -75,11 +75,6 @@ def fold_of(cell: NotebookNode) -> str:
     return "A solution" if "solution" in tags(cell) else "The code of this cell"
 
 
-def hides_outputs(cell: NotebookNode) -> bool:
-    """Return whether the outputs of a cell are folded."""
-    return bool(cell.metadata.get("jupyter", {}).get("outputs_hidden"))
-
-
 def links_of(stems: list[str], lesson: str) -> Callable[[str], str]:
     """Return a function that says where a link of a lesson leads on the site.
 
@@ -125,7 +120,6 @@ class PageExporter(TemplateExporter):
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.register_filter("fold", fold_of)
-        self.register_filter("hides_outputs", hides_outputs)
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
         """Return the page of a lesson.

@@ -265,7 +265,6 @@ def all_kinds_of_cells():
         new_markdown_cell(text + table),
         new_code_cell(code, outputs=[plain, error]),
         new_code_cell("predict()", outputs=[html]),
-        new_code_cell("a", outputs=[plain], metadata={"jupyter": {"outputs_hidden": True}}),
         new_code_cell("s", outputs=[plain], metadata={"tags": ["solution"], "jupyter": hidden}),
     ]
 
