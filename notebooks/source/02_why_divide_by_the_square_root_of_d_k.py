@@ -8,9 +8,9 @@
 # ```
 #
 # The dot products say how well each query matches each key, so why divide them by anything? And why by the square root
-# of the number of features, rather than by that number itself? The paper that introduced the formula answers with a
-# footnote and with a suspicion: large dot products leave the softmax with extremely small gradients. In this lesson you
-# will measure what its authors suspected.
+# of the number of features, rather than by that number itself? The paper that introduced the formula derives the root
+# in a footnote. Its reason for the division is a suspicion: when the dot products are large, the softmax has extremely
+# small gradients. In this lesson you will measure what the authors suspected.
 #
 # **You need** lesson 1: scores, weights, output, and the softmax along a row.
 #
@@ -20,7 +20,7 @@
 # - say what the division does for the gradients, and what it does not do,
 # - check whether the scores of a trained layer keep to the rule.
 #
-# **Time:** 50 minutes in class, 80 alone.
+# **Time:** 45 minutes in class, 75 alone.
 
 # %% setup
 import pandas as pd
@@ -28,7 +28,7 @@ import torch
 from attnlab import data_path, effective_keys, gradient_norms, softmax_jacobian
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
-from attnlab.explorers import DivisorsExplorer, ScalingExplorer
+from attnlab.explorers import DivisorsExplorer
 from attnlab.plotting import plot_heads, plot_sweep
 
 lesson_setup()
@@ -49,17 +49,17 @@ titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
 # %% so-sure [markdown]
-# Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (On average
-# over many draws, this happens in about seven of the ten rows.) Attention is supposed to compute a weighted
-# *average*, and here it has turned into a choice, made with great confidence and for no reason at all. The map on the
-# right comes from the same dot products, and it does average.
+# Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (On average over
+# many draws, this happens in about seven of the ten rows.) Attention is supposed to compute a weighted *average*, but
+# here it has turned into a choice, and for no reason at all. The map on the right comes from the same dot products, but
+# in it every query still averages over several keys.
 #
 # So the division matters. To understand the divisor, we look at what is being divided.
 #
 # ## A dot product is a sum
 #
-# The **raw score** of a query $q$ and a key $k$ is their dot product. It is a sum with one term for each feature, and
-# the number of features is called $d_k$:
+# The **raw score** of a query $q$ and a key $k$ is their dot product. It is a sum with one term for each of their $d_k$
+# features:
 #
 # $$q \cdot k = q_1 k_1 + q_2 k_2 + \dots + q_{d_k} k_{d_k}$$
 #
@@ -68,8 +68,8 @@ show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 # distance from the mean.
 #
 # For now we make three assumptions about the features. They have mean 0, they have variance 1, and they are
-# [**independent**](glossary.ipynb#independent), which means that knowing one of them tells you nothing about the
-# others. We draw 20,000 queries with 64 features each, and one key for each query.
+# [**independent**](glossary.ipynb#independent): knowing one of them says nothing about the others. We draw 20,000
+# queries with 64 features each, and one key for each query.
 
 # %% one-product
 torch.manual_seed(0)
@@ -86,24 +86,29 @@ raw_scores = products.sum(dim=-1)  # (20000,)
 raw_scores[:8], raw_scores.var(), raw_scores.std()
 
 # %% variances-add [markdown]
-# **Why is the variance of a sum the sum of the variances?** Take two of the products, $a$ and $b$. Both have mean 0, so
-# the variance of their sum is the mean of
+# ## Where the root comes from
+#
+# To understand the result, take two of the products and call them $a$ and $b$. Both have mean 0, so the variance of
+# their sum is the mean of
 #
 # $$(a + b)^2 = a^2 + 2ab + b^2.$$
 #
 # Because $a$ and $b$ are independent, the mean of $ab$ is the mean of $a$ times the mean of $b$, which is 0. What
-# remains is the mean of $a^2$ plus the mean of $b^2$, and these are the two variances. In the same way, 64 products of
-# variance 1 make a sum of variance 64. (The variance of a product such as $q_1 k_1$ is the mean of $q_1^2 k_1^2$, and
-# by independence this is the mean of $q_1^2$ times the mean of $k_1^2$.) As long as all means are 0, we have
+# remains is the mean of $a^2$ plus the mean of $b^2$, and these are the two variances. With more terms the argument is
+# the same: **the variance of a sum of independent terms is the sum of their variances.**
 #
-# $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i),$$
+# How large is the variance of a single term, such as $q_1 k_1$? Its mean is 0 too, so its variance is the mean of
+# $q_1^2 k_1^2$. By independence, this is the mean of $q_1^2$ times the mean of $k_1^2$, which is the variance of $q_1$
+# times the variance of $k_1$. There are $d_k$ such terms, so
 #
-# and here both factors on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
-# $\sqrt{d_k}$. **This is where the root comes from.** Dividing all raw scores by some number divides their standard
-# deviation by the same number, so dividing by $\sqrt{d_k}$ brings it back to 1, however many features there are.
+# $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i).$$
 #
-# Let us check that for other sizes. We draw 40 random sequences with 25 queries and 16 keys each, which gives 16,000
-# raw scores.
+# In our case both variances on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
+# $\sqrt{d_k}$. If we divide all raw scores by some number, we divide their standard deviation by the same number.
+# Dividing by $\sqrt{d_k}$ therefore brings it back to 1, however many features there are.
+#
+# Let us check this for other sizes. We draw 40 random sequences with 25 queries and 16 keys each, which gives 16,000
+# raw scores for each size.
 
 
 # %% random-sequences
@@ -129,14 +134,16 @@ show_figure(ax, "2.2")
 # ## What the spread does to the weights
 #
 # The spread of the scores matters because the softmax turns *differences* between scores into *ratios* between weights.
-# If one score is 1 above another, its weight is $e \approx 2.7$ times as large. If it is 8 above, its weight is $e^8
-# \approx 2981$ times as large. Here are five scores as they are, and then the same scores multiplied by 8, as if we had
-# not divided by the root of $d_k = 64$.
+# If one score is 1 above another, its weight is $e \approx 2.7$ times as large. If it is 8 above, its weight is
+# $e^8 \approx 2981$ times as large.
 #
-# To describe the sharpness of a row by a single number, we count its [**effective
+# To describe by a single number how sharp a row of weights is, we count its [**effective
 # keys**](glossary.ipynb#effective-keys). If five keys share the weight equally, the number is 5, and if one key has all
 # of it, the number is 1. (The formula is $\exp(-\sum_j p_j \ln p_j)$ for the weights $p_j$. Five weights of $1/5$ give
 # $\exp(\ln 5) = 5$.)
+#
+# Here are the weights of five scores, and then the weights of the same scores multiplied by 8, as if we had not divided
+# by $\sqrt{64}$.
 
 # %% times-eight
 five = torch.tensor([1.2, 0.6, 0.1, -0.4, -1.5])
@@ -145,10 +152,11 @@ five_weights, effective_keys(five_weights)
 
 # %% contrast [markdown]
 # The order of the keys is still the same, but the contrast has changed: the first key went from less than half of the
-# weight to nearly all of it. What matters above all is how far the best key is ahead of the second best. But the
-# number of keys matters too: a thousand keys that are all a little behind still take a large share between them.
+# weight to nearly all of it. What matters most is how far the best key is ahead of the second best. But the number of
+# keys matters too: a thousand keys that are all a little behind still take a large share between them.
 #
-# Now we divide the raw scores of our 1,000 random queries by $\sqrt{d_k}$, for all sizes.
+# Now we return to our 1,000 random queries. We divide their raw scores by $\sqrt{d_k}$ and count the effective keys,
+# for each of the six sizes.
 
 # %% ask-used
 predict("02/keys-used-with-the-division")
@@ -165,45 +173,56 @@ torch.stack(used["divided by √d_k"])
 # %% used-figure
 # %%answer 02/keys-used-with-the-division
 ax = plot_sweep(sizes, used, xscale="log", xlabel="d_k", ylabel="effective keys of 16")
-ax.set(title="Without the division, one key of 16 is left", ylim=(0, 16))
+ax.set(title="Effective keys with and without the division", ylim=(0, 16))
 ax.set_xticks(sizes, sizes.tolist())
 show_figure(ax, "2.3")
 
 # %% learning [markdown]
-# With the division, a query uses 11 or 12 of its 16 keys, and that hardly depends on $d_k$. Without the division, it
-# uses fewer and fewer.
-#
 # ## What the spread does to learning
 #
-# Now to the suspicion of the authors. A model can learn from a score only if changing the score changes the weights.
-# The table that says how fast every weight moves when any one score moves is called the
-# [**Jacobian**](glossary.ipynb#Jacobian) of the softmax. For three keys with the weights 0.5, 0.3 and 0.2 it has nine
-# entries, and we call them **slopes**.
+# Now we turn to the gradients, and to what the authors of the paper suspected. A model can learn from a score only if
+# changing the score changes the weights. The table that says how fast each weight moves when one of the scores moves is
+# called the [**Jacobian**](glossary.ipynb#Jacobian) of the softmax. For three keys with the weights 0.5, 0.3 and 0.2 it
+# has nine entries, which we call **slopes**.
 
 # %% nine-slopes
 softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
 
 # %% two-forces [markdown]
-# Row $i$, column $j$ says how fast weight $i$ moves when score $j$ rises. On the diagonal you find $p_i (1 - p_i)$,
-# which is positive because a key's weight rises with its own score. Everywhere else you find $-p_i p_j$, because the
-# other keys have to pay for it.
+# The entry in row $i$ and column $j$ says how fast weight $i$ moves when score $j$ rises. On the diagonal you find
+# $p_i (1 - p_i)$, which is positive because the weight of a key rises with its own score. Everywhere else you find
+# $-p_i p_j$, which is negative because the weights add up to 1: what one key gains, the others must lose.
 #
-# A key that has won with a weight of, say, 0.998 has a slope of $0.998 \cdot 0.002$, about 0.002. Hardly anything
-# moves: the softmax is *saturated*. But two keys that are *tied* at 0.5 have a slope of 0.25, and no slope is larger
-# than that. Among many random queries, some are close to a tie even when $d_k$ is large.
+# If one key has a weight of, say, 0.998, its slope on the diagonal is $0.998 \cdot 0.002$, which is about 0.002. Hardly
+# anything moves, and we say that the softmax is *saturated*. But if two keys are *tied* at 0.5, their slopes are 0.25,
+# and no slope is larger than that. Among many random queries, some are close to a tie even when $d_k$ is large.
 #
-# ### Two effects
+# ### Two effects on the gradient
 #
-# A second effect works the other way. Let the rows of $K$ be the $n$ keys, let $c$ be the number that divides their
-# raw scores, and let the vector $g$ hold the derivatives of the loss with respect to the $n$ weights. On their way
-# back to the query, these derivatives pass through the softmax ($J$), the division ($1/c$) and the dot products
-# ($K^\top$). By the chain rule,
+# The division changes more than the slopes. To see the rest, we follow the derivatives of the loss from the weights
+# back to the query. As an example, take the three keys from above, and let the loss be the first weight. Then its
+# derivatives with respect to the three weights are $g = (1, 0, 0)$. Three steps lead from there to the query:
 #
-# $$\frac{\partial\,\text{loss}}{\partial q} = \frac{1}{c}\; K^\top J\, g.$$
+# 1. **The softmax.** The first row of the table says how fast the first weight, and with it the loss, moves with each
+#    *score*: $(0.25, -0.15, -0.1)$. For any $g$, these derivatives are $J g$, where $J$ is the table, which is
+#    symmetric.
+# 2. **The division.** A score is a raw score divided by some number $c$. So the derivatives with respect to the *raw
+#    scores* are those of step 1, divided by $c$. If $d_k$ is 4, then $c$ is $\sqrt{4} = 2$, and we get
+#    $(0.125, -0.075, -0.05)$.
+# 3. **The dot products.** The derivative of $q \cdot k$ with respect to $q$ is the key $k$. So the gradient of the
+#    *query* is a sum of the keys, each multiplied by its number from step 2: 0.125 times the first key, minus 0.075
+#    times the second, minus 0.05 times the third. With the keys as the rows of a matrix $K$, this is a multiplication
+#    by $K^\top$.
 #
-# Without the division, $J$ is small for a query whose best key has won, but the factor in front is 1 instead of
-# $1/\sqrt{d_k}$. Which effect wins? We let PyTorch compute the gradients of 1,000 queries. The loss is the sum of all
-# outputs, and each key has one random number as its value.
+# By the chain rule, the three steps make one formula, which we read from right to left:
+#
+# $$\frac{\partial\,\text{loss}}{\partial q} = \underbrace{K^\top}_{\text{3. dot products}}\;
+# \underbrace{\,1/c\,}_{\text{2. division}}\; \underbrace{J}_{\text{1. softmax}}\; g$$
+#
+# Leaving out the division changes two of the factors, in opposite directions. In step 1, the slopes become small if one
+# key has won. In step 2, however, nothing is divided by $\sqrt{d_k}$ any more. Which effect is stronger? We let PyTorch
+# compute the gradients of 1,000 random queries. Each key has one random number as its value, and the loss is the sum of
+# all outputs.
 
 
 # %% query-gradients
@@ -230,58 +249,51 @@ table = pd.DataFrame(rows, index=["10% are below", "median", "10% are above"]).T
 table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 
 # %% half-true [markdown]
-# Each row describes the lengths of 1,000 gradients. The prediction was about $d_k = 64$ and 256 keys. There the median
-# without the division is about *twelve times as long*. The whole table says more:
+# ### What the table says
 #
-# - **Without the division, the gradients are very uneven.** For 64 features and 16 keys, the first and the last number
-#   differ by a factor of about 1,000.
-# - **Most of them do vanish if there are many features and few keys.** For 1,024 features and 16 keys, the median is
-#   about a thousandth of what it is with the division. Even there, a tenth of them are far longer than with it.
-# - **With the division, the gradients are alike.** In these four cases the first and the last number differ by a factor
-#   of less than 3, and the medians for 64 and for 1,024 features are nearly the same.
+# Each row describes the lengths of 1,000 gradients. You predicted how two of the medians compare, but the table says
+# more:
+#
+# - **Without the division, the gradients are very uneven.** For 64 features and 16 keys, the third number is about
+#   1,000 times the first.
+# - **With many features and few keys, most of them vanish.** For 1,024 features and 16 keys, the median is about a
+#   thousandth of what it is with the division. Yet even in this case, the longest tenth of the gradients are far longer
+#   than the longest tenth with the division.
+# - **With the division, the gradients are of similar length.** In all four cases the third number is less than three
+#   times the first, and the medians for 64 and for 1,024 features are nearly the same.
 #
 # So the suspicion is only half the truth. Without the division, some queries get almost no gradient and others a very
-# large one. In a layer, one set of parameters makes all the queries (lesson 6), and its gradient is the sum of what
-# the queries contribute, so a few queries can outweigh all the others. (All of this holds for random queries and
-# keys, and the lengths depend on the loss.)
-#
-# ### Change the number of features yourself
-#
-# The maps of the explorer are labelled with the six words of lesson 0, but all features are random. Its curves show
-# the mean and the median gradient for 16 keys, in another random draw. ("Scaled" means divided by the root.) Only the
-# median without scaling collapses, once $d_k$ is above 64. Move the slider of $d_k$ from 1 to 1,024 and watch the two
-# maps.
-
-# %% explore-scaling
-ScalingExplorer(d_k=1, ask=False)
-
-# %% divide-by-what [markdown]
-# Without scaling, nearly every row ends as a choice. With it, the maps change but go on averaging.
+# large one. In a layer, one set of parameters makes all the queries (lesson 6), and its gradient is the sum of what the
+# queries contribute. So a few queries can outweigh all the others. (We measured all of this on random queries and keys,
+# and the lengths depend on the loss.)
 #
 # ## Why not divide by something else?
 #
-# If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$. Here
-# $d_k$ is the number of features in *one query*, whereas $d_{model}$ is the width of a whole layer. In lesson 7, a
-# layer of width 512 will be split into 8 [heads](glossary.ipynb#head). Each head is a small attention computation of
-# its own, and its queries have 64 features. Try all four divisors with a small and with a large $d_k$, and compare
-# the maps. (The explorer keeps $d_{model}$ at 512.)
+# If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$. Here $d_k$
+# is the number of features in *one query*, whereas $d_{model}$ is the width of a whole layer. In lesson 7, a layer of
+# width 512 will be split into 8 [heads](glossary.ipynb#head). Each head is a small attention computation of its own,
+# and its queries have 64 features.
+#
+# The explorer labels its map with the six words of lesson 0, but all features are random. Its curves are averages over
+# many queries with 16 keys, and $d_{model}$ is always 512. Try all four divisors with a small and with a large $d_k$,
+# and compare the maps.
 
 # %% explore-divisors
 DivisorsExplorer(divisor="1", ask=False)
 
 # %% only-the-root [markdown]
-# Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $1/d_k$.
-# In a large head, all scores of random keys are then nearly equal, and the output is nearly a plain average. Even a
-# key that is identical to its query, whose dot product with it is about $d_k$, gets a score of only about 1, and so
-# 2.7 times the weight of another key. Dividing by $\sqrt{d_{model}}$ forgets that the sum has only as many terms as
-# the *query* has features. With 8 heads, it leaves a variance of $1/8$.
+# Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $1/d_k$. In
+# a large head, all scores of random keys are then nearly equal, and the output is nearly a plain average. Even a key
+# that is identical to the query gains little. Their dot product is about $d_k$, so the score is only about 1, and the
+# weight is about 2.7 times that of another key. Dividing by $\sqrt{d_{model}}$ ignores that the sum has only as many
+# terms as the *query* has features. With 8 heads, it leaves a variance of $1/8$.
 #
 # ## Does a trained layer keep to the rule?
 #
-# So far, all the numbers have been random, but training may move the features anywhere. So let us look at a trained
-# layer: the first attention layer of all-MiniLM-L6-v2, a small model that turns English sentences into vectors. It has
-# twelve heads with $d_k = 32$, and it reads 35 sentences for us. The model adds a token at each end of a sentence, so
-# eight words become ten tokens.
+# So far, all the numbers have been random, but training may move the features anywhere. Let us look at the first
+# attention layer of all-MiniLM-L6-v2, a small model that turns English sentences into vectors. It has twelve heads with
+# $d_k = 32$, and it reads 35 sentences for us. The model adds a token at each end of a sentence, so eight words become
+# ten tokens.
 
 # %% read-sentences
 from attnlab.pretrained import load_layer
@@ -292,9 +304,10 @@ readings = [layer.read(sentence) for sentence in sentences]
 sentences[0], readings[0].weights.shape  # (H, L, S): H heads
 
 # %% log-of-a-weight [markdown]
-# The layer hands us weights. The logarithm of a weight is its score up to a constant, because $\ln p_j = s_j - \ln
-# \sum_i e^{s_i}$, and the sum is the same for the whole row. So it does not change the variance within the row. For
-# each head, we average this variance over all rows of all sentences.
+# The layer returns weights, not scores. But the logarithm of a weight is its score up to a constant, because $\ln p_j =
+# s_j - \ln \sum_i e^{s_i}$, and the sum is the same for the whole row. Adding a constant does not change a variance, so
+# the logarithms of the weights in a row have the same variance as its scores. For each head, we average this variance
+# over all rows of all sentences.
 
 # %% ask-trained
 predict("02/trained-heads")
@@ -308,19 +321,16 @@ of_heads
 # %% trained-maps
 # %%answer 02/trained-heads
 pair, words = readings[0].weights[[1, 2]], readings[0].tokens
-of_pair = ["head 1: variance 0.9", "head 2: variance 100"]
+of_pair = [f"head {head}: variance {of_heads[head]:.1f}" for head in (1, 2)]
 figure = plot_heads(pair, queries=words, keys=words, titles=of_pair)
 figure.set_figheight(3.4)
 show_figure(figure, "2.4")
 
 # %% one-exception [markdown]
-# For eleven heads, the mean variance lies between 0.6 and 3.2, although nothing forced it to. (Torch's `var` divides
-# by one less than the number of keys.) (Individual rows differ more: in head 5, only 15% of them lie between 1/2 and
-# 2. The three assumptions do not hold here either, so the agreement is not exact.) Head 2 is the exception. It makes
-# every token but the first attend to the token before it and to hardly anything else.
+# ### What would these heads do without the division?
 #
-# This is where training ended, not where it started. What would the same heads do without the division? To undo it, we
-# multiply by $\sqrt{32}$. (The constant of a row is multiplied too, but it remains a constant.)
+# These heads were trained with the division. To undo it, we multiply the logarithms by $\sqrt{32}$. (This multiplies
+# the constant of each row too, but it remains a constant, and the softmax ignores it.)
 
 # %% without-it
 undone = [(reading.weights.log() * 32**0.5).softmax(dim=-1) for reading in readings]
@@ -328,41 +338,63 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 (largest > 0.99).float().mean(dim=-1)  # the share of rows that choose a single key
 
 # %% the-answer [markdown]
-# Without the division, the other eleven heads would give more than 99% of the weight to a single key in 6% to 56% of
-# their rows. With it, ten of the eleven never do. (A model trained without the division would of course have learned
-# different features.)
+# Head 2 gives nearly all of the weight to one key in any case. Without the division, the other eleven heads would give
+# more than 99% of it to a single key in 6% to 56% of their rows. With it, ten of the eleven never do. (A model trained
+# without the division would of course have learned different features.)
 #
 # ## So why that number?
 #
 # A raw score is a sum of $d_k$ products. If the features are independent, with mean 0 and variance 1, its typical size
 # is $\sqrt{d_k}$. Dividing by this number makes attention start in nearly the same way for every size of head, unless
-# the head is tiny: each query averages over several keys, and all queries get gradients of similar length. This is all
-# that the root promises. How large the features are at the start is left to the initialisation.
+# the head is tiny. Each query then averages over several keys, and all queries get gradients of similar length. This is
+# all that the root promises. How large the features are at the start is left to the initialisation.
 #
 # A model can also learn without the division, because training can change the size of the scores by itself. T5, a
-# family of language models, does not divide at all and starts with smaller queries instead. In a small race that you
-# will find under "Further", even the model with the raw scores learned its task at two of five learning rates, but it
-# was slower and more sensitive to the learning rate. And why not $d_k$? Because then a larger head would start closer
-# to a plain average. A model can grow out of that as well: in our race, with the usual initialisation, dividing by
-# $d_k$ was slower than the root at low learning rates and better at the highest.
+# family of language models, does not divide at all and starts with smaller queries instead. Under "Further" you will
+# find a small training race between three divisors. Even the model with the raw scores learned its task at two of five
+# learning rates, but it was slower than the others and more sensitive to the learning rate.
+#
+# And why not divide by $d_k$? Because then a larger head would start closer to a plain average. A model can grow out of
+# that as well. In our race, with the usual initialisation, dividing by $d_k$ was slower than the root at low learning
+# rates and better at the highest.
 
 # %% further [markdown]
 # ## Further
 #
-# This section has five side paths. If you are tired, go on to **What to remember**.
+# This section has six side paths. If you are tired, go on to **What to remember**.
+#
+# ### Weights and gradients on one slider
+#
+# The explorer shows the weights of six random queries with scaling and without it. ("Scaled" means divided by the
+# root.) Next to the maps you see the mean and the median length of the gradient of a query with 16 keys, in another
+# random draw. Move the slider of $d_k$ from 1 to 1,024. Which of the four curves collapses, and what happens to the two
+# maps?
+
+# %% explore-scaling
+from attnlab.explorers import ScalingExplorer
+
+ScalingExplorer(d_k=1, ask=False)
+
+# %% training-race [markdown]
+# Only the median without scaling collapses, once $d_k$ is above 64. The mean does not, because a few queries get very
+# large gradients. Without scaling, most rows of the map end as a choice. With scaling, the maps change, but
+# every row goes on averaging.
 #
 # ### A training race
 #
 # One attention layer with $d_k = 256$ sees eight pairs such as (a, 3), and then the question "a". The correct answer is
 # 3, one of 16 numbers. We trained the layer with three divisors, five learning rates and four seeds, and stored the
-# accuracy on new examples (`data/make_scaling_race.py`).
+# accuracy on new examples. (The script is `data/make_scaling_race.py`.)
 
 # %% see-race
+race = pd.read_csv(data_path("scaling_race.csv"))
+narrow = race[race.weight_scale == 1]  # queries and keys start with variance 1
+narrow.head(3)
+
+# %% race-figure jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
 import seaborn as sns
 
-race = pd.read_csv(data_path("scaling_race.csv"))
-narrow = race[race.weight_scale == 1]  # queries and keys start with variance 1
 _, ax = plt.subplots(layout="constrained")
 sns.lineplot(
     narrow[narrow.learning_rate == 0.001],
@@ -371,6 +403,7 @@ sns.lineplot(
     hue="divisor",
     style="divisor",
     palette={"raw": "#c8500a", "sqrt(d_k)": "#0b61a4", "d_k": "#3d7a35"},
+    dashes={"raw": (4, 2), "sqrt(d_k)": "", "d_k": (1, 1)},
     errorbar=("pi", 100),
     ax=ax,
 )
@@ -388,12 +421,13 @@ final.round(3)
 
 # %% race-reading [markdown]
 # In the upper half, the model with raw scores passes 0.95 at two of the five rates, the model with the root at four,
-# and the model with $d_k$ at three. At 0.0003 the raw model is slow, and its accuracy is still rising when we stop.
-# At 0.01 and 0.03, its mean accuracy does not rise in the second half of training.
+# and the model with $d_k$ at three. At 0.0003 the raw model is slow, and its accuracy is still rising when we stop. At
+# 0.01 and 0.03, its mean accuracy does not rise in the second half of training.
 #
-# The root is not the best in every respect. In the upper half $d_k$ is ahead at the two highest rates, and in the lower
-# half at all five. There the raw model passes 0.95 at none of them within 400 steps. This is one task at one size, so
-# it proves no law. Here the division bought speed and freedom in the choice of a learning rate.
+# The root is not the best in every respect. In the upper half, $d_k$ is ahead at the two highest rates, and in the
+# lower half at all five. In the lower half, the raw model does not reach 0.95 at any rate within 400 steps. This is a
+# single task at a single size, so it does not prove a general law. Here, the division made learning faster and the
+# choice of the learning rate less critical.
 
 # %% temperature [markdown]
 # ### A temperature
@@ -437,11 +471,11 @@ pd.DataFrame(moments, index=["mean", "variance"]).T.round(2)
 # %% assumptions-read [markdown]
 # With a standard deviation of 2 the variance is $2^2 \cdot 2^2 = 16$: the root still removes the factor $d_k$, but a
 # constant remains. An untrained `nn.Linear` starts with parameters so small that its features have a variance of only
-# about 1/3, so its constant is about one ninth. If all features of a query contain the same random term, and all
-# features of a key contain another, the root does not even remove the factor $d_k$: the variance keeps growing with
-# $d_k$. With key = query, each term is a square, which has mean 1 and variance 2, so the *mean* of the scores is
-# $100/10$. If the scores of all keys had that mean, it would not matter, since the softmax ignores a number that is
-# added to the whole row. But only a token's own key has it.
+# about 1/3, so its constant is about one ninth. Now suppose that all features of a query contain the same random term,
+# and all features of a key another one. Then the root does not even remove the factor $d_k$: the variance keeps growing
+# with $d_k$. With key = query, each term is a square, which has mean 1 and variance 2, so the *mean* of the scores is
+# $100/10 = 10$. If the scores of all keys had that mean, it would not matter, since the softmax ignores a number that
+# is added to the whole row. But only a token's own key has it.
 #
 # ### Scores that stay large
 #
@@ -486,7 +520,7 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 
 # %% t5 [markdown]
 # The T5 models do this. Their code does not divide, and the parameters of their queries start smaller, so the scores
-# start out equally small. What differs is the effect of a step of SGD or Adam: with the same learning rate, a step
+# start out equally small. What differs is the effect of a step of SGD or Adam. With the same learning rate, a step
 # moves the scores many times as far as it would with the division. With Adafactor, moving the factor makes no
 # difference, because the steps of that optimiser are proportional to the size of the parameters. T5 was trained with
 # Adafactor.
@@ -548,10 +582,10 @@ check_always_true(always_true_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Compute ★ (6 minutes): a hundred dice
 #
-# A feature is like a die: each one adds its own randomness to the sum. A single die has mean 3.5 and variance 2.917.
-# Add up 100 dice, and divide the sum by 1, by 10 (the root of 100), or by 100 (which gives the average). In which of
-# the three cases do you get the variance of a single die, and what is the mean then? Write the mean and the variance
-# in terms of the divisor. The check throws the dice.
+# Each term of a dot product is like a die: it adds its own randomness to the sum. A single die has mean 3.5 and
+# variance 2.917. Add up 100 dice, and divide the sum by 1, by 10 (the root of 100), or by 100 (which gives the
+# average). In which of the three cases do you get the variance of a single die, and what is the mean then? Write the
+# mean and the variance in terms of the divisor. The check throws the dice.
 #
 # <details><summary>Hint</summary>
 #
@@ -584,53 +618,7 @@ check_hundred_dice(hundred_dice_solution)
 # *mean* that is not 0: the mean of 3.5 has become 35.
 
 # %% exercise-3 [markdown]
-# ### 3 · Repair ★★ (8 minutes): a number that changes
-#
-# Imagine a notebook that sets the seed once, near its top. Much further down comes the cell below, and the text after
-# it says "one weight is 0.6555". If you run the cell, you will find that the number depends on what ran before it. This
-# is the hidden state of a notebook.
-
-
-# %% first-experiment
-def first_experiment():
-    query, key, _ = torch.randn(1, 4, 8), torch.randn(1, 4, 8), torch.randn(1, 4, 8)
-    return (query @ key.mT / 8**0.5).softmax(dim=-1)[0, 1, 1].item()
-
-
-torch.manual_seed(42)
-print(f"first {first_experiment():.4f}, then {first_experiment():.4f}")
-
-# %% exercise-3-task [markdown]
-# Write a version that gives 0.6555 for seed 42 on every call and does not touch torch's global random state.
-#
-# <details><summary>Hint</summary>
-#
-# `torch.manual_seed` inside the function resets the global state for all other code. But `torch.randn` accepts
-# `generator=`, and `torch.Generator().manual_seed(seed)` makes a generator of your own.
-# </details>
-
-
-# %% tags=["exercise"]
-def repeatable_experiment(seed):
-    """Return the weight of first_experiment, the same at every call with this seed."""
-
-
-# %%
-check_repeatable_experiment(repeatable_experiment)
-
-
-# %% tags=["solution"] jupyter={"source_hidden": true}
-def repeatable_experiment_solution(seed):
-    own = torch.Generator().manual_seed(seed)
-    query = torch.randn(1, 4, 8, generator=own)
-    key = torch.randn(1, 4, 8, generator=own)
-    return (query @ key.mT / 8**0.5).softmax(dim=-1)[0, 1, 1].item()
-
-
-check_repeatable_experiment(repeatable_experiment_solution)
-
-# %% exercise-4 [markdown]
-# ### 4 · Modify ★★ (6 minutes)
+# ### 3 · Modify ★★ (6 minutes)
 #
 # A demonstration with $d_k = 8$ multiplies ten random tokens by 10. Untrained linear layers make queries and keys from
 # them, and after the division the scores have variance 436. By what factor should it multiply the tokens instead, so
@@ -659,12 +647,12 @@ def good_factor_solution():
 
 check_good_factor(good_factor_solution)
 
-# %% exercise-5 [markdown]
-# ### 5 · Implement ★★★ (10 minutes)
+# %% exercise-4 [markdown]
+# ### 4 · Implement ★★★ (10 minutes)
 #
-# Some models first rescale each query and each key so that its **root mean square** (the square root of the mean of
-# its squared features) is 1, and then divide the scores by $\sqrt{d_k}$. Write this function. Making queries and keys
-# ten times as large must not change the scores.
+# Some models first rescale each query and each key so that its **root mean square** is 1. (This is the square root of
+# the mean of its squared features.) Then they divide the dot products by $\sqrt{d_k}$. Write a function that does both.
+# Making queries and keys ten times as large must not change the scores.
 #
 # <details><summary>Hint</summary>
 #
@@ -693,6 +681,55 @@ def normed_scores_solution(query, key):
 
 check_normed_scores(normed_scores_solution)
 
+# %% exercise-5 [markdown]
+# ### 5 · Repair ★★ (8 minutes, optional): a number that changes
+#
+# Every cell of this lesson that draws random numbers sets the seed itself. This exercise shows why, and it is useful
+# before you make experiments with random scores of your own.
+#
+# Suppose that a notebook sets the seed only once, near its top. Much further down comes the cell below, and the text
+# after it says "one weight is 0.6555". If you run the cell, you will find that the number depends on how many random
+# numbers were drawn before.
+
+
+# %% first-experiment
+def first_experiment():
+    query, key, _ = torch.randn(1, 4, 8), torch.randn(1, 4, 8), torch.randn(1, 4, 8)
+    return (query @ key.mT / 8**0.5).softmax(dim=-1)[0, 1, 1].item()
+
+
+torch.manual_seed(42)
+print(f"first {first_experiment():.4f}, then {first_experiment():.4f}")
+
+# %% exercise-5-task [markdown]
+# Write a version that gives 0.6555 for seed 42 on every call and does not touch torch's global random state.
+#
+# <details><summary>Hint</summary>
+#
+# `torch.manual_seed` inside the function resets the global state for all other code. But `torch.randn` accepts
+# `generator=`, and `torch.Generator().manual_seed(seed)` makes a generator of your own.
+# </details>
+
+
+# %% tags=["exercise"]
+def repeatable_experiment(seed):
+    """Return the weight of first_experiment, the same at every call with this seed."""
+
+
+# %%
+check_repeatable_experiment(repeatable_experiment)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def repeatable_experiment_solution(seed):
+    own = torch.Generator().manual_seed(seed)
+    query = torch.randn(1, 4, 8, generator=own)
+    key = torch.randn(1, 4, 8, generator=own)
+    return (query @ key.mT / 8**0.5).softmax(dim=-1)[0, 1, 1].item()
+
+
+check_repeatable_experiment(repeatable_experiment_solution)
+
 # %% in-torch [markdown]
 # ## In torch
 #
@@ -716,7 +753,7 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # - The trained layer is the first attention layer of
 #   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
 # - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020. Its method is
-#   related to exercise 5, but uses length 1 and a learned factor.
+#   related to exercise 4, but uses length 1 and a learned factor.
 # - T5 without the division: `_init_weights` in
 #   [modeling_t5.py](https://github.com/huggingface/transformers/blob/main/src/transformers/models/t5/modeling_t5.py).
 #   Its training with Adafactor: Raffel et al., [Exploring the Limits of Transfer Learning with a Unified Text-to-Text
@@ -730,14 +767,15 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # Lesson 3, [Masks: who may look at whom](03_masks_who_may_look_at_whom.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Ten queries and the sum: 13. The weights: 8. Learning, with the first explorer: 14. The divisor, with
-# the second: 7. The trained layer and the answer: 8.
+# **45 minutes.** Ten queries and the sum: 13. The weights: 7. Learning: 11. The divisor, with the explorer: 6. The
+# trained layer and the answer: 8.
 #
 # **Where a class stalls.** *Root or no root?* Have them divide a list of numbers by 8 and compute the variance again.
-# *The nine slopes:* fill one row together on the board. *"The gradients vanish":* ask them to name a model that they
-# know, and to find its row in the table.
+# *The nine slopes:* fill one row together on the board. *The three steps back to the query:* follow the example with
+# numbers first, and write the formula last. *"The gradients vanish":* ask them to name a model that they know, and to
+# find its row in the table.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
