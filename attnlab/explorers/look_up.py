@@ -27,6 +27,7 @@ KITTEN = (0.866, 0.5)  # a third of the way from cat to bird
 PLACES = {"kitten": KITTEN, "between bird and spider": (-0.7071, 0.7071), "zero": (0.0, 0.0)}
 TEMPERATURES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 LIMIT = 1.5  # the plane ends here
+DIGITS = 4  # decimals of the weights, if they are enough
 BALL = 700  # area of a ball of weight 1 in the still picture, in square points
 
 WORDS = {
@@ -35,7 +36,7 @@ WORDS = {
     "alone": "nearly the value of {name} alone, as in a hard look-up",
     "exactly": "exactly the plain average of all values",
     "nearly": "nearly the plain average of all values",
-    "between": f"an average, so never below {min(LEGS):g} and never above {max(LEGS):g}",
+    "between": f"an average, which lies between {min(LEGS):g} and {max(LEGS):g}",
     "place": "right {right}, up {up}",
     "output": f"Output {{output}} legs, between {min(LEGS):g} and {max(LEGS):g}",
 }
@@ -91,17 +92,17 @@ class SoftLookupExplorer(Explorer):
     figsize = (8.0, 3.6)
     title = "What comes out of a soft look-up?"
     hint = (
-        "Drag the query q, or move it with the arrow keys. Each key is an animal, its value a "
+        "Drag the query q or use the arrow keys. Each key is an animal, and its value is its "
         "number of legs."
     )
     prediction = Question(
         ask="the query points exactly between bird (2 legs) and spider (8 legs). What comes out?",
-        then="Now bring the query there, at temperature 1: drag it, or use the button.",
+        then="Now move the query there, at temperature 1: drag it, or use the button.",
         options=("2 or 8", "exactly 5", "less than 5", "an error"),
         right=2,
-        why="Bird and spider get the same weight, but cat, which has 4 legs, still gets some and "
-        "pulls the average down. Softmax gives no key exactly nothing; a small temperature or a "
-        "long query only makes it very little.",
+        why="Bird and spider get the same weight, but cat, which has 4 legs, gets some as well and "
+        "pulls the average down. The softmax gives every key some weight; a low temperature or a "
+        "long query can only make that weight very small.",
     )
     query = State(KITTEN, _point)
     temperature = Slider(1.0, TEMPERATURES, label="temperature", spoken="temperature", width=120)
@@ -111,7 +112,7 @@ class SoftLookupExplorer(Explorer):
             names=ANIMALS,
             caption="Values, scores and weights of the keys",
             columns={"legs": [f"{legs:g}" for legs in LEGS], "score": [""] * len(LEGS)},
-            digits=3,
+            digits=DIGITS,
         ),
     )
 
@@ -127,7 +128,7 @@ class SoftLookupExplorer(Explorer):
 
     def make_data(self) -> dict[str, object]:
         """Return the table of animals, places of the query, and words."""
-        table = {"names": ANIMALS, "keys": KEYS, "values": LEGS}
+        table = {"names": ANIMALS, "keys": KEYS, "values": LEGS, "digits": DIGITS}
         places = {"limit": LIMIT, "places": list(PLACES.items())}
         return sendable({**table, **places, "words": {**WORDS, "code": CODE}})
 
@@ -135,11 +136,11 @@ class SoftLookupExplorer(Explorer):
         """Return how the output comes about, and what it can never do."""
         _, weights, output = self.result
         terms = " + ".join(
-            WORDS["term"].format(weight=f"{weight:.3f}", legs=f"{legs:g}")
-            for weight, legs in zip(weights.tolist(), LEGS, strict=True)
+            WORDS["term"].format(weight=weight, legs=f"{legs:g}")
+            for weight, legs in zip(_written(weights.tolist(), output), LEGS, strict=True)
         )
         verdict = WORDS[_verdict(weights)].format(name=ANIMALS[weights.argmax()])
-        return WORDS["say"].format(terms=terms, output=f"{output:.3f}", verdict=verdict)
+        return WORDS["say"].format(terms=terms, output=f"{output:.2f}", verdict=verdict)
 
     def draw(self, fig: Figure) -> None:
         """Draw keys and query as arrows, the weights as bars, and the output between the values."""
@@ -151,6 +152,16 @@ class SoftLookupExplorer(Explorer):
         values = {"title": title, "weights": weights, "columns": columns}
         self.panels[0].at(values).draw(axes["B"], values, self.state())
         _draw_output(axes["C"], weights.tolist(), output)
+
+
+def _written(weights: Sequence[float], output: float) -> list[str]:
+    """Return weights with so many decimals that their average of the legs rounds to the output."""
+    for digits in range(DIGITS, 12):
+        texts = [f"{weight:.{digits}f}" for weight in weights]
+        average = sum(float(text) * legs for text, legs in zip(texts, LEGS, strict=True))
+        if f"{average:.2f}" == f"{output:.2f}":
+            break
+    return texts
 
 
 def _verdict(weights: Tensor) -> str:
@@ -186,6 +197,6 @@ def _draw_output(ax: Axes, weights: Sequence[float], output: float) -> None:
     ax.scatter(LEGS, [0] * len(LEGS), s=areas, color=BLUE, linewidths=0)
     ax.plot(output, -0.5, "^", color=ORANGE, markersize=11)
     ax.set(xlim=(min(LEGS) - 1, max(LEGS) + 1), ylim=(-1, 0.6), yticks=[])
-    ax.set_title(f"output: {output:.3f} legs")
+    ax.set_title(f"output: {output:.2f} legs")
     ax.set_xticks(LEGS, [f"{n:g}\n{name}" for n, name in zip(LEGS, ANIMALS, strict=True)])
     ax.spines["left"].set_visible(False)

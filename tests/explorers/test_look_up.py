@@ -21,6 +21,8 @@ QUERIES = [
     (1.5, 1.5),
     (-1.5, -1.5),
     (0, -1.5),
+    (-1, -1),  # four decimals of the weights are too few at temperature 1
+    (-0.1, 1.1),  # five are too few at temperature 0.2
 ]
 
 
@@ -43,8 +45,11 @@ class TestLookUp(ExplorerTests):
         found = re.match(
             r"([\d.]+) · 4 \+ ([\d.]+) · 2 \+ ([\d.]+) · 8 ≈ ([\d.]+) legs: (.*)\.$", said
         )
-        numbers = [float(found[i]) for i in (1, 2, 3, 4)]
-        assert numbers == pytest.approx([*weights.tolist(), output], abs=5.1e-4)
+        *written, average = [float(found[i]) for i in (1, 2, 3, 4)]
+        assert written == pytest.approx(weights.tolist(), abs=5.1e-5)
+        assert average == pytest.approx(output, abs=5.1e-3)
+        recomputed = sum(weight * legs for weight, legs in zip(written, LEGS, strict=True))
+        assert f"{recomputed:.2f}" == found[4]
         alone = re.match("nearly the value of (cat|bird|spider) alone", found[5])
         winner = ("cat", "bird", "spider")[weights.argmax()]
         assert (alone[1] if alone else None) == (winner if weights.max() >= 0.99 else None)
@@ -69,6 +74,15 @@ def test_the_prediction_is_right():
         assert weights[0] > 0
     output = at(SoftLookupExplorer, query=(-HALF, HALF)).result.output
     assert output == pytest.approx(4.892, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("query", "temperature", "first"),
+    [((0.866, 0.5), 1, "0.5346"), ((-1, -1), 1, "0.10651"), ((-0.1, 1.1), 0.2, "0.002456")],
+)
+def test_weights_are_written_with_as_many_decimals_as_the_output_needs(query, temperature, first):
+    explorer = at(SoftLookupExplorer, query=query, temperature=temperature)
+    assert explorer.say().split(" ")[0] == first
 
 
 def test_a_query_is_kept_as_two_short_numbers():

@@ -24,7 +24,7 @@ export function render(lab) {
     html("section", { class: "panel arrows" }, html("h4", {}, "keys and query"), plane.element),
     html("div", { class: "found" }, bars.element, html("section", { class: "panel" },
       html("h4", {}, "output"), html("p", { class: "under" },
-        "The area of a ball shows its weight. ▲ is where the balls balance."), line.element)));
+        "The area of each ball shows a weight. The balls balance at ▲."), line.element)));
   lab.longest(["alone", "exactly", "between"].map((kind) => say(lab.data, [0, 0, 0], 0, kind)));
 
   return (state) => {
@@ -40,12 +40,19 @@ export function render(lab) {
   };
 }
 
-function say({ names, values, words }, weights, output, kind) {
-  const terms = weights.map((weight, i) =>
-    fill(words.term, { weight: weight.toFixed(3), legs: values[i] }));
+function say({ names, values, words, digits }, weights, output, kind) {
+  const texts = written(weights, values, output, digits);
+  const terms = texts.map((weight, i) => fill(words.term, { weight, legs: values[i] }));
   const name = names[weights.indexOf(Math.max(...weights))];
-  return fill(words.say, { terms: terms.join(" + "), output: output.toFixed(3),
+  return fill(words.say, { terms: terms.join(" + "), output: output.toFixed(2),
     verdict: fill(words[kind], { name }) });
+}
+
+/** Weights with so many decimals that their average rounds to the output, as in look_up.py. */
+function written(weights, values, output, digits) {
+  const texts = weights.map((weight) => weight.toFixed(digits));
+  const agrees = dot(texts.map(Number), values).toFixed(2) === output.toFixed(2);
+  return agrees || digits === 11 ? texts : written(weights, values, output, digits + 1);
 }
 
 /** What kind of average weights make, as in look_up.py. */
@@ -142,8 +149,8 @@ function balance({ names, values, words }) {
     balls.forEach((ball, i) => change(ball, { r: BALL * Math.sqrt(weights[i]) }));
     mark.setAttribute("transform", `translate(${across(output)},35)`);
     text.setAttribute("x", across(output));
-    text.textContent = output.toFixed(3);
-    change(element, { "aria-label": fill(words.output, { output: output.toFixed(3) }) });
+    text.textContent = output.toFixed(2);
+    change(element, { "aria-label": fill(words.output, { output: output.toFixed(2) }) });
   };
   return { element, show };
 }
