@@ -126,8 +126,9 @@ class RowExplorer(Explorer):
     figsize = (7.4, 3.8)
     title = "One row by hand"
     hint = (
-        "One query, three keys, four features. Take a step, work it out on paper, compare. All "
-        "numbers are rounded to three decimals."
+        "One query is compared with three keys of four features each. Work out a step on paper, "
+        "then press Next and compare. All numbers are rounded to three decimals, so the last digit "
+        "of your own result may differ."
     )
     code_title = "The same in PyTorch (True = may attend)"
     step = Steps(1, range(1, len(STEPS) + 1), label="step")
@@ -148,15 +149,16 @@ class RowExplorer(Explorer):
         score, weight = text(result.scores[key]), text(result.weights[key])
         share = text(result.scores[key] / result.scores.sum())
         return Question(
-            ask=f"for the keys {listed(_quoted(TOKENS))} the query “{ASKED_QUERY}” has the scores "
-            f"{listed(texts(result.scores))}. Which weight does the key “{ASKED_QUERY}” get?",
-            then=f"Now step on to the weights: query “{ASKED_QUERY}”, mask “none”.",
+            ask=f"with the keys {listed(_quoted(TOKENS))}, the query “{ASKED_QUERY}” has the "
+            f"scores {listed(texts(result.scores))}. "
+            f"Which weight does the key “{ASKED_QUERY}” get?",
+            then=f"Now go on to the weights, with the query “{ASKED_QUERY}” and the mask “none”.",
             options=(share, weight, "1.000"),
             right=1,
-            why=f"A weight is a share of e to the score: {text(result.positive[key])} of "
-            f"{text(result.total)}, **{weight}**. {share} is the share of the score itself, "
-            f"{score} of {text(result.scores.sum())}; and no key takes all: e to any score is "
-            "positive.",
+            why=f"The key has e to its score, {text(result.positive[key])}, out of a total of "
+            f"{text(result.total)}, so its weight is **{weight}**. The answer {share} divides the "
+            f"score itself by the sum of the scores, {score} by {text(result.scores.sum())}. And "
+            "no key can take everything, because e to any score is positive.",
             settled=(
                 {"query": [ASKED_QUERY], "mask": ["none"], "step": [WEIGHTS_STEP, len(STEPS)]},
             ),
@@ -228,7 +230,7 @@ def by_hand(query: str, result: RowResult) -> list[list[str]]:
     )
     total = text(result.total)
     stays = [
-        f"may be looked at, stays {score}" if may else f"blocked, {score} becomes −∞"
+        f"not blocked, stays {score}" if may else f"blocked, {score} becomes −∞"
         for score, may in zip(scores, result.mask.tolist(), strict=True)
     ]
     steps = [
@@ -268,23 +270,25 @@ def code_lines(query: str, mask: str) -> list[str]:
 def sentences(query: str, mask: str, result: RowResult) -> list[str]:
     """Return what each step does, in one sentence; bold words stand between two stars."""
     blocked = _quoted([token for token, may in zip(TOKENS, result.mask, strict=True) if not may])
-    masked = "No mask: every key may be looked at, and nothing changes."
+    masked = "There is no mask, so the query may attend to every key, and nothing changes."
     if mask == "causal" and not blocked:
-        masked = f"The causal mask blocks **nothing** here: no key comes after “{query}”."
+        masked = f"The causal mask blocks **nothing** here, because no key comes after “{query}”."
     elif blocked:
-        masked = f"The causal mask blocks what comes later: {listed(blocked)} → **−∞**."
-    order = "every score becomes positive, and the order stays"
+        become = "score of {} becomes" if len(blocked) == 1 else "scores of {} become"
+        masked = f"The causal mask blocks later keys: the {become.format(listed(blocked))} **−∞**."
+    order = "Raising e to each score gives positive numbers in the same order"
     best = TOKENS[result.weights.argmax()]
     most = "all" if len(blocked) == 2 else "the largest weight"
+    raw, scores = listed(texts(result.raw)), listed(texts(result.scores))
     largest, together = text(result.weights.max()), text(result.weights.sum())
     return [
-        f"“{query}” compares itself with every key: raw scores **{listed(texts(result.raw))}**.",
-        f"Divided by √4 = 2 the scores lie closer together: **{listed(texts(result.scores))}**.",
+        f"“{query}” is compared with every key: the raw scores are **{raw}**.",
+        f"Dividing by √4 = 2 brings the scores closer together: **{scores}**.",
         masked,
-        f"e to the score: {order}; e to −∞ is **0**." if blocked else f"e to the score: {order}.",
-        f"Added up they make **{text(result.total)}**: the whole that is shared out.",
+        f"{order}, but e to −∞ is **0**." if blocked else f"{order}.",
+        f"Together they make **{text(result.total)}**, the total of which each key gets a share.",
         f"Steps 4 to 6 are the **softmax**: “{best}” gets {most}, "
-        f"**{largest}**, and all weights make **{together}** together.",
+        f"**{largest}**, and the weights sum to **{together}**.",
         f"The output of “{query}” is **{listed(texts(result.output))}**: a weighted average "
         "of the three values.",
     ]

@@ -105,10 +105,10 @@ def test_the_sentence_is_true_at_every_step(query, mask):
 @pytest.mark.parametrize(
     ("query", "mask", "words"),
     [
-        ("He", "causal", "what comes later: “is” and “awesome” → −∞."),
-        ("is", "causal", "what comes later: “awesome” → −∞."),
-        ("awesome", "causal", "blocks nothing here: no key comes after “awesome”"),
-        ("He", "none", "No mask: every key may be looked at, and nothing changes."),
+        ("He", "causal", "later keys: the scores of “is” and “awesome” become −∞."),
+        ("is", "causal", "later keys: the score of “awesome” becomes −∞."),
+        ("awesome", "causal", "blocks nothing here, because no key comes after “awesome”"),
+        ("He", "none", "no mask, so the query may attend to every key, and nothing changes."),
     ],
 )
 def test_the_sentence_about_the_mask_names_what_is_blocked(query, mask, words):
@@ -123,7 +123,7 @@ def test_the_prediction_has_one_correct_answer_and_names_all_that_it_needs():
     assert right == [False, True, False]
     assert asked.right == 1
     assert f"**{asked.options[1]}**" in asked.why
-    left, whole = map(float, re.search(r"itself, (\S+) of (\S+);", asked.why).groups())
+    left, whole = map(float, re.search(r"scores, (\S+) by (\S+)\. ", asked.why).groups())
     assert f"{left / whole:.3f}" == asked.options[0]
     named = [float(score) for score in re.findall(NUMBER, asked.ask)]
     assert named == pytest.approx(scores.tolist(), abs=6e-4)
