@@ -24,10 +24,11 @@ def three_weights(value: object) -> Tensor:
     """Read one weight per key."""
     weights = vector(value)
     if weights.shape != (3,):
-        why = ": four counts the features, and there are three keys" if weights.numel() == 4 else ""
-        raise Wrong(f"One weight per key, shape (3,); yours has {tuple(weights.shape)}{why}.")
+        why = ": four is the number of features, not of keys" if weights.numel() == 4 else ""
+        shape = tuple(weights.shape)
+        raise Wrong(f"There must be one weight for each key, shape (3,); yours has {shape}{why}.")
     if not weights.isfinite().all():
-        raise Wrong("Weights are ordinary numbers; yours hold NaN or infinity.")
+        raise Wrong("Weights must be finite numbers; yours hold NaN or infinity.")
     return weights
 
 
@@ -35,11 +36,11 @@ def no_third(weights: Tensor) -> str:
     """Say which property of weights is missing."""
     total = float(weights.sum())
     if abs(total - 1) > 0.02:
-        percent = " In percent? A weight is a share of 1." if abs(total - 100) < 2 else ""
-        return f"Weights sum to 1, yours to {total:.3f}.{percent}"
+        percent = " Are they in percent? A weight is a share of 1." if abs(total - 100) < 2 else ""
+        return f"Weights sum to 1, but yours sum to {total:.3f}.{percent}"
     if weights.min() < 0:
-        return f"No weight is negative, and one of yours is {weights.min():.3f}."
-    return "The weights differ. Does any key score more than another?"
+        return f"No weight can be negative, but one of yours is {weights.min():.3f}."
+    return "Your weights are not all equal. Does any key have a higher score than another?"
 
 
 @Value(
@@ -49,21 +50,20 @@ def no_third(weights: Tensor) -> str:
     right=[1 / 3] * 3,
     near=lambda weights, other: bool((weights - torch.as_tensor(other)).abs().max() < 0.007),
     slips={
-        "These are the scores. A score of 0 is not a weight of 0: e to the 0 is 1, and the three "
-        "weights share 1.": [0, 0, 0],
-        "1 is e to the 0. Now divide by the sum of all three: weights sum to 1.": [1, 1, 1],
-        "These are the weights of the query “He”. Zeros have the dot product 0 with any key.": (
-            trace_attention(KEYS, KEYS, KEYS).weights[0].double()
-        ),
-        "One key takes all: a hard look-up. Does any key score more than another?": Either(
-            [1, 0, 0], [0, 1, 0], [0, 0, 1]
-        ),
+        "These are the scores. A score of 0 does not give a weight of 0: e to the power of 0 is 1, "
+        "and the three weights sum to 1.": [0, 0, 0],
+        "e to the power of 0 is 1, so that step is correct. Now divide by the sum of all three, "
+        "because weights sum to 1.": [1, 1, 1],
+        "These are the weights of the query “He”. A query of zeros has a dot product of 0 with "
+        "every key.": (trace_attention(KEYS, KEYS, KEYS).weights[0].double()),
+        "Here one key takes everything, as in a hard look-up. Does any key have a higher score "
+        "than another?": Either([1, 0, 0], [0, 1, 0], [0, 0, 1]),
     },
     otherwise=no_third,
     verified="These are the three weights that attention gives, found without softmax.",
     evidence=lambda weights: table(
         "Query (4,), keys (3, 4):",
-        {"score of a query of zeros": [0, 0, 0], "your weight": weights},
+        {"score of a query of zeros": [0, 0, 0], "your weights": weights},
         WORDS,
     ),
     by_hand=True,
@@ -96,14 +96,18 @@ def check_query_for_awesome(answer: Answer) -> Right:
     """
     query = answer.value(vector)
     if query.shape != (4,):
-        why = ": a query has one number per feature, not per word" if query.shape == (3,) else ""
-        why = ": one query alone is one row of it" if query.shape == (1, 4) else why
+        why = ""
+        if query.shape == (3,):
+            why = ": a query has a number for each feature, not each word"
+        why = ": a single query is one row of it" if query.shape == (1, 4) else why
         raise Wrong(f"The query must have the shape (4,), yours has {tuple(query.shape)}{why}.")
     if not query.isfinite().all():
-        raise Wrong("The query holds NaN or infinity.")
+        raise Wrong("The query must be finite; yours holds NaN or infinity.")
     weights = weights_of(query)
     if not weights.isfinite().all():
-        raise Wrong("The query is so long that its scores leave the range of numbers.")
+        raise Wrong(
+            "The query is so long that its scores are too large for floating-point numbers."
+        )
     share = float(weights[2])
     if share > ENOUGH:
         return Right(
@@ -119,12 +123,17 @@ def advice(query: Tensor) -> str:
     """Say what keeps “awesome” below its share."""
     weights = weights_of(query)
     if weights.max() - weights.min() < 1e-9:
-        return ", like every word: this query prefers none. Choose a direction."
+        return ", like every word, because this query prefers none of them. Choose a direction."
     leader = int(weights.argmax())
     if leader == 2:
-        return " and leads already: the direction is right. Make the query longer."
+        return (
+            ". It has the largest weight already, so the direction is good. Make the query longer."
+        )
     turned = "; the opposite one would do" if int(weights_of(-query).argmax()) == 2 else ""
-    return f", and {WORDS[leader]} leads: length will not help. Choose another direction{turned}."
+    return (
+        f", but {WORDS[leader]} gets the largest. A longer query will not help, so choose another "
+        f"direction{turned}."
+    )
 
 
 # --- attention functions --------------------------------------------------------------------------
@@ -132,14 +141,14 @@ def advice(query: Tensor) -> str:
 L, S, E, EV = 5, 7, 11, 13
 # A solution's verdict is in sight before the learner's own answer: it says no more than it must.
 FOUND = "The output agrees with torch, for one sentence and for a batch"
-FROM_THE_END = "Count dimensions from the end, with -1 and -2."
-TRANSPOSE = "Exchange the last two dimensions of the key: key.transpose(-2, -1)."
+FROM_THE_END = "Count the dimensions from the end, with -1 and -2."
+TRANSPOSE = "Swap the last two dimensions of the key with key.transpose(-2, -1)."
 ERRORS = {
-    "a (2) must match the size of tensor b (11)": f"`.T` turns all dimensions. {TRANSPOSE}",
+    "a (2) must match the size of tensor b (11)": f"`.T` reverses all dimensions. {TRANSPOSE}",
     "to be: [2, 11] but got: [2, 7]": TRANSPOSE,
     "must match the size of tensor": (
         "A sum or a largest value over the keys needs keepdim=True, so that it stays a column with "
-        "one number per query."
+        "one number for each query."
     ),
 }
 
@@ -152,7 +161,7 @@ def inputs_of(*lead: int) -> tuple[str, tuple[Tensor, Tensor, Tensor]]:
 
 WITH_HEADS = (
     *inputs_of(2, 3),
-    f"For a query {(2, 3, L, E)}, with heads, it does not work yet; lesson 7 needs that.",
+    f"It does not work yet for a query of shape {(2, 3, L, E)}, with heads; lesson 7 needs that.",
 )
 
 
@@ -188,12 +197,12 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
     answer=FUNCTION,
     see="check_mended : the same without the demands on the softmax.",
     slips={
-        "Each key loses its own maximum, taken over the queries. Within a row every score must "
-        "lose the same number, or the weights change.": (
+        "You subtract the largest score of each key, taken over the queries. All scores of a row "
+        "must lose the same number, or the weights change.": (
             by_exp(lambda scores: scores.amax(dim=-2, keepdim=True))
         ),
-        "A large fixed number is subtracted from every score, so e to each of them rounds to 0. "
-        "Each row has a number of its own that suits it.": by_exp(lambda scores: 1000),
+        "You subtract a large fixed number from every score, so e to each of them rounds to 0. "
+        "Subtract a number that suits the row.": by_exp(lambda scores: 1000),
     },
     errors=ERRORS,
 )
@@ -204,7 +213,7 @@ def check_attention_from_exp(answer: Answer) -> Right:
     below -1000 side by side.
     """
     if calls_softmax(answer, *(KEYS.clone() for _ in range(3))):
-        raise Wrong("It calls softmax, or a function that does. Write it with exp and a sum.")
+        raise Wrong("Your function calls softmax, directly or not. Write it with exp and a sum.")
     cases = [inputs_of(2), inputs_of()]
     report = examined(answer, cases, ERRORS, FROM_THE_END)
     see_large_scores(answer)
@@ -223,21 +232,22 @@ def see_large_scores(answer: Answer) -> None:
     if torch.allclose(output, right, atol=1e-3):
         return
     if not output.isnan().any():
-        why = "With large raw scores the numbers are finite, but wrong. Nothing may be cut off."
+        why = "With large raw scores the numbers are finite, but wrong. No score may be cut off."
     elif not output[0].isnan():
         why = (
-            "The row with scores far below 0 gives NaN: every e to a score became 0, and so did "
-            "their sum. Each row needs its own largest score, not one for all."
+            "The row with scores far below 0 gives NaN, because e to each of its scores became 0, "
+            "and so did the sum. Subtract the largest score of each row, not one number for all."
         )
     elif two_queries(answer, 100.0).isfinite().all():
         why = (
             "Raw scores of 100 and 200 work, but 1000 and 2000 give NaN. The number that you "
-            "subtract must leave no score far above 0: the mean of a row does not, for example."
+            "subtract must leave no score far above 0. The mean of a row, for example, can leave "
+            "such scores."
         )
     else:
         why = (
-            "Large raw scores give NaN: e to the 1000 is infinite in floats. What may you subtract "
-            "from a row of scores without changing its weights?"
+            "Large raw scores give NaN, because e to the power of 1000 is infinite in floats. What "
+            "may you subtract from a row of scores without changing its weights?"
         )
     rows = {
         "query 0: raw scores 1000 and 2000": [output[0], right[0]],

@@ -111,29 +111,29 @@ test_accepts = accepts(
 test_names_the_mistake = names(
     {
         check_zero_query: {
-            "four counts the features": [0.25] * 4,
+            "four is the number of features": [0.25] * 4,
             "yours has (2,)": lambda: [0.5, 0.5],
-            "In percent?": [100 / 3] * 3,
-            "yours to 0.900": [0.3, 0.3, 0.3],
-            "No weight is negative": [0.5, 0.6, -0.1],
-            "Does any key score more": [0.4, 0.3, 0.3],
+            "in percent?": [100 / 3] * 3,
+            "yours sum to 0.900": [0.3, 0.3, 0.3],
+            "No weight can be negative": [0.5, 0.6, -0.1],
+            "not all equal. Does any key": [0.4, 0.3, 0.3],
             "NaN": [math.nan] * 3,
             "yours has (1, 3)": torch.full((1, 3), 1 / 3),
             "a str": "a third",
         },
         check_query_for_awesome: {
             "Make the query longer": X[2],
-            "leads already": X[2] - X[1],
-            "gets 0.867 of the weight and leads already": [10.0, 0, 0, 0],
-            "“He” leads: length will not help": [-5.0, 0, 0, 0],
-            "length will not help. Choose another direction.": [5.0, 5, 0, 0],
-            "Choose another direction; the opposite": -20 * (X[2] - X[1]),
+            "the direction is good": X[2] - X[1],
+            "gets 0.867 of the weight. It has the largest weight already": [10.0, 0, 0, 0],
+            "but “He” gets the largest. A longer query will not help": [-5.0, 0, 0, 0],
+            "will not help, so choose another direction.": [5.0, 5, 0, 0],
+            "choose another direction; the opposite": -20 * (X[2] - X[1]),
             "prefers none": torch.zeros(4),
-            "“is” leads: length will not help": torch.ones(4),
-            "one query alone": X[2][None],
-            "per feature, not per word": [0, 0, 1],
+            "but “is” gets the largest.": torch.ones(4),
+            "a single query": X[2][None],
+            "for each feature, not each word": [0, 0, 1],
             "NaN or infinity": [1, math.inf, 0, 0],
-            "leave the range": [1e308] * 4,
+            "too large for": [1e308] * 4,
         },
         check_mended: {
             "runs over the sequences of the batch": broken,
@@ -141,13 +141,13 @@ test_names_the_mistake = names(
             "runs over the queries": from_scores(lambda s: s.softmax(dim=-2)),
             "root of S": lambda q, k, v: (q @ k.mT / k.shape[-2] ** 0.5).softmax(-1) @ v,
             "not scaled at all": lambda q, k, v: (q @ k.mT).softmax(-1) @ v,
-            ("query (5, 11)", "Count dimensions from the end"): (
+            ("query (5, 11)", "Count the dimensions from the end"): (
                 from_scores(lambda s: s.softmax(dim=2))
             ),
             ("query (2, 5, 11)", "transpose(-2, -1)"): (
                 lambda q, k, v: (q @ k.T / q.shape[-1] ** 0.5).softmax(-1) @ v
             ),
-            "Exchange the last two dimensions": lambda q, k, v: (q @ k).softmax(-1) @ v,
+            "Swap the last two dimensions": lambda q, k, v: (q @ k).softmax(-1) @ v,
             "t() expects": lambda q, k, v: (q @ k.t() / q.shape[-1] ** 0.5).softmax(-1) @ v,
             "a tuple of 2; return the output alone": (
                 lambda q, k, v: (attention(q, k, v), scores_of(q, k))
@@ -169,14 +169,14 @@ test_names_the_mistake = names(
             "in place": lambda q, k, v: attention(q.mul_(1), k.add_(1), v),
         },
         check_attention_from_exp: {
-            "e to the 1000 is infinite": from_scores(lambda s: shared(s.exp())),
-            "own largest score": from_scores(lambda s: shared((s - s.max()).exp())),
-            "the mean of a row does not": (
+            "e to the power of 1000 is infinite": from_scores(lambda s: shared(s.exp())),
+            "the largest score of each row": from_scores(lambda s: shared((s - s.max()).exp())),
+            "The mean of a row": (
                 from_scores(lambda s: shared((s - s.mean(-1, keepdim=True)).exp()))
             ),
             "scores far below 0 gives NaN": from_scores(lambda s: shared(s.clamp(max=80).exp())),
             "finite, but wrong": from_scores(lambda s: shared(s.clamp(-80, 80).exp())),
-            "Nothing may be cut off": from_scores(lambda s: shared(s.exp()).nan_to_num()),
+            "No score may be cut off": from_scores(lambda s: shared(s.exp()).nan_to_num()),
             "numbers are finite": (
                 from_scores(
                     lambda s: (
@@ -233,7 +233,7 @@ def test_only_who_passes_the_first_case_is_told_what_the_others_need():
         return output + 1 if torch.equal(query, first) else output
 
     verdict = refused(check_mended, wrong_at_once, "With query (2, 5, 11)", "the output is wrong.")
-    assert "Count dimensions" not in verdict.message
+    assert "Count the dimensions" not in verdict.message
 
 
 def test_what_cannot_be_learned_through_is_a_remark():
