@@ -6,6 +6,7 @@ import pytest
 
 from attnlab import _texts
 from attnlab._texts import caption_of, prediction_files, question_of
+from tools.notebooks import SECOND_EDITION
 
 CHOICE = """
 [zebra]
@@ -115,9 +116,44 @@ def keys_of(lesson):
     return [f"{lesson}/{name}" for name in _texts.read(prediction_files()[lesson])]
 
 
-@pytest.mark.parametrize("lesson", prediction_files())
-def test_the_predictions_of_the_lessons_are_complete(lesson):
-    """A lesson gives feedback to every option, or, of the first edition, to none."""
+def without_feedback(question):
+    """Return the parts of a question that no sentence of feedback belongs to."""
+    if "options" in question:
+        told = {option["text"]: option.get("feedback", "") for option in question["options"]}
+    else:
+        number = question["number"]
+        told = {name: number.get(name, "") for name in ("feedback", "low", "high")}
+        slips = number.get("slips", [])
+        told |= {f"slip {slip['value']}": slip["feedback"] for slip in slips} or {"slips": ""}
+    return [part for part, feedback in told.items() if not feedback.endswith((".", "?"))]
+
+
+@pytest.mark.parametrize("lesson", sorted(SECOND_EDITION))
+def test_every_answer_to_a_prediction_gets_feedback(lesson):
+    """Every option, a number that is correct, too low or too high, and at least one slip."""
+    missing = {key: without_feedback(question_of(key)) for key in keys_of(lesson)}
+    assert len(missing) >= 3
+    assert not any(missing.values()), missing
+
+
+def test_a_part_without_a_sentence_of_feedback_is_found(write):
+    write(CHOICE)
+    assert without_feedback(question_of("17/zebra")) == ["two"]
+    write(CHOICE.replace("few.", "few"))
+    assert without_feedback(question_of("17/zebra")) == ["one", "two"]
+    write(ESTIMATE)
+    parts = ["feedback", "low", "high", "slips"]
+    assert without_feedback(question_of("17/zebra")) == parts
+    told = 'feedback = "Yes.", low = "More.", high = "Less.", slips = [{value = 1, feedback = "x"}]'
+    write(ESTIMATE.replace("0.05", f"0.05, {told}"))
+    assert without_feedback(question_of("17/zebra")) == ["slip 1"]
+    write(ESTIMATE.replace("0.05", f"0.05, {told}".replace('"x"', '"Half of it."')))
+    assert without_feedback(question_of("17/zebra")) == []
+
+
+@pytest.mark.parametrize("lesson", sorted({*prediction_files()} - SECOND_EDITION))
+def test_the_predictions_of_the_first_edition_are_complete(lesson):
+    """A lesson gives feedback to every option or to none."""
     told = []
     for question in map(question_of, keys_of(lesson)):
         told += ["feedback" in option for option in question.get("options", [])]
