@@ -5,15 +5,15 @@
 # close you come. What if a dictionary could answer “almost”?
 #
 # Attention is such a dictionary. It compares your question with all of its keys, and instead of picking one value it returns a weighted average
-# of all of them. You will first build one in the plane, where you can drag the question around with the mouse. Then you will see that the same
-# few lines are what ran on *The cat sat on the mat* in lesson 0.
+# of all of them. You will first build one in the plane, where you can drag the question around with the mouse. Then you will see that lesson 0 ran the
+# same few lines on *The cat sat on the mat*.
 #
-# **You need:** [lesson 0](00_start_here.ipynb), matrix products, and some experience with PyTorch.
+# **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch.
 #
-# **You will be able to:** compute attention by hand, say why a model prefers a soft answer to a clear one, explain what a score of zero is worth,
+# **You will be able to:** compute attention by hand, explain why a soft answer helps a model to learn, say what a score of zero is worth,
 # and choose the axis of the softmax.
 #
-# **Time:** 50 minutes in class, 80 alone with the exercises. The terms are explained in the [glossary](glossary.ipynb).
+# **Time:** 45 minutes in class, 75 alone with the exercises. The terms are explained in the [glossary](glossary.ipynb).
 
 # %% setup
 import math
@@ -34,7 +34,7 @@ number_of_legs["kitten"]  # this line is meant to fail
 # %% [markdown]
 # ## From “equal” to “close”
 #
-# A *kitten* is not a key, so the dictionary gives up, although *cat* would have been a good guess. To make use of “close”, we need things that can be
+# *Kitten* is not a key, so the dictionary gives up, although *cat* would have been a good guess. To make use of “close”, we need things that can be
 # close to each other: vectors. Let every [key](glossary.ipynb#key) be an arrow of length 1, with *cat* pointing right, *bird* up, and *spider* left. We chose
 # these directions by hand; a model learns its own. The question, called the [query](glossary.ipynb#query), is an arrow too, and *kitten* points
 # mostly towards *cat* and a little towards *bird*.
@@ -51,10 +51,10 @@ match, legs[match.argmax()]
 # it is the cosine of the angle between them: 1 for the same direction, 0 at a right angle and -1 for opposite directions. The dot product of
 # a query and a key is called their [raw score](glossary.ipynb#raw-score).
 #
-# The last line picks the value of the key with the largest raw score and ignores the others: a [hard
-# look-up](glossary.ipynb#hard-look-up). A [soft look-up](glossary.ipynb#soft-look-up) takes a share of every value
-# instead. The shares are the [weights](glossary.ipynb#weight), and the softmax computes them: it raises $e$ to the
-# power of each raw score and divides each result by the sum of all the results.
+# The last line picks the value of the key with the largest raw score and ignores the others. This is a [hard
+# look-up](glossary.ipynb#hard-look-up). A [soft look-up](glossary.ipynb#soft-look-up) returns a weighted average of
+# the values instead. The softmax computes the [weights](glossary.ipynb#weight): it raises $e$ to the power of each raw
+# score and divides each result by the sum of all the results.
 
 # %%
 predict("01/between-two-keys")
@@ -62,15 +62,13 @@ predict("01/between-two-keys")
 # %% between
 # %%answer 01/between-two-keys
 between = torch.tensor([0.7071, 0.7071])  # as near to cat as to bird
-positive = torch.exp(keys @ between)
-shares = positive / positive.sum()
+powers = torch.exp(keys @ between)
+shares = powers / powers.sum()
 shares, shares @ legs
 
 # %% after-between [markdown]
-# *Cat* and *bird* get the same weight, as they should, and their average alone would be 3. The spider points away from the query and still
-# gets 0.108 of the weight, because $e$ to the power of any number is positive. Its eight legs pull the answer up to 3.54.
-#
-# PyTorch does both steps in one call, `softmax`. Here is the whole soft look-up, with a knob added.
+# `powers` and `shares` are the two steps of the softmax, and PyTorch takes both of them in one call, `softmax`. Here is the whole soft look-up, with a
+# knob added.
 
 
 # %% soft
@@ -82,14 +80,14 @@ def soft_look_up(query, temperature=1.0):
 soft_look_up(kitten)
 
 # %% after-soft [markdown]
-# The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature), which divides the raw scores before the softmax; the results are
-# the scores. A low temperature makes the differences between the scores larger, so the best key takes more; a high one makes them smaller, so the
+# The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature): the raw scores are divided by it before the softmax, and the results are
+# called the scores. A low temperature makes the differences between the scores larger, so the best key takes more; a high one makes them smaller, so the
 # weights become more even.
 #
 # ### Drag the question
 #
-# Each blue arrow is a key, and the number of legs is its value. The orange arrow is the query: drag it, turn it, make it longer, and change the
-# temperature. Try to find out two things. Where do all three animals get exactly the same weight? And how do you bring the output as
+# Each blue arrow is a key, and the number of legs is its value. The orange arrow is the query. Drag its tip to turn it or to make it longer, and change the
+# temperature. Try to find out two things. For which query do all three animals get exactly the same weight? And how do you bring the output as
 # close to 8 legs as possible?
 
 # %% drag
@@ -122,16 +120,16 @@ ax.set(xticks=[0, 45, 90, 135, 180], xlabel="angle of the query", ylabel="legs")
 show_figure(ax, "1.1")
 
 # %% after-turning [markdown]
-# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it
+# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope. It
 # changes each of its numbers, here those of the query, a little in the direction that brings the answer closer to the
 # correct one. On a flat stretch there is no such direction, and at a jump there is no slope at all. (A model can
 # learn which key to choose in a hard look-up, but only with special methods.) The soft curve at temperature 1 has a
-# slope nearly everywhere. The soft answer is worse, but a step along its slope improves it, and that is one reason
-# why attention is soft.
+# slope nearly everywhere. The soft answer is farther from the truth, but a step along its slope improves it, and that
+# is one reason why attention is soft.
 #
-# Now look at 30 degrees, where the kitten is, and let the query move in any direction, not only along the curve. In
-# one of these directions the answer changes fastest, and the slope in that direction is the length of its
-# [gradient](glossary.ipynb#gradient). At temperature 1 this slope is 0.645.
+# Now let us measure the slope at 30 degrees, where the kitten is. The query may move in any direction of the plane, and
+# in one direction the answer changes fastest. The slope in that direction is the length of the
+# [gradient](glossary.ipynb#gradient), which PyTorch computes with `backward`. At temperature 1 it is 0.645.
 
 # %% ask-slope
 predict("01/slope-at-a-low-temperature")
@@ -144,15 +142,14 @@ for temperature in (1.0, 0.2, 0.05, 0.02):
     print(f"temperature {temperature:<4}  slope {query.grad.norm():.6f}")
 
 # %% after-slope [markdown]
-# At first a lower temperature makes the slope larger. Then the slope vanishes, because the soft look-up has turned
-# into a hard one. What matters is how far apart the raw scores are, compared with the temperature. Keep that in mind:
-# all of lesson 2 is about it.
+# The slope depends on how far apart the raw scores are, compared with the temperature. Keep that in mind, because all
+# of lesson 2 is about it.
 #
 # ## A sentence looks itself up
 #
 # In lesson 0, each word put its question to every word of its own sentence. This is [self-attention](glossary.ipynb#self-attention), and it is the look-up that
-# you have built. Each word is a query, which is the question it asks; a key, which is the label it is found by; and a
-# [value](glossary.ipynb#value), which is what it hands over. In a dictionary you would never confuse the last two: *cat* is a key and 4 is a
+# you have built. Each word plays three parts. It is a query, the question that it asks; a key, the label by which it is found; and a
+# [value](glossary.ipynb#value), the content that it hands over. In a dictionary you would never confuse the last two: *cat* is a key and 4 is a
 # value. Here all three are the same row of numbers; in lesson 6 each token gets three different ones.
 
 # %% raw
@@ -189,11 +186,8 @@ new_row = (Q[3] @ longer.T / math.sqrt(5)).softmax(dim=-1)  # Q[3] belongs to �
 Table(["on"], tokens, new_row[None])
 
 # %% after-longer [markdown]
-# `mat` has overtaken `on`. A dot product is the cosine of the angle times *both* lengths, so making a key longer raises its score with every query at
-# less than a right angle to it. A high score does not prove that two words are similar.
-#
-# What is left is the average. Here is the new vector of `cat`, token 1, computed as a sum of six weighted rows, next
-# to row 1 of the matrix product.
+# Now let us return to the keys as they were. The weights are known, and what is left is the average. Here is the new
+# vector of `cat`, token 1, computed as a sum of six weighted rows, next to row 1 of the matrix product.
 
 # %% by-hand
 output = weights @ V  # (L, S) @ (S, Ev) -> (L, Ev)
@@ -206,9 +200,9 @@ by_hand, output[1]
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
 # $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is the original paper's name for $E$. As a
-# function it has five lines. It transposes the key with `transpose(-2, -1)`, which swaps the last two dimensions and
-# so also works for a batch. For one sentence, `.T` would do. The last line compares the function with attnlab's own,
-# which can also handle masks; PyTorch's is under “In torch” below.
+# function it has five lines. For one sentence, `.T` would do as the transpose; `transpose(-2, -1)` swaps the last two
+# dimensions and so works for a batch as well. The last line compares the function with attnlab's own, which can also
+# handle masks. PyTorch's own function is under “In torch” below.
 
 
 # %% attention
@@ -225,7 +219,7 @@ assert torch.allclose(attention(x, x, x)[0], scaled_dot_product_attention(x, x, 
 # %% [markdown]
 # ## What is a score of zero worth?
 #
-# `cat` and `The` have no feature in common, so their score is exactly 0. Suppose a text has many such words. Do they matter?
+# `cat` and `The` have no feature in common, so their score is exactly 0. Suppose that a text has many such words. How much do they matter?
 
 # %%
 predict("01/ten-zeros")
@@ -235,22 +229,28 @@ predict("01/ten-zeros")
 one_and_ten = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
 one_and_ten[0], one_and_ten[1:].sum()
 
+
 # %% zeros-add-up
 # %%answer 01/ten-zeros
-zeros = torch.arange(51)  # how many tokens with score 0
-kept = {f"score {s}": math.exp(s) / (math.exp(s) + zeros) for s in (5, 3, 1)}
-ax = plot_sweep(
-    zeros, kept, xlabel="tokens with score 0", ylabel="weight of the single token"
-)
+def single(score, zeros):
+    return torch.tensor([score] + [0.0] * zeros).softmax(dim=-1)[0]
+
+
+n = range(51)  # how many tokens with score 0
+kept = {f"score {s:g}": [single(s, zeros) for zeros in n] for s in (5.0, 3.0, 1.0)}
+ax = plot_sweep(n, kept)
+ax.set(xlabel="tokens with score 0", ylabel="weight of the single token")
 show_figure(ax, "1.2")
 
 # %% after-zeros [markdown]
-# They do matter, because $e^0 = 1$. A score of 0 adds 1 to the total, and many such tokens add up. In our sentence `cat` gives `The` 0.09 of its
-# attention, with a score of 0. On paper, only a score of minus infinity gives a weight of exactly 0, and lesson 3 uses it to hide words.
+# ### The softmax sees differences
 #
-# By itself, moreover, a score of zero means nothing. In a row of only two scores, 0 and 5, the zero gets 0.007 of the
-# weight; in a row of 0 and -5 it gets 0.993. What the softmax sees is the *difference* of two scores. So what happens
-# to a row if you add 1000 to all of its scores, or multiply all of them by 8?
+# By itself, a score of zero means nothing. In a row of only two scores, 0 and 5, the zero gets 0.007 of the weight; in
+# a row of 0 and -5 it gets 0.993. On paper, only a score of minus infinity gives a weight of exactly 0, and lesson 3
+# uses it to hide words.
+#
+# What the softmax sees is the *difference* of two scores. So what happens to a row if you add 1000 to all of its
+# scores, or multiply all of them by 8?
 
 # %% differences
 row = scores[1]  # of "cat"
@@ -258,8 +258,8 @@ changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown]
-# Apart from rounding errors in the last digits of float32, adding 1000 changes nothing: the differences stay the
-# same, and on paper $e^{1000}$ appears in numerator and denominator and cancels. Multiplying by 8 makes all
+# Apart from rounding errors in the last digits of float32, adding 1000 changes nothing. The differences stay the
+# same, and on paper the factor $e^{1000}$ appears in both numerator and denominator and cancels. Multiplying by 8 makes all
 # differences eight times as large, and `cat` takes almost everything. (A weight shown as 0.00 is small, not zero.)
 # You know this knob: the temperature has been lowered to an eighth.
 #
@@ -288,23 +288,20 @@ titles = ["dim=-1", "dim=1"]
 show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
 
 # %% the-answer [markdown]
-# No error is raised, and the picture does not give the mistake away either. Queries and keys are equal here, so `cat`
-# has the same score with `sat` as `sat` has with `cat`, and the wrong table is the correct one mirrored across its
-# diagonal. The sums of the rows do give it away. Write `dim=-1`, and check that every row sums to 1.
-#
 # ## A dictionary that answers “almost”
 #
-# Now you have built one: asked for *kitten*, it says 3.64 legs and not `KeyError`. It does not test whether a key is
-# equal to the question; it measures how well each key matches it. It does not return one value; it returns all of
-# them, each in proportion to its weight. It has an answer to every question, and unless the temperature is very low
-# the answer has a slope, so that keys and questions can be learned. One thing is still open: why do we divide by
-# $\sqrt{E}$, of all numbers? That is lesson 2.
+# Now you have built one: asked for *kitten*, it answers 3.64 legs and not `KeyError`. It does not test whether a key is
+# equal to the question; it measures how well each key matches it. It does not pick one value; it returns an average of
+# all of them, in which each counts as much as its weight. It has an answer to every question, and unless the
+# temperature is very low the answer has a slope, so that keys and questions can be learned. One thing is still open:
+# why do we divide by $\sqrt{E}$, of all numbers? That is the subject of lesson 2.
 
 # %% [markdown]
 # ## Further: three words on paper
 #
-# This example is small enough for paper and pencil: three tokens with four made-up features each, and all seven steps of one row (the last has a line
-# for each feature). Work out a step, then press Next and compare. The step called mask does nothing until lesson 3.
+# This example is small enough for paper and pencil: three tokens with four made-up features each. The explorer goes through the seven steps of one row, and
+# the last step has a line for each feature. Work out a step, then press Next and compare. The step called mask changes nothing unless you choose a mask;
+# masks are the subject of lesson 3.
 
 # %% three-words
 words, made_up, small = load_table("he_is_awesome.csv")
@@ -330,17 +327,17 @@ attention(small, small, wide)[0].shape
 # %% remember [markdown]
 # ## What to remember
 #
-# - Attention is a look-up that answers with a weighted average of all values. It never leaves the range of the
+# - Attention is a look-up that answers with a weighted average of all values. The answer never leaves the range of the
 #   values, and unless the temperature is very low it has a slope.
 # - The raw score is a dot product: it depends on the angle *and* on both lengths. The score is the raw score divided by $\sqrt{E}$.
-# - The softmax turns each row of scores into weights. It sees only differences between scores, so a score of 0 still gets a share.
+# - The softmax turns each row of scores into weights. It sees only the differences between scores, and a score of 0 still gets some weight.
 # - The softmax runs over the keys, `dim=-1`. Check that every row sums to 1, and compare with torch: row sums alone do not prove the rest correct.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below each task, run it, and then run the check that follows. The first two use the three words of “Further”, so run
-# that part first. In the docstrings the dots stand for any number of batch dimensions.
+# Write your answer in the cell below each task, run it, and then run the check that follows. The first two exercises use the three words of “Further”, so
+# run that part first. In the docstrings the dots stand for any number of batch dimensions.
 
 # %%
 from attnlab.exercises import check_attention_from_exp, check_mended
@@ -349,7 +346,7 @@ from attnlab.exercises import check_query_for_awesome, check_zero_query
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (3 minutes)
 #
-# A query of four zeros looks at “He is awesome”. Which three weights does it give? Do not call softmax.
+# A query of four zeros looks at “He is awesome”. Which three weights does it give? Find them without calling softmax.
 #
 # <details><summary>Hint</summary>What is the dot product of zeros with anything?</details>
 
@@ -460,8 +457,8 @@ check_attention_from_exp(attention_from_exp_solution)
 #
 # A friend says: “Filler words get a score of zero, so they do no harm.” Write down your answer in two sentences.
 #
-# <details><summary>An answer</summary>A score of zero is not “no attention”, since what counts is how far it lies below the other scores. If those are not far
-# above zero, many fillers together take most of the weight; to exclude them for certain, set their scores to minus infinity before the softmax.</details>
+# <details><summary>An answer</summary>A score of zero does not mean “no attention”: what counts is how far it lies below the other scores, and if those are not far
+# above zero, many filler words together take most of the weight. To exclude them for certain, set their scores to minus infinity before the softmax.</details>
 
 # %% in-torch [markdown]
 # ## In torch
@@ -486,25 +483,27 @@ by_torch[1]
 # - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a dictionary.
 # - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023: the comparison of the softmax of a row with that of eight times the row.
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3, “Your journey starts with one step”: one score, one
-#   row, then the whole table. The hidden tests of this lesson also replay one of his examples; `data/README.md` says which one.
+#   row, then the whole table. The tests of this lesson also replay one of his examples; `data/README.md` says which one.
 #
 # ## Next
 #
 # [2 · Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb)
 
 # %% plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class gets stuck</summary>
+# <details><summary>For teachers: a plan for 45 minutes, and where a class gets stuck</summary>
 #
-# **50 minutes.** From the dictionary to the average: 10. Dragging, on the projector: 5. Why soft, with the slopes: 9. The sentence, by hand: 12. Zeros and
-# differences: 8. The wrong axis: 6. The exercises and “Further” are for home.
+# **45 minutes.** From the dictionary to the average: 9. Dragging, on the projector: 5. Why soft, with the slopes: 8. The sentence, by hand: 10. Zeros and
+# differences: 7. The wrong axis: 6. The exercises and “Further” are for home.
 #
 # **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but it is an answer that training can improve.
 # *Does the order of the keys matter?* No, as long as the values are shuffled with them, as in a dictionary. *Why a
 # dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?* Here they were
 # typed in; a model computes them with matrices that are learned (lesson 6).
 #
-# **Where a class gets stuck.** Three parts for one row: give three students a card each, “my question”, “my label”, “my content”. “A zero does no harm”: write $e^0 = 1$ on the board. If a dot
-# product is mistaken for an angle, draw two arrows that point in the same direction, one longer than the other.
+# **Where a class gets stuck.** If it is not clear why one row plays three parts, give three students a card each: “my
+# question”, “my label” and “my content”. If someone says that a score of zero does no harm, write $e^0 = 1$ on the
+# board. If a dot product is mistaken for an angle, draw two arrows that point in the same direction, one longer than the
+# other.
 # </details>
 
 # %% questions [markdown] tags=["teacher"]
