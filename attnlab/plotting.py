@@ -311,6 +311,8 @@ def plot_heads(
     for ax in spare:  # the last row may not be full
         ax.remove()
     fig.colorbar(used[0].collections[0], ax=used.tolist(), label="attention weight")
+    if ncols < 3 and used[-1].get_xticklabels()[0].get_rotation():  # slanted labels need room
+        fig.set_figheight(size[1] + 0.4)
     return fig
 
 

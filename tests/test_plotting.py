@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 
 from attnlab import attention_weights, causal_mask
+from attnlab.live import STYLE_FILE
 from attnlab.palette import luminance
 from attnlab.plotting import (
     plot_attention,
@@ -463,6 +464,19 @@ def test_heads_take_titles_tokens_and_masks_of_any_rank():
         assert [hatched_cells(ax) for ax in panels(plot_heads(weights, attn_mask=mask))] == [
             above
         ] * H
+
+
+def test_slanted_labels_leave_room_for_the_titles():
+    words = "[CLS] the boat drifted towards the bank [SEP]".split()
+    with mpl.rc_context(fname=STYLE_FILE):
+        figure = plot_heads(torch.rand(2, 8, 8), queries=words, keys=words)
+        figure.draw_without_rendering()  # once, as saving does
+    drawn = figure.axes[:2]
+    assert [ax.get_title(loc="left") for ax in drawn] == ["head 0", "head 1"]
+    assert {label.get_rotation() for label in drawn[0].get_xticklabels()} == {45}
+    low, high = figure.bbox.y0, figure.bbox.y1
+    boxes = [ax.get_tightbbox() for ax in drawn]
+    assert all(low < box.y0 and box.y1 < high for box in boxes)
 
 
 def test_only_the_outer_panels_name_their_axes():
