@@ -63,7 +63,7 @@ def live(
     ----------
     draw : callable
         ``draw(fig, **values)`` draws on an empty matplotlib Figure and may return one sentence to
-        show under it (HTML allowed).
+        show with it (HTML allowed).
     figsize : tuple of float
         Width and height in inches.
     start : mapping from str to value, optional
@@ -249,7 +249,7 @@ class Live(Storable, anywidget.AnyWidget):
         picture = picture_html(self.picture, alt=self.alt, width=self.width)
         return (
             f'<div class="attnlab-live-stored">{picture}{self.sentence}'
-            f'<p style="font-size:14px">Run this cell to move: {stops}.</p></div>'
+            f'<p style="font-size:14px">Run this cell to use the controls: {stops}.</p></div>'
         )
 
 

@@ -210,7 +210,8 @@ def test_blank_lines_of_code_and_of_outputs_stay(page_of):
 def test_words_for_a_kernel_are_replaced():
     text = '<p>Q</p><p style="font-size:14px">Run this cell to answer here.</p>'
     assert rewrite(text, str) == "<p>Q</p>"
-    assert rewrite("<p>Run this cell to move: <b>a</b></p>", str).startswith("<p>Moves in Jupy")
+    live = rewrite("<p>Run this cell to use the controls: <b>a</b></p>", str)
+    assert live.startswith("<p>The controls work in JupyterLab: <b>a</b>")
     assert rewrite("<th></th><th>a</th>", str) == "<td></td><th>a</th>"
 
 

@@ -25,12 +25,12 @@ AS_WRITTEN = {"code", "pre", "style", "textarea"}  # no formulas in there
 # What outputs say to a reader who has a kernel, and what a page says instead.
 INSTEAD = {
     '<p style="font-size:14px">Run this cell to answer here.</p>': "",
-    "Run this cell to move:": "Moves in JupyterLab:",
+    "Run this cell to use the controls:": "The controls work in JupyterLab:",
     "Write your answer into the cell above": "In JupyterLab: write your answer into the cell above",
     "Click the dots to open a solution.": "Solutions are folded.",
     "<th></th>": "<td></td>",  # a heading of nothing
-    "This figure moves when you trust the notebook or run this cell.": "This figure moves in a "
-    "browser that runs scripts.",
+    "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "
+    "interactive in a browser that runs scripts.",
 }
 
 

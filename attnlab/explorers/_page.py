@@ -173,8 +173,8 @@ def static_html(
         f'<div class="attnlab-explorer" data-explorer="{key_of(name)}">'
         f"{picture_html(png, alt=sentence, width=width)}"
         f'<p style="font-size:16px;max-width:{width}px">{html.escape(sentence)}</p>'
-        '<p style="font-size:14px"><i>This figure moves when you trust the notebook or run '
-        "this cell.</i></p>"
+        '<p style="font-size:14px"><i>Run this cell, or trust the notebook, to make this figure '
+        "interactive.</i></p>"
         f'<script type="application/json">{to_json(payload)}</script></div>'
         f"<script>{{\n{script}\n}}</script>"
     )

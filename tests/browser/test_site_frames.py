@@ -134,7 +134,7 @@ def test_without_pictures_or_scripts_it_stays_a_picture(browser, folder, kind, s
     tab = FilePage(browser, java_script_enabled=scripts)
     look = LivePage(tab, folder / kind)
     assert look.box.locator("img").get_attribute("alt") == "Two bars."
-    assert "Moves in JupyterLab: step = 1, 2, 4; word" in look.box.inner_text()
+    assert "The controls work in JupyterLab: step = 1, 2, 4; word" in look.box.inner_text()
     assert look.said == "𝑥 is 1, alike"
     assert look.box.locator("input").count() == 0
     tab.context.close()
