@@ -15,20 +15,20 @@ from attnlab.exercises._forms import Case, Opinion
 ROWS = {
     (0.2, 0.3, 0.4999998): (
         True,
-        "It sums to 0.9999998. Floats are rounded, and softmax gives such rows too: leave a "
+        "The row sums to 0.9999998. Floats are rounded, and softmax gives such rows too: leave a "
         "tolerance.",
     ),
-    (1.0, 0.0): (True, "It sums to 1, and a weight may be exactly 0."),
-    (0.9, 0.4, 0.0): (False, "It sums to 1.3: these are scores."),
-    (0.2, 0.2): (False, "It sums to 0.4."),
+    (1.0, 0.0): (True, "The row sums to 1, and a weight may be exactly 0."),
+    (0.9, 0.4, 0.0): (False, "The row sums to 1.3, and weights sum to 1."),
+    (0.2, 0.2): (False, "The row sums to 0.4, and weights sum to 1."),
     (0.5, 0.45): (
         False,
-        "It sums to 0.95. Rounding moves a sum by a millionth, not by a twentieth: narrow the "
-        "tolerance.",
+        "The row sums to 0.95. Rounding changes a sum by a millionth, not by a twentieth: narrow "
+        "the tolerance.",
     ),
     (1.5, -0.5): (
         False,
-        "It sums to 1, but -0.5 is negative: every entry must be at least 0.",
+        "The row sums to 1, but -0.5 is negative: every entry must be at least 0.",
     ),
 }
 
@@ -52,17 +52,16 @@ def judged(_case: Case, said: dict[str, bool | None]) -> Evidence:
     answer="A function of a row, shape (S,), that returns a bool.",
     see="attnlab.attention_weights : makes such rows.",
     slips={
-        "It says so of every row, also of [0.2, 0.2], which sums to 0.4. Both conditions must "
-        "hold: join them by `and`.": lambda row: positive(row) or abs(row.sum() - 1) < 1e-5,
-        "It says so of every row, also of [1.0, 0.0]: these sum to 1, and 0 is not negative.": (
-            lambda row: False
-        ),
+        "It says True of every row, even of [0.2, 0.2], which sums to 0.4. Both conditions must "
+        "hold: join them with `and`.": lambda row: positive(row) or abs(row.sum() - 1) < 1e-5,
+        "It says False of every row, even of [1.0, 0.0], which sums to 1 and has no negative "
+        "entry.": (lambda row: False),
         "The row [0.2, 0.2], which sums to 0.4, passes as well. The difference to 1 may have "
         "either sign: take `abs` of it.": lambda row: positive(row) and row.sum() - 1 < 1e-5,
         "Sums above 1 are wrong as well.": lambda row: positive(row) and 1 - row.sum() < 1e-5,
     },
     evidence=judged,
-    verified="The function tells two rows of weights from four other rows.",
+    verified="The function accepts the two rows of weights and rejects the four other rows.",
 )
 def check_is_distribution() -> Iterator[Case]:
     """Check a function that says whether a row holds attention weights.
