@@ -40,6 +40,11 @@ assert torch.allclose(parts, torch.tensor([0.15, 0.12, 0.10]), atol=0.005)
 assert abs(output[cat, place] - 0.37) < 0.005 and abs(output[cat, animal] - 0.80) < 0.005
 assert [t for t, row in zip(tokens, x, strict=True) if row[animal] > 0] == ["cat", "sat"]
 assert abs(x[:, place].mean() - 0.47) < 0.005  # with six equal weights
+assert weights[cat].argmax() == cat and output[cat, place] < x[:, place].mean()
+# had "cat" only a sixth of the weight, and the others more, the place would not be less
+others = weights[cat].masked_fill(torch.arange(L) == cat, 0)
+even = x[cat] / L + (others / others.sum()) @ x * (L - 1) / L
+assert even[place] > x[:, place].mean()
 
 # %% after: parts
 assert torch.allclose((weights[cat, :, None] * x).sum(dim=0), output[cat])

@@ -2,17 +2,18 @@
 # # 0 · Start here: how a word picks up its context
 #
 # *In the cave hung a bat. She hit the ball with a bat.* You know which bat is meant, because you have read the words before it. A language model starts
-# out worse: it looks every word up in a table, and the table holds one vector for *bat*, whatever the sentence says. So how can the same word mean one
+# with less: it looks every word up in a table, and the table holds one vector for *bat*, whatever the sentence says. So how can the same word mean one
 # thing here and another thing there?
 #
 # The answer is a step called **attention**. It lets every word look at the words around it and gives it a new vector that depends on
-# them. On this page you will watch it happen to one word of a six-word sentence. Each word has five numbers, and the code has three lines.
+# them. On this page you will watch this happen to one word of a six-word sentence. Each word has five numbers, and the code has three lines.
 #
 # **You need:** Python, matrix products, and a little PyTorch.
 #
-# **You will be able to:** compute attention, read a heatmap of its weights, say what it does to a word, and find the lesson you want.
+# **You will be able to:** compute attention, read a heatmap of its weights, say what it does to the vector of a word, and find the lesson you want.
 #
-# **Time:** 40 minutes in class, 45 alone with the exercise. The terms are explained in the [glossary](glossary.ipynb).
+# **Time:** 40 minutes in class, 45 alone with the exercise. Run the cells from top to bottom, one at a time, with **Shift + Enter**. The terms are
+# explained in the [glossary](glossary.ipynb).
 
 # %%
 import torch
@@ -39,10 +40,10 @@ Table(tokens, features, x)
 # Look at the row of `cat`. Its `animal` is large, and its `place` is 0, because nothing in the word itself says where the cat is. The
 # rest of the sentence does say it.
 #
-# ## Which words matter to "cat"?
+# ## Which words matter to “cat”?
 #
-# Before `cat` can take anything from the other words, it has to decide how much to take from each. Attention decides
-# by comparing vectors: it multiplies two rows feature by feature and adds up the products. The result is their [dot
+# Before `cat` can take anything from the other words, it must be clear how much it takes from each. Attention decides
+# this by comparing vectors: it multiplies two rows feature by feature and adds up the products. The result is their [dot
 # product](glossary.ipynb#dot-product), which Python writes as `@`. Here it is for `on` and `mat`. The only column in
 # which both are above 0 is `place`.
 
@@ -68,7 +69,9 @@ Table(tokens, tokens, scores)
 
 # %% after-the-scores [markdown]
 # The table of scores has a row for each word that asks, the [query](glossary.ipynb#query), and a column for each word that it is compared with,
-# the [key](glossary.ipynb#key).
+# the [key](glossary.ipynb#key). Your prediction was about the row of `cat`.
+#
+# ## From scores to weights
 #
 # Scores can be any numbers, so they are not yet shares of anything. The [softmax](glossary.ipynb#softmax) turns a row
 # of scores into [weights](glossary.ipynb#weight): it raises $e$ to the power of each score and divides each result by
@@ -108,26 +111,29 @@ ax = change.plot.bar(rot=0, color=["gray", "C0"], title="The vector of “cat”
 show_figure(ax, "0.2")
 
 # %% [markdown]
-# The `place` of `cat` has risen from 0 to 0.37. We can even see which words it came from. Each row of the next table is the row of a word
-# times its weight, and the six rows add up to the new vector.
+# This is no longer a vector for *cat* in general. It is the vector of *cat* in this sentence.
+#
+# ## Which word gave what?
+#
+# A weighted average is a sum, so we can see where each of its numbers comes from. The next table has one row for each of the six words: the row of
+# that word in the first table, times the weight that `cat` gives it. The six rows add up to the new vector of `cat`.
 
 # %% parts
 weighted_rows = [weights[cat, j] * x[j] for j in range(L)]
 Table(tokens, features, torch.stack(weighted_rows))
 
 # %% what-happened [markdown]
-# In the column `place`, 0.15 comes from `mat`, 0.12 from `sat` and 0.10 from `on`. This is no longer a vector for
-# *cat* in general; it is the vector of *cat* in this sentence. (Any mixing brings in some `place`: six equal weights
-# would give 0.47. Here it is less, because `cat` keeps the largest share for itself. The weights decide how much comes from which
-# word.)
+# The column `place` adds up to 0.37, of which 0.15 comes from `mat`, 0.12 from `sat` and 0.10 from `on`. (Any mixing of
+# the six rows would bring in some `place`. Six equal weights would give 0.47; here it is less, because `cat` keeps the
+# largest share for itself. What the weights decide is how much comes from which word.)
 #
-# The mixing has a price. `animal` has halved, from 1.6 to 0.80: five other words were mixed in, and only one of them, `sat`, has any `animal` of
+# The mixing has a price. `animal` has halved, from 1.6 to 0.80, because five other words were mixed in and only one of them, `sat`, has any `animal` of
 # its own. (We gave it some, because it is animals that sit.) We come back to that loss at the end of the page.
 #
 # ## Three lines
 #
-# That was the whole of attention, and it fits into a function of three lines. Its full name is *scaled dot-product
-# attention*, and PyTorch has a version of its own.
+# Those were all the steps of attention, and they fit into a function of three lines. What it computes is called *scaled
+# dot-product attention* in full, and PyTorch has a function of its own for it.
 
 
 # %% three-lines
@@ -177,8 +183,7 @@ cats = torch.stack([output[cat], attend(swapped)[5]])
 Table(["The cat sat on the mat", "The mat sat on the cat"], features, cats)
 
 # %% after-swapped [markdown]
-# Attention compares and averages, and neither step looks at the position of a word. As long as every word may look at every other, the order of
-# the words is invisible to it. Most models therefore add the position of each word to its vector, or build it into the scores.
+# In both sentences every word could look at every other word. That need not be so, as the second of the two controls below will show.
 #
 # ## Move something
 #
@@ -187,7 +192,7 @@ Table(["The cat sat on the mat", "The mat sat on the cat"], features, cats)
 # the words before it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write one word after another use this one;
 # lesson 3 explains why. In the code, `attention_weights` is the softmax line of `attend`, with a mask.
 #
-# The line under the picture says over how many words “sat” spreads its attention: 6 if all six have the same weight, 1 if a single word has
+# A line next to the picture says over how many words “sat” spreads its attention: 6 if all six have the same weight, 1 if a single word has
 # all of it, and something in between otherwise. (Lesson 2 explains this number.)
 
 # %%
@@ -218,9 +223,10 @@ live(draw, start={"scale": 0.4472}, alt="Heatmap of six by six weights.", **cont
 show_figure(draw_transformer_block(), "0.4")
 
 # %% two-boxes [markdown]
-# Two of the boxes settle what this page has left open. **+ position** is there because attention, without a mask, cannot see the order of the words. The
-# **+** after attention adds the old vector to the new one, which makes up for the loss of `animal`. This is the vector
-# after the plus, without the norm, the positions and the trained matrices of a real model:
+# Two of the boxes settle what this page has left open. **+ position** is there because attention, without a mask, cannot see the order of the words.
+# (Some models build the positions into the scores instead.) The **+** after attention adds the old vector to the new
+# one, which makes up for the loss of `animal`. This is the vector after the plus, without the norm, the positions and
+# the trained matrices of a real model:
 
 # %% plus
 Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
@@ -228,9 +234,9 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 # %% the-answer [markdown]
 # Its `animal` is large again, and it has kept its new `place`.
 #
-# So how can *bat* mean one thing here and another there? The table gives it the same vector in both sentences. But in
-# one of them attention mixes in a bit of *cave* and *hung*, and in the other a bit of *hit* and *ball*. So two
-# different vectors move on to the next step. How much of each word is mixed in depends on how well its features match
+# So how can *bat* mean one thing here and another there? The table gives it the same vector in both sentences. But
+# attention mixes in a bit of *cave* and *hung* in one of them, and a bit of *hit* and *ball* in the other. Two
+# different vectors therefore move on to the next step. How much of each word is mixed in depends on how well its features match
 # those of *bat*. Whether the mix brings out the correct meaning is a different question, which lesson 5 puts to the
 # test.
 
@@ -256,27 +262,31 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 #
 # Every lesson works in the same way.
 #
-# - **Your guess first.** A box headed *Predict* asks what will happen, and shows the answer, with an explanation, once you have committed to yours.
+# - **Your guess first.** A box headed *Predict* asks what will happen. It shows the answer, with an explanation, once you have committed to yours. If a
+#   cell below would show the answer at once, its output stays folded until then.
 # - **Common mistakes.** Where a mistake is common, the lesson runs it beside the correct version, so that you can see what it does to the numbers.
-# - **Exercises.** Most have an empty function for you to fill in, a check that tells you what went wrong, a hint, and a folded solution.
-# - **Numbers you can trust.** Each result in the text is shown by a cell or checked by a hidden test that runs together with the lesson.
+# - **Exercises.** Most have an empty function for you to fill in, a check that says what went wrong, a hint, and a solution, which you open by clicking its
+#   three dots.
+# - **Numbers you can trust.** Each result in the text is shown by a cell or checked by a test that is not on the page. `make test` runs all of them.
 #
-# There are three ways to use it.
+# There are three ways to use it. The `make` commands are typed into a terminal, in the folder of the project.
 #
-# - **Alone.** Take one lesson an evening. You work on a copy in `my_notebooks/`; `make fresh NB=01` puts the copy of lesson 1 aside and makes a new one.
-# - **In class.** Project a lesson, stop at each prediction and ask for a show of hands; `predict("00/place-of-cat", ask=False)` shows an answer at once. The
-#   figures are in `figures/`, and `make student` writes copies to `student/` without the solutions or the teachers' notes.
-# - **Sliders only.** Run all cells and go from picture to picture. A sentence next to each control says what you are looking at.
+# - **Alone.** Take one lesson an evening. You work on a copy in `my_notebooks/`; `make fresh NB=01` sets your copy of lesson 1 aside and makes a new one.
+# - **In class.** Project a lesson, stop at each prediction and ask for a show of hands; `predict("00/place-of-cat", ask=False)` shows the explanation at
+#   once. The figures are in `figures/`, and `make student` writes copies to `student/` without the solutions or the teachers' notes.
+# - **Sliders only.** Run all cells and go from picture to picture. A sentence next to each picture with controls says what you are looking at.
 
 # %% [markdown]
-# If the first cell of a lesson fails with `ModuleNotFoundError`, the next cell lists what is missing. Close JupyterLab and start it again with
-# `make lab`, which installs the missing packages.
+# If the first cell of a lesson fails with `ModuleNotFoundError`, the next cell lists what is missing. Close the notebook and open it with
+# `make lab`, which uses an installation of its own that has all the packages. If something is missing there, run
+# `make clean` first: it deletes that installation, but not your copies of the lessons, and `make lab` installs everything again.
 
 # %% missing
 from importlib.util import find_spec
 
-needed = "torch matplotlib pandas seaborn ipywidgets anywidget attnlab".split()
-missing = [name for name in needed if find_spec(name) is None]
+needed = "attnlab torch numpy matplotlib pandas seaborn PIL ipywidgets anywidget"
+needed += " safetensors tokenizers"
+missing = [name for name in needed.split() if find_spec(name) is None]
 print("missing:", ", ".join(missing) or "nothing")
 
 # %% remember [markdown]
@@ -299,7 +309,7 @@ print("missing:", ", ".join(missing) or "nothing")
 
 # %% tags=["exercise"]
 def is_distribution(row):
-    """Return whether a 1-D tensor holds weights. row: (S,), one per key -> bool."""
+    """Return whether a row of numbers, a tensor of shape (S,), could be weights."""
 
 
 # %%
@@ -323,8 +333,8 @@ check_is_distribution(is_distribution_solution)
 # %% in-torch [markdown]
 # ## In torch
 #
-# In one line, this page is `F.scaled_dot_product_attention(x, x, x)`, where `F` is `torch.nn.functional`. It returns the output but not the weights.
-# `is_causal=True` switches the causal mask on. Then `cat` sees no word after it, so it gets the same vector as in *The cat*.
+# The attention of this page is one line, `F.scaled_dot_product_attention(x, x, x)`, where `F` is `torch.nn.functional`. It returns the output but not the
+# weights. `is_causal=True` switches the causal mask on. Then `cat` sees no word after it, so it gets the same vector as in *The cat*.
 #
 # One convention differs inside PyTorch. In the mask that this function takes, as everywhere in this series, True means *may look*. In
 # `nn.MultiheadAttention` True means *blocked*. Lesson 3 shows both.
@@ -347,7 +357,8 @@ masked[cat]
 #
 # ## Next
 #
-# [1 · Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) takes the three lines apart: why compare, why share, and why not pick the best match?
+# [1 · Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) takes the three lines apart. Why does attention compare vectors, and why
+# does it share its weight out instead of picking the best match?
 
 # %% plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 40 minutes, and where a class gets stuck</summary>
@@ -367,20 +378,20 @@ masked[cat]
 # **1.** All six scores of a row are equal. What are the weights? **A sixth each.** *All 0* mistakes scores for weights. *A single 1* mistakes the
 # softmax for a maximum.
 #
-# **2.** With a causal mask, whom does the first word see? **Only itself.** *All later words* reads the mask the wrong way round. *No word* forgets that a
+# **2.** With a causal mask, which words does the first word see? **Only itself.** *All later words* reads the mask the wrong way round. *No word* forgets that a
 # word may look at itself.
 #
 # **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0* forgets that $e^0 = 1$. *An error* mistakes the factor
 # for a divisor.
 #
-# **4.** Without a mask, does attention notice the order of the words? **No.** *Yes, through the rows* or *through the columns* forgets that each output
-# moves along with its word.
+# **4.** Without a mask, does attention notice the order of the words? **No.** *Yes, through the rows* and *yes, through the columns* forget that each
+# output moves along with its word.
 #
 # **5.** What is the output of a token? **A weighted average of all values.** *The best value* would be a hard look-up (lesson 1). *Its own vector, made sharper* forgets the other words.
 # </details>
 
 # %% misconceptions [markdown] tags=["teacher"]
-# <details><summary>For teachers: which lesson meets which misconception?</summary>
+# <details><summary>For teachers: which lesson deals with which misconception?</summary>
 #
 # | learners think | | lesson |
 # |---|---|---|
@@ -391,7 +402,7 @@ masked[cat]
 # | any divisor that grows with d_k will do | M5 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
 # | the softmax may run along any axis | M6 | [1](01_attention_is_a_soft_look_up.ipynb) |
 # | -1e9 always works as a mask | M7 | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | padding must mask the rows of the padding | M8 | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | a padding mask must hide the rows of the padding | M8 | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | padding with zeros needs no mask | M9 | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | a mask that does not crash has the correct shape | M10 | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | `is_causal` also works with a cache | M11 | [3](03_masks_who_may_look_at_whom.ipynb) |
