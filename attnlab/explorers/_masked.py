@@ -30,7 +30,7 @@ WORDS = {
     "right": "every row is right, and no blocked key gets weight",
     "problems": {
         "nan": "is NaN",
-        "empty leaks": "may attend to nothing and still gives weight",
+        "empty leaks": "may attend to nothing but still gives weight",
         "leaks": "gives weight to blocked keys",
         "sum": "adds up to {sum}",
     },
@@ -55,7 +55,7 @@ CODE = {
 KEY = (
     ("blocked", "blocked: weight 0"),
     ("nan", "not a number"),
-    ("leak", "blocked, and still has weight"),
+    ("leak", "blocked, but still has weight"),
 )
 
 

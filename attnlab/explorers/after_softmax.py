@@ -65,7 +65,7 @@ def apply_rule(rule: str, lift: int) -> AfterSoftmaxResult:
 
 
 class AfterSoftmaxExplorer(Explorer):
-    """Five tokens, two of them padding, and four things one may do about it.
+    """Five tokens, two of them padding, and four rules for their scores and weights.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ class AfterSoftmaxExplorer(Explorer):
     figsize = (8.2, 3.7)
     title = "Block before the softmax, or after?"
     hint = (
-        "Five tokens with random scores, the last two are padding. Choose a rule, then change what "
-        "<pad> scores."
+        "The scores of these five tokens are random, and the last two tokens are padding. Choose a "
+        "rule, and then change the scores of <pad>."
     )
     code_title = "The same in PyTorch (True = may attend)"
     rule = Choice("no mask", RULES, label="rule")
@@ -126,13 +126,14 @@ class AfterSoftmaxExplorer(Explorer):
         )
         late = f"{apply_rule('after: 0', 0).row_sums[SPOKEN_OF]:.3f}"
         return Question(
-            ask=f"which rule leaves most of the weight of {word} on <pad>?",
+            ask=f"under which rule does {word} put the most weight on <pad>?",
             then="Now try all four rules.",
             options=("no mask", "−∞ before the softmax", "0 before", "0 after"),
             right=2,
-            why=f"With 0 before the softmax {word} leaves {zero} on <pad>, without a mask {none}: "
-            "0 is a score like any other, and e⁰ = 1. With −∞ it leaves nothing. With 0 after the "
-            f"softmax nothing either, but its row adds up to {late}.",
+            why=f"With 0 before the softmax, {word} puts {zero} of its weight on <pad>, against "
+            f"{none} without a mask, because 0 is a score like any other, and e⁰ = 1. With −∞ it "
+            "puts nothing there. With 0 after the softmax it puts nothing there either, but its "
+            f"row adds up to only {late}.",
             settled=({"rule": ["before: 0"], "lift": [0]},),
         )
 
@@ -181,25 +182,26 @@ NAMES = {
 
 def sentence(rule: str, lift: int) -> str:
     """Return what a rule does to the row sums and to the weight on padding."""
-    raised = f", the scores of <pad> {'raised' if lift > 0 else 'lowered'} by {abs(lift)}"
+    raised = f", with the scores of <pad> {'raised' if lift > 0 else 'lowered'} by {abs(lift)}"
     result, word = apply_rule(rule, lift), f"“{TOKENS[SPOKEN_OF]}”"
     leak = result.on_padding[SPOKEN_OF].item()
     if rule == "no mask":
-        what = f"every row adds up to 1, and {word} leaves {leak:.3f} of its weight on <pad>."
+        what = f"every row adds up to 1, and {word} puts {leak:.3f} of its weight on <pad>."
     elif rule == "before: -inf":
-        what = "every row adds up to 1 and leaves nothing on <pad>, whatever <pad> scores."
+        what = "every row adds up to 1 and puts nothing on <pad>, whatever the scores of <pad> are."
     elif rule == "before: 0":
         bare = apply_rule("no mask", lift).on_padding[SPOKEN_OF].item()
         what = (
-            f"every row adds up to 1, but {word} leaves {leak:.3f} of its weight on <pad>, "
-            f"{'more' if leak > bare else 'less'} than the {bare:.3f} without a mask: 0 is a score "
-            "like any other."
+            f"every row adds up to 1, but {word} puts {leak:.3f} of its weight on <pad>, "
+            f"{'more' if leak > bare else 'less'} than the {bare:.3f} without a mask, because 0 is "
+            "a score like any other."
         )
     else:
         low, high = (extreme.item() for extreme in result.row_sums.aminmax())
         what = (
-            f"nothing lies on <pad>, but the rows add up to only {low:.3f} to {high:.3f}, {word} "
-            f"to {result.row_sums[SPOKEN_OF]:.3f}: the share of <pad> is lost."
+            f"no weight is left on <pad>, but the sums of the rows are only {low:.3f} to "
+            f"{high:.3f} ({result.row_sums[SPOKEN_OF]:.3f} for {word}), because the share of <pad> "
+            "is lost."
         )
     return f"**{NAMES[rule]}**{raised if lift else ''}: {what}"
 
@@ -208,7 +210,7 @@ def code(rule: str, lift: int) -> str:
     """Return the same in PyTorch, from ``scores``."""
     lines = ["mask = torch.tensor([True, True, True, False, False])"]
     if lift:
-        lines.append(f"scores = scores {'+' if lift > 0 else '-'} {abs(lift)} * ~mask  # of <pad>")
+        lines.append(f"scores = scores {'+' if lift > 0 else '-'} {abs(lift)} * ~mask  # at <pad>")
     if rule.startswith("before"):
         fill = "-torch.inf" if rule.endswith("inf") else "0.0"
         lines.append(f"scores = scores.masked_fill(~mask, {fill})")

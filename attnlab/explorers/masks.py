@@ -53,8 +53,8 @@ class MaskExplorer(MaskedSentence):
     figsize = (5.4, 4.4)
     title = "Who may look at whom?"
     hint = (
-        "A row asks, a column is looked at. Click a cell to allow or to block it, click a word to "
-        "make it padding."
+        "Each row is a query, and each column is a key. Click a cell to allow or to block it, or "
+        "click a word to turn it into padding."
     )
 
     code_title = "The same in PyTorch (True = may attend)"
@@ -84,8 +84,8 @@ class MaskExplorer(MaskedSentence):
             then=f"Now make “{token}” padding under the causal mask.",
             options=("no row", f"“{token}” (row 0)", "every row"),
             right=1,
-            why="Row 0 may look at itself alone, and now not even there. All later rows still see "
-            "themselves.",
+            why="Row 0 could look only at itself, and now it may not even do that. Every later row "
+            "may still look at itself.",
         )
 
     @property
@@ -131,12 +131,12 @@ WORDS = {
     "empty": "{names} may attend to nothing. {what}",
     "every": "**All queries**",
     "what happens": {
-        "-inf": "A softmax over −∞ alone is 0/0: **NaN**, and it spreads to all that is computed "
-        "from it.",
-        "-1e9": "All scores are equal, so **each key gets the same weight**, blocked or not: a "
-        "wrong answer without an error.",
-        "attnlab": "The weights are set to **0**, and so is the output, as "
-        "scaled_dot_product_attention does.",
+        "-inf": "The softmax of −∞ alone is 0/0, which gives **NaN**, and the NaN spreads to "
+        "everything that is computed from it.",
+        "-1e9": "All scores are equal, so **each key gets the same weight**, blocked or not. "
+        "The result is wrong, but no error is raised.",
+        "attnlab": "The weights are set to **0**, so the output is 0 as well. "
+        "scaled_dot_product_attention does the same.",
     },
 }
 SOFTMAX = "weights = scores.softmax(dim=-1)"

@@ -29,7 +29,7 @@ LINES = (
     Line("given the words so far", (), "scaled", "solid", "square"),
     Line("given the whole sentence", (), "scaled", "dotted", "circle"),
 )
-LOOKS = (("allowed leak", "the word to be guessed lies open"), ("blocked", "blocked"))
+LOOKS = (("allowed leak", "the word to be guessed is visible"), ("blocked", "blocked"))
 PLACES = ("1st", "2nd", "3rd", "4th", "5th")
 WORDS = 8  # of the made-up language
 CHANCES = (0.6, 0.3, 0.1)  # of the words that may follow a word
@@ -42,17 +42,17 @@ class PeekResult(NamedTuple):
     # (4,): loss when the whole sentence lies before the model, as in training
     whole_sentence: Tensor
     words_so_far: Tensor  # (4,): loss when it gets the words so far and no more, as in use
-    best_possible: float  # loss of whoever knows the language, on average
-    guessing: float  # loss of whoever finds every word equally likely
+    best_possible: float  # average loss of a model that knows the language
+    guessing: float  # loss of a model to which all words are equally likely
 
 
 def best_possible() -> float:
-    """Return the loss, in nats, of whoever knows the chances."""
+    """Return the loss, in nats, of a model that knows the chances."""
     return torch.special.entr(torch.tensor(CHANCES)).sum().item()
 
 
 def guessing() -> float:
-    """Return the loss of whoever finds every word equally likely."""
+    """Return the loss of a model to which all words are equally likely."""
     return math.log(WORDS)
 
 
@@ -100,17 +100,17 @@ class PeekExplorer(Explorer):
     figsize = (7.2, 3.6)
     title = "Does peeking at the future pay?"
     hint = (
-        "A model learns to guess the next word of a made-up language. Without the mask it sees the "
-        "word to be guessed, too."
+        "A model learns to guess the next word of a made-up language. Without the mask, it also "
+        "sees the word that it has to guess."
     )
     prediction = Question(
-        ask="a model is trained without the mask, and then has to guess from the words so far. Its "
-        "loss ends …",
+        ask="a model is trained without the mask, and then it has to guess from the words so far. "
+        "Its loss ends …",
         then="Now take the mask away.",
         options=("below that of the causal model", "close to it", "far above it"),
         right=2,
-        why="It learned to copy the next word, which lay open to it in training. In use the next "
-        "word is not there, and it has learned little else.",
+        why="It learned to copy the next word, which it could see in training. In use the next "
+        "word is not there, and the model has learned little else.",
         settled=({"causal": [False], "step": STEPS[20:]},),
     )
     causal = Choice(True, {False: "none", True: "causal"}, label="mask in training")
@@ -151,7 +151,7 @@ class PeekExplorer(Explorer):
             Table(
                 "board",
                 "loss at this step",
-                under="mean and range of four runs; ✓ the lower one",
+                under="mean and range of four runs; ✓ marks the lower one",
                 caption="Losses at this step",
             ),
         )
@@ -175,7 +175,7 @@ class PeekExplorer(Explorer):
             "sight": {"cells": cells, "looks": looks, "texts": texts},
             "curves": {
                 "values": [[mean(causal, one)[place] for one in STEPS] for place in (1, 0)],
-                "title": "causal, both alike" if causal else "no mask",
+                "title": "causal: both curves coincide" if causal else "no mask",
                 "role": role,
             },
             "board": {
@@ -222,7 +222,7 @@ def sentence(causal: bool, step: int) -> str:
         f"({other[1]:.2f} {that} the mask)."
     )
     if own[0] < best_possible() - 0.05:
-        text += f" No model gets so far below {best_possible():.2f} without peeking."
+        text += f" No model gets that far below {best_possible():.2f} without peeking."
     if own[1] > guessing() + 0.05 and step:
         text += f" Guessing at random gives {guessing():.2f}."
     return text

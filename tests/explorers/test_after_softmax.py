@@ -47,7 +47,7 @@ class TestAfterSoftmax(DeclaredTests):
         rule, lift = explorer.rule, explorer.lift
         ones = torch.allclose(result.row_sums, torch.ones(5))
         assert ("every row adds up to 1" in said) == ones
-        nothing = "leaves nothing on <pad>" in said or "nothing lies on <pad>" in said
+        nothing = "puts nothing on <pad>" in said or "no weight is left on <pad>" in said
         assert nothing == bool((result.on_padding == 0).all())
         assert "-" not in said
         assert ("raised by" in said, "lowered by" in said) == (lift > 0, lift < 0)

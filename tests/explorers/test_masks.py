@@ -109,7 +109,7 @@ def test_the_learners_function_draws_and_is_told_what_is_wrong():
     assert explorer.say() == "Drawn by mine: every row is right, and no blocked key gets weight."
     explorer.padding = [0]
     assert explorer.answer["state"]["padding"] == (0,)
-    assert "(row 0) may attend to nothing and still gives weight" in explorer.say()
+    assert "(row 0) may attend to nothing but still gives weight" in explorer.say()
     assert explorer.result.weights[0].isnan().all()  # what torch says stays
 
 

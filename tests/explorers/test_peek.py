@@ -42,7 +42,7 @@ class TestPeek(ExplorerTests):
         found = [float(loss) for loss in re.search(WHAT.format(that=that), said).groups()]
         own, other = (stored(which, step).mean(dim=1).tolist() for which in (causal, not causal))
         assert found == pytest.approx([own[0], other[0], own[1], other[1]], abs=0.00501)
-        assert ("No model gets so far below 0.90 without peeking" in said) == (own[0] < 0.848)
+        assert ("No model gets that far below 0.90 without peeking" in said) == (own[0] < 0.848)
         assert ("Guessing at random gives 2.08" in said) == (own[1] > 2.13 and step > 0)
 
     def test_frames_show_the_losses_of_both_models(self):
