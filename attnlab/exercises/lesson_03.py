@@ -31,22 +31,22 @@ from attnlab.masks import causal_mask, sequence_mask, sliding_window_mask
 TOKENS = 6
 CAUSAL = causal_mask(TOKENS)
 ADDED = "ones and zeros, added"
-MOVES = "Output i may, and must, move with tokens 0 to i."
+MOVES = "Output i must move with tokens 0 to i, and with no other."
 LATER = "A token that comes later moves an earlier output."
 MASKS = {  # the truth about it, the mask, and why another word is wrong
-    "causal attention": ("right", CAUSAL, MOVES),
+    "causal attention": ("correct", CAUSAL, MOVES),
     "causal attention, -inf added": (
-        "right",
+        "correct",
         torch.zeros(TOKENS, TOKENS).masked_fill(~CAUSAL, -torch.inf),
         MOVES,
     ),
     "attention without a mask": ("leaks", torch.ones_like(CAUSAL), LATER),
-    "the mask turned over": ("leaks", ~CAUSAL, "It is too tight as well: look for leaks first."),
+    "the inverted mask": ("leaks", ~CAUSAL, "It is too tight as well, but leaks come first."),
     ADDED: ("leaks", CAUSAL.float(), "Adding 1 and 0 to the scores blocks nothing."),
     "a mask without its diagonal": (
         "too tight",
         CAUSAL.tril(-1),
-        "No token sees itself there: output i must move with token i.",
+        "No token sees itself there, but output i must move with token i.",
     ),
     "a window of 4": (
         "too tight",
@@ -57,7 +57,7 @@ MASKS = {  # the truth about it, the mask, and why another word is wrong
 
 
 def flipped(output: int, token: int) -> Tensor:
-    """Return the causal mask with one cell turned over."""
+    """Return the causal mask with one cell inverted."""
     mask = CAUSAL.clone()
     mask[output, token] = ~mask[output, token]
     return mask
@@ -76,10 +76,10 @@ MASKS |= {
 
 def word(value: object) -> str:
     """Read one of three words."""
-    wanted = 'return one of "leaks", "too tight", "right".'
+    wanted = 'return one of "leaks", "too tight", "correct".'
     if not isinstance(value, str):
         raise Wrong(f"It gives {kind_of(value)}; {wanted}")
-    if value not in ("leaks", "too tight", "right"):
+    if value not in ("leaks", "too tight", "correct"):
         raise Wrong(f'It gives "{value[:40]}"; {wanted}')
     return value
 
@@ -93,16 +93,16 @@ def picture(case: Case, _said: dict[str, str | None]) -> Evidence:
 
 
 @Opinion(
-    answer='A function of (attend, x) that returns "leaks", "too tight" or "right".',
+    answer='A function of (attend, x) that returns "leaks", "too tight" or "correct".',
     see="attnlab.causal_mask : the mask that is promised.",
     read=word,
     slips={
         "It says so of every function.": Either(
-            lambda attend, x: "leaks", lambda attend, x: "too tight", lambda attend, x: "right"
+            lambda attend, x: "leaks", lambda attend, x: "too tight", lambda attend, x: "correct"
         )
     },
     evidence=picture,
-    verified=f"It is right about all {len(MASKS)} functions.",
+    verified=f"It gives the correct answer for all {len(MASKS)} functions.",
     keeps_inputs=True,
 )
 def check_causal_test() -> Iterator[Case]:
@@ -118,7 +118,7 @@ def check_causal_test() -> Iterator[Case]:
         def attend(x: Tensor, mask: Tensor = mask) -> Tensor:
             return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
 
-        yield Case(name, (attend, x), truth, f'"{truth}" is true. {hint}')
+        yield Case(name, (attend, x), truth, f'"{truth}" is the correct answer. {hint}')
 
 
 # --- a decoder's mask -----------------------------------------------------------------------------
@@ -154,7 +154,8 @@ def missing_axis(mask: Tensor) -> str:
     if mask.ndim == 4 and mask.shape[2] == 1:
         return "All queries share one row: the causal part is missing."
     return {
-        3: "The second of three axes would meet the heads: put an axis of 1 before the queries.",
+        3: "The axis of the sentences would be lined up with that of the heads: add an axis of "
+        "size 1 before the queries.",
         2: "One table cannot serve sentences of different lengths.",
     }.get(mask.ndim, "")
 
@@ -163,10 +164,13 @@ def wrong_cell(mask: Tensor, right: Tensor, lengths: Tensor) -> str:
     """Name the first wrong cell of a mask."""
     n, _, i, j = (mask != right).nonzero()[0].tolist()
     if right[n, 0, i, j]:
-        state, what = "open", "the token itself" if i == j else "a word of the past"
+        state, what = "open", "the token itself" if i == j else "an earlier word"
     else:
-        state, what = "closed", "the future" if words_of(lengths)[n, 0, 0, j] else "padding"
-    return f"In sentence {n} query {i} and key {j} must be {state}: it is {what}."
+        state, what = "closed", "a later word" if words_of(lengths)[n, 0, 0, j] else "padding"
+    return (
+        f"In sentence {n}, the cell of query {i} and key {j} must be {state}, because the key is "
+        f"{what}."
+    )
 
 
 def shown_mask(mask: Tensor, right: Tensor, lengths: Tensor) -> Evidence:
@@ -178,8 +182,8 @@ def shown_mask(mask: Tensor, right: Tensor, lengths: Tensor) -> Evidence:
 
 
 ROWS_CLOSED = (
-    "The rows of <pad> are closed too. The words are none the worse, but a row without a key is "
-    "NaN in a bare softmax, and the next layer hands it on: padding masks columns, not rows."
+    "The rows of <pad> are closed too. No word is affected here, but a row without a key is NaN in "
+    "a bare softmax, and the next layer spreads it. A padding mask closes columns, not rows."
 )
 
 
@@ -188,14 +192,18 @@ ROWS_CLOSED = (
     see="attnlab.combine_masks : joins masks.",
     right=decoder_mask,
     slips={
-        "It is turned over; True must mean may attend.": lambda n: ~decoder_mask(n),
-        "The padding is still open. No word sees it here, since it comes last; but <pad> does, and "
-        "words would if it came first.": lambda n: causal_of(n).expand(len(n), 1, -1, -1),
+        "The mask is inverted, but True must mean that a query may attend.": lambda n: (
+            ~decoder_mask(n)
+        ),
+        "The padding is still open. No word sees it here, because it comes last, but <pad> itself "
+        "does, and words would see it if it came first.": lambda n: causal_of(n).expand(
+            len(n), 1, -1, -1
+        ),
         "The future is still open.": lambda n: words_of(n).expand_as(decoder_mask(n)),
-        "The masks are joined by or; a cell is open if both leave it open.": (
+        "The masks are combined with or, but a cell is open only if both leave it open.": (
             lambda n: causal_of(n) | words_of(n)
         ),
-        "No token may look at itself; the diagonal is open in a causal mask.": (
+        "No token may look at itself, but the diagonal of a causal mask is open.": (
             lambda n: causal_of(n).tril(-1) & words_of(n)
         ),
         "Queries look at the future and not at the past.": Either(
@@ -259,8 +267,9 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
         if (weights * ~allowed).nan_to_num().sum() > 0.01:
             return "A blocked key is still read: only -inf lies below everything."
         return (
-            "Scores of 100 or -110 break it: the exponential overflows or rounds to 0. softmax "
-            "takes off the largest score first, and blocked ones must be gone by then."
+            "Scores of 100 or -110 break it, because the exponential overflows or rounds to 0. "
+            "softmax subtracts the largest score first, and the blocked scores must be gone by "
+            "then."
         )
     if allowed.any(dim=-1).all():
         nan = weights[allowed.all(dim=-1)].isnan().any()
@@ -290,9 +299,9 @@ WEIGHTS = Compared(
                 scores.masked_fill(~allowed, -torch.inf).softmax(dim=-2).nan_to_num()
             )
         ),
-        "Row 0 allows no key and gives each 0.25: the fill is one number in the whole row, so all "
-        "keys are read. It must give 0.": filled(-1e9),
-        "Row 0 allows no key and gets weights all the same: set them to 0 after the softmax.": (
+        "Row 0 allows no key, but each key gets 0.25, because the fill is the same number in the "
+        "whole row. All its weights must be 0.": filled(-1e9),
+        "Row 0 allows no key, but its weights are not 0: set them to 0 after the softmax.": (
             lambda scores, allowed: (
                 scores.masked_fill(~allowed & allowed.any(dim=-1, keepdim=True), -torch.inf)
             ).softmax(dim=-1)
@@ -351,16 +360,16 @@ def see_exact(answer: Answer) -> None:
     weights = asked(answer, (random_scores(), allowed), case, vector)
     if (most := weights[~allowed].abs().max()) > 0:
         raise Wrong(
-            f"A blocked key gets the weight {most:.0e}: little, but not nothing. Whatever its "
-            "value holds, NaN included, still reaches the output a little."
+            f"A blocked key gets the weight {most:.0e}, which is little but not 0. Whatever its "
+            "value holds, even NaN, still reaches the output."
         )
     sums = weights[1:].sum(dim=-1)
     row = int((sums - 1).abs().argmax())
     if abs(sums[row] - 1) > ROUNDING:
         raise Wrong(
             f"Row {row + 1} sums to {sums[row]:.7f}, and rounding does not explain it: is a small "
-            "number added to the weights, or to what divides them? The mask says which rows are "
-            "empty."
+            "number added to the weights, or to the sum that divides them? The mask says which "
+            "rows are empty."
         )
 
 
@@ -371,8 +380,8 @@ def see_visible_nan(answer: Answer) -> None:
     weights = asked(answer, (scores, WITH_EMPTY), "a NaN among the allowed scores", vector)
     if not weights[1, 2:].isnan().any():
         raise Wrong(
-            "A NaN in an allowed score of row 1 has vanished: a bug elsewhere would stay hidden. "
-            "Find empty rows from the mask, not from the NaN.",
+            "A NaN in an allowed score of row 1 has vanished, so a bug elsewhere would stay "
+            "hidden. Find empty rows from the mask, not from the NaN.",
             table("Row 1, keys 2 and 3 allowed:", {"yours": weights[1]}, KEYS),
         )
 
@@ -396,13 +405,14 @@ def see_gradient(answer: Answer, scores: Tensor, case: str) -> None:
         )
     if not found.isfinite().all():
         raise Wrong(
-            f"With {case} the weights are right, and the gradient is NaN: the empty row's trouble "
-            "was covered up after the softmax. Give such a row finite scores before it."
+            f"With {case}, the weights are correct, but the gradient is NaN, because the NaN of "
+            "the empty row was replaced only after the softmax. Give such a row finite scores "
+            "before it."
         )
     right = gradient(safe(scores, WITH_EMPTY))
     if not torch.allclose(found, right, atol=1e-5):
         raise Wrong(
-            f"With {case} the weights are right, and the gradient is not: is a part of the "
+            f"With {case}, the weights are correct, but the gradient is not. Is a part of the "
             "calculation, such as the sum, detached?",
             first_difference(found, right, ("row", "key")),
         )
@@ -413,7 +423,10 @@ def half_precision(answer: Answer) -> tuple[str, ...]:
     try:
         answer.ask(random_scores().half(), WITH_EMPTY.clone(), read=vector)
     except (Wrong, NotDone):
-        return ("With float16 scores it raises: the fill does not fit; -inf fits every float.",)
+        return (
+            "With float16 scores it raises an error, because float16 cannot hold the fill. Every "
+            "float type can hold -inf.",
+        )
     return ()
 
 
@@ -450,7 +463,10 @@ def by_accident(words: int) -> Callable[..., Tensor]:
     return attend
 
 
-ACCIDENT = "The 2 of the sentences has met the 2 of the heads: (N, 1, S) needs one more axis."
+ACCIDENT = (
+    "The axis of the 2 sentences was lined up with that of the 2 heads: (N, 1, S) needs one more "
+    "axis."
+)
 
 
 @Compared(
@@ -459,30 +475,34 @@ ACCIDENT = "The 2 of the sentences has met the 2 of the heads: (N, 1, S) needs o
     right=with_mask(of_keys),
     slips={
         ACCIDENT: by_accident(1),
-        f"{ACCIDENT} And 1 is a word, 0 is padding.": by_accident(0),
+        f"{ACCIDENT} Besides, 1 is a word and 0 is padding.": by_accident(0),
         "The mask is not used.": with_mask(lambda m: None),
-        "Only <pad> is looked at: 1 is a word, 0 is padding.": with_mask(lambda m: ~of_keys(m)),
-        "Ones and zeros are added to the scores: a mask that blocks must be bool.": (
+        "The queries look only at <pad>, but 1 is a word and 0 is padding.": with_mask(
+            lambda m: ~of_keys(m)
+        ),
+        "Ones and zeros are added to the scores, which blocks nothing: make the mask bool.": (
             with_mask(lambda m: of_keys(m).float())
         ),
-        "The mask blocks rows; padding is a matter of keys.": with_mask(lambda m: of_keys(m).mT),
+        "The mask blocks rows, but padding has to be blocked in the columns, as keys.": with_mask(
+            lambda m: of_keys(m).mT
+        ),
         ROWS_CLOSED: with_mask(lambda m: of_keys(m) & of_keys(m).mT),
-        "The words are counted, and taken to come first: padding may be on the left.": (
+        "The words are counted and assumed to come first, but the padding may be on the left.": (
             with_mask(lambda m: sequence_mask(m.sum(dim=-1), S)[:, None, None])
         ),
-        "What is added to the blocked scores is too little: the scores go above 30 here. Add -inf, "
-        "or use a bool mask.": Either(
+        "What is added to the blocked scores is not low enough: the scores go above 30 here. Add "
+        "-inf, or use a bool mask.": Either(
             *(with_mask(lambda m, low=low: low * ~of_keys(m)) for low in (-5.0, -10.0, -20.0))
         ),
     },
     errors={
         "2 sentences, 3 heads, query (2, 3, 5, 4)": (
-            "The sentences met the heads: one axis is missing."
+            "The axis of the sentences was lined up with that of the heads: one axis is missing."
         ),
         "query (2, 3, 4, 4)": "There are 4 queries and 5 keys: the mask need not be square.",
     },
-    credit="With one sentence the numbers are right.",
-    nan="NaN comes out; every query has a word to look at.",
+    credit="With one sentence the numbers are correct.",
+    nan="NaN comes out, although every query has a word to look at.",
     otherwise="Does every query look at the words of its own sentence, and at nothing else?",
     verified="Each sentence gets its own mask, whatever the number of heads and queries.",
     atol=1e-4,

@@ -35,7 +35,7 @@ def judged(found):
     allowed = causal_mask(len(found))
     if (found & ~allowed).any():
         return "leaks"
-    return "right" if torch.equal(found, allowed) else "too tight"
+    return "correct" if torch.equal(found, allowed) else "too tight"
 
 
 def causal_test(attend, x):
@@ -50,7 +50,7 @@ def by_gradient(attend, x):
 def ends_only(attend, x):
     if moved(attend, x, -1)[:-1].any():
         return "leaks"
-    return "right" if moved(attend, x, 0).all() and moved(attend, x, -1)[-1] else "too tight"
+    return "correct" if moved(attend, x, 0).all() and moved(attend, x, -1)[-1] else "too tight"
 
 
 def tightness_first(attend, x):
@@ -269,32 +269,32 @@ test_names_the_mistake = names(
     {
         check_causal_test: {
             "change every token in turn": ends_only,
-            "Output i may, and must, move": lambda attend, x: {"right": "leaks"}.get(
-                causal_test(attend, x), "right"
+            "Output i must move with tokens 0 to i": lambda attend, x: {"correct": "leaks"}.get(
+                causal_test(attend, x), "correct"
             ),
             "No token sees itself there": lambda attend, x: (
-                "leaks" if causal_test(attend, x) == "leaks" else "right"
+                "leaks" if causal_test(attend, x) == "leaks" else "correct"
             ),
-            "look for leaks first": tightness_first,
-            "a bool; return one of": lambda attend, x: causal_test(attend, x) == "right",
+            "leaks come first": tightness_first,
+            "a bool; return one of": lambda attend, x: causal_test(attend, x) == "correct",
             '"fine"; return one of': lambda attend, x: "fine",
-            "returns None: return 'right'": (
-                lambda attend, x: None if causal_test(attend, x) == "right" else "leaks"
+            "returns None: return 'correct'": (
+                lambda attend, x: None if causal_test(attend, x) == "correct" else "leaks"
             ),
             "changes its arguments in place": in_place_test,
         },
         check_decoder_mask: {
-            "query 4 and key 0 must be open: it is a word of the past": (
+            "query 4 and key 0 must be open, because the key is an earlier word": (
                 lambda n: decoder_mask(n) & ~square(n).tril(-4)
             ),
-            "must be closed: it is the future": (
+            "must be closed, because the key is a later word": (
                 lambda n: decoder_mask(n) | square(n).triu(1).tril(1) & real_of(n)
             ),
-            "query 2 and key 2 must be open: it is the token itself": (
+            "query 2 and key 2 must be open, because the key is the token itself": (
                 lambda n: decoder_mask(n) & ~(square(n).cumsum(0).eq(3) & square(n).cumsum(1).eq(3))
             ),
             "the causal part is missing": real_of,
-            "would meet the heads": lambda n: decoder_mask(n)[:, 0],
+            "would be lined up with that of the heads": lambda n: decoder_mask(n)[:, 0],
             "One table cannot serve": lambda n: causal_mask(int(n.max())),
             "must be bool, got torch.float32": lambda n: decoder_mask(n).float(),
             "a list": lambda n: decoder_mask(n).tolist(),
@@ -308,25 +308,25 @@ test_names_the_mistake = names(
             "changes its arguments in place": in_place,
             ("scores (2, 3, 3, 4)", "Count axes from the end"): counted_from_the_front,
             "Scores of 100 or -110 break it": by_exp(lambda total: total.clamp_min(1e-6)),
-            "takes off the largest score": by_exp(lambda total: total.masked_fill(total == 0, 1.0)),
-            "blocked ones must be gone": by_exp(lambda total: total + 1e-6),
+            "subtracts the largest score": by_exp(lambda total: total.masked_fill(total == 0, 1.0)),
+            "the blocked scores must be gone": by_exp(lambda total: total + 1e-6),
             "overflows or rounds to 0": erased_and_divided,
             ("from -111 to 101", "A blocked key is still read"): erase_empty(-20.0),
             ("to -99899", "A blocked key is still read"): erase_empty(-150.0),
             "only -inf lies below everything": erase_empty(-1e3),
             "the gradient is not": detached_sum,
-            "NaN and infinity among the blocked scores the weights are right": unfilled,
+            "NaN and infinity among the blocked scores, the weights are correct": unfilled,
             "must be (3, 4), got (4,)": lambda s, m: safe_softmax(s, m)[0],
             "sums to 1.0000010, and rounding does not explain it": (
                 lambda s, m: safe_softmax(s, m) * (1 + 1e-6)
             ),
             "Row 1 sums to 0.9999990, and rounding": functools.partial(by_hand, small=1e-6),
-            "A blocked key gets the weight 1e-08: little, but not nothing": (
+            "A blocked key gets the weight 1e-08, which is little but not 0": (
                 lambda s, m: safe_softmax(s, m).clamp_min(1e-8)
             ),
         },
         check_padded_batch: {
-            ("With one sentence the numbers are right", "one axis is missing"): (
+            ("With one sentence the numbers are correct", "one axis is missing"): (
                 attend(lambda m: m[:, None] == 1)
             ),
             "4 queries and 5 keys": square_mask,
