@@ -26,7 +26,7 @@ AS_WRITTEN = {"code", "pre", "style", "textarea"}  # no formulas in there
 INSTEAD = {
     '<p style="font-size:14px">Run this cell to answer here.</p>': "",
     "Run this cell to use the controls:": "The controls work in JupyterLab:",
-    "Write your answer into the cell above": "In JupyterLab: write your answer into the cell above",
+    "Write your answer in the cell above": "In JupyterLab: write your answer in the cell above",
     "Click the dots to open a solution.": "Solutions are folded.",
     "<th></th>": "<td></td>",  # a heading of nothing
     "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "

@@ -15,7 +15,7 @@ from attnlab.clinic._calling import Outcome, OutOfTime, call
 from attnlab.exercises._verdict import Verdict
 
 TIME_LIMIT = 2.0  # seconds for one call
-STUB = "Write your answer into the cell above, run it, then run this cell again."
+STUB = "Write your answer in the cell above, run it, and then run this cell again."
 # The bytecode of a function without a body: a docstring, pass, ... or return None at most.
 NO_BODY = {"RESUME", "NOP", "COPY_FREE_VARS", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
 # What errors of torch's mean here, by a part of their text.
