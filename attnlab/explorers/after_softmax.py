@@ -97,7 +97,7 @@ class AfterSoftmaxExplorer(Explorer):
         width=96,
     )
     panels = (
-        Heatmap("weights", "weights", rows=TOKENS, columns=TOKENS, sum_title="sum"),
+        Heatmap("weights", "weights", rows=TOKENS, columns=TOKENS, sum_title="sum", sum_width=7),
         stacked(
             Bars(
                 "shares",
