@@ -18,7 +18,7 @@
 # - say what happens to a row that may look at nothing,
 # - read the masks of other libraries, some of which mean the opposite.
 #
-# **Time:** 50 minutes in class, 90 alone.
+# **Time:** 45 minutes in class, 90 alone.
 
 # %% setup
 import matplotlib.pyplot as plt
@@ -49,17 +49,14 @@ show_figure(plot_mask(may_look, queries=tokens, keys=tokens), "3.1")
 # Read the mask row by row. The first row belongs to *The*, which may look only at itself. The last row belongs to
 # *mat*, which may look at the whole sentence. A mask like this one, in which no word sees a later one, is called a
 # [**causal mask**](glossary.ipynb#causal-mask). Throughout this series `True` means "may look". Some libraries use the
-# opposite, as you will see.
-#
-# Why mask the future at all, if there is no future while a model writes? Because in training the model is given the
-# whole sentence, and the mask hides from each position what will be missing when the model is used.
+# opposite.
 #
 # ## What a mask does to the scores
 #
-# It is not enough to erase the forbidden weights after the softmax, as you will see. Instead we change the *scores*
-# before it: a forbidden score becomes $-\infty$, and $e^{-\infty}$ is exactly 0. `scores.masked_fill(mask, number)`
-# writes the number wherever the mask is True. Our mask is True where a word *may* look, so we pass `~may_look`, which
-# swaps True and False.
+# It would not be enough to erase the forbidden weights after the softmax; an experiment below will show you why.
+# Instead we change the *scores* before it: a forbidden score becomes $-\infty$, and $e^{-\infty}$ is exactly 0.
+# `scores.masked_fill(mask, number)` writes the number wherever the mask is True. Our mask is True where a word *may*
+# look, so we pass `~may_look`, which swaps True and False.
 
 # %% ask-share
 predict("03/where-the-weight-goes")
@@ -72,10 +69,10 @@ print("without the mask", scores.softmax(dim=-1)[1])  # the row of "cat"
 print("with the mask   ", masked.softmax(dim=-1)[1])
 
 # %% minus-infinity [markdown]
-# The forbidden keys vanish from the sum by which the softmax divides. So all other weights of the row grow by the
-# same factor, and they add up to 1 again. Here are the three steps side by side.
+# Here are the three steps side by side, for all six words.
 
 # %% three-steps
+# %%answer 03/where-the-weight-goes
 weights = masked.softmax(dim=-1)  # (L, S)
 _, axes = plt.subplots(1, 3, figsize=(7.5, 2.9), layout="constrained")
 plot_scores(scores, ax=axes[0], queries=tokens, keys=tokens, title="scores")
@@ -88,9 +85,8 @@ show_figure(axes[0], "3.2")
 # %% leak-test [markdown]
 # ## The leak test
 #
-# How can you be sure that a mask works? You could look at the weights, but many functions do not return any. There is
-# a test that needs nothing but the output: **change one word and see which outputs move.** Here is attention with a
-# mask, and the test.
+# How can you be sure that a mask works? Many functions do not return their weights, but there is a test that needs
+# nothing but the output: **change one word and see which outputs move.** Here is attention with a mask, and the test.
 
 
 # %% masked-attention
@@ -120,14 +116,15 @@ predict("03/which-outputs-move")
 moved(causal, x, place=5)  # change "mat"
 
 # %% inverted-mask [markdown]
-# This is the [**leak test**](glossary.ipynb#leak-test), and it has two halves. Change a word that must not be seen:
-# the outputs that must not see it have to stay the same. Then change a word that may be seen: the outputs that may
-# see it should move. If a forbidden output moves, the mask leaks. If nothing moves, that alone does not prove the
-# mask correct: perhaps the weight was too small to notice. Use small numbers as inputs, because large ones
-# make large scores, and then one key can take nearly all the weight. And switch dropout off, because it makes outputs
-# move at random.
+# This is the [**leak test**](glossary.ipynb#leak-test), and it has two halves. First change a word on which some
+# outputs must not depend: if one of those outputs moves, the mask leaks. Then change a word on which some outputs
+# should depend, and see whether they move. If nothing moves in the first half, that alone does not prove the mask
+# correct: perhaps a weight was too small to notice. Use small numbers as inputs, because large ones make large scores,
+# and then one key can take nearly all the weight. And switch dropout off, because it makes outputs move at random.
 #
-# Now let us break the mask. We use torch's own function and pass the mask inverted.
+# ### A mask that leaks
+#
+# Now let us pass an inverted mask to torch's own function.
 
 
 # %% inverted
@@ -139,15 +136,15 @@ moved(inverted, x, place=5)
 
 # %% nobody-warns [markdown]
 # Now each word sees only the words after it. All shapes are as before, and no error is raised, not even for the last
-# word, which may look at nothing: torch gives it an output of 0. The training loss does not warn you either, since
-# seeing the answer makes it *better*. Experts make this mistake too: a bonus notebook for a popular book once
-# contained an inverted mask, until someone reported it (see Sources).
+# word, which may look at nothing. The training loss does not warn you either, since seeing the answer makes it
+# *better*. Experts make this mistake too: a bonus notebook for a popular book once contained an inverted mask, until
+# someone reported it (see Sources).
 #
 # ## A short sentence in a long batch
 #
 # Masks have a second use. A batch is a tensor, and a tensor is rectangular. To put "The cat sat" in the same batch as
 # "The cat sat on the mat", we append three rows of zeros. Such filler is called
-# [**padding**](glossary.ipynb#padding), and its tokens are written `<pad>`. Here there is no causal mask.
+# [**padding**](glossary.ipynb#padding), and its tokens are written `<pad>`. We leave the causal mask out for now.
 
 # %% padded-batch
 short = x[:3]  # The cat sat
@@ -164,10 +161,11 @@ together = F.scaled_dot_product_attention(batch, batch, batch)
 alone[2], together[1, 2]  # the output of "sat", alone and in the batch
 
 # %% keys-of-padding [markdown]
-# Each `<pad>` has the score 0 with every word, and $e^0$ is 1. Together the three of them take 28% of the weight of
-# *sat* and contribute only zeros. So we mask them. A padding mask says which *keys* are real, and it is the same for
-# every query. From the lengths of the sentences we get a mask of shape (N, S), with one row per sentence. Writing
-# `real[:, None, :]` adds an axis of size 1 in the middle, which torch repeats for all queries.
+# ### The padding mask
+#
+# A padding mask says which *keys* are real, and it is the same for every query. We make it from the lengths of the
+# sentences. It has the shape (N, S), with one row per sentence. Writing `real[:, None, :]` adds an axis of size 1 in
+# the middle, which torch repeats for all queries.
 
 # %% padding-mask
 real = sequence_mask([6, 3])  # (N, S)
@@ -175,47 +173,36 @@ output = masked_attention(batch, batch, batch, real[:, None, :])  # mask: (N, 1,
 assert torch.allclose(output[1, :3], alone)
 real.int()
 
-# %% rows-of-padding [markdown]
-# Now the words have the same outputs in the batch as when their sentence is processed on its own. But what about the
-# outputs of `<pad>` itself? We run the leak test on the second sentence and change its three `<pad>` tokens.
-
-
-# %% moved-by-padding
-def padded(x):
-    return masked_attention(x, x, x, sequence_mask([3], max_len=6))  # mask: (1, S)
-
-
-moved(padded, batch[1], place=[3, 4, 5])
-
 # %% padding-is-a-query [markdown]
-# The outputs of the words do not move, so the mask does not leak. The outputs of `<pad>` move, and that is as it
-# should be: each `<pad>` supplies a query as well, and that query has changed. You may be tempted to mask these rows
-# too. In this layer, that would not change the output of any word. It would only create rows with no key at all, and
-# you will soon see what that leads to. So leave these rows alone, but leave them *out* when you average over tokens
-# or compute a loss (`F.cross_entropy` has `ignore_index` for this).
+# With this mask, the words have the same outputs in the batch as when their sentence is processed on its own. The mask
+# hides keys and not queries, so each `<pad>` still has an output too. Leave these outputs *out* when you average over
+# tokens or compute a loss (`F.cross_entropy` has `ignore_index` for this).
 #
 # ### Your experiment: before the softmax or after it?
 #
-# We said that it is not enough to erase the forbidden weights after the softmax. Here you can try four rules on
-# random scores for "The cat sat" and two `<pad>` tokens: no mask, scores of $-\infty$ before the softmax, scores of 0
-# before it, and weights of 0 after it. Answer the question that stands above the picture, and then raise the scores
-# of `<pad>` by 6. Under which rules do the weights stay the same?
+# Is it really not enough to erase the forbidden weights after the softmax? Here you can try four rules on random
+# scores for "The cat sat" and two `<pad>` tokens. Answer the question above the picture, and then raise the scores of
+# `<pad>` by 6. Under which rules do the weights stay the same?
 
 # %% explore-rules
 AfterSoftmaxExplorer()
 
 # %% combine [markdown]
-# The two rules that overwrite the scores do not care what `<pad>` scored. But of these two only $-\infty$ keeps the
-# weight away from it, and a fill of 0 is worse than no mask at all if the score of `<pad>` was below 0. Erasing the
-# weights afterwards leaves rows that no longer add up to 1, because `<pad>` had already taken its share. It also
-# leaks: the scores of `<pad>` are still in the sum by which the softmax divides, so every output moves with them.
+# <details><summary>The answers</summary>
+#
+# The weights stay the same under the two rules that overwrite the scores, because these rules do not depend on what
+# `<pad>` scored. But of the two only $-\infty$ keeps the weight away from `<pad>`. A fill of 0 is even worse than no
+# mask if the scores of `<pad>` were below 0. Erasing the weights afterwards leaves rows that no longer add up to
+# 1, because `<pad>` had already taken its share. It also leaks: the scores of `<pad>` are still in the sum by which the
+# softmax divides, so every output moves with them.
+# </details>
 #
 # ## Masks combine with *and*
 #
-# Often several rules must hold at once. Then a cell is open only if every rule leaves it open, so the masks are
-# combined with `&`. Here are a causal mask, a [**sliding window**](glossary.ipynb#sliding-window) that keeps only
-# keys fewer than three places away on either side, the two together, and a causal mask with two `<pad>` tokens at
-# the *start* of the sentence.
+# Often several rules must hold at once. A cell is open only if every rule leaves it open, so masks are combined with
+# `&`. Here are a causal mask, a [**sliding window**](glossary.ipynb#sliding-window) that keeps only keys fewer than
+# three places away on either side, the two together, and a causal mask with two `<pad>` tokens at the *start* of the
+# sentence.
 
 # %% combined
 window = sliding_window_mask(6, window=3)
@@ -234,9 +221,9 @@ show_figure(axes[0], "3.3")
 # %% empty-rows [markdown]
 # ## A row that may look at nothing
 #
-# In the mask on the right, the first two rows have no open cell. This is not a mistake: when a model writes text,
-# padding is often put on the left, so that the next word goes into the same column for all sentences. We do the same
-# with "`<pad>` The cat sat".
+# In the mask on the right, the first two rows have no open cell. This is not a mistake: when a model continues several
+# texts at once, padding is often put on the left, so that the next word goes into the same column for all of them. We
+# do the same with "`<pad>` The cat sat".
 
 # %% ask-empty
 predict("03/softmax-of-an-empty-row")
@@ -249,25 +236,23 @@ first = masked_attention(left, left, left, left_mask)
 left_mask.int(), first
 
 # %% nan [markdown]
-# The first row is NaN, "not a number". By its formula, the softmax divides each exponential by the sum of the row,
-# and here that is 0 divided by 0. No error is raised. Is that harmless, since the output of `<pad>` is not used
-# anyway? Let a second layer work on this output, under the same mask.
+# No error is raised here. But is the first row of the output harmless, since the output of `<pad>` is not used anyway?
+# Let a second layer work on this output, under the same mask.
 
 # %% second-layer
+# %%answer 03/softmax-of-an-empty-row
 masked_attention(first, first, first, left_mask)
 
 # %% nan-spreads [markdown]
-# Now every row is NaN. The mask does give the NaN key a weight of exactly 0. But the weighted sum still multiplies,
-# and 0 times NaN is NaN. So decide what an empty row should be. attnlab returns 0 for it, and so does torch's own
-# function on the CPU (older versions and other devices have given NaN), and some programs avoid NaN by filling with
-# -1e9 instead of $-\infty$.
+# ### Your experiment: what should an empty row be?
 #
-# ### Your experiment: the mask editor
+# The second layer does give the key of `<pad>` a weight of exactly 0. But the weighted sum still multiplies, and 0
+# times NaN is NaN. So you have to decide what an empty row should be. attnlab returns 0 for it, and so does today's
+# version of torch's own function, at least on the CPU. Some programs avoid NaN by filling with -1e9 instead of
+# $-\infty$.
 #
-# Click a word to turn it into padding, or a cell to open or close it. Close the whole row of *on*, but leave at least
-# one key open in every other row. What is the smallest number of clicks that you need with a window of 2 (here it
-# looks back only: the word itself and the one before), with a causal mask, and without a mask? And what does the row
-# become if the blocked scores are filled with -1e9?
+# In this mask editor, click a word to turn it into padding, or a cell to open or close it. (The window here looks back
+# only.) Close the whole row of *on*. What do its weights become under each of the three rules for a blocked score?
 
 # %% explore-masks
 MaskExplorer(mask="window", window=2, ask=False)
@@ -275,12 +260,11 @@ MaskExplorer(mask="window", window=2, ask=False)
 # %% families [markdown]
 # <details><summary>The answers</summary>
 #
-# You need as many clicks as the row has open cells, because one click closes at most one of them: two with the
-# window, four with the causal mask, six without a mask. With -1e9, all scores of the row are equal. It then
+# With $-\infty$ they become NaN, and by attnlab's rule they become 0. With -1e9 all scores of the row are equal, so it
 # averages over everything, including the future, and nothing warns you.
 # </details>
 #
-# ## Three families of masks
+# ## A mask of ones and zeros
 #
 # Our mask holds `True` and `False`. Many GPT implementations store the same causal mask as ones and zeros, made by
 # `torch.ones(6, 6).tril()`. What happens if we give it to torch's function?
@@ -299,9 +283,10 @@ def with_floats(x):
 moved(with_floats, x, place=5)
 
 # %% three-families [markdown]
-# The mask leaks. With floats, torch *adds* the mask to the scores, and adding 1 or 0
-# blocks nothing. The mask had the right shape but belonged to the wrong family. Most masks that you will meet belong
-# to one of three families. Here they all say the same thing about "The cat sat `<pad>`":
+# ## Three families of masks
+#
+# Most masks that you will meet belong to one of three families, and a mask of the wrong family can still have the
+# correct shape. Here they all say the same thing about "The cat sat `<pad>`":
 #
 # | family | who uses it | the mask |
 # |---|---|---|
@@ -310,7 +295,7 @@ moved(with_floats, x, place=5)
 # | **added to the scores** | a float `attn_mask` in torch | `0 0 0 -inf` |
 #
 # So when you meet a mask, ask three questions. What does True or 1 mean? Is it added? Which axes does it have? Then
-# convert it, and run the leak test. Here is the inverted mask again, this time in torch's layer.
+# convert it, and run the leak test. Here is the inverted mask again, in torch's layer.
 
 # %% torch-layer
 layer = torch.nn.MultiheadAttention(5, num_heads=1)
@@ -331,20 +316,20 @@ moved(blocked_where_true, x, place=5)
 # softmax. Each position then computes exactly what it would compute if the sentence ended there, so all guesses are
 # honest, and they come from a single pass. The same trick keeps padding from affecting the words of a batch. The
 # mistakes are silent: a mask that is inverted, made of ones and zeros that are added, or applied after the softmax
-# has the right shape and raises no error. The leak test finds them.
+# has the correct shape and raises no error. The leak test finds them.
 
 # %% further [markdown]
 # ## Further
 #
-# There are four side paths here. If you are tired, go on to **What to remember**.
+# The five topics in this part are optional. You can also go straight on to **What to remember**.
 #
 # ### What peeking does to a model
 #
 # We trained small models to guess the next word in a made-up language of eight words. Its sentences are drawn at
 # random, so no model can reach an average loss below 0.90 without peeking. Some models had a causal mask and some had
 # none (`data/make_peek_at_the_future.py`). We measure the loss twice: with the whole sentence as input, as in
-# training, and with only the words so far, as in use. Take the mask away and move the slider through the training
-# steps: what does the model gain, and what does it lose?
+# training, and with only the words so far, as when the model is used. Take the mask away and move the slider through
+# the training steps: what does the model gain, and what does it lose?
 
 # %% explore-peek
 from attnlab.explorers import PeekExplorer
@@ -374,12 +359,31 @@ show_figure(ax, "3.4")
 # %% peek-reading [markdown]
 # With the whole sentence in sight, the model without a mask ends at a loss of 0.10, far below 0.90. It has learned to
 # copy the next word. (It does not reach 0 because the last of the ten guesses has nothing to copy.) With only the
-# words so far, it ends between 1.97 and 2.97 in four runs, and in three of them it is worse than guessing at random,
-# which gives 2.08. The model with the mask ends at 0.91 both ways.
+# words so far, it ends between 1.97 and 2.97 in four runs. In three of them it is worse than guessing at random, which
+# gives 2.08. The model with the mask ends at 0.91 both ways.
+#
+# ### The rows of padding
+#
+# A padding mask hides the keys of `<pad>`. What about the outputs of `<pad>` itself? We run the leak test on the second
+# sentence of the batch and change its three `<pad>` tokens.
+
+
+# %% moved-by-padding
+def padded(x):
+    return masked_attention(x, x, x, sequence_mask([3], max_len=6))  # mask: (1, S)
+
+
+moved(padded, batch[1], place=[3, 4, 5])
+
+# %% padding-rows [markdown]
+# The outputs of the words do not move, so the mask does not leak. The outputs of `<pad>` move, and that is as it
+# should be: each `<pad>` supplies a query as well, and that query has changed. You may be tempted to mask these rows
+# too. In this layer, that would not change the output of any word. It would only create rows with no key at all. So
+# leave these rows alone.
 #
 # ### With heads
 #
-# In lesson 7 the scores will get a second extra axis, for the heads: their shape is then $(N, H, L, S)$. A mask is
+# In lesson 7 the scores will get one more axis, for the heads, and their shape will be $(N, H, L, S)$. A mask is
 # matched to it **from the right**, and missing axes and axes of size 1 are repeated. So a padding mask needs the
 # shape $(N, 1, 1, S)$. For 2 sentences and 3 heads, the shape $(N, 1, S)$ raises an error. Now take 2 sentences and 2
 # heads.
@@ -398,9 +402,9 @@ on_last_three = with_three_axes[..., 3:].sum(dim=-1).mean(dim=-1)  # (N, H)
 print(on_last_three)
 
 # %% heads-reading [markdown]
-# Row $n$, column $h$ says how much weight head $h$ of sentence $n$ puts on the last three tokens. Only sentence 1
-# ends with padding, so its row should be 0, and the row of sentence 0 should not. Instead it is the *column* of head
-# 1 that is 0: the mask follows the head, not the sentence.
+# Row $n$, column $h$ of this table says how much weight head $h$ of sentence $n$ puts on the last three tokens. Only
+# sentence 1 ends with padding, so its row should be 0, and the row of sentence 0 should not. Compare this with what you
+# see.
 #
 # ### Fewer queries than keys
 #
@@ -426,9 +430,9 @@ for ax, align in zip(axes, ["upper_left", "lower_right"], strict=True):
 show_figure(axes[0], "3.5")
 
 # %% corners-reading [markdown]
-# The result is the value of the first key alone, and no error is raised: torch counts from the upper left corner, so
-# its query 0 belongs to key 0. With a cache you need the lower right corner, where the last query belongs to the last
-# key. Then the new words get the same outputs as in the full text.
+# A mask that is not square can be causal in two ways, depending on the corner from which the words are counted. Here
+# the last query has to belong to the last key. You can always build such a mask yourself and pass it, and then the new
+# words get the same outputs as in the full text.
 
 # %% lower-right
 whole = F.scaled_dot_product_attention(x, x, x, is_causal=True)
@@ -439,8 +443,8 @@ assert torch.allclose(with_cache, whole[4:])
 # ### A large negative number instead of minus infinity
 #
 # Many programs fill with -1e9. In a row that still has an open key with a score of ordinary size, this makes no
-# difference in float32, the usual type of number, because $e^{-10^9}$ rounds to 0. In a row without one, it makes a
-# great difference.
+# difference in float32, the usual type of number, because $e^{-10^9}$ rounds to 0. In a row without such a key, it
+# makes a great difference.
 
 # %% fill-row-zero
 finite = (left @ left.T / 5**0.5).masked_fill(~left_mask, -1e9).softmax(dim=-1)
@@ -451,8 +455,8 @@ print("output of torch's function:", torch_output[0])
 # %% half-precision [markdown]
 # All four weights are 1/4, those of the future included. Torch's own function gives the row the output 0.
 #
-# Large models usually compute in 16 bits, which saves memory. In float16 the largest number is 65504, so `masked_fill` with -1e9
-# raises an error.
+# Large models usually compute in 16 bits, which saves memory. In float16 the largest number is 65504, so `masked_fill`
+# with -1e9 raises an error.
 
 # %% half tags=["raises-exception"]
 half = torch.zeros(4, 4, dtype=torch.float16)
@@ -466,8 +470,9 @@ added = half + (~left_mask).half() * -1e9
 added.softmax(dim=-1)[0]
 
 # %% half-silent [markdown]
-# It became $-\infty$ on the way, which brings back the NaN that -1e9 was meant to avoid. The other 16-bit type,
-# bfloat16, is common in large models and can hold -1e9, so with it you are back to the silent average above.
+# Since float16 cannot hold -1e9, the number became $-\infty$ on the way, and this brings back the NaN that -1e9 was
+# meant to avoid. The other 16-bit type, bfloat16, is common in large models and can hold -1e9, so with it you are back
+# to the silent average above.
 
 # %% remember [markdown]
 # ## What to remember
@@ -492,7 +497,7 @@ added.softmax(dim=-1)[0]
 #
 # Write the leak test for causal attention. `causal_test(attend, x)` returns "leaks" if a later token moves an output.
 # If no later token does, it returns "too tight" if some output $i$ stays the same although one of the tokens 0 to $i$
-# has changed. In all other cases it returns "right". Use `moved`. The numbers in `x` are small.
+# has changed. In all other cases it returns "correct". Use `moved`. The numbers in `x` are small.
 #
 # <details><summary>Hint</summary>
 #
@@ -507,7 +512,7 @@ from attnlab.exercises import check_padded_batch, check_safe_softmax
 
 # %% tags=["exercise"]
 def causal_test(attend, x):
-    """attend: (L, E) -> (L, E), x (L, E) -> "leaks", "too tight" or "right"."""
+    """attend: (L, E) -> (L, E), x (L, E) -> "leaks", "too tight" or "correct"."""
 
 
 # %%
@@ -519,24 +524,25 @@ def causal_test_solution(attend, x):
     found = torch.stack([moved(attend, x, place) for place in range(len(x))], dim=1)
     if found.triu(1).any():  # (output, token), and the token comes later
         return "leaks"
-    return "right" if torch.equal(found, torch.ones_like(found).tril()) else "too tight"
+    expected = torch.ones_like(found).tril()
+    return "correct" if torch.equal(found, expected) else "too tight"
 
 
 check_causal_test(causal_test_solution)
 
 # %% exercise-1-limits [markdown]
-# Some mistakes stay invisible to this test. For example, if a word may look at two or more earlier words but not at
-# *itself*, its output still moves with it: its query has changed, and so has the way in which those words share its
-# weight.
+# Some mistakes stay invisible to this test. Suppose that a word may look at two or more earlier words but not at
+# *itself*. Its output still moves with it, because its query has changed, and so has the way in which the earlier words
+# share its weight.
 
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
-# `padding_mask` is for a model that reads whole sentences. It has one more axis of size 1, for attention heads
-# (lesson 7). Write `decoder_mask` for a model that guesses the next word, where sentences are padded on the right. It
-# should block padding and the future, with shape (N, 1, L, L), where L is `int(lengths.max())`. Block padding in the
-# columns only, as above. (With padding on the right, the causal mask alone already protects the words. With padding
-# on the left it does not, and you combine the two masks in the same way.)
+# `padding_mask` makes the mask for a model that reads whole sentences. This mask has one more axis of size 1, for
+# attention heads (lesson 7). Write `decoder_mask` for a model that guesses the next word, where sentences are padded on
+# the right. It should block padding and the future, with shape (N, 1, L, L), where L is `int(lengths.max())`. Block
+# padding in the columns only, as above. (With padding on the right, the causal mask alone already protects the words.
+# With padding on the left it does not, and you combine the two masks in the same way.)
 #
 # <details><summary>Hint</summary>
 #
@@ -679,15 +685,15 @@ check_padded_batch(mended_solution)
 # [4 · Self-attention, cross-attention, honest heatmaps](04_reading_heatmaps_honestly.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The causal mask and the fill: 12. The leak test: 8. Padding, with the first explorer: 13. Empty
-# rows, with the mask editor: 11. Three families: 6. Leave "Further" for home.
+# **45 minutes.** The causal mask and the fill: 11. The leak test: 8. Padding, with the first explorer: 10. Empty
+# rows, with the mask editor: 10. Three families: 6. Leave "Further" for home.
 #
 # **Where a class stalls.** *"True hides":* seaborn and `masked_fill` say so. Keep one sentence on the board: True =
 # may look. *Rows and columns:* have them say "query $i$ looks at key $j$" while pointing at the cell. *The NaN of the
-# second layer:* write 0 · NaN on the board. *"There is no future when a model writes":* right, the mask is needed in
-# training, where all positions guess at once, and when a whole prompt is read in one pass.
+# second layer:* write 0 · NaN on the board. *"There is no future when a model writes":* that is true, but the mask is
+# needed in training, where all positions guess at once, and when a whole prompt is read in one pass.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
