@@ -11,8 +11,8 @@ from attnlab.palette import BLUE, EDGE, ORANGE, ROLES
 # Words and the kind of line say which it is; colour alone never does.
 LOOKS = {
     "Not done yet": f"6px dotted {EDGE}",
-    "Not yet right": f"6px dashed {ORANGE}",
-    "Right": f"6px solid {BLUE}",
+    "Not yet correct": f"6px dashed {ORANGE}",
+    "Correct": f"6px solid {BLUE}",
 }
 BOX = (
     "box-sizing:border-box;max-width:860px;margin:8px 0;padding:6px 16px;line-height:1.45;"
@@ -58,7 +58,7 @@ class Verdict:
         """The verdict in one to three words."""
         if not self.done:
             return "Not done yet"
-        return "Right" if self.ok else "Not yet right"
+        return "Correct" if self.ok else "Not yet correct"
 
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self.headline.lower()}. {self.message}"]

@@ -689,7 +689,7 @@ print("findings:", ", ".join(found.name for found in diagnose(patient_rude).find
 # %% [markdown]
 # ## Exercises
 #
-# Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
+# Write your answer in the cell below a task, run it, and then run the check after it. Click the dots to open a solution.
 #
 # ### 1 · Find the bug ★ (5 minutes)
 #

@@ -714,7 +714,7 @@ assert round(size_share[6].item(), 2) == 0.08
 # %% 1-predict-4-minutes [markdown]
 # ## Exercises
 #
-# Write your answer into the cell below a task, run it and the check after it. Click the dots to open a solution.
+# Write your answer in the cell below a task, run it, and then run the check after it. Click the dots to open a solution.
 #
 # ### 1 · Predict ★ (4 minutes)
 #

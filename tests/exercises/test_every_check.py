@@ -286,8 +286,8 @@ def test_an_interrupt_passes_through(check):
     ("answer", "headline", "line"),
     [
         (None, "Not done yet", f"dotted {EDGE}"),
-        ("A", "Not yet right", f"dashed {ORANGE}"),
-        ("B", "Right", f"solid {BLUE}"),
+        ("A", "Not yet correct", f"dashed {ORANGE}"),
+        ("B", "Correct", f"solid {BLUE}"),
     ],
 )
 def test_a_verdict_shows_its_state_by_words_and_by_its_line(answer, headline, line):
@@ -300,7 +300,7 @@ def test_a_page_tells_verdict_message_numbers_and_remarks_in_this_order():
     shown = _answers.table("Numbers:", {"yours": [1]}, ["one"])
     verdict = Verdict("f", True, True, "It is < 1.", shown, ("See & compare.",))
     page, text = verdict._repr_html_(), repr(verdict)
-    parts = ("Right", "It is &lt; 1.", "Numbers:", "Good to know.</b> See &amp; compare.")
+    parts = ("Correct", "It is &lt; 1.", "Numbers:", "Good to know.</b> See &amp; compare.")
     assert re.search(".*".join(map(re.escape, parts)), page, re.DOTALL)
     assert text.index("It is < 1.") < text.index("Numbers:") < text.index("to know: See & compare.")
 

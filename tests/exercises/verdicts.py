@@ -11,7 +11,7 @@ def refused(check, answer, *words):
     assert not verdict.ok, repr(verdict)
     for word in words:
         assert word in verdict.message, repr(verdict)
-    assert "Not yet right" in verdict._repr_html_()
+    assert "Not yet correct" in verdict._repr_html_()
     return verdict
 
 
