@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from attnlab._checks import check_list, check_size, check_type, lessons_extra, short
+from attnlab.attention import attention_scores, attention_weights
 from attnlab.data import data_path, load_tensors
+from attnlab.heads import split_heads
 from attnlab.modules import AttentionOutput, MultiHeadAttention
 
 with lessons_extra():
@@ -181,11 +183,7 @@ class PretrainedLayer(nn.Module):
         torch.nn.Embedding : looks up the rows that are added.
         """
         rows = self._rows(tokens)
-        places = _positions(positions, len(rows))
-        device = self.words.weight.device
-        word = self.words(torch.tensor([rows], device=device))  # (1, L, 384)
-        place = self.positions(torch.tensor([places], device=device))  # (1, L, 384)
-        return self.norm(word + place + self.types.weight[0])
+        return self._embedded(rows, _positions(positions, len(rows)))[None]
 
     def forward(self, tokens: Sequence[str]) -> AttentionOutput:
         """Return output (1, L, 384) and weights (1, 12, L, L) for a list of tokens."""
@@ -225,6 +223,56 @@ class PretrainedLayer(nn.Module):
         output, weights = self.attention(embedded)
         return Reading(tokens, embedded[0], output[0], weights[0])
 
+    def attend_as(self, askers: Sequence[str], tokens: Sequence[str], place: int) -> Tensor:
+        """Return the weights with which other words would attend in the place of one token.
+
+        Each asker takes the place in turn, as a query and as a key; the other tokens stay. It is
+        much faster than running the layer once for each of them.
+
+        Parameters
+        ----------
+        askers : sequence of str, A of them
+            Pieces of the vocabulary.
+        tokens : sequence of str, L of them
+            As for ``embed``.
+        place : int
+            Position of the token that is replaced, 0 to L - 1.
+
+        Returns
+        -------
+        Tensor, shape (12, A, L)
+            Row a of a head holds the weights with which asker a attends to each position.
+
+        Raises
+        ------
+        TypeError
+            If ``askers`` or ``tokens`` is not a list of strings, or ``place`` is not an integer.
+        ValueError
+            If an asker or a token is not in the vocabulary, there are no askers, there are none or
+            more than 128 tokens, or the place is outside the sentence.
+
+        See Also
+        --------
+        torch.nn.MultiheadAttention : the same, for one asker at a time.
+
+        Examples
+        --------
+        >>> layer = load_layer()
+        >>> tokens = layer.tokens("she sat on the bank of the river")
+        >>> layer.attend_as(["bank", "chair", "edge"], tokens, tokens.index("bank")).shape
+        torch.Size([12, 3, 10])
+        """
+        x = self.embed(tokens)[0]  # (L, 384)
+        check_size("place", place, at_least=0, at_most=len(x) - 1)
+        rows = self._numbers("askers", askers)
+        asking = self._embedded(rows, [place] * len(rows))  # (A, 384)
+        query = split_heads(self.attention.q_proj(asking), NUM_HEADS)  # (12, A, 32)
+        key, own = (split_heads(self.attention.k_proj(one), NUM_HEADS) for one in (x, asking))
+        scores = attention_scores(query, key)  # (12, A, L)
+        # each asker meets its own key there, not that of the token it replaces
+        scores[..., place] = (query * own).sum(dim=-1) / query.shape[-1] ** 0.5
+        return attention_weights(scores)
+
     def _encode(self, text: str) -> Encoding:
         words = _checked_words(text)
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
@@ -250,14 +298,27 @@ class PretrainedLayer(nn.Module):
             )
         if not 1 <= len(tokens) <= MAX_TOKENS:
             raise ValueError(f"tokens must hold 1 to {MAX_TOKENS} word pieces, got {len(tokens)}.")
-        for token in tokens:
-            check_type("tokens", token, str, "strings")
-            if token not in self._number:
+        return self._numbers("tokens", tokens)
+
+    def _numbers(self, name: str, pieces: Sequence[str]) -> list[int]:
+        check_list(name, pieces, "a list of word pieces")
+        if not pieces:
+            raise ValueError(f"{name} must hold at least one word piece, got none.")
+        for piece in pieces:
+            check_type(name, piece, str, "strings")
+            if piece not in self._number:
                 raise ValueError(
-                    f"tokens must be pieces of the vocabulary, got {short(token)}; "
+                    f"{name} must be pieces of the vocabulary, got {short(piece)}; "
                     "layer.tokens(text) splits any word into such pieces."
                 )
-        return [self._number[token] for token in tokens]
+        return [self._number[piece] for piece in pieces]
+
+    def _embedded(self, rows: list[int], places: list[int]) -> Tensor:
+        """Return word + position + type, normalised, for pieces given by number: (L, 384)."""
+        device = self.words.weight.device
+        word = self.words(torch.tensor(rows, device=device))
+        place = self.positions(torch.tensor(places, device=device))
+        return self.norm(word + place + self.types.weight[0])
 
 
 def load_layer() -> PretrainedLayer:

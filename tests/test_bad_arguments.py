@@ -266,6 +266,8 @@ CALLS = {
     "pretrained.PretrainedLayer.tokens": {"text": "the bank"},
     "pretrained.PretrainedLayer.respelled": {"text": "the bank"},
     "pretrained.PretrainedLayer.embed": {"tokens": ["the", "bank"], "positions": [0, 1]},
+    "pretrained.PretrainedLayer.attend_as": {"askers": ["chair"]}
+    | {"tokens": ["the", "bank"], "place": 1},
     "pretrained.PretrainedLayer.forward": {"tokens": ["the", "bank"]},
     "pretrained.PretrainedLayer.read": {"text": "the bank"},
 }

@@ -267,6 +267,33 @@ def test_order_counts_by_positions_alone(shared):
     assert torch.equal(shared.embed(tokens, positions=range(5)), x)
 
 
+def test_other_words_attend_in_the_place_of_one(shared):
+    tokens, askers = shared.tokens("she sat on the bank of the river"), ["chair", "river", "bank"]
+    for place in (0, 5, len(tokens) - 1):
+        rows = shared.attend_as(askers, tokens, place)
+        assert rows.shape == (12, 3, 10)
+        for asker, row in zip(askers, rows.unbind(dim=1), strict=True):
+            swapped = [*tokens[:place], asker, *tokens[place + 1 :]]
+            torch.testing.assert_close(row, shared(swapped).weights[0, :, place])
+
+
+@pytest.mark.parametrize(
+    ("askers", "place", "error", "sentence"),
+    [
+        ("chair", 1, TypeError, "askers must be a list of word pieces, got 'chair'."),
+        ([], 1, ValueError, "askers must hold at least one word piece, got none."),
+        (["Chair"], 1, ValueError, "askers must be pieces of the vocabulary, got 'Chair'; layer"),
+        ([3], 1, TypeError, "askers must be strings, got int 3."),
+        (["chair"], 2, ValueError, "place must be at most 1, got 2."),
+        (["chair"], -1, ValueError, "place must be at least 0, got -1."),
+        (["chair"], 1.0, TypeError, "place must be an integer, got float 1.0."),
+    ],
+)
+def test_wrong_askers_and_places_are_one_sentence(shared, askers, place, error, sentence):
+    with pytest.raises(error, match="^" + re.escape(sentence)):
+        shared.attend_as(askers, ["the", "bank"], place)
+
+
 def test_the_longest_text(shared):
     text = " ".join(["river"] * 126)
     assert shared.read(text).weights.shape == (12, 128, 128)
