@@ -1,773 +1,500 @@
-# %% 5-what-does-bank-mean-here-mixing-is-not-selecting [markdown]
-# # 5 · What does “bank” mean here? Mixing is not selecting
+# %% opening [markdown]
+# # 5 · What does “bank” mean here?
 #
-# Attention gives “bank” a weighted average of its sentence, and a plain average often does as well. Whether the weights
-# **select** the words that tell has to be measured: in hand-made, random and trained numbers.
+# "She sat on the bank of the river." "She walked to the bank to deposit the money." You know at once which bank is
+# meant, because you also read the other words. Attention looks at the other words too: it gives "bank" a new vector,
+# which is a weighted average over its sentence. So people often say that attention finds out what a word means. Does
+# it?
 #
-# **You need** lessons 1 and 4; for one cell, the masks of lesson 3.
+# To answer this, we have to keep two things apart. In any average, a word gets **mixed** with its sentence. It takes
+# more to **select**, that is, to give most of the weight to the words that show the meaning. In this lesson you will
+# learn to tell the one from the other, first with numbers that we typed in, and then in a trained layer.
 #
-# **You will be able to** put a control beside an attention experiment, tell mixing from selecting, test a trained head on fresh
-# sentences, build a counterexample.
+# **You need** lesson 1 (scores, weights and output), the trained layer of lesson 2 (its last section), and the idea
+# from lesson 4 of comparing a pattern with chance.
 #
-# **Time:** 45 minutes in class, 80 alone.
+# **You will be able to**
+# - put a control beside an experiment with attention,
+# - tell selecting from mixing,
+# - test whether what a head does depends on the word that asks,
+# - say why the first layer of a model cannot know which bank is meant.
+#
+# **Time:** 50 minutes in class, 85 alone.
 
-# %%
-import matplotlib.pyplot as plt
+# %% setup
 import pandas as pd
 import torch
-import torch.nn.functional as F
-from attnlab import attention_scores, attention_weights, data_path, load_table
-from attnlab import sequence_mask, split_heads, trace_attention
+from attnlab import data_path, load_table
 from attnlab.display import lesson_setup, show_figure
-from attnlab.exercises import check_minimal_pair, check_needed_strength
-from attnlab.exercises import check_plain_average, check_tested_head, predict
+from attnlab.exercises import predict
 from attnlab.explorers import BankExplorer, RealHeadsExplorer
-from attnlab.live import live
-from attnlab.plotting import plot_attention, plot_sweep
-from attnlab.pretrained import load_layer
+from attnlab.plotting import plot_attention
 
 lesson_setup()
 
-# %% [markdown]
-# ## Two banks, typed in
+# %% two-banks [markdown]
+# ## Two banks in one table
 #
-# A well-known demonstration has four tokens and four features, all typed in. Two tokens are banks. It is said to show that the
-# river's bank looks at “River” and “Water”, ignores the other bank, and so the two are told apart. We run it.
+# Suppose a tutorial wants to show that attention tells two banks apart. It types in four tokens with four features.
+# One bank lends money, and the other is the shore of a river.
 
-# %% two-banks-typed-in
-tokens, features, x = load_table("two_banks.csv")
-money_bank, river_bank = x[2], x[3]
+# %% typed-banks
+tokens, features, x = load_table("two_banks.csv")  # x: (4, 4)
+load_table("two_banks.csv")
 
-
-def alike(a, b):
-    """1: same direction. 0: nothing in common."""
-    return F.cosine_similarity(a, b, dim=-1)
-
-
-before = alike(money_bank, river_bank)
-assert torch.isclose(before, torch.tensor(0.0569), atol=1e-4)
-print(tokens, features, before)
-x
-
-# %% two-banks-typed-in-2 [markdown]
-# The cosine of the two banks is 0.057: nearly at a right angle. No generic “bank” went in. Whoever typed the rows had told
-# the two apart already.
-#
-# A score adds up what two tokens share, feature by feature.
-
-# %% two-banks-typed-in-3
-raw = x @ x.T
-expected = [[1.25, 1.2, 0, 1.4], [1.2, 1.44, 0, 1.08], [0, 0, 2.44, 0.12]]
-assert torch.allclose(raw[:3], torch.tensor(expected), atol=1e-4)
-products = river_bank * x[0]  # with River
-assert products.sum().isclose(raw[3, 0])
-products, raw[3]
-
-# %% two-banks-typed-in-4 [markdown]
-# 0.9 for nature and 0.5 for shore make the 1.4 of “River”; with the other bank only finance is shared, 0.12. So far the
-# demonstration is right: overlap makes scores.
-
-# %% much-attention-river-s-bank
-predict("05/much-attention-river-s-bank")
-
-# %% much-attention-river-s-bank-answer
-# %%answer 05/much-attention-river-s-bank
-output, weights, scores = trace_attention(x, x, x)
-row = weights[3]
-assert torch.allclose(row, torch.tensor([0.2768, 0.2358, 0.1459, 0.3414]), atol=1e-4)
-assert row[1] < 0.25 < row[0]
-print(f"the other bank gets {row[2] / row[1]:.0%} of what Water gets")
-row, row / 0.25  # weights, and how many even shares they are
-
-# %% two-banks-typed-in-5
-ax = plot_attention(
-    weights, queries=tokens, keys=tokens, colorbar=True, title="Nobody is ignored"
-)
+# %% banks-map
+bank_weights = (x @ x.T / 4**0.5).softmax(dim=-1)  # (L, S)
+ax = plot_attention(bank_weights, queries=tokens, keys=tokens, colorbar=True)
 show_figure(ax, "5.1")
 
-# %% after-attention-outputs-more-alike
-predict("05/after-attention-outputs-more-alike")
-
-# %% after-attention-outputs-more-alike-answer
-# %%answer 05/after-attention-outputs-more-alike
-after = alike(output[2], output[3])
-assert torch.isclose(after, torch.tensor(0.7382), atol=1e-4)
-mixed = torch.tensor([0.2093, 0.8671, 0.1459, 0.4798])
-assert torch.allclose(output[3], mixed, atol=1e-4)
-print(f"before {before:.3f}, after {after:.3f}")
-river_bank, output[3]
-
-# %% two-banks-typed-in-6 [markdown]
-# The river's bank had 1.0 of shore and 0.1 of finance; now it has 0.480 and 0.209. Meanings were **mixed**, that of the other
-# bank too. Nothing ambiguous went in, so nothing was resolved.
+# %% read-map [markdown]
+# The bottom row belongs to the bank at the shore. Apart from itself, it attends most to River, because the two share
+# nature and shore. So far, the tutorial can be pleased. But remember
+# [uniform attention](glossary.ipynb#uniform-attention), which would give 0.25 to each of the four tokens. River gets
+# 0.28, hardly more than that. Water gets a little less, and 0.15 goes to the other bank.
 #
-# Nor does it show intelligence. A random orthogonal matrix turns or mirrors all rows alike: no column
-# has a name any more, and the weights stay.
+# What does that do to the vectors? We compare them by their **cosine**, the cosine of the angle between them. It is 1
+# for two vectors of the same direction and 0 for two that are at a right angle.
 
-# %% two-banks-typed-in-7
-turn, _ = torch.linalg.qr(torch.randn(4, 4))
-turned = x @ turn
-assert torch.allclose(trace_attention(turned, turned, turned).weights, weights)
-turned
 
-# %% sharper [markdown]
-# The table of weights needs no “nature”, only dot products, and those came from our keyboard.
-#
-# ## Sharper?
-#
-# A first repair: multiply queries and keys by a factor, so scores by its square; leave the values. At 3 the outputs have the cosine 0.050, a little below the inputs.
+# %% cosine
+def cosine(a, b):
+    return torch.nn.functional.cosine_similarity(a, b, dim=-1)
 
-# %% river-s-bank-look
-predict("05/river-s-bank-look")
 
-# %% river-s-bank-look-answer
-# %%answer 05/river-s-bank-look
-print("factor  cosine  River  Water  other bank  itself")
-for factor in (1, 2, 3):
-    sharp = trace_attention(factor * x, factor * x, x)
-    cosine = alike(sharp.output[2], sharp.output[3])
-    entries = "  ".join(f"{weight:.3f}" for weight in sharp.weights[3])
-    print(f"{factor:>6}   {cosine:.3f}  {entries}")
-assert cosine.isclose(torch.tensor(0.0505), atol=1e-4)  # factor 3
-assert sharp.weights[3].argmax() == 3
+cosine(x[2], x[3])  # the two banks, before attention
 
-# %% a-fair-test [markdown]
-# Who listens to nobody learns nothing. At 2 this bank still listens to “River”, 0.255, with the cosine 0.082: but the two were apart when
-# they went in.
+# %% ask-alike
+predict("05/two-banks-after-attention")
+
+# %% see-alike
+# %%answer 05/two-banks-after-attention
+bank_output = bank_weights @ x  # (L, E)
+print(bank_output)
+cosine(bank_output[2], bank_output[3])
+
+# %% fair-test [markdown]
+# There is a second problem with this demonstration. The two banks went in as different vectors, so their meanings had
+# already been separated by the person who typed the table.
 #
 # ## A fair test
 #
-# One vector for “bank”, the same in every sentence. And a [**control**](glossary.ipynb#control): the average of the same vectors with
-# equal weights, which cannot select. Where it does as well, the weights have earned nothing.
-#
-# `bank_words.csv` has 53 words, typed in. Its fifth feature comes later.
+# In a real model, a word is looked up in a list, and "bank" gets the same vector in every sentence. So let us give it
+# one vector. The table `bank_words.csv` holds 53 words with the four features of above and a fifth one, which we will
+# need later. The first number printed below is the cosine of "bank" with the bank that lends money, and the second is
+# its cosine with the shore.
 
-# %%
-names, columns, table = load_table("bank_words.csv")
-assert len(names) == 53
-typed = dict(zip(names, table, strict=True))
+# %% one-bank
+names, _, rows = load_table("bank_words.csv")
+typed = dict(zip(names, rows, strict=True))
 
 
 def vectors(words):
-    """One row per word, (S, 5); a word that is not in the table gets zeros."""
+    """Return one row per word, (S, 5); a word that is not in the table gets zeros."""
     return torch.stack([typed.get(word, torch.zeros(5)) for word in words])
 
 
-bank = vectors(["bank"])[0, :4]
-print(columns[:4], bank)
-alike(bank, money_bank), alike(bank, river_bank)  # about as near to either
+bank = typed["bank"][:4]
+bank, cosine(bank, x[2:])
 
-# %% well-plain-average
-predict("05/well-plain-average")
-
-
-# %% well-plain-average-answer
-# %%answer 05/well-plain-average
-def both_ways(context):
-    """Cosines with (money bank, river bank): by attention, by the plain average."""
-    words = vectors([*context, "bank"])[:, :4]
-    attended, weights, _ = trace_attention(words[-1:], words, words)
-    ends = torch.stack([attended[0], words.mean(dim=0)])
-    return alike(ends[:, None], torch.stack([money_bank, river_bank])), weights[0]
+# %% control [markdown]
+# If attention moves this vector towards one of the two meanings, do the weights deserve the credit? To find out, an
+# experiment needs a [**control**](glossary.ipynb#control): the same experiment without the ingredient that is thought
+# to cause the effect. Our ingredient is the weights. So the control is a **plain average** of the same vectors, in
+# which all of them count the same.
 
 
-near_river, _ = both_ways(["river", "water"])
-near_money, _ = both_ways(["money", "loan"])
-right = torch.tensor([[0.304, 0.871], [0.262, 0.867]])
-assert torch.allclose(near_river, right, atol=1e-3)
-assert torch.allclose(near_money[:, 0], torch.tensor([0.960, 0.962]), atol=1e-3)
-_, three = both_ways(["river", "water", "money"])
-assert torch.allclose(three, torch.tensor([0.239, 0.222, 0.254, 0.286]), atol=1e-3)
-near_river, near_money, three
+# %% new-vectors
+def new_vectors(context):
+    """Return the new vector of "bank", by attention and by a plain average: (2, 4)."""
+    words = vectors([*context, "bank"])[:, :4]  # (S, 4)
+    weights = (bank @ words.T / 4**0.5).softmax(dim=-1)  # (S,)
+    return torch.stack([weights @ words, words.mean(dim=0)])
 
-# %% [markdown]
-# The company decides, the weights add next to nothing. With river, water **and** money the weights are 0.239, 0.222, 0.254, and
-# 0.286 for itself: nearly even. This experiment shows mixing. It does not show selecting.
 
-# %% [markdown]
-# ## Let “bank” ask for what tells
+# %% ask-average
+predict("05/the-plain-average")
+
+# %% see-average
+# %%answer 05/the-plain-average
+fair = {}
+for context in (["river", "water"], ["money", "loan"]):
+    for way, new in zip(["attention", "plain"], new_vectors(context), strict=True):
+        fair[", ".join(context), way] = cosine(new, x[2:]).tolist()
+pd.DataFrame(fair, index=["cosine with money bank", "with shore"]).T.round(2)
+
+# %% draw-average jupyter={"source_hidden": true}
+# %%answer 05/the-plain-average
+import matplotlib.pyplot as plt
+
+_, ax = plt.subplots(figsize=(5.4, 3.8), layout="constrained")
+look = {"width": 0.008, "angles": "xy", "scale_units": "xy", "scale": 1, "color": "#777"}
+for context, dy in ((["river", "water"], 0.05), (["money", "loan"], -0.09)):
+    attended, plain = new_vectors(context)[:, :2]  # finance and nature
+    ax.quiver(*bank[:2], *(attended - bank[:2]), **look)
+    ax.scatter(*attended, s=150, color="#0b61a4", zorder=3, edgecolor="white")
+    ax.scatter(*plain, s=70, color="#c8500a", marker="D", zorder=4, edgecolor="white")
+    ax.text(attended[0] + 0.05, attended[1] + dy, f"with {' and '.join(context)}")
+ax.scatter(*bank[:2], s=90, color="white", edgecolor="#222", linewidth=2, zorder=3)
+ax.text(bank[0] + 0.04, bank[1], "“bank” before", va="center")
+ax.scatter([], [], s=110, color="#0b61a4", label="after attention")
+ax.scatter([], [], s=70, color="#c8500a", marker="D", label="plain average")
+ax.set(xlim=(0, 1.3), ylim=(0, 1.1), xlabel="finance", ylabel="nature")
+ax.set_title("“bank” moves towards its neighbours")
+ax.legend(loc="upper right")
+show_figure(ax, "5.2")
+
+# %% disagree [markdown]
+# ## When the words disagree
 #
-# “The thief sailed to the bank with the gold”: “thief” and “gold” go with money, “sailed” with water, and “sailed” tells. So we type in a fifth
-# feature, `tells`: 1 for words that tell which bank is meant.
+# In these two examples, all the words point the same way. Real sentences are not so kind: "The thief sailed to the
+# bank with the gold." "Thief" and "gold" go with money, but you know that this is a river bank, because somebody
+# *sailed* to it. We call such a word the **clue** of its sentence. The fifth feature of our table is 1 for words
+# that can be clues, and 0 for all others.
 #
-# To measure, each word gets a **lean**: the dot product with a direction, from the mean of four money words to the mean of four river words.
+# A query that asks for this feature, and for nothing else, should find the clue. We type one in. The number
+# `strength` says how hard it asks.
 
-# %%
-RIVER = ["shore", "lake", "ocean", "beach"]
-MONEY = ["finance", "cash", "credit", "market"]
-direction = vectors(RIVER).mean(dim=0) - vectors(MONEY).mean(dim=0)
-thief = "the thief sailed to the bank with the gold".split()
+
+# %% ask-for-clue
+def ask_for_clue(words, strength):
+    """Return the weights and the new vector of "bank"."""
+    keys = vectors(words)  # (S, 5), and also the values
+    query = torch.tensor([0.0, 0.0, 0.0, 0.0, strength])
+    weights = (query @ keys.T / 5**0.5).softmax(dim=-1)  # (S,)
+    return weights, (weights @ keys)[:4]
+
+
+thief = "the thief sailed to the bank with the gold"
 farmer = "the farmer on the island borrowed gold for his horses from the bank"
-farmer = farmer.split()
-for words in (thief, farmer):
-    lean, tells = vectors(words) @ direction, vectors(words)[:, 4]
-    known = [i for i, word in enumerate(words) if word in typed]
-    print(*(f"{words[i]} {lean[i]:.2f}{' *' * int(tells[i])}  " for i in known))
-direction  # a star above: tells
 
-# %% [markdown]
-# A lean above 0 points to the river, below 0 to money. The eight words of the direction occur in no sentence we measure. The lean of an average
-# is the average of the leans, with the same weights.
+# %% clue-table
+asked = {}
+for clue, sentence in {"sailed": thief, "borrowed": farmer}.items():
+    words = sentence.split()
+    for strength in (0, 4, 8):
+        weights, new = ask_for_clue(words, strength)
+        share = weights[words.index(clue)].item()
+        asked[clue, strength] = [share, *cosine(new, x[2:]).tolist()]
+columns = ["weight of the clue", "cosine with money bank", "with shore"]
+pd.DataFrame(asked, index=columns).T.rename_axis(["clue", "strength"]).round(2)
+
+# %% selecting [markdown]
+# With strength 0, all scores are 0 and all weights are equal, so these two rows are the control. The plain average is
+# closer to the *wrong* bank in both sentences. The harder the query asks, the more weight the clue gets, and "bank"
+# moves to the correct side. Here the weights do something that the plain average cannot do: they select.
 #
-# Real layers multiply $x$ by $W_Q$ for the queries and by $W_K$ for the keys (lesson 6). Ours have one column. “bank” asks for `tells`,
-# with a strength we choose.
-
-
-# %%
-def asks(words, strength):
-    """Weights of the query "bank" with typed matrices (5, 1), (S,)."""
-    x = vectors(words)
-    bank = x[[words.index("bank")]]
-    W_query = strength / bank.sum() * torch.ones(5, 1)  # the query is the strength
-    W_key = torch.tensor([[0.0], [0], [0], [0], [1]])  # reads `tells`
-    return attention_weights(attention_scores(bank @ W_query, x @ W_key))[0]
-
-
-def as_it_is(words, strength):
-    """The same with query = key = x, scores times strength."""
-    x = vectors(words)
-    scores = attention_scores(x[[words.index("bank")]], x)
-    return attention_weights(strength * scores)[0]
-
-
-def lean_after(ways, words, strength):
-    return (ways(words, strength) @ vectors(words) @ direction).item()
-
-
-for words in (thief, farmer):
-    plain = (vectors(words).mean(dim=0) @ direction).item()
-    asked = [lean_after(asks, words, strength) for strength in (0, 1, 2, 3)]
-    assert abs(asked[0] - plain) < 1e-6  # strength 0: all weights are equal
-    print(f"plain {plain:.3f}   asks:", *(f"{lean:.3f}" for lean in asked))
-like_bank = vectors(["island", "borrowed"])[:, :4] @ bank
-assert like_bank[0] > like_bank[1]
-
-# %%
-strengths = [n / 4 for n in range(25)]
-fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
-for ax, words in zip(axes, (thief, farmer), strict=True):
-    plain = (vectors(words).mean(dim=0) @ direction).item()
-    curves = {
-        "asks for tells": [lean_after(asks, words, one) for one in strengths],
-        "query = key = x": [lean_after(as_it_is, words, one) for one in strengths],
-        "plain average": [plain] * len(strengths),
-    }
-    plot_sweep(strengths, curves, ax=ax, xlabel="strength", ylabel="lean of “bank”")
-    ax.axhline(0, color="#555555", lw=1)
-    ax.set_title(f"{words[1]}: should be {'above' if words is thief else 'below'} 0")
-    ax.get_legend().remove()
-axes[1].legend(loc="upper right", fontsize=9)
-show_figure(fig, "5.2")
-
-# %% [markdown]
-# The plain average is on the wrong side in both sentences, -0.025 and 0.060. Asking with strength 3 gives 0.665 and -0.596. The weights
-# select, and only now they do what the average cannot. Likeness to “bank” is another thing: “island” scores higher with it than “borrowed”.
-#
-# What was built in by hand? Both matrices and `tells`, typed with the sentences in sight. The mechanism **can** select. Nothing
-# here has found out what tells.
-
-# %% [markdown]
-# ## River **and** loan
-#
-# One vector per word, the same in all sentences. Left and right are meaning, up and down is content: up there “bank” listens.
+# But look at what we typed in by hand: the query, and the column of clues, both with the sentences in sight. The
+# mechanism *can* select. Nothing here has found out by itself which words are clues.
 #
 # ### Your experiment: drag a meaning
 #
-# Answer first. Then lower “river” to the filler words; put it back and push it to the right. When do the weights decide what the plain
-# average leaves open?
+# Here every word is a point, with nature on the left, money on the right, and filler words at the bottom. Query, keys
+# and values are these points. (They are other numbers than in our table.) First answer the question above the picture.
+# Then drag "river" down to the filler words. Put it back and push it to the right. Which of the two moves make the
+# plain average follow?
 
-# %%
+# %% explore-bank
 BankExplorer()
 
-# %%
-both = BankExplorer(sentence="both")
-lowered = BankExplorer(sentence="both", moved=[("river", -3, -2)])
-right = BankExplorer(sentence="both", moved=[("river", 3, 2)])
-for state in (both, lowered, right):
-    ends, average = state.result.output[0], state.result.average[0]
-    print(f"attention {ends + 0.0:.2f}   plain average {average + 0.0:.2f}")
-assert abs(both.result.output[0]) < 1e-6 and lowered.result.output[0] > 1.7
-for sharpness in (0, 0.25, 0.5, 1, 2, 4, 8):
-    sharp = BankExplorer(sentence="both", sharpness=sharpness)
-    assert abs(sharp.result.output[0]) < 1e-6
-this = "this bank by the river gave a loan".split()
-undecided = lean_after(asks, this, 3)
-assert abs(undecided) < 0.02
-print(f"our matrices, the same sentence: lean {undecided:.3f}")
-
-# %% [markdown]
-# Undecided at any sharpness: both tell, both get the same. Lowered, “river” leaves “bank” to “loan”, and the plain average stays in
-# the middle: there the weights select. Pushed to the right, mixing is enough.
+# %% trained-layer [markdown]
+# When "river" is down among the filler words it gets little weight, so attention turns to "loan". The plain average
+# stays in the middle: here the weights select. When "river" is pushed to the right, both move, so mixing is enough.
+# (Before you moved anything, the tie could not be broken by any sharpness, because we made "river" and "loan" mirror
+# images of each other.)
 #
-# A bank that gives loans is no river's bank, wherever it stands. To get this right we would type 0 for “river”, in this sentence
-# only. But `tells` belongs to a word, and **which** word tells belongs to the sentence.
-
-# %% [markdown]
+# Keep that sentence in mind: "this bank by the river gave a loan." Its bank is a money bank, even though it stands by
+# a river. So in this sentence "river" is not a clue at all, although it is one in most others.
+#
 # ## A trained layer
 #
-# Nobody typed these numbers: the first of six layers of all-MiniLM-L6-v2, a small model that turns sentences into vectors. Twelve heads side by
-# side, counted from 0, each with its own $W_Q$, $W_K$ and $W_V$ (lessons 6 and 7). A token's row is made of word and position; the markers
-# `[CLS]` and `[SEP]` stand at the ends. We look at the attention alone.
+# Nobody typed in the numbers of a trained layer. We take the one that you know from lesson 2: the first attention layer
+# of all-MiniLM-L6-v2, with twelve [heads](glossary.ipynb#head), each of which has queries, keys and values of its own.
+# It puts a token before each sentence, `[CLS]`, and one after it, `[SEP]`.
 
-# %%
+# %% read-sentence
+from attnlab.pretrained import load_layer
+
 layer = load_layer()
 sat = layer.read("she sat on the bank of the river")
-assert layer.respelled("she sat on the bank of the river") == {}
-at, river = sat.tokens.index("bank"), sat.tokens.index("river")
-print(sat.tokens)
-sat.embedded.shape, sat.weights.shape  # (L, E), (H, L, L)
+sat.tokens, sat.weights.shape  # (H, L, S)
 
-# %%
-predict("05/many-twelve-heads-river-bank")
+# %% ask-heads
+predict("05/heads-that-attend-to-river")
 
-# %%
-# %%answer 05/many-twelve-heads-river-bank
-rows_of_bank = sat.weights[:, at]  # (H, S): one query, twelve heads
-favourites = [sat.tokens[j] for j in rows_of_bank.argmax(dim=-1)]
-assert [h for h, word in enumerate(favourites) if word == "river"] == [4, 10]
-assert favourites.count("[CLS]") == 7 and rows_of_bank[2].argmax() == at - 1
-print(rows_of_bank[[4, 10], river])
-heads = [f"head {h}" for h in range(12)]
-fig, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
-plot_attention(rows_of_bank, ax=ax, queries=heads, keys=sat.tokens, colorbar=True)
-ax.set(ylabel="", title="“bank” in twelve heads")
-show_figure(fig, "5.3")
+# %% see-heads
+# %%answer 05/heads-that-attend-to-river
+of_bank = sat.weights[:, sat.tokens.index("bank")]  # (H, S): the row of "bank"
+heads = [f"head {head}" for head in range(12)]
+ax = plot_attention(of_bank, queries=heads, keys=sat.tokens, colorbar=True)
+ax.set(title="The row of “bank” in twelve heads", ylabel="")
+show_figure(ax, "5.3")
 
-# %% [markdown]
-# “river”, from “bank”: it looks like understanding. But two of twelve were found by looking at twelve.
+# %% look-through [markdown]
+# ### Your experiment: look through the heads
 #
-# ### Your experiment: river and loan, once more
+# Now the layer reads the sentence from above. In which heads does "bank" attend most to "river", and in which to
+# "loan"? Click through the twelve maps. Then type in a sentence of your own.
 #
-# The sentence of the plane, read by twelve heads. Which of them send “bank” to “river”, which to “loan”? Then type a sentence of your own.
+# <details><summary>The answer</summary>
 #
-# <details><summary>Answer</summary>Heads 4 and 10 to “river”, heads 0 and 3 to “loan”: nobody decides.</details>
+# "River" comes first in heads 4 and 10, and "loan" in heads 0 and 3.
+# </details>
 
-# %%
-seen = layer.read(" ".join(this))
-most = [seen.tokens[j] for j in seen.weights[:, seen.tokens.index("bank")].argmax(-1)]
-assert [h for h in range(12) if most[h] == "river"] == [4, 10]
-assert [h for h in range(12) if most[h] == "loan"] == [0, 3]
-RealHeadsExplorer(sentence=" ".join(this), head=4, word=2, ask=False)
+# %% explore-heads
+sentence_of_both = "this bank by the river gave a loan"
+RealHeadsExplorer(sentence=sentence_of_both, head=4, word=2, ask=False)
 
-# %% [markdown]
-# ## Chance, habit, or a question of its own?
+# %% who-asks [markdown]
+# ## Is it "bank" that asks?
 #
-# We wrote 32 sentences with their telling words before any head read them. Half are **clear**, with words of one side
-# only; half are **mixed**, like that of the thief and the gold. We measure what the telling word gets, in even shares (lesson 4: uniform share):
-# 1 is the plain average.
+# It is tempting to pick the head with the nicest picture. But we looked at twelve heads and at two sentences, and
+# somewhere in twelve maps there is always something nice. So we test all twelve heads on fresh sentences. We wrote 35
+# sentences with "bank" and named the clue of each of them before the layer read it. The three that we used to
+# explore the layer are left out, and so are all others with the same clues.
+
+# %% fresh-sentences
+sentences = pd.read_csv(data_path("bank_sentences.csv"))
+known = sentences[sentences.kind == "known"]
+fresh = sentences[~sentences.clue.isin(known.clue)]
+print(len(fresh), "fresh sentences")
+fresh.sample(4, random_state=0)[["sentence", "clue", "meaning"]]
+
+# %% uniform-shares [markdown]
+# How much is a weight of 0.3? In a sentence of ten tokens, uniform attention gives 0.1 to each of them, so 0.3 is three
+# times that, or **three uniform shares**. In general, we multiply the weight by the number of tokens.
 #
-# The heads were found with three others, where “river”, “deposit” and “robbed” tell. Sentences where these tell are left out.
-
-# %%
-task = pd.read_csv(data_path("bank_sentences.csv"))
-task = task[task.kind != "known"].reset_index(drop=True)
-texts = [layer.tokens(sentence) for sentence in task.sentence]
-lengths = torch.tensor([len(text) for text in texts])
-bank_at = torch.tensor([text.index("bank") for text in texts])
-pairs = zip(texts, task.telling, strict=True)
-telling_at = torch.tensor([text.index(word) for text, word in pairs])
-fresh = torch.tensor([w not in ("river", "deposit", "robbed") for w in task.telling])
-assert len(task) == 32 and fresh.sum() == 25
-assert all(layer.respelled(sentence) == {} for sentence in task.sentence)
-print(task.groupby(["kind", "meaning"]).size().to_dict())
-task.iloc[[0, 8, 16, 24]]
-
-# %%
-real = sequence_mask(lengths)  # (N, L), True = a token
-each = torch.arange(len(task))
+# The function below does this for the clue of every fresh sentence. It can also put another word in the place of
+# "bank", so that the layer reads "we swam to the chair". Then "chair" asks, and we see how much weight the clue gets
+# from it. `attend_as` computes the row of that place for many such askers at once.
 
 
-def embed_all(layer, asker="bank"):
-    """All sentences, with another word in the place of "bank" if asked: (N, L, E)."""
-    x = torch.zeros(*real.shape, 384)
-    for i, text in enumerate(texts):
-        swapped = [asker if token == "bank" else token for token in text]
-        x[i, : len(text)] = layer.embed(swapped)[0]
-    return x
+# %% clue-shares
+def clue_shares(askers):
+    """Return the uniform shares of the clue, averaged over all sentences: (H, A)."""
+    shares = torch.zeros(12, len(askers))
+    for sentence, clue in zip(fresh.sentence, fresh.clue, strict=True):
+        tokens = layer.tokens(sentence)
+        rows = layer.attend_as(askers, tokens, tokens.index("bank"))  # (H, A, S)
+        shares += rows[:, :, tokens.index(clue)] * len(tokens)
+    return shares / len(fresh)
 
 
-def rows_of(layer, asker="bank"):
-    """The row of "bank", or of who stands there, in every head: (N, H, S)."""
-    weights = layer.attention(embed_all(layer, asker), attn_mask=real[:, None, None])[1]
-    return weights[each, :, bank_at]
+shares_of_bank = clue_shares(["bank"])  # (H, 1)
+shares_of_bank[:, 0]
 
+# %% many-askers [markdown]
+# In five heads, the clue gets more than 1.5 uniform shares from "bank", and in head 4 it gets 3.3. That is a lot. But
+# is "bank" the reason? Perhaps these heads like such words (verbs and nouns, rather than "the" and "of") whoever asks.
+# So we let all 2,517 words of the layer's vocabulary that have at least three letters ask in the place of "bank".
 
-def even_shares(rows):
-    """Weight of the telling word times the number of tokens, where it is fresh."""
-    return (rows[each, :, telling_at] * lengths[:, None])[fresh]  # (25, H)
+# %% ask-rank
+predict("05/rank-of-bank")
 
+# %% see-rank
+# %%answer 05/rank-of-bank
+askers = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2]
+shares = clue_shares(askers)  # (H, A)
+ranks = 1 + (shares > shares_of_bank).sum(dim=1)  # of "bank"; 1 is the largest share
+len(askers), ranks
 
-rows = rows_of(layer)
-shares = even_shares(rows).mean(dim=0)  # (H,)
-most = (rows.argmax(dim=-1) == telling_at[:, None])[fresh].sum(dim=0)
-print(f"it gets most of all in {most[4]} of 25 (head 4), {most[10]} of 25 (head 10)")
-shares
+# %% draw-askers jupyter={"source_hidden": true}
+# %%answer 05/rank-of-bank
+import seaborn as sns
 
-# %% [markdown]
-# Head 4 gives a fresh telling word 3.3 even shares, head 10 gives 1.8. Would chance?
+_, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
+sns.boxplot(shares.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax)
+ax.plot(range(12), shares_of_bank, "D", color="#c8500a", ms=8, label="“bank” asks", zorder=5)
+ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
+ax.set(xlabel="head", ylabel="uniform shares of the clue")
+ax.set_title("Who gives the clue how much?")
+ax.legend(loc="upper right")
+show_figure(ax, "5.4")
+
+# %% which-meaning [markdown]
+# ## Does it select by the meaning?
 #
-# Two controls, 240 heads each: a layer filled with random numbers, with the mean and spread of each trained matrix; and one that
-# keeps the trained word vectors, with random matrices in its attention.
+# In head 4, no other asker gives the clue as much as "bank" does. Training has taught this head to let "bank" pick out
+# words that go with banks, so here is a trained head that selects. (The result is a mean over 25 sentences. In a single
+# sentence, "bank" is often not first, and for the 11 river sentences alone it comes sixth.) No other head comes close.
+#
+# Words that go with banks are one thing, though, and the meaning in this sentence is another. "The thief saw the bank
+# by the river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river"
+# is no longer a clue. What becomes of the score of "bank" for "river"? In lesson 2 we saw that the logarithm of a
+# weight is its score, up to a constant for the whole row. So we measure how far the score for "river" is above the
+# score of "bank" for itself.
+
+# %% ask-robbed
+predict("05/robbed-instead-of-saw")
+
+# %% see-robbed
+# %%answer 05/robbed-instead-of-saw
+compared = {}
+for verb in ("saw", "robbed"):
+    reading = layer.read(f"the thief {verb} the bank by the river")
+    at, river = (reading.tokens.index(word) for word in ("bank", "river"))
+    to_itself, to_river = reading.weights[:, at, at], reading.weights[:, at, river]
+    compared[verb, "score of river"] = (to_river / to_itself).log()  # above itself
+    compared[verb, "weight of river"] = to_river
+pd.DataFrame(compared).rename_axis("head").round(2)
+
+# %% what-a-score-sees [markdown]
+# ## What does the output know?
+#
+# In a first layer, a score is computed from two tokens: their vectors, which come from a list, and their positions. No
+# third word takes part. So no head of this layer can know that the river is beside the point here. What *can* change
+# with a third word is a weight, because that word takes a share of the row.
+#
+# Perhaps the scores need not know. The output collects the values of the whole sentence, and "robbed" is among them.
+# So let us ask the outputs. Take one sentence about a river and one about money. A pair counts as correct if the output
+# of "bank" leans further from money words to water words in the first than in the second. We have 64 pairs of
+# **clear** sentences, with words of one kind only, and 64 pairs of **mixed** ones, such as that of the thief and the
+# gold. Guessing would get about 32 right. The helper `count_pairs` counts the correct pairs, for each head and for all
+# heads together. Here are the mixed pairs, by attention:
+
+# %% count-pairs jupyter={"source_hidden": true}
+from attnlab import split_heads
+
+WATER = "shore lake ocean beach sea wave coast harbor sand ship whale shark".split()
+MONEY = "finance cash credit market business tax company trade cost income".split()
 
 
-# %%
-def fill(part, like, seed):
-    """Random numbers with the mean and spread of the trained ones."""
+def values_of(tokens):
+    """Return the values of every head, (H, S, 32)."""
+    return split_heads(layer.attention.v_proj(layer.embed(tokens)[0]), 12)
+
+
+def mean_value(words):
+    alone = [values_of(["[CLS]", word, "[SEP]"])[:, 1] for word in words]
+    return torch.stack(alone).mean(dim=0)  # (H, 32)
+
+
+direction = mean_value(WATER) - mean_value(MONEY)
+
+
+def leans(sentence):
+    """Return how far "bank" leans to water, by attention and by a plain average: (2, 13)."""
+    tokens = layer.tokens(sentence)
+    lean = (values_of(tokens) * direction[:, None]).sum(dim=-1)  # (H, S)
+    row = layer(tokens).weights[0, :, tokens.index("bank")]  # (H, S)
+    both = torch.stack([(row * lean).sum(dim=-1), lean.mean(dim=-1)])  # (2, H)
+    return torch.cat([both, both.sum(dim=-1, keepdim=True)], dim=-1)  # and all heads
+
+
+def count_pairs(kind):
+    """Return how many of 64 pairs are correct, by attention and by a plain average: (2, 13)."""
+    of_kind = sentences[sentences.kind == kind].groupby("meaning").sentence
+    river, money = (
+        torch.stack([leans(one) for one in of_kind.get_group(meaning)])
+        for meaning in ("river", "money")
+    )
+    return (river[:, None] > money).sum(dim=(0, 1))
+
+
+# %% mixed-by-attention
+mixed = count_pairs("mixed")  # (2, 13): attention and plain average
+mixed[0]  # by attention: heads 0 to 11, then all heads together
+
+# %% same-freedom [markdown]
+# The best head gets 52 of the 64 pairs. Now to the control: a plain average of the same values. It deserves the same
+# freedom, so we look at its best head as well.
+
+# %% ask-pairs
+predict("05/best-plain-average")
+
+# %% see-pairs
+# %%answer 05/best-plain-average
+clear = count_pairs("clear")
+kinds = pd.MultiIndex.from_product([["clear", "mixed"], ["attention", "plain"]])
+pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"])
+
+# %% the-answer [markdown]
+# ## So does attention find the meaning?
+#
+# Not in this layer. In clear sentences mixing is enough, and a plain average of the values gets all 64 pairs too.
+# In mixed sentences the outputs do better than guessing, but here as well a plain average keeps up with attention. (Head
+# 4 does gain from its weights, 52 pairs against 40. But the plain averages of other heads had no need of them.) What
+# one head has learned is to select: "bank" attends to words that go with banks, more than any other word does in its
+# place. That is a useful step towards the meaning. It is not the meaning, because the score for "river" is the same
+# whether the thief has seen the bank or robbed it.
+#
+# Is that all there is to know about a model with six layers? No. From the second layer on, the vectors that are compared
+# are mixtures themselves, so a score can depend on any word of the sentence. In whole models, the senses of a word do
+# come apart (Reif et al., under Sources).
+
+# %% further [markdown]
+# ## Further
+#
+# ### Would a random head do it?
+#
+# Lesson 4 taught you to ask what chance would do. To make random heads that still have all the numbers of the trained
+# ones, we shuffle the numbers inside each parameter of the attention. The vectors of the words stay as they are. Here
+# is the share of the clue if "bank" asks, for twenty such layers with twelve heads each.
+
+
+# %% shuffled-layers
+def shuffled_layer(seed):
     generator = torch.Generator().manual_seed(seed)
-    for mine, trained in zip(part.parameters(), like.parameters(), strict=True):
-        mine.normal_(trained.mean().item(), trained.std().item(), generator=generator)
+    shuffled = load_layer()
+    for numbers in shuffled.attention.parameters():
+        order = torch.randperm(numbers.numel(), generator=generator)
+        numbers.copy_(numbers.flatten()[order].view_as(numbers))
+    return shuffled
 
 
-def drawn(seed, words):
-    """A layer with random attention, and trained or random words."""
-    new = load_layer()
-    fill(new.attention if words == "trained" else new, LIKE[words], seed)
-    return new
-
-
-LIKE = {"random": layer, "trained": layer.attention}
-chance = {}
-for words in LIKE:
-    layers = [rows_of(drawn(seed, words)) for seed in range(20)]
-    found = torch.stack([even_shares(one).mean(dim=0) for one in layers])  # (20, H)
-    best = found.amax(dim=1).mean()  # of twelve, picked after looking
-    print(f"{words} words: mean {found.mean():.1f}, best {found.max():.1f}", end="; ")
-    print(f"the best of twelve, on average, {best:.1f}")
-    chance[words] = found
-assert max(found.max() for found in chance.values()) < shares[4]
-assert all(found.numel() == 240 for found in chance.values())
-assert chance["trained"].amax(dim=1).mean() > shares[10]
-
-# %% many-chair-asks
-predict("05/many-chair-asks")
-
-# %%
-# %%answer 05/many-chair-asks
-askers = ["bank", "chair", "school", "side", "edge"]
-asked = {word: even_shares(rows_of(layer, word)).mean(dim=0) for word in askers}
-assert asked["chair"][4] < 0.5 and asked["school"][4] < 0.5 < 1.5 < asked["side"][4]
-assert shares[4] > 2 * max(asked[word][4] for word in askers[1:])
-frame = pd.DataFrame({word: asked[word][[3, 4, 10]].tolist() for word in askers})
-frame.set_axis(["head 3", "head 4", "head 10"]).round(2)
-
-# %%
-fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-look = {"color": "#f2dcc8", "lw": 0, "label": "240 random heads, trained words"}
-ax.axhspan(chance["trained"].min().item(), chance["trained"].max().item(), **look)
-places, own, chair = torch.arange(12), shares, asked["chair"]
-bars = ax.bar(places - 0.2, own, 0.4, color="#0b61a4", label="“bank” asks")
-ax.bar(places + 0.2, chair, 0.4, color="#c8500a", hatch="//", label="“chair” asks")
-ax.axhline(1, color="#555555", lw=1, ls="--")
-ax.bar_label(bars, [f"{share:.1f}" for share in own], padding=2, fontsize=9)
-ax.set(xticks=range(12), xlabel="head", ylabel="even shares", ylim=(0, 5))
-ax.legend(loc="upper right", fontsize=9)
-show_figure(fig, "5.4")
-
-# %% [markdown]
-# Head 10 does not pass: the best of twelve random heads that know the words gets 2.0, on average. Head 4 passes: more than any of 240, and
-# less than half if another word asks. It has learned to pick, for “bank”, words that go with banks. That **is** selection. Of a meaning?
-#
-# ## Which bank is meant?
-#
-# “the thief saw the bank by the river” may be a river's bank. “the thief robbed the bank by the river” is not.
-
-# %%
-predict("05/happens-score-bank-river-before")
-
-# %%
-# %%answer 05/happens-score-bank-river-before
-saw = layer.read("the thief saw the bank by the river")
-robbed = layer.read("the thief robbed the bank by the river")
-assert saw.tokens.index("bank") == robbed.tokens.index("bank") == at
-rest = [j for j in range(len(saw.tokens)) if saw.tokens[j] != "saw"]
-# a ratio of two weights is e to the difference of their scores
-pair = [one.weights[:, at] for one in (saw, robbed)]
-ratios = [row[:, rest] / row[:, [river]] for row in pair]
-assert torch.allclose(*ratios, rtol=1e-3)
-for head in (4, 10):
-    (first, then), (new, kept) = (row[head, [3, river]].tolist() for row in pair)
-    print(f"head {head}: saw {first:.3f}, river {then:.3f}")
-    print(f"{'':8}robbed {new:.3f}, river {kept:.3f}")
-
-# %% [markdown]
-# Among the other words everything is shared as before. No third word can tell “bank” that this river is beside the point. In
-# deeper layers it might: there a word's row is already a mixture of its sentence. We do not test them.
-#
-# The position of a word does enter the score. How much does order matter?
-
-# %%
-predict("05/shuffle-eight-words-she-sat")
-
-# %%
-# %%answer 05/shuffle-eight-words-she-sat
-generator = torch.Generator().manual_seed(0)
-found, before_bank = [], []
-for _ in range(200):
-    order = [0, *(1 + torch.randperm(8, generator=generator)).tolist(), 9]
-    words = [sat.tokens[j] for j in order]
-    place, there = words.index("bank"), words.index("river")
-    found.append(layer(words).weights[0, :, place, there])
-    before_bank.append(there == place - 1)
-    kept = layer.attention(layer.embed(words, positions=order)).weights
-    assert torch.allclose(kept[0, :, place, there], rows_of_bank[:, river], atol=1e-5)
-found = torch.stack(found)  # (200, H)
-assert rows_of_bank[4, river].isclose(torch.tensor(0.714), atol=1e-3)
-assert torch.equal(found[:, 2] > 0.9, torch.tensor(before_bank))
-for head in (4, 10, 2):
-    one, usual = found[:, head], rows_of_bank[head, river]
-    print(f"head {head}: in order {usual:.2f}, shuffled {one.mean():.2f}", end=" ")
-    print(f"({one.min():.2f} to {one.max():.2f})")
-
-# %% [markdown]
-# For head 10 this is nearly a bag of words. Head 2 does mind order: “river” gets nearly all right before “bank”.
-#
-# ### Your experiment: build a counterexample
-#
-# The claim is: “the weights pick the word that shows which bank is meant”. One sentence about money in which head 4 prefers a word of water breaks
-# it. Of the three below two do, and one does not. Put in your own, run the cell, move the head.
-
-# %%
-mine = [
-    "the bank raised the price of the river island",
-    "this bank by the river gave a loan",
-    "the bank by the bridge has no money",
-]
-
-
-def draw_bank(fig, sentence, head):
-    reading = layer.read(mine[sentence])
-    ax, place = fig.subplots(), reading.tokens.index("bank")
-    row = reading.weights[head, place]
-    bars = ax.bar(range(len(row)), row, color="#0b61a4", width=0.7)
-    ax.bar_label(bars, [f"{weight:.2f}" for weight in row], padding=2, fontsize=9)
-    ax.axhline(1 / len(row), color="#c8500a", ls="--", lw=1, zorder=0)
-    ax.set(xticks=range(len(row)), ylim=(0, 1.1), ylabel="weight")
-    ax.set_xticklabels(reading.tokens, rotation=40, ha="right")
-    most = reading.tokens[row.argmax()]
-    return f"{mine[sentence]}: head {head} looks most at <b>{most}</b>. Dashed: even."
-
-
-live(
-    draw_bank,
-    sentence=list(range(len(mine))),
-    head=list(range(12)),
-    start={"head": 4},
-    figsize=(7.2, 3.2),
-    alt="Bars: the weights of the query bank in one head, a bar per token.",
-)
-
-# %%
-for text, favourite in [
-    ("the bank raised the price of the river island", "river"),
-    ("this bank by the river gave a loan", "river"),
-    ("the bank by the bridge has no money", "[CLS]"),
-]:
-    reading = layer.read(text)
-    row = reading.weights[4, reading.tokens.index("bank")]
-    assert reading.tokens[row.argmax()] == favourite
-
-# %% [markdown]
-# ## One task, three kinds of features
-#
-# Take a sentence about a river and one about money, both clear or both mixed. Whose “bank” leans further to the river, after
-# attention? 8 times 8 pairs of each kind; guessing gets 32.
-#
-# The lean in a trained or random head: as before, a direction from the four money words to the four river words, made of the head's own values.
-# You may skip how pairs are counted.
-
-
-# %%
-def leans_of(layer, river=RIVER, money=MONEY):
-    """The lean of every token in every head, 0 for padding: (N, H, S)."""
-
-    def by_head(x):
-        return split_heads(layer.attention.v_proj(x), 12)  # (..., H, S, 32)
-
-    def middle(words):
-        alone = [layer.embed(["[CLS]", word, "[SEP]"]) for word in words]
-        return torch.cat([by_head(x)[:, :, 1] for x in alone]).mean(dim=0)  # (H, 32)
-
-    direction = middle(river) - middle(money)
-    leans = (by_head(embed_all(layer)) * direction[:, None]).sum(dim=-1)
-    return leans * real[:, None]
-
-
-def ends_of(rows, leans):
-    """Lean of "bank" by attention, and by the plain average: (N, H) each."""
-    return (rows * leans).sum(dim=-1), leans.sum(dim=-1) / lengths[:, None]
-
-
-by_attention, by_average = ends_of(rows, leans_of(layer))
-by_attention.shape
-
-# %%
-where = {
-    pair: torch.tensor(indices)  # 8 sentences each
-    for pair, indices in task.groupby(["kind", "meaning"]).indices.items()
-}
-
-
-def pairs_right(lean, kind):
-    """Which of 8 times 8 pairs come out right; lean (N,) -> (8, 8)."""
-    return lean[where[kind, "river"]][:, None] > lean[where[kind, "money"]]
-
-
-def tally(share, attended, plain):
-    """Even shares of the telling word, then how many pairs are right."""
-    counts = [
-        pairs_right(lean, kind).sum()
-        for kind in ("clear", "mixed")
-        for lean in (plain, attended)
+def share_in(some_layer):
+    readings = [some_layer.read(sentence) for sentence in fresh.sentence]
+    found = [
+        one.weights[:, one.tokens.index("bank"), one.tokens.index(clue)] * len(one.tokens)
+        for one, clue in zip(readings, fresh.clue, strict=True)
     ]
-    return torch.stack([share.mean(), *counts])
+    return torch.stack(found).mean(dim=0)  # (H,)
 
 
-def tally_typed(ways, strength):
-    share, attended, plain = [], [], []
-    for sentence, word in zip(task.sentence, task.telling, strict=True):
-        words = sentence.split()
-        weights, lean = ways(words, strength), vectors(words) @ direction
-        share.append(weights[words.index(word)] * len(words))
-        attended.append(weights @ lean)
-        plain.append(lean.mean())
-    share, attended, plain = map(torch.stack, (share, attended, plain))
-    return tally(share[fresh], attended, plain)
+by_chance = torch.cat([share_in(shuffled_layer(seed)) for seed in range(20)])
+by_chance.mean(), by_chance.max()
 
+# %% shuffled-reading [markdown]
+# On average a random head gives the clue one uniform share, as it should. None of the 240 comes near the 3.3 of
+# head 4.
 
-# %% plain-average-same-values
-predict("05/plain-average-same-values")
-
-# %%
-# %%answer 05/plain-average-same-values
-share = even_shares(rows)
-chosen = {f"trained, head {h}": (share, by_attention, by_average, h) for h in (4, 10)}
-table = {
-    "hand-made, query = key = x": tally_typed(as_it_is, 1),
-    "hand-made, asks for tells": tally_typed(asks, 3),
-}
-by_chance = []
-for seed in range(20):
-    other = drawn(seed, "random")
-    noise = rows_of(other)
-    parts = even_shares(noise), *ends_of(noise, leans_of(other))
-    by_chance += [tally(*(part[:, h] for part in parts)) for h in range(12)]
-table["random, mean of 240 heads"] = torch.stack(by_chance).mean(dim=0)
-for name, (*parts, h) in chosen.items():
-    table[name] = tally(*(part[:, h] for part in parts))
-table["trained, all heads"] = tally(share, by_attention.sum(1), by_average.sum(1))
-
-# %%
-# %%answer 05/plain-average-same-values
-kinds = [(kind, way) for kind in ("clear", "mixed") for way in ("plain", "attention")]
-index = pd.MultiIndex.from_tuples([("telling word", "even shares"), *kinds])
-measured = pd.DataFrame({name: row.tolist() for name, row in table.items()}, index).T
-assert measured["clear"].drop("random, mean of 240 heads").min().min() > 60
-gain = measured["mixed", "attention"] - measured["mixed", "plain"]
-assert gain.iloc[[1, 3, 4, 5]].tolist() == [13, 15, -7, 2]
-measured.round(1).astype({pair: int for pair in kinds})
-
-# %%
-# %%answer 05/plain-average-same-values
-both = [pairs_right(lean[:, 4], "mixed").float() for lean in (by_attention, by_average)]
-generator = torch.Generator().manual_seed(0)
-water, money = torch.randint(8, (2, 4000, 8), generator=generator)  # drawn again
-gaps = (both[0] - both[1])[water[:, :, None], money[:, None]].sum(dim=(1, 2))
-low, high = gaps.quantile(torch.tensor([0.025, 0.975])).tolist()
-print(f"head 4 against its plain average: +{gaps.mean():.0f} pairs", end=" ")
-print(f"({low:.0f} to {high:.0f} with other draws of the sentences)")
-unseen = fresh[where["mixed", "river"]][:, None] & fresh[where["mixed", "money"]]
-few, few_plain = (right[unseen].sum().item() for right in both)
-print(f"fresh telling words: {few:.0f} of {unseen.sum()} pairs, plain {few_plain:.0f}")
-values, gained = leans_of(layer)[:, 4:5], []  # of head 4
-for seed in range(20):
-    ends = (rows_of(drawn(seed, "trained")) * values).sum(dim=-1)  # random weights
-    gained += [pairs_right(one, "mixed").sum() - both[1].sum() for one in ends.T]
-gained = torch.stack(gained)
-print(f"random: {gained.mean():.0f}, {(gained >= 15).sum()} of {len(gained)} gain 15")
-assert (few, few_plain, unseen.sum()) == (20, 16, 24)
-case = task.index[task.sentence == "the thief robbed the bank by the river"].item()
-whole = by_attention.sum(dim=1)
-beaten = (whole[case] > whole[where["mixed", "river"]]).sum()
-assert beaten == 7
-print(f"the robbed bank leans further to the river than {beaten} of 8 river banks")
-
-# %% [markdown]
-# **Clear sentences** cannot tell mixing from selecting: the plain average of typed or trained values gets 61 or more.
-#
-# **Mixed sentences** can. Typed matrices gain 13 pairs, from typed answers. Head 4 gains 15, with other sentences perhaps 3 or 28; random
-# weights on its values lose 4, on average. Fresh telling words only: 20 of 24 pairs, plain 16. Head 10 **loses** 7; all heads gain 2.
-#
-# The robbed bank leans further than 7 of 8 river banks.
-
-# %% [markdown]
-# | features | whose numbers | shown here | not shown |
-# |---|---|---|---|
-# | hand-made | ours, with the answers in sight | attention mixes; with `tells` it can select | that anything is learned |
-# | random | chance | what a pattern has to beat | |
-# | trained | learned from text by a whole model | head 4 selects words that go with “bank” | that it chooses the meaning; what six layers do |
-#
-# So “attention understands which bank is meant” is wrong for these numbers. What holds: attention lets “bank” take in its sentence, and training
-# can teach it which words to take most of.
-
-# %% [markdown]
-# ## Further: other words for the direction
-#
-# The lean rests on eight words that we chose. Thirty times we draw four and four from longer lists. What survives?
-
-# %%
-waters = "shore lake ocean beach sea wave coast harbor sand ship whale shark".split()
-trades = "finance cash credit market business tax company trade cost income".split()
-assert not {*waters, *trades} & {token for text in texts for token in text}
-generator, found = torch.Generator().manual_seed(0), []
-for _ in range(30):
-    four = [
-        [words[i] for i in torch.randperm(len(words), generator=generator)[:4]]
-        for words in (waters, trades)
-    ]
-    ends = ends_of(rows, leans_of(layer, *four))
-    one = [[pairs_right(lean[:, h], "mixed").sum() for lean in ends] for h in (4, 10)]
-    whole = ends[0].sum(dim=1)
-    one.append([pairs_right(lean.sum(dim=1), "mixed").sum() for lean in ends])
-    beaten = (whole[case] > whole[where["mixed", "river"]]).sum()
-    found.append([*(by_weights - plain for by_weights, plain in one), beaten])
-found = torch.tensor(found)
-what = ["head 4 gains", "head 10 gains", "all heads gain", "river banks beaten"]
-for name, column in zip(what, found.T, strict=True):
-    print(f"{name}: {column.min()} to {column.max()}, median {column.median()}")
-assert found[:, 0].min() > 0 and found[:, 3].min() >= 1 and found[:, 3].median() < 7
-
-# %% [markdown]
-# Head 4 gains with all thirty choices, 4 to 18 pairs; 15 was a high draw. Head 10 and all heads together go either way. The robbed bank leans
-# further to the river than at least one river bank, each time; 7 was a high draw too.
-
-# %% [markdown]
+# %% remember [markdown]
 # ## What to remember
 #
-# - Attention mixes: two banks with the cosine 0.057 came out with 0.738.
-# - Put a plain average beside every attention experiment. On clear sentences the average of all heads gets 64 of 64 pairs too.
-# - Selecting means doing what the plain average cannot. Typed matrices can, with typed answers; head 4 of a trained layer did, on our
-#   mixed sentences.
-# - Found by looking at twelve? Test on fresh sentences, against random heads that know the same words, with another word asking.
-# - In a first layer the score of two words does not depend on the others: none can say that this river is beside the point.
+# - Attention mixes. Two banks that had nearly nothing in common, with a cosine of 0.06, came out with 0.74.
+# - Put a plain average beside every experiment with attention, and give it the same freedom: the same values, and its
+#   best head if you show the best head of attention.
+# - Selecting means that the weights do what a plain average cannot. Ask whether they depend on the word that asks: put
+#   many other words in its place.
+# - One head of twelve lets "bank" select words that go with banks. Out of 2,517 askers, none gives the clue more.
+# - In a first layer, the score of two words depends on no third word. So no head of it can know that this river is beside
+#   the point.
 
-# %%
-assert abs(before - 0.057) < 1e-3 and abs(after - 0.738) < 1e-3
-assert table["trained, all heads"][1] == 64 and shares[4] > 3
-
-# %% 1-predict-4-minutes [markdown]
+# %% exercises [markdown]
 # ## Exercises
 #
-# ### 1 · Predict ★ (4 minutes)
+# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
+
+# %% exercise-1 [markdown]
+# ### 1 · Compute ★ (4 minutes)
 #
-# Our typed matrices, a sentence of nine words. One word has `tells` 1, the other eight 0. Which strength gives it exactly half of the weight?
+# In a sentence of nine words, the clue gets a score of $s$, and each of the other eight words gets a score of 0. How
+# large must $s$ be for the clue to get exactly half of the weight?
 #
-# <details><summary>Hint</summary>Its score is the strength, the others' scores are 0. What does each of them count in the row's sum? $e$ to the strength must be
-# as much as all of them together.</details>
+# <details><summary>Hint</summary>
+#
+# The weight of a key is $e$ to the power of its score, divided by the sum of the row. What does each of the other words
+# contribute to that sum? The clue must contribute as much as all of them together.
+# </details>
+
+# %%
+from attnlab.exercises import check_minimal_pair, check_needed_strength
+from attnlab.exercises import check_plain_average, check_tested_head
 
 
 # %% tags=["exercise"]
 def needed_strength():
-    """Return the number."""
+    """Return the score of the clue."""
 
 
 # %%
@@ -781,13 +508,18 @@ def needed_strength_solution():
 
 check_needed_strength(needed_strength_solution)
 
-# %% 2-implement-8-minutes [markdown]
+# %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (8 minutes)
 #
-# Write the control for any attention: every query gets the plain average of the values it may look at. True means “may attend”; a query that
-# may look at nothing gets zeros, as in attention.
+# Write the control for any experiment with attention: every query gets the plain average of the values that it may look
+# at. True means "may look". A query that may look at nothing gets zeros. The result must have the dtype of `value`,
+# which can be float32 or float64.
 #
-# <details><summary>Hint</summary>The mask as numbers is a table of weights that are not divided yet. By what must each row be divided, and what if that is 0?</details>
+# <details><summary>Hint</summary>
+#
+# Turned into numbers, the mask is a table of weights that have not been divided yet. What must each row be divided by,
+# and what if that is 0?
+# </details>
 
 
 # %% tags=["exercise"]
@@ -801,19 +533,27 @@ check_plain_average(plain_average)
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def plain_average_solution(value, attn_mask):
-    open_to = attn_mask.to(value.dtype)
-    return open_to / open_to.sum(dim=-1, keepdim=True).clamp(min=1) @ value
+    counts = attn_mask.to(value.dtype)
+    return counts / counts.sum(dim=-1, keepdim=True).clamp(min=1) @ value
 
 
 check_plain_average(plain_average_solution)
 
-# %% 3-repair-8-minutes [markdown]
+# %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# A report says: “one head gives the telling word many even shares”. It looked for the best head on the very sentences it reports. Repair it: choose the
-# head on `known`, report on `fresh`.
+# A report says: "One head gives the clue many uniform shares." Its author looked for the best head on the very
+# sentences that the report is about. That is how luck gets into a report. On our three known sentences, for example,
+# head 10 is the best of the twelve, with 5.7 uniform shares; on the 25 fresh ones it gets 1.8.
 #
-# <details><summary>Hint</summary>Two means: over the known sentences to choose, over the fresh ones to report. The fresh ones may not take part in the choice.</details>
+# Repair the report: choose the head on `known`, and measure it on `fresh`. (This is what to do if you want to report on
+# a single head. In the lesson we showed all twelve instead.)
+#
+# <details><summary>Hint</summary>
+#
+# You need two means: one over the known sentences to choose the head, and one over the fresh sentences to report. The
+# fresh sentences must not take part in the choice.
+# </details>
 
 
 # %% tags=["exercise"]
@@ -823,7 +563,7 @@ def broken_report(known, fresh):
 
 
 def tested_head(known, fresh):
-    """Even shares (H, known sentences), (H, fresh ones) -> head, its mean."""
+    """Uniform shares (H, known sentences) and (H, fresh ones) -> head, its mean."""
 
 
 # %%
@@ -837,22 +577,26 @@ def tested_head_solution(known, fresh):
 
 
 torch.manual_seed(0)
-luck = torch.rand(500, 12, 6) * 2  # even share 1 in every head: nothing to find
-told = torch.tensor([broken_report(one[:, :3], one[:, 3:])[1] for one in luck])
-tested = torch.tensor([tested_head_solution(one[:, :3], one[:, 3:])[1] for one in luck])
-assert told.mean() > 1.3 and abs(tested.mean() - 1) < 0.05
-print(f"of pure luck: broken {told.mean():.1f}, repaired {tested.mean():.1f}")
+luck = torch.rand(500, 12, 6) * 2  # 1 on average in every head: there is nothing to find
+broken = torch.tensor([broken_report(one[:, :3], one[:, 3:])[1] for one in luck])
+mended = torch.tensor([tested_head_solution(one[:, :3], one[:, 3:])[1] for one in luck])
+print(f"where all is luck: broken {broken.mean():.1f}, repaired {mended.mean():.1f}")
 check_tested_head(tested_head_solution)
 
-# %% 4-build-10-minutes [markdown]
+# %% exercise-4 [markdown]
 # ### 4 · Build ★★ (10 minutes)
 #
-# With “robbed” for “saw”, head 10 changed its favourite from “river” to “robbed”. Perhaps it notices, after all? Find two sentences that
-# differ in **one** word, the first about a river's bank, the second about a money bank, where head 10's favourite is the same word in both. The check
-# measures; the meaning is for you to judge.
+# When "robbed" took the place of "saw", "bank" in head 10 turned away from "river": now it attends most to "robbed".
+# Perhaps head 10 notices that the river does not matter? Find two sentences that refute this. They may differ in **one**
+# word only. The first must be about a river bank and the second about a money bank, but in both of them "bank" must
+# attend most to the same word in head 10. The check measures the weights. The meaning is for you to judge.
 #
-# <details><summary>Hint</summary>Head 10 likes words of water, wherever they stand. Which word may follow such a word without taking its place? Try your sentences in the
-# slider above, or with <code>reading = layer.read(text)</code> print <code>reading.weights[10, reading.tokens.index("bank")]</code>.</details>
+# <details><summary>Hint</summary>
+#
+# Find a sentence with a water word to which "bank" gives a large weight in head 10, such as "sailed". Then add one
+# more word that makes it a river bank, and replace that word by one that makes it a money bank. You can try your
+# sentences in the explorer above.
+# </details>
 
 
 # %% tags=["exercise"]
@@ -871,74 +615,79 @@ def minimal_pair_solution():
 
 check_minimal_pair(minimal_pair_solution)
 
-# %% 5-explain-5-minutes [markdown]
+# %% exercise-5 [markdown]
 # ### 5 · Explain ★ (5 minutes)
 #
-# A blog shows one heatmap: in “I put my money in the bank” some head sends “bank” to “money”. “So the model knows that this is no river bank.” Which
-# experiments of this lesson would you ask for?
+# A blog shows a single heatmap: in "I put my money in the bank", a head sends "bank" to "money". "So the model knows
+# that this is not a river bank", it says. Which experiments of this lesson would you ask for?
 #
-# <details><summary>An answer</summary>The plain average: does “bank” end nearer to money without any weights? Fresh sentences, with words of both kinds. Random heads that
-# know the same words, as many as were looked at. Another word in the place of “bank”. And a pair of sentences in which “money” stays and the meaning changes: “I left my money on the bank of the lake”. Does the
-# head let go?</details>
+# <details><summary>An answer</summary>
+#
+# - The control: does "bank" end as close to money in a plain average?
+# - All heads, and fresh sentences, among them some with words of both kinds.
+# - Other words in the place of "bank": does the head attend to "money" whoever asks?
+# - A pair of sentences in which "money" stays and the meaning changes, such as "I left my money on the bank of the
+#   lake". Does the weight change?
+# </details>
 
-# %% [markdown]
+# %% in-torch [markdown]
 # ## In torch
 #
-# The control in one line: a query of zeros. All scores are 0, so what is allowed gets equal weight, in `F.scaled_dot_product_attention` too.
-#
-# `nn.MultiheadAttention` hands out the mean over the heads unless told otherwise. “river” gets 0.170 of “bank” there: two heads
-# give it more than 0.6, the other ten less than 0.15.
+# The control takes one line: with a query of zeros, all scores are 0, so all keys that are allowed get the same weight.
+# This works in `F.scaled_dot_product_attention` too, with a mask or without one.
 
-# %%
-z = sat.embedded[None]
-even = F.scaled_dot_product_attention(torch.zeros_like(z), z, z)
-assert torch.allclose(even[0], z.mean(dim=1).expand(10, -1), atol=1e-5)
-_, mean_of_heads = layer.attention.to_torch()(z, z, z)
-assert torch.allclose(mean_of_heads[0], sat.weights.mean(dim=0), atol=1e-4)
-assert (rows_of_bank[:, river] > 0.6).sum() == 2
-assert (rows_of_bank[:, river] < 0.15).sum() == 10
-print(f"river, mean over heads: {mean_of_heads[0, at, river]:.3f}")
+# %% torch-control
+import torch.nn.functional as F
 
-# %% next [markdown]
+z = sat.embedded[None]  # (N, L, E)
+control = F.scaled_dot_product_attention(torch.zeros_like(z), z, z)
+assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e-5)
+
+# %% sources [markdown]
 # ## Sources
 #
-# - Wang et al., [MiniLM](https://arxiv.org/abs/2002.10957), 2020: how the model it comes from was trained.
-# - Hewitt and Liang, [Designing and Interpreting Probes with Control Tasks](https://arxiv.org/abs/1909.03368), 2019.
-# - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019: single heads, and attention parked on `[SEP]`.
-# - Reif et al., [Visualizing and Measuring the Geometry of BERT](https://arxiv.org/abs/1906.02715), 2019: senses of a word do come apart in whole models.
-#
-#
-#
+# - Hewitt and Liang, [Designing and Interpreting Probes with Control Tasks](https://arxiv.org/abs/1909.03368), 2019: why
+#   a result about a model needs a control.
+# - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019: what single heads of a whole model
+#   attend to, and how much weight goes to `[SEP]`.
+# - Reif et al., [Visualizing and Measuring the Geometry of BERT](https://arxiv.org/abs/1906.02715), 2019: the senses of
+#   a word come apart in whole models.
+# - The trained layer is the first attention layer of
+#   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0). Wang et al.,
+#   [MiniLM](https://arxiv.org/abs/2002.10957), 2020, describe how the model that it was made from was trained.
+
+# %% next [markdown]
 # ## Next
 #
-# [6 · Where Q, K and V come from: trainable projections](06_where_q_k_and_v_come_from.ipynb)
+# Lesson 6, [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb).
 
-# %% next-2 [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
+# %% teacher-plan [markdown] tags=["teacher"]
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# Two banks 8 minutes, fair test 6, asking and the explorer 11, the trained layer and its controls 10, which bank 6, the table 4. Sharpening and shuffling can be
-# read at home.
+# **50 minutes.** Two banks: 8. The fair test: 7. When the words disagree, with the first explorer: 10. The trained
+# layer, with the second: 9. Who asks: 8. The thief: 4. The pairs and the answer: 4.
 #
-# Stalls: “but the model **does** understand”. Agree that a whole model may, and ask which cell shows it. “The plain average is only lucky”: let the class write six
-# sentences and count. Let two students hold “river” and “loan” and pull “bank” on a rope; a third is “the”.
+# **Where a class stalls.** *"But the model does understand":* agree that a whole model may, and ask which cell shows
+# it. *"The plain average is only lucky":* let the class write six sentences, three of each kind, and count. *The tie:*
+# let two students hold "river" and "loan" and pull "bank" on a rope; a third one is "the".
 # </details>
 
-# %% next-3 [markdown] tags=["teacher"]
-# <details><summary>For teachers: questions 1 to 3, and why a wrong choice tempts</summary>
+# %% teacher-questions [markdown] tags=["teacher"]
+# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** After attention two tokens of one sentence are, as a rule? **More alike.** *Less*: takes attending for sorting. *Unchanged*: forgets that values are averaged.
+# **1.** Two tokens of one sentence after attention, with no weight near 0. Are they usually more alike or less? **More
+# alike.** *Less:* this takes attending for sorting. *As before:* this forgets that the values are averaged.
 #
-# **2.** The control for an attention experiment? **Equal weights, same values.** *Random weights*: adds noise of its own. *No attention*: takes the mixing away too.
+# **2.** You want to know whether the *weights* cause an effect. What is the control? **Equal weights, with the same
+# values.** *No attention at all:* this takes the mixing away too. *Random weights:* they answer another question, which
+# is whether chance would do as well. It is worth asking too.
 #
-# **3.** Strength 0 gives? **The plain average.** *Zeros*: takes scores for weights. *The word itself*: thinks that who asks for nothing gets nothing.
+# **3.** A query asks with strength 0. What comes out? **The plain average.** *Zeros:* this takes the scores for the
+# weights. *The word itself:* this thinks that a query that asks for nothing gets nothing new.
 #
-# </details>
-
-# %% next-4 [markdown] tags=["teacher"]
-# <details><summary>For teachers: questions 4 and 5</summary>
+# **4.** Someone inspects 144 heads and finds one that sends "bank" to "river". What next? **Test it on fresh sentences,
+# and with other askers.** *It understands:* this forgets the other 143. *It is chance:* that has to be measured as well.
 #
-# **4.** Somebody inspects 144 heads and finds one that sends “bank” to “river”. Then? **Test it on fresh sentences.** *It understands*: forgets the other 143. *It is chance*: that is to be measured as well.
-#
-# **5.** First layer, “saw” becomes “robbed”. The score of “bank” for “river”? **Stays.** *Falls*: mixes up score and weight. *Depends on the head*: no head sees a third word.
-#
+# **5.** First layer, and "saw" becomes "robbed". What happens to the score of "bank" for "river"? **It stays.** *It
+# falls:* this confuses the score with the weight. *That depends on the head:* no head sees a third word in a score.
 # </details>
