@@ -26,13 +26,13 @@ STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
     right=STRENGTH,
     near=lambda one, other: abs(one - other) < 0.006,  # two decimals
     slips={
-        "Nine would be for all words; half means as much as the other eight.": math.log(9),
-        "That is e to the strength. Which strength gives it?": OTHERS,
+        "That would be right beside nine other words, and there are only eight.": math.log(9),
+        "That is e to the power of the score. Which score gives it?": OTHERS,
         "2 to this number is 8. Softmax raises e, not 2.": math.log2(OTHERS),
         "10 to this number is 8. Softmax raises e, not 10.": math.log10(OTHERS),
-        "That is the weight that the word should get. Which score leads to it?": 0.5,
+        "That is the weight that the clue should get. Which score leads to it?": 0.5,
     },
-    verified="e to this number is 8, as much as the eight others.",
+    verified="e to the power of this number is 8, as much as the eight other words together.",
     otherwise=lambda strength: f"That is too {'little' if strength < STRENGTH else 'much'}.",
 )
 def check_needed_strength(strength: float) -> str:
@@ -41,7 +41,7 @@ def check_needed_strength(strength: float) -> str:
     Verified: the number, to two decimals.
     """
     share = 1 / (1 + OTHERS * math.exp(-strength)) if abs(strength) < 500 else float(strength > 0)
-    return f"With {strength:.4g} the word gets {share:.3f} of the weight."
+    return f"With {strength:.4g} the clue gets {share:.3f} of the weight."
 
 
 # --- the control ----------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def check_minimal_pair(answer: Answer) -> Right:
         f"with “{one.tokens[changed]}”": [row[tops[0]], row[changed], 1 / len(row)]
         for one, row in zip(readings, rows, strict=True)
     }
-    columns = (f"“{words[0]}”", "the changed word", "an even share")
+    columns = (f"“{words[0]}”", "the changed word", "uniform attention")
     return Right(
         f"In both, “bank” attends most to “{words[0]}” in head {HEAD}: {weights[0]:.3f} and "
         f"{weights[1]:.3f}. If a reader agrees that only the second is about money, the claim is "

@@ -46,7 +46,7 @@ PULL = 20  # width of the line of a weight of 1
 WORDS = {
     "flat": "Sharpness 0: all weights are equal, and attention is the plain average. “bank” ends "
     "**{here}**; nothing is selected.",
-    "ends": "“bank” ends **{here}**; it listens most to {names} ({most}{each}). The plain average "
+    "ends": "“bank” ends **{here}**; it attends most to {names} ({most}{each}). The plain average "
     "ends {there}{verdict}",
     "itself": "itself",
     "word": "“{word}”",
@@ -55,8 +55,8 @@ WORDS = {
     "towards": "{far} towards {side}",
     "verdicts": {
         "undecided": " too: **undecided**.",
-        "mixing": ", the same side: **mixing is enough for that**, it takes no selecting.",
-        "selecting": ": mixing alone does not decide this, the weights do. **They select.**",
+        "mixing": " as well: **mixing is enough for that**.",
+        "selecting": ": here the weights decide. **They select.**",
         "holding": ": it is the weights that keep “bank” undecided.",
     },
     "attention": "“bank” after attention: {where}",
@@ -130,8 +130,8 @@ class BankExplorer(Explorer):
     figsize = (9.2, 3.9)
     title = "What does “bank” mean here?"
     hint = (
-        "Each word has one place in all sentences; “bank” ends at the weighted average of its own. "
-        "Drag any word, or use the arrow keys."
+        "Each word has the same place in all sentences, and “bank” ends at the weighted average of "
+        "its sentence. Drag any word, or use the arrow keys."
     )
     prediction = Question(
         ask="“this bank by the river gave a loan”: river and loan in one sentence. Where does "
@@ -156,7 +156,7 @@ class BankExplorer(Explorer):
     panels = (
         Bars(
             title="weights of “bank”",
-            under="how much it listens to each word",
+            under="how much it attends to each word",
             caption="Weights of the query “bank”",
             head="word",
             filled="attention",

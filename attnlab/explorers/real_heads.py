@@ -33,7 +33,7 @@ DIGITS = 4
 
 WORDS = {
     "say": f"In head {{head}}, {{asking}} looks most at **{{top}}** ({{most}}{{each}}). {FIRST} "
-    f"and {LAST} together get {{marked}}; equal shares would be {{equal}} each.",
+    f"and {LAST} together get {{marked}}; with uniform attention, each token would get {{equal}}.",
     "itself": "itself",
     "quoted": "“{token}”",
     "several": "{name} at {place}",
@@ -109,7 +109,7 @@ class RealHeadsExplorer(Explorer):
         Maps(
             key="maps",
             title="All heads",
-            under="darker: more attention; ▸ the row that asks",
+            under="white: weight 0, darkest: weight 1; ▸ the word that asks",
             over="head",
         ),
         Bars(key="row", caption="Weights of the word that asks", head="key"),

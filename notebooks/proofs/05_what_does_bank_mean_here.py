@@ -1,1 +1,323 @@
-# %% after: opening  covers: S3.10
+# %% after: typed-banks  covers: S3.10, C3.53
+# nothing generic went in: two vectors at nearly a right angle
+assert tokens[2:] == ["Bank (finance)", "Bank (shore)"]
+assert features == ["finance", "nature", "building", "shore"]
+assert not torch.allclose(x[2], x[3], atol=0.5)
+
+# %% after: banks-map  covers: S3.11, S3.12, C3.43, C3.44, C3.45, C3.46, C3.50
+from attnlab import scaled_dot_product_attention
+
+wanted = torch.tensor([0.2768, 0.2358, 0.1459, 0.3414])
+assert torch.allclose(bank_weights[3], wanted, atol=1e-4)  # River is 0.28, and Water below 0.25
+assert wanted[1] < 0.25 and abs(wanted[2] / wanted[1] - 0.62) < 0.01  # the other bank: 62 %
+others = torch.cat([bank_weights.flatten()[:10], bank_weights.flatten()[11:]])
+assert others.min() > 0.14 and others.max() < 0.342 and bank_weights[2, 2] > 0.52
+# a score adds up what two tokens share: 0.9 for nature and 0.5 for shore
+raw = x @ x.T
+shared = torch.tensor([[1.25, 1.2, 0, 1.4], [1.2, 1.44, 0, 1.08], [0, 0, 2.44, 0.12]])
+assert torch.allclose(raw[:3], shared, atol=1e-4)
+assert torch.allclose(x[3] * x[0], torch.tensor([0, 0.9, 0, 0.5]), atol=1e-4)
+# names of features play no part: a random rotation leaves every weight as it is
+for seed in range(3):
+    generator = torch.Generator().manual_seed(seed)
+    turned = x @ torch.linalg.qr(torch.randn(4, 4, generator=generator))[0]
+    assert torch.allclose((turned @ turned.T / 2).softmax(dim=-1), bank_weights, atol=1e-5)
+assert torch.allclose(scaled_dot_product_attention(x, x, x), bank_weights @ x, atol=1e-6)
+
+# %% after: cosine
+assert abs(cosine(x[2], x[3]) - 0.0569) < 1e-4
+assert cosine(x[0], 3 * x[0]) > 0.9999 and cosine(torch.eye(4)[0], torch.eye(4)[1]) == 0
+
+# %% after: see-alike  covers: C3.4, C3.52
+assert abs(cosine(bank_output[2], bank_output[3]) - 0.7382) < 1e-4
+mixture = torch.tensor([0.2093, 0.8671, 0.1459, 0.4798])  # of finance, too: 0.1 before
+assert torch.allclose(bank_output[3], mixture, atol=1e-4)
+# sharper weights keep the banks apart only because each attends to itself
+for factor, apart, to_itself in ((2, 0.082, 0.5), (3, 0.0505, 0.84)):
+    sharp = (factor**2 * x @ x.T / 2).softmax(dim=-1)
+    ends = sharp @ x
+    assert abs(cosine(ends[2], ends[3]) - apart) < 1e-3 and sharp[3, 3] > to_itself
+# the reason that the question gives, on random tokens: outputs are more alike than inputs
+generator = torch.Generator().manual_seed(0)
+inputs = torch.randn(200, 6, 8, generator=generator)
+ends = (inputs @ inputs.mT / 8**0.5).softmax(dim=-1) @ inputs
+pairs = [(i, j) for i in range(6) for j in range(i)]
+closer = torch.stack(
+    [cosine(ends[:, i], ends[:, j]) > cosine(inputs[:, i], inputs[:, j]) for i, j in pairs]
+)
+assert closer.float().mean() > 0.8
+
+# %% after: fair-test  numbers: 53
+
+# %% after: one-bank
+assert len(names) == 53 and len(features) + 1 == rows.shape[1] == 5
+assert (cosine(bank, x[2:]) > 0.7).all()  # about as near to either
+
+# %% after: see-average
+expected = [[0.304, 0.871], [0.262, 0.867], [0.960, 0.289], [0.962, 0.276]]
+assert torch.allclose(torch.tensor(list(fair.values())), torch.tensor(expected), atol=1e-3)
+# the weights of the two examples are nearly even
+for context in (["river", "water"], ["money", "loan"]):
+    beside = vectors([*context, "bank"])[:, :4]
+    even = (bank @ beside.T / 2).softmax(dim=-1)
+    assert 0.29 < even.min() and even.max() < 0.39
+# the first three words of either meaning in the table, and bank: the average is as near as attention
+for context in (["pond", "boat", "swam"], ["deposit", "borrowed", "lend"]):
+    attended, plain = cosine(new_vectors(context)[:, None], x[2:])
+    assert (attended - plain).abs().max() < 0.08
+    assert attended.argmax() == plain.argmax()
+
+# %% after: draw-average
+# in the plane of the figure, too, the diamonds lie on the circles
+for context in (["river", "water"], ["money", "loan"]):
+    attended, plain = new_vectors(context)[:, :2]
+    assert (attended - plain).norm() < 0.06 < 0.3 < (attended - bank[:2]).norm()
+
+# %% after: ask-for-clue
+for clue, correct in (("sailed", 1), ("borrowed", 0)):
+    cosines = torch.tensor([asked[clue, strength][1:] for strength in (0, 4, 8)])
+    assert cosines[0].argmax() != correct  # the plain average is closer to the wrong bank
+    assert cosines[1].argmax() == cosines[2].argmax() == correct
+    given = [asked[clue, strength][0] for strength in (0, 4, 8)]
+    assert given == sorted(given)
+for words in (thief.split(), farmer.split()):
+    plain = vectors(words)[:, :4].mean(dim=0)
+    assert torch.allclose(ask_for_clue(words, 0)[1], plain, atol=1e-6)
+
+# %% after: explore-bank
+both = BankExplorer(sentence="both")
+lowered = BankExplorer(sentence="both", moved=[("river", -3, -2)])
+pushed = BankExplorer(sentence="both", moved=[("river", 3, 2)])
+assert abs(both.result.output[0]) < 1e-6 and abs(both.result.average[0]) < 1e-6
+assert lowered.result.output[0] > 1.7 and abs(lowered.result.average[0]) < 1e-6
+assert lowered.result.weights[4] < 0.02
+assert pushed.result.output[0] > 1 and pushed.result.average[0] > 0.3
+for sharpness in (0, 0.25, 0.5, 1, 2, 4, 8):
+    assert abs(BankExplorer(sentence="both", sharpness=sharpness).result.output[0]) < 1e-6
+
+# %% after: ask-heads  numbers: 11
+
+# %% after: see-heads
+most = [sat.tokens[j] for j in of_bank.argmax(dim=-1)]
+assert [h for h in range(12) if most[h] == "river"] == [4, 10]
+assert most.count("[CLS]") == 7 and of_bank[2].argmax() == sat.tokens.index("bank") - 1
+assert of_bank[2].max() > 0.99
+assert torch.allclose(of_bank[[4, 10], 8], torch.tensor([0.714, 0.639]), atol=2e-3)
+
+# %% after: explore-heads
+reading = layer.read(sentence_of_both)
+first = [reading.tokens[j] for j in reading.weights[:, 2].argmax(dim=-1)]
+assert reading.tokens[2] == "bank"
+assert [h for h in range(12) if first[h] == "river"] == [4, 10]
+assert [h for h in range(12) if first[h] == "loan"] == [0, 3]
+
+# %% after: who-asks  numbers: 35
+
+# %% after: fresh-sentences
+assert len(sentences) == 35 and len(known) == 3 and not set(fresh.clue) & set(known.clue)
+assert not (fresh.kind == "known").any()
+for sentence, clue in zip(sentences.sentence, sentences.clue, strict=True):
+    assert layer.tokens(sentence).count("bank") == 1 and clue in layer.tokens(sentence)
+
+# %% after: uniform-shares  numbers: 0.3, 0.1
+
+# %% after: clue-shares
+# straight from the readings, without the short cut
+direct = []
+for sentence, clue in zip(fresh.sentence, fresh.clue, strict=True):
+    read = layer.read(sentence)
+    place, there = read.tokens.index("bank"), read.tokens.index(clue)
+    direct.append(read.weights[:, place, there] * len(read.tokens))
+direct = torch.stack(direct).mean(dim=0)
+assert torch.allclose(direct, clue_shares(["bank"])[:, 0], atol=1e-4)
+assert (direct > 1.7).sum() == 4 and abs(direct[4] - 3.33) < 0.01
+swapped = [layer.read(s.replace("bank", "chair")) for s in fresh.sentence]
+by_chair = torch.stack(
+    [
+        read.weights[:, layer.tokens(s).index("bank"), read.tokens.index(clue)] * len(read.tokens)
+        for read, s, clue in zip(swapped, fresh.sentence, fresh.clue, strict=True)
+    ]
+).mean(dim=0)
+assert torch.allclose(by_chair, clue_shares(["chair"])[:, 0], atol=1e-4)
+
+# %% after: see-rank
+at_bank = askers.index("bank")
+assert len(askers) == 2517 == len(set(askers))
+assert ranks[4] == 1 and ranks[torch.arange(12) != 4].min() > 40  # 43 or worse in the others
+in_head_4 = shares[4].sort(descending=True)
+assert abs(in_head_4.values[0] - 3.33) < 0.01 and abs(in_head_4.values[1] - 2.59) < 0.01
+assert askers[in_head_4.indices[1]] == "served" and abs(shares[4].median() - 0.55) < 0.005
+assert abs(shares[4, askers.index("river")] - 0.8) < 0.05
+assert abs(shares[4, askers.index("money")] - 1.3) < 0.05
+assert ranks[6] > 1800 < ranks[7] and abs(ranks[11] - 2517 / 2) < 50  # lower half, and middle
+# one sentence at a time: where is "bank" in head 4?
+single = {"river": [], "money": []}
+places = []
+for sentence, clue, meaning in zip(fresh.sentence, fresh.clue, fresh.meaning, strict=True):
+    words = layer.tokens(sentence)
+    rows_of = layer.attend_as(askers, words, words.index("bank"))[4, :, words.index(clue)]
+    single[meaning].append(rows_of * len(words))
+    places.append(1 + (rows_of > rows_of[at_bank]).sum())
+assert abs(torch.stack(places).median() - 120) <= 2
+for meaning, rank, count in (("river", 6, 11), ("money", 3, 14)):
+    mean = torch.stack(single[meaning]).mean(dim=0)
+    assert len(single[meaning]) == count and 1 + (mean > mean[at_bank]).sum() == rank
+# sentences drawn again: "bank" stays among the first ten of 2,517
+everything = torch.stack(single["river"] + single["money"])
+generator = torch.Generator().manual_seed(0)
+firsts = []
+for _ in range(200):
+    drawn = torch.randint(25, (25,), generator=generator)
+    mean = everything[drawn].mean(dim=0)
+    firsts.append(1 + (mean > mean[at_bank]).sum())
+firsts = torch.stack(firsts)
+assert (firsts == 1).float().mean() > 0.6 and (firsts <= 10).float().mean() > 0.95
+
+# %% after: which-meaning  numbers: 40
+assert ranks[torch.arange(12) != 4].min() > 40
+
+# %% after: see-robbed
+for verb in ("saw", "robbed"):
+    assert verb in layer.vocabulary
+before, after = (compared[verb, "score of river"] for verb in ("saw", "robbed"))
+assert torch.allclose(before, after, atol=1e-3)
+river_weights = torch.stack([compared[verb, "weight of river"] for verb in ("saw", "robbed")])
+assert torch.allclose(river_weights[:, 10], torch.tensor([0.54, 0.23]), atol=6e-3)
+assert torch.allclose(river_weights[:, 4], torch.tensor([0.73, 0.72]), atol=6e-3)
+# the score itself, from query and key: any third word leaves it as it is
+from attnlab import attention_scores, split_heads
+
+
+def scores_of(text):
+    embedded = layer.read(text).embedded
+    parts = (layer.attention.q_proj, layer.attention.k_proj)
+    return attention_scores(*(split_heads(part(embedded), 12) for part in parts))
+
+
+base = scores_of("the thief saw the bank by the river")
+for third in ("robbed", "painted", "loved", "left"):
+    other = scores_of(f"the thief {third} the bank by the river")
+    rest = [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert torch.allclose(base[:, rest][:, :, rest], other[:, rest][:, :, rest], atol=1e-4)
+
+# %% after: what-a-score-sees  numbers: 64, 32
+
+# %% after: count-pairs
+# the words that make the direction occur in no sentence
+occurring = {word for sentence in sentences.sentence for word in layer.tokens(sentence)}
+assert not {*WATER, *MONEY} & occurring and {*WATER, *MONEY} <= {*layer.vocabulary}
+# the attention of the helper is that of the layer: its leans add up to those of the output
+W = layer.attention.out_proj
+for sentence in sentences.sentence[:3]:
+    read = layer.read(sentence)
+    row = read.weights[:, read.tokens.index("bank")]
+    mixture = (row[:, None] @ values_of(read.tokens))[:, 0]  # (H, 32)
+    output = mixture.flatten() @ W.weight.T + W.bias
+    assert torch.allclose(output, read.output[read.tokens.index("bank")], atol=1e-4)
+    ends = leans(sentence)
+    assert torch.allclose(ends[0, :12], (mixture * direction).sum(dim=-1), atol=1e-4)
+    assert torch.allclose(ends[:, 12], ends[:, :12].sum(dim=-1), atol=1e-4)
+
+# %% after: ask-pairs  numbers: 32
+
+# %% after: see-pairs
+assert [(sentences.kind == kind).sum() for kind in ("clear", "mixed")] == [16, 16]
+best = mixed[:, :12].max(dim=-1)
+assert best.values.tolist() == [52, 53] and best.indices[0] == 4
+assert (mixed[1, :12] == 53).nonzero().flatten().tolist() == [0, 8]
+assert clear[:, 12].tolist() == [64, 64] and mixed[:, 12].tolist() == [53, 53]
+assert mixed[:, 4].tolist() == [52, 40] and mixed.sum(dim=0).min() > 0
+
+
+def best_heads(river, money, order):
+    """Return the correct mixed pairs of the best head, by attention and by a plain average."""
+    towards = mean_value(river) - mean_value(money)
+    ends = []
+    for sentence in order.sentence:
+        words = layer.tokens(sentence)
+        lean = (values_of(words) * towards[:, None]).sum(dim=-1)
+        row = layer(words).weights[0, :, words.index("bank")]
+        ends.append(torch.stack([(row * lean).sum(dim=-1), lean.mean(dim=-1)]))
+    ends, of_river = torch.stack(ends), torch.tensor((order.meaning == "river").tolist())
+    return (ends[of_river][:, None] > ends[~of_river]).sum(dim=(0, 1)).amax(dim=-1)
+
+
+# other words for the direction, four of either kind: now the one is ahead, now the other
+generator, redrawn = torch.Generator().manual_seed(0), []
+for _ in range(20):
+    some = [
+        [words[i] for i in torch.randperm(len(words), generator=generator)[:4]]
+        for words in (WATER, MONEY)
+    ]
+    redrawn.append(best_heads(*some, sentences[sentences.kind == "mixed"]))
+redrawn = torch.stack(redrawn)
+ahead = redrawn[:, 0] - redrawn[:, 1]
+assert ahead.min() < 0 < ahead.max() and redrawn.min() > 45
+assert abs(ahead.float().mean()) < 4
+
+# sentences drawn again: the difference of the best heads is well within its spread
+both_ends = torch.stack([leans(s) for s in sentences[sentences.kind == "mixed"].sentence])
+of_river = torch.tensor((sentences[sentences.kind == "mixed"].meaning == "river").tolist())
+differences = []
+for _ in range(300):
+    first, second = (
+        side[torch.randint(8, (8,), generator=generator)][:, :, :12]
+        for side in (both_ends[of_river], both_ends[~of_river])
+    )
+    by_attention, plain = (first[:, None] > second).sum(dim=(0, 1)).amax(dim=-1)
+    differences.append(by_attention - plain)
+differences = torch.stack(differences).float()
+assert differences.quantile(0.1) < 0 < differences.quantile(0.9)
+
+# %% after: the-answer  numbers: 52, 40
+
+# %% after: shuffled-layers
+assert by_chance.numel() == 240 and abs(by_chance.mean() - 1.1) < 0.05
+assert abs(by_chance.amax(dim=1).mean() - 2.0) < 0.05 and abs(by_chance.max() - 2.6) < 0.05
+trained = share_in(layer)
+assert (trained[[0, 3, 10]] > 1.76).all() and abs(trained[3] - 2.3) < 0.06
+assert by_chance.max() < 0.8 * trained[4] and abs(trained[4] - 3.3) < 0.05
+assert torch.allclose(trained, clue_shares(["bank"])[:, 0], atol=1e-4)
+new, old = shuffled_layer(0).attention, layer.attention
+for one, other in zip(new.parameters(), old.parameters(), strict=True):
+    assert torch.equal(one.flatten().sort().values, other.flatten().sort().values)
+assert torch.equal(layer.attention.q_proj.weight, load_layer().attention.q_proj.weight)
+
+# %% after: remember  numbers: 0.06, 0.74
+assert len(askers) == 2517 and ranks[4] == 1
+assert round(cosine(x[2], x[3]).item(), 2) == 0.06
+assert round(cosine(bank_output[2], bank_output[3]).item(), 2) == 0.74
+
+# %% after: exercise-3
+assert len(fresh) == 25
+of_known = [
+    (
+        lambda read: (
+            read.weights[:, read.tokens.index("bank"), read.tokens.index(clue)] * len(read.tokens)
+        )
+    )(layer.read(sentence))
+    for sentence, clue in zip(known.sentence, known.clue, strict=True)
+]
+of_known = torch.stack(of_known).mean(dim=0)  # (H,)
+assert of_known.argmax() == 10 and abs(of_known[10] - 5.7) < 0.05
+assert abs(clue_shares(["bank"])[10, 0] - 1.8) < 0.05
+
+# %% after: exercise-4
+for verb, word in (("saw", "river"), ("robbed", "robbed")):
+    read = layer.read(f"the thief {verb} the bank by the river")
+    assert read.tokens[read.weights[10, read.tokens.index("bank")].argmax()] == word
+sailed = layer.read("they sailed to the bank")
+assert sailed.tokens[sailed.weights[10, sailed.tokens.index("bank")].argmax()] == "sailed"
+
+# %% after: torch-control
+from attnlab import sequence_mask
+
+seen = sequence_mask([5], max_len=z.shape[1])
+masked = F.scaled_dot_product_attention(torch.zeros_like(z), z, z, attn_mask=seen[:, None])
+assert torch.allclose(masked, z[:, :5].mean(dim=1, keepdim=True).expand_as(z), atol=1e-5)
+
+# %% after: sources  numbers: 2019, 2020
+
+# %% after: teacher-plan  numbers: 50, 8, 7, 10, 9, 4
+
+# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 0, 143, 144

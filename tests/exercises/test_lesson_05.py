@@ -148,7 +148,7 @@ test_names_the_mistake = names(
 )
 
 
-def test_an_even_share_stands_beside_the_weights():
+def test_uniform_attention_stands_beside_the_weights():
     shown = accepted(check_minimal_pair, SAILED).evidence
-    assert shown.columns == ("“sailed”", "the changed word", "an even share")
+    assert shown.columns == ("“sailed”", "the changed word", "uniform attention")
     assert shown.values[:, 2].tolist() == [0.1, 0.1]  # of eight words and two markers
