@@ -75,10 +75,10 @@ for context in (["river", "water"], ["money", "loan"]):
 
 # %% after: ask-for-clue
 for clue, correct in (("sailed", 1), ("borrowed", 0)):
-    cosines = torch.tensor([asked[clue, strength][1:] for strength in (0, 4, 8)])
+    cosines = torch.tensor([asked[clue, f"strength {n}"][1:] for n in (0, 4, 8)])
     assert cosines[0].argmax() != correct  # the plain average is closer to the wrong bank
     assert cosines[1].argmax() == cosines[2].argmax() == correct
-    given = [asked[clue, strength][0] for strength in (0, 4, 8)]
+    given = [asked[clue, f"strength {n}"][0] for n in (0, 4, 8)]
     assert given == sorted(given)
 for words in (thief.split(), farmer.split()):
     plain = vectors(words)[:, :4].mean(dim=0)

@@ -7,8 +7,8 @@
 # it?
 #
 # To answer this, we have to keep two things apart. In any average, a word gets **mixed** with its sentence. It takes
-# more to **select**, that is, to give most of the weight to the words that show the meaning. In this lesson you will
-# learn to tell the one from the other, first with numbers that we typed in, and then in a trained layer.
+# more to **select**, that is, to give large weights to the very words that show the meaning. You will learn to tell
+# the one from the other, first with typed numbers and then in a trained layer.
 #
 # **You need** lesson 1 (scores, weights and output), the trained layer of lesson 2 (its last section), and the idea
 # from lesson 4 of comparing a pattern with chance.
@@ -19,7 +19,7 @@
 # - test whether what a head does depends on the word that asks,
 # - say what a head in the first layer of a model can know about a sentence, and what it cannot.
 #
-# **Time:** 50 minutes in class, 85 alone.
+# **Time:** 50 minutes in class, 80 alone.
 
 # %% setup
 import pandas as pd
@@ -35,8 +35,8 @@ lesson_setup()
 # %% two-banks [markdown]
 # ## Two banks in one table
 #
-# Suppose a tutorial wants to show that attention tells two banks apart. It types in four tokens with four features.
-# One bank lends money, and the other is the shore of a river.
+# Suppose a tutorial wants to show that attention can separate two meanings of "bank". It types in four tokens with
+# four features. One bank lends money, and the other is the shore of a river.
 
 # %% typed-banks
 tokens, features, x = load_table("two_banks.csv")  # x: (4, 4)
@@ -49,9 +49,9 @@ show_figure(ax, "5.1")
 
 # %% read-map [markdown]
 # The bottom row belongs to the bank at the shore. Apart from itself, it attends most to River, because the two share
-# nature and shore. So far, the tutorial can be pleased. But remember
-# [uniform attention](glossary.ipynb#uniform-attention), which would give 0.25 to each of the four tokens. River gets
-# 0.28, hardly more than that. Water gets a little less, and 0.15 goes to the other bank.
+# nature and shore. So far, the tutorial can be pleased. But remember [uniform
+# attention](glossary.ipynb#uniform-attention), which would give 0.25 to each of the four tokens. River gets 0.28,
+# hardly more than that. Water gets a little less, and 0.15 goes to the other bank.
 #
 # What does that do to the vectors? We compare them by their **cosine**, the cosine of the angle between them. It is 1
 # for two vectors of the same direction and 0 for two that are at a right angle.
@@ -74,7 +74,7 @@ print(bank_output)
 cosine(bank_output[2], bank_output[3])
 
 # %% fair-test [markdown]
-# There is a second problem with this demonstration. The two banks went in as different vectors, so their meanings had
+# Whatever comes out, the demonstration has a flaw. The two banks went in as different vectors, so their meanings had
 # already been separated by the person who typed the table.
 #
 # ## A fair test
@@ -83,12 +83,12 @@ cosine(bank_output[2], bank_output[3])
 # is added for its position). So let us give it one vector, and move it by attention.
 #
 # If it moves towards one of the two meanings, do the weights deserve the credit? To find out, an experiment needs a
-# [**control**](glossary.ipynb#control): the same experiment without the ingredient that is thought to cause the effect.
-# Our ingredient is the weights. So the control is a **plain average** of the same vectors, in which all of them count
-# the same.
+# [**control**](glossary.ipynb#control): the same experiment without the ingredient that is thought to cause the
+# effect. Our ingredient is the weights. So the control is a **plain average** of the same vectors, in which all of
+# them count the same.
 #
-# The table `bank_words.csv` holds 53 words with the four features of above and a fifth one, which we will need later.
-# Here are the vector of "bank" and its cosines with the bank that lends money and with the shore.
+# The table `bank_words.csv` holds 53 words with the four features from above and a fifth one, which we will need
+# later. Here are the vector of "bank" and its cosines with the bank that lends money and with the shore.
 
 # %% one-bank
 names, _, rows = load_table("bank_words.csv")
@@ -153,12 +153,12 @@ show_figure(ax, "5.2")
 # ## When the words disagree
 #
 # In these two examples, all the words point the same way. Real sentences are not so kind: "The thief sailed to the
-# bank with the gold." "Thief" and "gold" go with money, but you know that this is a river bank, because somebody
-# *sailed* to it. We call such a word the **clue** of its sentence. The fifth feature of our table is 1 for words
-# that can be clues, and 0 for all others.
+# bank with the gold." "Thief" and "gold" go with money, but you know that this is a river bank, because the thief
+# *sailed* to it. We call such a word the **clue** of its sentence. The fifth feature of our table is 1 for words that
+# can be clues, and 0 for all others.
 #
-# A query that asks for this feature, and for nothing else, should find the clue. We type one in. The number
-# `strength` says how hard it asks.
+# A query that asks for this feature, and for nothing else, should find the clue. We type one in. The number `strength`
+# says how hard it asks.
 
 
 # %% ask-for-clue
@@ -176,7 +176,7 @@ for clue, words in {"sailed": thief.split(), "borrowed": farmer.split()}.items()
     for strength in (0, 4, 8):
         weights, new = ask_for_clue(words, strength)
         of_clue = weights[words.index(clue)].item()
-        asked[clue, strength] = [of_clue, *cosine(new, x[2:]).tolist()]
+        asked[clue, f"strength {strength}"] = [of_clue, *cosine(new, x[2:]).tolist()]
 columns = ["weight of the clue", "cosine with money bank", "with shore"]
 pd.DataFrame(asked, columns).T.round(2)
 
@@ -191,27 +191,30 @@ pd.DataFrame(asked, columns).T.round(2)
 # ### Your experiment: drag a meaning
 #
 # Here every word is a point, with nature on the left, money on the right, and filler words at the bottom. Query, keys
-# and values are these points, not the numbers of our table. First answer the question above the picture.
-# Then drag "river" down to the filler words. Put it back and push it to the right. Which of the two moves make the
-# plain average follow?
+# and values are these points, not the numbers of our table. First answer the question above the picture. Then drag
+# "river" down to the filler words. Put it back and push it to the right. Which of the two moves does the plain average
+# follow?
 
 # %% explore-bank
 BankExplorer()
 
 # %% trained-layer [markdown]
-# When "river" is down among the filler words it gets little weight, so attention turns to "loan". The plain average
-# stays in the middle: here the weights select. When "river" is pushed to the right, both move, so mixing is enough.
-# (Before you moved anything, the tie could not be broken by any sharpness, because we made "river" and "loan" mirror
+# <details><summary>The answer</summary>
+#
+# Pushed to the right, "river" takes the plain average along: mixing is enough. Down among the filler words, "river"
+# gets little weight, so attention turns to "loan", and the plain average stays in the middle. There the weights
+# select. (Before you moved anything, no sharpness could break the tie, because we made "river" and "loan" mirror
 # images of each other.)
+# </details>
 #
 # Keep that sentence in mind: "this bank by the river gave a loan." Its bank is a money bank, even though it stands by
 # a river. So in this sentence "river" is not a clue at all, although it is one in most others.
 #
 # ## A trained layer
 #
-# Nobody typed in the numbers of a trained layer. We take the one that you know from lesson 2: the first attention layer
-# of all-MiniLM-L6-v2, with twelve [heads](glossary.ipynb#head), each of which has queries, keys and values of its own.
-# It puts a token before each sentence, `[CLS]`, and one after it, `[SEP]`.
+# Nobody typed in the numbers of a trained layer. We take the one that you know from lesson 2: the first attention
+# layer of all-MiniLM-L6-v2, with twelve [heads](glossary.ipynb#head), each of which has queries, keys and values of
+# its own. It puts a token before each sentence, `[CLS]`, and one after it, `[SEP]`.
 
 # %% read-sentence
 from attnlab.pretrained import load_layer
@@ -248,10 +251,10 @@ RealHeadsExplorer(sentence=sentence_of_both, head=4, word=2, ask=False)
 # %% who-asks [markdown]
 # ## Is it "bank" that asks?
 #
-# It is tempting to pick the head with the nicest picture. But we looked at twelve heads and at two sentences, and
-# somewhere in twelve maps there is always something nice. So we test all twelve heads on fresh sentences. We wrote 35
-# sentences with "bank" and named the clue of each of them before the layer read it. Three of them
-# we used to explore the layer. We leave these out, and all others with the same clues, so 25 fresh sentences remain.
+# It is tempting to pick the head with the nicest picture. But in twelve maps there is nearly always something nice. So
+# we test all twelve heads, on fresh sentences. We wrote 35 sentences with "bank" and named the clue of each before the
+# layer read it. We had used three of them to explore the layer. We leave these out, and all others with the same
+# clues, so 25 remain.
 
 # %% fresh-sentences
 sentences = pd.read_csv(data_path("bank_sentences.csv"))
@@ -260,8 +263,9 @@ fresh = sentences[~sentences.clue.isin(known.clue)]
 fresh.sample(4, random_state=0)[["sentence", "clue", "meaning"]]
 
 # %% uniform-shares [markdown]
-# How much is a weight of 0.3? In a sentence of ten tokens, uniform attention gives 0.1 to each of them, so 0.3 is three
-# times that, or **three uniform shares**. In general, we multiply the weight by the number of tokens.
+# How much is a weight of 0.3? In a sentence of ten tokens, uniform attention gives 0.1 to each of them, so 0.3 is
+# three times that, or **three [uniform shares](glossary.ipynb#uniform-share)**. In general, we multiply the weight by
+# the number of tokens.
 #
 # The function below does this for the clue of every fresh sentence. It can also put another word in the place of
 # "bank", so that the layer reads "we swam to the chair". Then "chair" asks, and we see how much weight the clue gets
@@ -282,9 +286,9 @@ def clue_shares(askers):
 clue_shares(["bank"])[:, 0]  # (H,)
 
 # %% many-askers [markdown]
-# In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. That is a lot. But is
-# "bank" the reason? Perhaps these heads favour such words (verbs and nouns, rather than "the" and "of") whoever asks. So
-# we let all 2,517 words of the layer's vocabulary that have at least three letters ask in the place of "bank".
+# In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. That is a lot. But
+# is "bank" the reason? Perhaps these heads favour such words even when another word asks. So we let all 2,517 words of
+# the layer's vocabulary that have at least three letters ask in the place of "bank".
 
 # %% ask-rank
 predict("05/rank-of-bank")
@@ -316,8 +320,8 @@ show_figure(ax, "5.4")
 # ## Does it select by the meaning?
 #
 # In head 4, no other asker gives the clue as much as "bank" does. Training has taught this head to let "bank" pick out
-# words that go with banks, so here is a trained head that selects. (This is a result about the mean of 25 sentences. In
-# a single sentence, the rank of "bank" is 120 of 2,517 at the median.) In no other head is "bank" among the first 40.
+# words that go with banks, so here is a trained head that selects. (This holds for the mean over 25 sentences. In
+# single sentences, the median rank of "bank" is 120.) In no other head is "bank" among the first 40.
 #
 # Words that go with banks are one thing, though, and the meaning in this sentence is another. "The thief saw the bank
 # by the river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river"
@@ -343,18 +347,17 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 # ## What does the output know?
 #
 # In a first layer, a score is computed from two tokens: their vectors, which come from a list, and their positions. No
-# third word takes part. So no head of this layer can know that the river is beside the point here. What *can* change
-# with a third word is a weight, because that word takes a share of the row.
+# third word takes part. So no head of this layer can know that the river is beside the point here.
 #
 # Perhaps the scores need not know. The output collects the values of the whole sentence, and "robbed" is among them.
-# So let us ask the outputs. Take one sentence about a river and one about money. Such a pair counts as correct if the
-# output of "bank" in the first sentence is further on the way from money words to water words than in the second. We
-# have 64 pairs of **clear** sentences, with words of one kind only, and 64 pairs of **mixed** ones, such as that of
-# the thief and the gold. Guessing would get about 32 right.
+# So let us ask the outputs. Take one sentence about a river and one about money. Such a pair counts as correct if, on
+# the line from money words to water words, the output of "bank" lies further along in the first sentence. We have 64
+# pairs of **clear** sentences, with words of one kind only, and 64 pairs of **mixed** ones, such as that of the thief
+# and the gold. Guessing would get about 32 right.
 #
-# The helper `count_pairs` counts the correct pairs for each head, and for all heads together: once with the weights of
-# attention, and once, as a control, with a plain average of the same values. The control deserves the same freedom. If
-# we look at the best head of attention, we also look at the best head of the plain average.
+# The helper `count_pairs` does this for each head and for all heads together. As a control, it also does it with a
+# plain average of the same values. The control deserves the same freedom: if we pick the best head of attention, we
+# also pick the best head of the plain average.
 
 # %% count-pairs jupyter={"source_hidden": true}
 from attnlab import split_heads
@@ -377,7 +380,7 @@ direction = mean_value(WATER) - mean_value(MONEY)
 
 
 def leans(sentence):
-    """Return how far "bank" leans to water, by attention and by a plain average: (2, 13)."""
+    """Return how far "bank" leans to water, by attention and plainly: (2, 13)."""
     tokens = layer.tokens(sentence)
     lean = (values_of(tokens) * direction[:, None]).sum(dim=-1)  # (H, S)
     row = layer(tokens).weights[0, :, tokens.index("bank")]  # (H, S)
@@ -386,7 +389,7 @@ def leans(sentence):
 
 
 def count_pairs(kind):
-    """Return the number of correct pairs, by attention and by a plain average: (2, 13)."""
+    """Return the numbers of correct pairs, by attention and plainly: (2, 13)."""
     of_kind = sentences[sentences.kind == kind].groupby("meaning").sentence
     river, money = (
         torch.stack([leans(one) for one in of_kind.get_group(meaning)])
@@ -407,16 +410,16 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # %% the-answer [markdown]
 # ## So does attention find the meaning?
 #
-# Not in this layer. In clear sentences mixing is enough, and a plain average of the values gets all 64 pairs too.
-# In mixed sentences the outputs do better than guessing, but here too a plain average keeps up with attention. (Head 4
+# Not in this layer. In clear sentences mixing is enough: all heads together get 64 pairs with a plain average too. In
+# mixed sentences the outputs do better than guessing, but here too a plain average keeps up with attention. (Head 4
 # does gain from its weights: 52 pairs against 40. But the plain averages of some other heads get as far without them.)
-# What one head has learned is to select: "bank" attends to words that go with banks, more than any other word does in its
-# place. That is a useful step towards the meaning. It is not the meaning, because the score for "river" is the same
-# whether the thief has seen the bank or robbed it.
+# What one head has learned is to select: on average, "bank" gives more weight to words that go with banks than any
+# other word does in its place. That is a step towards the meaning. It is not the meaning, because the score for
+# "river" is the same whether the thief has seen the bank or robbed it.
 #
-# Is that all there is to know about a model with six layers? No. From the second layer on, the vectors that are compared
-# are mixtures themselves, so a score can depend on any word of the sentence. In whole models, the senses of a word do
-# come apart (Reif et al., under Sources).
+# Is that all there is to know about a model with six layers? No. From the second layer on, the vectors that are
+# compared are mixtures themselves, so a score can depend on any word of the sentence. In whole models, the senses of a
+# word do come apart (Reif et al., under Sources).
 
 # %% further [markdown]
 # ## Further
@@ -424,8 +427,9 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # ### Would a random head do it?
 #
 # Lesson 4 taught you to ask what chance would do. To make random heads that still have all the numbers of the trained
-# ones, we shuffle the numbers inside each parameter of the attention. The vectors of the words stay as they are. Here
-# is the share of the clue if "bank" asks, for twenty such layers with twelve heads each.
+# ones, we shuffle the numbers inside each parameter of the attention. The vectors of the words stay as they are. We do
+# this twenty times and let "bank" ask. The three results below are uniform shares of the clue: the mean of all 240
+# heads, the mean of the best heads of the twenty layers, and the best of all.
 
 
 # %% shuffled-layers
@@ -452,9 +456,9 @@ by_chance = torch.stack([share_in(shuffled_layer(seed)) for seed in range(20)])
 by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 
 # %% shuffled-reading [markdown]
-# On average, a random head gives the clue 1.1 uniform shares. The best of twelve random heads gives it 2.0, and the best
-# of all 240 gives it 2.6. So the 1.8 to 2.3 of heads 0, 3 and 10 are nothing unusual, if you may choose the best of
-# twelve. Only the 3.3 of head 4 is beyond what chance did here.
+# If you may choose the best of twelve, chance gives you 2.0 uniform shares. So the 1.8 to 2.3 of heads 0, 3 and 10 are
+# nothing unusual. The 3.3 of head 4 is unusual: none of the 240 random heads
+# reaches it.
 
 # %% remember [markdown]
 # ## What to remember
@@ -464,9 +468,10 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 #   best head if you show the best head of attention.
 # - Selecting means that the weights do what a plain average cannot. Ask whether they depend on the word that asks: put
 #   many other words in its place.
-# - One head of twelve lets "bank" select words that go with banks. Out of 2,517 askers, none gives the clue more.
-# - In a first layer, the score of two words depends on no third word. So no head of it can know that this river is beside
-#   the point.
+# - One head of twelve lets "bank" select words that go with banks. On average over our sentences, no other of 2,517
+#   askers gives the clue as much.
+# - In a first layer, the score of two words depends on no third word. So no head of it can know that this river is
+#   beside the point.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -481,8 +486,8 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 #
 # <details><summary>Hint</summary>
 #
-# The weight of a key is $e$ to the power of its score, divided by the sum of the row. What does each of the other words
-# contribute to that sum? The clue must contribute as much as all of them together.
+# The weight of a key is $e$ to the power of its score, divided by the sum of the row. What does each of the other
+# words contribute to that sum? The clue must contribute as much as all of them together.
 # </details>
 
 # %%
@@ -509,9 +514,9 @@ check_needed_strength(needed_strength_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (8 minutes)
 #
-# Write the control for any experiment with attention: every query gets the plain average of the values that it may look
-# at. True means "may look". A query that may look at nothing gets zeros. The result must have the dtype of `value`,
-# which can be float32 or float64.
+# Write the control for any experiment with attention: every query gets the plain average of the values that it may
+# look at. True means "may look". A query that may look at nothing gets zeros. The result must have the dtype of
+# `value`, which can be float32 or float64.
 #
 # <details><summary>Hint</summary>
 #
@@ -544,8 +549,8 @@ check_plain_average(plain_average_solution)
 # sentences that the report is about. That is how luck gets into a report. On our three known sentences, for example,
 # head 10 is the best of the twelve, with 5.7 uniform shares; on the 25 fresh ones it gets 1.8.
 #
-# Repair the report: choose the head on `known`, and measure it on `fresh`. (This is what to do if you want to report on
-# a single head. In the lesson we showed all twelve instead.)
+# Repair the report: choose the head on `known`, and measure it on `fresh`. (This is what to do if you want to report
+# on a single head. In the lesson we showed all twelve instead.)
 #
 # <details><summary>Hint</summary>
 #
@@ -587,9 +592,9 @@ check_tested_head(tested_head_solution)
 # ### 4 · Build ★★ (10 minutes)
 #
 # When "robbed" took the place of "saw", "bank" in head 10 turned away from "river": now it attends most to "robbed".
-# Perhaps head 10 notices that the river does not matter? Find two sentences that refute this. They may differ in **one**
-# word only. The first must be about a river bank and the second about a money bank, but in both of them "bank" must
-# attend most to the same word in head 10. The check measures the weights. The meaning is for you to judge.
+# Perhaps head 10 notices that the river does not matter? Find two sentences that refute this. They may differ in
+# **one** word only. The first must be about a river bank and the second about a money bank, but in both of them "bank"
+# must attend most to the same word in head 10. The check measures the weights. The meaning is for you to judge.
 #
 # <details><summary>Hint</summary>
 #
@@ -625,7 +630,7 @@ check_minimal_pair(minimal_pair_solution)
 #
 # - The control: does "bank" end as close to money in a plain average?
 # - All heads, and fresh sentences, among them some with words of both kinds.
-# - Other words in the place of "bank": does the head attend to "money" whoever asks?
+# - Other words in the place of "bank": does the head attend to "money" for them as well?
 # - A pair of sentences in which "money" stays and the meaning changes, such as "I left my money on the bank of the
 #   lake". Does the weight change?
 # </details>
@@ -633,8 +638,8 @@ check_minimal_pair(minimal_pair_solution)
 # %% in-torch [markdown]
 # ## In torch
 #
-# The control takes one line: with a query of zeros, all scores are 0, so all keys that are allowed get the same weight.
-# This works in `F.scaled_dot_product_attention` too, with a mask or without one.
+# The control takes one line: with a query of zeros, all scores are 0, so all keys that are allowed get the same
+# weight. This works in `F.scaled_dot_product_attention` too, with a mask or without one.
 
 # %% torch-control
 import torch.nn.functional as F
@@ -646,12 +651,12 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # %% sources [markdown]
 # ## Sources
 #
-# - Hewitt and Liang, [Designing and Interpreting Probes with Control Tasks](https://arxiv.org/abs/1909.03368), 2019: why
-#   a result about a model needs a control.
+# - Hewitt and Liang, [Designing and Interpreting Probes with Control Tasks](https://arxiv.org/abs/1909.03368), 2019:
+#   why a result about a model needs a control.
 # - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019: what single heads of a whole model
 #   attend to, and how much weight goes to `[SEP]`.
-# - Reif et al., [Visualizing and Measuring the Geometry of BERT](https://arxiv.org/abs/1906.02715), 2019: the senses of
-#   a word come apart in whole models.
+# - Reif et al., [Visualizing and Measuring the Geometry of BERT](https://arxiv.org/abs/1906.02715), 2019: the senses
+#   of a word come apart in whole models.
 # - The trained layer is the first attention layer of
 #   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0). Wang et al.,
 #   [MiniLM](https://arxiv.org/abs/2002.10957), 2020, describe how the model that it was made from was trained.
@@ -679,14 +684,15 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # alike.** *Less:* this takes attending for sorting. *As before:* this forgets that the values are averaged.
 #
 # **2.** You want to know whether the *weights* cause an effect. What is the control? **Equal weights, with the same
-# values.** *No attention at all:* this takes the mixing away too. *Random weights:* they answer another question, which
-# is whether chance would do as well. It is worth asking too.
+# values.** *No attention at all:* this takes the mixing away too. *Random weights:* they answer another question,
+# which is whether chance would do as well. It is worth asking too.
 #
 # **3.** A query asks with strength 0. What comes out? **The plain average.** *Zeros:* this takes the scores for the
 # weights. *The word itself:* this thinks that a query that asks for nothing gets nothing new.
 #
-# **4.** Someone inspects 144 heads and finds one that sends "bank" to "river". What next? **Test it on fresh sentences,
-# and with other askers.** *It understands:* this forgets the other 143. *It is chance:* that has to be measured as well.
+# **4.** Someone inspects 144 heads and finds one that sends "bank" to "river". What next? **Test it on fresh
+# sentences, and with other askers.** *It understands:* this forgets the other 143. *It is chance:* that has to be
+# measured as well.
 #
 # **5.** First layer, and "saw" becomes "robbed". What happens to the score of "bank" for "river"? **It stays.** *It
 # falls:* this confuses the score with the weight. *That depends on the head:* no head sees a third word in a score.

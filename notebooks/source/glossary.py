@@ -78,6 +78,12 @@
 # The same experiment without the one ingredient that is thought to cause the effect. If the effect is still there, it does not
 # need the ingredient. [Lesson 5](05_what_does_bank_mean_here.ipynb)
 #
+# ### cosine
+#
+# Of two vectors: their [dot product](#dot-product) divided by the product of their lengths, which is the cosine of the angle
+# between them. It is one if they have the same direction and zero if they are at a right angle. [Lesson
+# 5](05_what_does_bank_mean_here.ipynb)
+#
 # ### cross-attention
 #
 # [Attention](#attention) in which the [queries](#query) come from one text and the [keys](#key) and [values](#value) from
@@ -362,6 +368,11 @@
 # Attention that prefers no key: every allowed key gets the same weight, which is one divided by the number of
 # allowed keys. [Lesson
 # 4](04_reading_heatmaps_honestly.ipynb)
+#
+# ### uniform share
+#
+# The weight that [uniform attention](#uniform-attention) gives to a key. A weight of three uniform shares is three times as
+# large. [Lesson 5](05_what_does_bank_mean_here.ipynb)
 
 # %% [markdown]
 # ### value
