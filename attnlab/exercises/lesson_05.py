@@ -81,7 +81,7 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
     },
     nan="It gives NaN: a query that may look at nothing gets zeros, not 0 / 0.",
     otherwise="Every allowed value must count the same.",
-    verified="One sentence, a batch and heads are right, also where a query may look at nothing.",
+    verified="One sentence, a batch and heads are correct, even where a query may look at nothing.",
     keeps_inputs=True,
     keeps_dtype=True,
 )

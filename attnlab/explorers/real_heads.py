@@ -109,7 +109,7 @@ class RealHeadsExplorer(Explorer):
         Maps(
             key="maps",
             title="All heads",
-            under="white: weight 0, darkest: weight 1; ▸ the word that asks",
+            under="darker: more attention; ▸ the row that asks",
             over="head",
         ),
         Bars(key="row", caption="Weights of the word that asks", head="key"),
