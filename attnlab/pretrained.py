@@ -183,7 +183,8 @@ class PretrainedLayer(nn.Module):
         torch.nn.Embedding : looks up the rows that are added.
         """
         rows = self._rows(tokens)
-        return self._embedded(rows, _positions(positions, len(rows)))[None]
+        places = _positions(positions, len(rows))
+        return self._embedded(rows, places)[None]
 
     def forward(self, tokens: Sequence[str]) -> AttentionOutput:
         """Return output (1, L, 384) and weights (1, 12, L, L) for a list of tokens."""
