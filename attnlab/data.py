@@ -145,12 +145,13 @@ def load_tensors(name: str) -> dict[str, Tensor]:
     Parameters
     ----------
     name : str
-        File name, such as ``"minilm_layer.safetensors"``.
+        File name, such as ``"minilm_layers.safetensors"``.
 
     Returns
     -------
     dict of str to Tensor
-        New tensors, with the dtype they are stored in.
+        New tensors, with the dtype they are stored in. They are mapped from the file, which is
+        read where a tensor is used; to write into a tensor does not change the file.
 
     Raises
     ------
@@ -166,8 +167,8 @@ def load_tensors(name: str) -> dict[str, Tensor]:
 
     Examples
     --------
-    >>> load_tensors("minilm_layer.safetensors")["positions.weight"].shape
-    torch.Size([128, 384])
+    >>> load_tensors("minilm_embedding.safetensors")["positions.weight"].shape
+    torch.Size([512, 384])
     """
     path = data_path(name)
     if path.suffix != ".safetensors":

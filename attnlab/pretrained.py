@@ -1,4 +1,4 @@
-"""One real attention layer: the first of all-MiniLM-L6-v2, with a part of its vocabulary.
+"""A trained model whose attention can be read: all-MiniLM-L6-v2, whole or its first layer alone.
 
 Needs ``tokenizers`` and ``safetensors``; everything is read from the project's own files.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab._checks import check_list, check_size, check_type, lessons_extra, short
@@ -24,14 +25,16 @@ with lessons_extra():
 
 FIRST, LAST, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
 MARKERS = ("[PAD]", UNKNOWN, FIRST, LAST, "[MASK]")
-EMBED_DIM, NUM_HEADS = 384, 12
-MAX_TOKENS = 128  # the original has positions for 512
-LONGEST_WORD = 100  # characters; the original gives up on a longer one
-NAMED = 3  # words that an error names
+EMBED_DIM, NUM_HEADS, NUM_LAYERS = 384, 12, 6
+HIDDEN_DIM = 4 * EMBED_DIM  # between the two matrices of the feed-forward part
+MAX_TOKENS = 512  # the model has a vector for so many positions
+LONGEST_WORD = 100  # characters; a longer one becomes [UNK]
+LONGEST_TEXT = 5000  # characters; to split a word takes a time that grows with its square
+EPS = 1e-12  # of every LayerNorm
 
 
 class Reading(NamedTuple):
-    """What the layer computes for one sentence.
+    """What the first layer computes for one sentence.
 
     Attributes
     ----------
@@ -40,7 +43,7 @@ class Reading(NamedTuple):
     embedded : Tensor, shape (L, 384)
         Input of the attention.
     output : Tensor, shape (L, 384)
-        Its output, before the residual connection of the original model.
+        Its output, before the residual connection.
     weights : Tensor, shape (12, L, L)
         Heads are counted from 0; row i holds the weights with which token i attends.
     """
@@ -51,29 +54,39 @@ class Reading(NamedTuple):
     weights: Tensor
 
 
-class PretrainedLayer(nn.Module):
-    """Tokenizer, embedding and first attention of a trained model; made by ``load_layer``.
+class EncoderReading(NamedTuple):
+    """What the whole encoder computes for one sentence.
+
+    Attributes
+    ----------
+    tokens : list of str
+        Word pieces, L of them, from ``[CLS]`` to ``[SEP]``.
+    vectors : Tensor, shape (7, L, 384)
+        The vectors before the first layer, and after each of the six.
+    weights : Tensor, shape (6, 12, L, L)
+        Layers and heads are counted from 0; row i holds the weights with which token i attends.
+    """
+
+    tokens: list[str]
+    vectors: Tensor
+    weights: Tensor
+
+
+class PretrainedEmbedding(nn.Module):
+    """The part of the model before its first layer: from a sentence to vectors.
 
     Attributes
     ----------
     vocabulary : tuple of str
-        The 3,000 word pieces that it knows; ``##`` marks one that continues a word.
+        The word pieces that it knows; ``##`` marks one that continues a word.
     words, positions, types : torch.nn.Embedding
-        A token's vector is the sum of one row of each.
+        A token's vector is the sum of one row of each. ``words`` is kept in float16.
     norm : torch.nn.LayerNorm
         Applied to the sum.
-    attention : MultiHeadAttention
-        12 heads on 384 features, with the trained weights.
 
     See Also
     --------
-    torch.nn.TransformerEncoderLayer : attention, residual connections, LayerNorms, feed-forward.
-
-    Notes
-    -----
-    The model has six such layers, and after each attention a residual connection, a LayerNorm and
-    a feed-forward part. This is the first attention alone, weights rounded to float16 and
-    computed in float32.
+    torch.nn.Embedding : looks up rows of a table.
     """
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
@@ -84,24 +97,24 @@ class PretrainedLayer(nn.Module):
             raise ValueError(f"vocabulary must hold {', '.join(MARKERS)}, got {short(vocabulary)}.")
         super().__init__()
         self.vocabulary = tuple(vocabulary)
-        self.words = nn.Embedding(len(self.vocabulary), EMBED_DIM)
-        self.positions = nn.Embedding(MAX_TOKENS, EMBED_DIM)
-        self.types = nn.Embedding(2, EMBED_DIM)
-        self.norm = nn.LayerNorm(EMBED_DIM, eps=1e-12)
-        self.attention = MultiHeadAttention(EMBED_DIM, NUM_HEADS)
-        self._number = {piece: index for index, piece in enumerate(self.vocabulary)}
+        self.words = _zeros(len(self.vocabulary), torch.float16)
+        self.positions, self.types = _zeros(MAX_TOKENS), _zeros(2)
+        self.norm = nn.LayerNorm(EMBED_DIM, eps=EPS)
         self._tokenizer = _tokenizer(self.vocabulary)
 
     def tokens(self, text: str) -> list[str]:
         """Return the word pieces of a sentence, between ``[CLS]`` and ``[SEP]``.
 
-        Letters are turned to lower case and lose their accents, as in the original. A word that is
-        not in the vocabulary is split into the longest pieces that are.
+        They are those of the original model. Letters are turned to lower case and lose their
+        accents, control characters are dropped, and a word that is not in the vocabulary is split
+        into the longest pieces that are. A word with a character that is in no piece, such as an
+        emoji, becomes ``[UNK]``.
 
         Parameters
         ----------
         text : str
-            English, at most 126 pieces long. Markers such as ``[MASK]`` may occur in it.
+            At most 510 pieces and 5,000 characters long. Markers such as ``[MASK]`` may occur in
+            it.
 
         Returns
         -------
@@ -113,69 +126,35 @@ class PretrainedLayer(nn.Module):
         TypeError
             If ``text`` is not a string.
         ValueError
-            If it is empty or too long, or if a word has characters that are in no piece, such as
-            an emoji, another script or a control character.
+            If it holds no word or half a character, or is too long.
 
         See Also
         --------
-        respelled : words that the original model splits into other pieces.
+        tokenizers.Tokenizer.encode : splits a text in the same way.
         """
         return [FIRST, *self._encode(text).tokens, LAST]
 
-    def respelled(self, text: str) -> dict[str, list[str]]:
-        """Return the words that the original model, with more pieces, splits in another way.
-
-        For these words the layer does not compute what the original model computes.
-
-        Parameters
-        ----------
-        text : str
-            As for ``tokens``.
-
-        Returns
-        -------
-        dict of str to list of str
-            From the word, in lower case, to its pieces in the original, often the word itself.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As ``tokens`` does.
-
-        See Also
-        --------
-        tokens : the pieces that are used here.
-        tokenizers.Tokenizer.encode : splits a text in the same way.
-        """
-        ours = _pieces_by_word(self._encode(text))
-        theirs = _pieces_by_word(_original_tokenizer().encode(text, add_special_tokens=False))
-        return {
-            "".join(pieces).replace("##", ""): pieces
-            for word, pieces in theirs.items()
-            if pieces != ours[word]
-        }
-
     def embed(self, tokens: Sequence[str], *, positions: Sequence[int] | None = None) -> Tensor:
-        """Return the input of the attention: word + position + type, normalised.
+        """Return the input of the first attention: word + position + type, normalised.
 
         Parameters
         ----------
         tokens : sequence of str, L of them
             Pieces of the vocabulary, in any order, with or without ``[CLS]`` and ``[SEP]``.
         positions : sequence of int, L of them, optional
-            Position of each token, 0 to 127; counted from 0 if not given.
+            Position of each token, 0 to 511; counted from 0 if not given.
 
         Returns
         -------
         Tensor, shape (1, L, 384)
-            A batch of one sentence, ready for ``attention``.
+            A batch of one sentence.
 
         Raises
         ------
         TypeError
             If ``tokens`` is not a list of strings, or a position is not an integer.
         ValueError
-            If a token is not in the vocabulary, there are none or more than 128, or the positions
+            If a token is not in the vocabulary, there are none or more than 512, or the positions
             do not fit.
 
         See Also
@@ -185,6 +164,77 @@ class PretrainedLayer(nn.Module):
         rows = self._rows(tokens)
         places = _positions(positions, len(rows))
         return self._embedded(rows, places)[None]
+
+    def _encode(self, text: str) -> Encoding:
+        check_type("text", text, str, "a string")
+        if len(text) > LONGEST_TEXT:
+            raise ValueError(
+                f"text must have at most {LONGEST_TEXT:,} characters, got {len(text):,}."
+            )
+        for word in text.split():
+            if re.search("[\ud800-\udfff]", word):
+                raise ValueError(
+                    f"text must be readable characters, got half a character in {word!r}."
+                )
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        if not encoding.tokens:
+            raise ValueError(f"text must hold at least one word, got {short(text)}.")
+        if len(encoding.tokens) > MAX_TOKENS - 2:
+            raise ValueError(
+                f"text must have at most {MAX_TOKENS - 2} word pieces, got {len(encoding.tokens)} "
+                f"in {len(text.split())} words."
+            )
+        return encoding
+
+    def _rows(self, tokens: Sequence[str]) -> list[int]:
+        if not isinstance(tokens, Sequence) or isinstance(tokens, str | bytes):
+            raise TypeError(
+                f"tokens must be a list of word pieces, got {type(tokens).__name__}; "
+                "use layer.tokens(text)."
+            )
+        if not 1 <= len(tokens) <= MAX_TOKENS:
+            raise ValueError(f"tokens must hold 1 to {MAX_TOKENS} word pieces, got {len(tokens)}.")
+        return self._numbers("tokens", tokens)
+
+    def _numbers(self, name: str, pieces: Sequence[str]) -> list[int]:
+        check_list(name, pieces, "a list of word pieces")
+        if not pieces:
+            raise ValueError(f"{name} must hold at least one word piece, got none.")
+        for piece in pieces:
+            check_type(name, piece, str, "strings")
+            if self._tokenizer.token_to_id(piece) is None:
+                raise ValueError(
+                    f"{name} must be pieces of the vocabulary, got {short(piece)}; "
+                    "layer.tokens(text) splits any word into such pieces."
+                )
+        return [self._tokenizer.token_to_id(piece) for piece in pieces]
+
+    def _embedded(self, rows: list[int], places: list[int]) -> Tensor:
+        """Return word + position + type, normalised, for pieces given by number: (L, 384)."""
+        device = self.words.weight.device
+        word = self.words(torch.tensor(rows, device=device))
+        place = self.positions(torch.tensor(places, device=device))
+        return self.norm(word.to(place.dtype) + place + self.types.weight[0])
+
+
+class PretrainedLayer(PretrainedEmbedding):
+    """Embedding and first attention of a trained model; made by ``load_layer``.
+
+    Attributes
+    ----------
+    vocabulary, words, positions, types, norm : as in ``PretrainedEmbedding``
+    attention : MultiHeadAttention
+        12 heads on 384 features, with the trained weights.
+
+    See Also
+    --------
+    PretrainedEncoder : all six layers, each with its residual connections and feed-forward part.
+    torch.nn.MultiheadAttention : ``layer.attention.to_torch()`` gives one.
+    """
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        super().__init__(vocabulary)
+        self.attention = MultiHeadAttention(EMBED_DIM, NUM_HEADS)
 
     def forward(self, tokens: Sequence[str]) -> AttentionOutput:
         """Return output (1, L, 384) and weights (1, 12, L, L) for a list of tokens."""
@@ -210,7 +260,7 @@ class PretrainedLayer(nn.Module):
 
         See Also
         --------
-        torch.nn.TransformerEncoderLayer : computes all that the original layer does.
+        PretrainedEncoder.read : the same for all six layers.
 
         Examples
         --------
@@ -250,7 +300,7 @@ class PretrainedLayer(nn.Module):
             If ``askers`` or ``tokens`` is not a list of strings, or ``place`` is not an integer.
         ValueError
             If an asker or a token is not in the vocabulary, there are no askers, there are none or
-            more than 128 tokens, or the place is outside the sentence.
+            more than 512 tokens, or the place is outside the sentence.
 
         See Also
         --------
@@ -274,56 +324,110 @@ class PretrainedLayer(nn.Module):
         scores[..., place] = (query * own).sum(dim=-1) / query.shape[-1] ** 0.5
         return attention_weights(scores)
 
-    def _encode(self, text: str) -> Encoding:
-        words = _checked_words(text)
-        encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        unknown = _unknown_words(encoding, text)
-        if unknown:
-            more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
-            raise ValueError(
-                "text must be spelled with Latin letters, digits and common punctuation; no piece "
-                f"of the vocabulary fits into {', '.join(unknown[:NAMED])}{more}."
-            )
-        if len(encoding.tokens) > MAX_TOKENS - 2:
-            raise ValueError(
-                f"text must have at most {MAX_TOKENS - 2} word pieces, got {len(encoding.tokens)} "
-                f"in {len(words)} words."
-            )
-        return encoding
 
-    def _rows(self, tokens: Sequence[str]) -> list[int]:
-        if not isinstance(tokens, Sequence) or isinstance(tokens, str | bytes):
-            raise TypeError(
-                f"tokens must be a list of word pieces, got {type(tokens).__name__}; "
-                "use layer.tokens(text)."
-            )
-        if not 1 <= len(tokens) <= MAX_TOKENS:
-            raise ValueError(f"tokens must hold 1 to {MAX_TOKENS} word pieces, got {len(tokens)}.")
-        return self._numbers("tokens", tokens)
+class EncoderLayer(nn.Module):
+    """Attention and a feed-forward part, each with a residual connection and a LayerNorm after it.
 
-    def _numbers(self, name: str, pieces: Sequence[str]) -> list[int]:
-        check_list(name, pieces, "a list of word pieces")
-        if not pieces:
-            raise ValueError(f"{name} must hold at least one word piece, got none.")
-        for piece in pieces:
-            check_type(name, piece, str, "strings")
-            if piece not in self._number:
-                raise ValueError(
-                    f"{name} must be pieces of the vocabulary, got {short(piece)}; "
-                    "layer.tokens(text) splits any word into such pieces."
-                )
-        return [self._number[piece] for piece in pieces]
+    Attributes
+    ----------
+    attention : MultiHeadAttention
+        12 heads on 384 features.
+    expand, contract : torch.nn.Linear
+        The feed-forward part: 384 to 1,536 features, GELU, and back.
+    attention_norm, output_norm : torch.nn.LayerNorm
+        Applied after each residual connection.
 
-    def _embedded(self, rows: list[int], places: list[int]) -> Tensor:
-        """Return word + position + type, normalised, for pieces given by number: (L, 384)."""
-        device = self.words.weight.device
-        word = self.words(torch.tensor(rows, device=device))
-        place = self.positions(torch.tensor(places, device=device))
-        return self.norm(word + place + self.types.weight[0])
+    See Also
+    --------
+    torch.nn.TransformerEncoderLayer : the same with ``norm_first=False`` and ``activation="gelu"``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(EMBED_DIM, NUM_HEADS)
+        self.attention_norm = nn.LayerNorm(EMBED_DIM, eps=EPS)
+        self.expand = nn.Linear(EMBED_DIM, HIDDEN_DIM)
+        self.contract = nn.Linear(HIDDEN_DIM, EMBED_DIM)
+        self.output_norm = nn.LayerNorm(EMBED_DIM, eps=EPS)
+
+    def forward(self, x: Tensor) -> AttentionOutput:
+        """Return the new vectors (N, L, 384) and the attention weights (N, 12, L, L)."""
+        attended, weights = self.attention(x)
+        x = self.attention_norm(x + attended)
+        processed = self.contract(F.gelu(self.expand(x)))
+        return AttentionOutput(self.output_norm(x + processed), weights)
+
+
+class PretrainedEncoder(PretrainedEmbedding):
+    """The whole of a trained model, from words to vectors; made by ``load_encoder``.
+
+    Attributes
+    ----------
+    vocabulary, words, positions, types, norm : as in ``PretrainedEmbedding``
+    layers : torch.nn.ModuleList of EncoderLayer
+        Six of them.
+
+    See Also
+    --------
+    PretrainedLayer : the embedding and the first attention alone.
+    torch.nn.TransformerEncoder : a stack of layers.
+    """
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        super().__init__(vocabulary)
+        self.layers = nn.ModuleList(EncoderLayer() for _ in range(NUM_LAYERS))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return all vectors and weights for embedded tokens (N, L, 384).
+
+        The vectors (7, N, L, 384) are those before the first and after every layer; the weights
+        have shape (6, N, 12, L, L).
+        """
+        vectors, weights = [x], []
+        for layer in self.layers:
+            x, seen = layer(x)
+            vectors.append(x)
+            weights.append(seen)
+        return torch.stack(vectors), torch.stack(weights)
+
+    def read(self, text: str) -> EncoderReading:
+        """Return tokens, vectors and weights of a sentence, without a batch dimension.
+
+        Parameters
+        ----------
+        text : str
+            As for ``tokens``.
+
+        Returns
+        -------
+        EncoderReading
+            ``tokens``, ``vectors`` and ``weights``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``tokens`` does.
+
+        See Also
+        --------
+        PretrainedLayer.read : the first attention alone, with its own output.
+
+        Examples
+        --------
+        >>> reading = load_encoder().read("she sat on the bank of the river")
+        >>> reading.vectors.shape, reading.weights.shape
+        (torch.Size([7, 10, 384]), torch.Size([6, 12, 10, 10]))
+        """
+        tokens = self.tokens(text)
+        vectors, weights = self(self.embed(tokens))
+        return EncoderReading(tokens, vectors[:, 0], weights[:, 0])
+
+
+Model = TypeVar("Model", bound=PretrainedEmbedding)
 
 
 def load_layer() -> PretrainedLayer:
-    """Return the first attention layer of all-MiniLM-L6-v2, ready to read sentences.
+    """Return embedding and first attention of all-MiniLM-L6-v2, ready to read sentences.
 
     Returns
     -------
@@ -333,11 +437,13 @@ def load_layer() -> PretrainedLayer:
 
     See Also
     --------
+    load_encoder : the whole model.
     torch.nn.MultiheadAttention : ``load_layer().attention.to_torch()`` gives one.
 
     Notes
     -----
-    Apache-2.0; ``data/README.md`` says where the weights come from and which words were kept.
+    Apache-2.0; ``data/README.md`` says where the weights come from. They are stored in float16, and
+    the vectors of the words are read from the file when they are looked up.
 
     References
     ----------
@@ -352,81 +458,71 @@ def load_layer() -> PretrainedLayer:
     >>> output.shape, weights.shape
     (torch.Size([1, 10, 384]), torch.Size([1, 12, 10, 10]))
     """
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they are
-        layer = PretrainedLayer(_lines("minilm_vocab.txt"))
-    layer.load_state_dict(_stored())  # copies, and turns float16 into float32
-    return layer.eval().requires_grad_(False)
+    stored = load_tensors("minilm_layers.safetensors")
+    first = {name.removeprefix("layers.0."): tensor for name, tensor in stored.items()}
+    return _loaded(PretrainedLayer, {n: t for n, t in first.items() if n.startswith("attention.")})
+
+
+def load_encoder() -> PretrainedEncoder:
+    """Return all six layers of all-MiniLM-L6-v2, ready to read sentences.
+
+    Returns
+    -------
+    PretrainedEncoder
+        In evaluation mode, float32, on the CPU, its parameters without gradients. Every call
+        makes a new one, so changing it does not affect any other.
+
+    See Also
+    --------
+    load_layer : the first attention alone, in less time and memory.
+    torch.nn.TransformerEncoder : a stack of such layers.
+
+    Notes
+    -----
+    Sources and licence are those of ``load_layer``. The original averages the vectors after the
+    last layer into one vector for the whole sentence; that step is left out here.
+
+    Examples
+    --------
+    >>> encoder = load_encoder()
+    >>> len(encoder.layers), len(encoder.vocabulary)
+    (6, 30522)
+    """
+    return _loaded(PretrainedEncoder, load_tensors("minilm_layers.safetensors"))
+
+
+def _loaded(model: type[Model], stored: dict[str, Tensor]) -> Model:
+    """Return a model with the stored numbers: all in float32 but the vectors of the words."""
+    embedding = load_tensors("minilm_embedding.safetensors")
+    words = embedding.pop("words.weight")  # mapped from the file: no other model writes into it
+    numbers = {name: tensor.float() for name, tensor in (embedding | stored).items()}
+    with torch.device("meta"):  # no random numbers are drawn for what is replaced
+        empty = model(_vocabulary())
+    empty.load_state_dict(numbers | {"words.weight": words}, assign=True)
+    return empty.eval().requires_grad_(False)
 
 
 @cache
-def _stored() -> dict[str, Tensor]:
-    """Return the tensors of the file, float16; shared, so they must not leave this module."""
-    return load_tensors("minilm_layer.safetensors")
+def _vocabulary() -> tuple[str, ...]:
+    return tuple(data_path("minilm_vocab.txt").read_text(encoding="utf-8").split("\n")[:-1])
 
 
 @cache
-def _lines(name: str) -> tuple[str, ...]:
-    return tuple(data_path(name).read_text(encoding="utf-8").split("\n")[:-1])
-
-
-def _tokenizer(pieces: Sequence[str]) -> Tokenizer:
+def _tokenizer(pieces: tuple[str, ...]) -> Tokenizer:
     """Return BERT's tokenizer over some pieces: lower case, no accents, longest piece first."""
     number = {piece: index for index, piece in enumerate(pieces)}
     tokenizer = Tokenizer(
         models.WordPiece(number, unk_token=UNKNOWN, max_input_chars_per_word=LONGEST_WORD)
     )
-    # clean_text would drop control characters without a word
-    tokenizer.normalizer = normalizers.BertNormalizer(clean_text=False, lowercase=True)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.add_special_tokens(list(MARKERS))
     return tokenizer
 
 
-@cache
-def _original_tokenizer() -> Tokenizer:
-    """Return the tokenizer over all pieces that consist of Latin letters."""
-    return _tokenizer((*_lines("minilm_vocab.txt"), *_lines("minilm_left_out.txt")))
-
-
-def _checked_words(text: object) -> list[str]:
-    check_type("text", text, str, "a string")
-    words = text.split()
-    if not words:
-        raise ValueError(f"text must hold at least one word, got {short(text)}.")
-    if len(words) > MAX_TOKENS - 2:
-        raise ValueError(f"text must have at most {MAX_TOKENS - 2} words, got {len(words)}.")
-    for word in words:
-        if len(word) > LONGEST_WORD:
-            raise ValueError(
-                f"text must have words of at most {LONGEST_WORD} characters, got {short(word)} "
-                f"of {len(word)}."
-            )
-        if re.search("[\ud800-\udfff]", word):
-            raise ValueError(f"text must be readable characters, got half a character in {word!r}.")
-    return words
-
-
-def _unknown_words(encoding: Encoding, text: str) -> list[str]:
-    """Return the words that have no pieces, or only ``[UNK]``."""
-    pairs = zip(encoding.tokens, encoding.offsets, strict=True)
-    spans = {span for token, span in pairs if token != UNKNOWN}
-    unknown = []
-    for match in re.finditer(r"\S+", text):
-        pieces = [span for span in encoding.offsets if match.start() <= span[0] < match.end()]
-        if not pieces or any(span not in spans for span in pieces):
-            unknown.append(short(match.group()))
-    return unknown
-
-
-def _pieces_by_word(encoding: Encoding) -> dict[int, list[str]]:
-    """Return the pieces of every word by the place where the word begins in the text."""
-    words: dict[int, list[str]] = {}
-    start = 0
-    for token, (begin, _end) in zip(encoding.tokens, encoding.offsets, strict=True):
-        if not token.startswith("##"):
-            start = begin
-        words.setdefault(start, []).append(token)
-    return words
+def _zeros(rows: int, dtype: torch.dtype = torch.float32) -> nn.Embedding:
+    """Return a table of zeros; random numbers would take time and be replaced."""
+    return nn.Embedding.from_pretrained(torch.zeros(rows, EMBED_DIM, dtype=dtype))
 
 
 def _positions(positions: Sequence[int] | None, length: int) -> list[int]:

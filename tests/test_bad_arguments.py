@@ -264,7 +264,6 @@ CALLS = {
     "pretrained.load_layer": {},
     "pretrained.PretrainedLayer": {"vocabulary": MODEL.vocabulary},
     "pretrained.PretrainedLayer.tokens": {"text": "the bank"},
-    "pretrained.PretrainedLayer.respelled": {"text": "the bank"},
     "pretrained.PretrainedLayer.embed": {"tokens": ["the", "bank"], "positions": [0, 1]},
     "pretrained.PretrainedLayer.attend_as": {"askers": ["chair"]}
     | {"tokens": ["the", "bank"], "place": 1},

@@ -265,7 +265,7 @@ def word_and_examples(value: object) -> tuple[str, list[Example]]:
 
 def telling_weights(word: str, sentence: str, telling: str, head: int) -> list[float]:
     """Return what the telling word gets from the word and from three others in its place."""
-    tokens = whole_tokens(sentence)
+    tokens = tokens_of(sentence)
     for one in (word, telling):
         if tokens.count(one) != 1:
             raise Wrong(
@@ -286,15 +286,9 @@ def telling_weights(word: str, sentence: str, telling: str, head: int) -> list[f
     return weights
 
 
-def whole_tokens(sentence: str) -> list[str]:
-    """Return the tokens of a sentence that this layer reads as the original does."""
+def tokens_of(sentence: str) -> list[str]:
+    """Return the tokens of a sentence that the layer can read."""
     try:
-        tokens, split = trained_layer().tokens(sentence), trained_layer().respelled(sentence)
+        return trained_layer().tokens(sentence)
     except (TypeError, ValueError) as error:
         raise Wrong(f"The layer cannot read “{sentence}”: {error}") from None
-    for word in split:
-        raise Wrong(
-            f"“{word}” is not in this layer's small vocabulary, so the layer would have to split "
-            "it. Take another word."
-        )
-    return tokens

@@ -243,7 +243,6 @@ def _told(sentence: str) -> dict[str, object]:
         "tokens": reading.tokens,
         "weights": numbers(reading.weights, DIGITS),
         "code": code(sentence),
-        "respelled": _respelled(sentence),
     }
 
 
@@ -257,14 +256,6 @@ def code(sentence: str) -> str:
         f"output, weights = layer.attention(x)\n"
         f"weights.shape  # (1, {NUM_HEADS}, {length}, {length})"
     )
-
-
-def _respelled(sentence: str) -> str:
-    """Return what to know of words that the original model spells otherwise; empty if none."""
-    words = [f"“{word}” as {' '.join(own)}" for word, own in _layer().respelled(sentence).items()]
-    if not words:
-        return ""
-    return f"The original model spells {', '.join(words)}: it would compute other weights."
 
 
 def _named(tokens: tuple[str, ...], place: int) -> str:

@@ -99,9 +99,7 @@ def test_arcs_bars_and_words_show_the_row(open_cards, word):
 
 
 def test_a_sentence_with_fewer_words_is_asked_by_its_last_word(open_cards):
-    explorer = RealHeadsExplorer(ask=False, sentence="vienna ate bread", word=9)
+    explorer = RealHeadsExplorer(ask=False, sentence="she ate bread", word=9)
     [card] = open_cards([explorer])
     assert card.locator(".arcs button[aria-pressed=true]").inner_text() == "bread"
     assert card.locator(".say").inner_text() == explorer.say()
-    assert "spells “vienna” as" in explorer.reading["respelled"]
-    assert card.locator(".one .note").inner_text() == explorer.reading["respelled"]

@@ -93,10 +93,10 @@ test_names_the_mistake = names(
             ),
             "“club” must occur once": ("club", GOLF, ("a club is a club, we danced", "danced", 10)),
             "“dance” must occur once": ("club", GOLF, ("they danced in the club", "dance", 10)),
-            "“begins” is not in this layer's small vocabulary": (
-                ("club", GOLF, ("the club begins", "begins", 10))
+            "“vexing” must occur once, as a whole word": (
+                ("club", GOLF, ("the vexing club", "vexing", 10))
             ),
-            "cannot read": lambda: ("club", GOLF, ("the club 🙂 danced", "danced", 10)),
+            "cannot read": lambda: ("club", GOLF, ("the club \udfff danced", "danced", 10)),
             "cannot read “”": ("club", GOLF, ("", "danced", 10)),
             "from 0 to 11": ("club", (*GOLF[:2], 12), DANCED),
             "must be texts": ("club", (3, "golf", 1), DANCED),

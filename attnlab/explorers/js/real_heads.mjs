@@ -16,9 +16,9 @@ export function render(lab) {
     box ? box.problem : html("p", { class: "note few" }, words.few));
   const heads = panelOf(lab, maps), arcs = makeArcs(lab);
   const name = html("h4", { class: "scaled" }), rowName = html("h4");
-  const respelled = html("p", { class: "note" }), rows = html("div", { class: "rows" });
+  const rows = html("div", { class: "rows" });
   lab.picture.append(heads.element,
-    html("div", { class: "one" }, name, arcs.element, respelled, rowName, rows));
+    html("div", { class: "one" }, name, arcs.element, rowName, rows));
   lab.scale([0, 1], "weight");
 
   let shown, parts;
@@ -36,7 +36,6 @@ export function render(lab) {
       });
       rows.replaceChildren(...parts.map(({ element }) => element));
       arcs.build(tokens);
-      respelled.textContent = reading.respelled;
     }
     shown = reading;
     choices.show(state.sentence);

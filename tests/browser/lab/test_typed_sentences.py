@@ -48,19 +48,15 @@ def test_a_typed_sentence_is_computed_by_python_and_drawn_everywhere(lab):
         words = lab.cards.nth(place).locator(".arcs button").all_inner_texts()
         assert words == list(expected.result.tokens)
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == cells
-    note = expected.reading["respelled"]
-    assert "spells “vexing” as" in note
-    assert note in lab.cards.nth(0).inner_text()
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("  ", "Type a sentence first."),
-        ("bank 🙂", "no piece of the vocabulary fits into '🙂'"),
-        ("банк", "no piece of the vocabulary fits into 'банк'"),
+        ("\u0301", "text must hold at least one word"),
         ("a " * 23, "at most 22 word pieces to be drawn side by side, got 23"),
-        ("<b>" + "b" * 200, "words of at most 100 characters"),
+        ("<b>" * 9, "at most 22 word pieces to be drawn side by side, got 27"),
     ],
 )
 def test_what_cannot_be_read_gets_a_sentence_and_the_picture_stays(lab, text, sentence):
@@ -76,7 +72,7 @@ def test_what_cannot_be_read_gets_a_sentence_and_the_picture_stays(lab, text, se
 
 def test_a_choice_takes_the_complaint_away(lab):
     card = lab.cards.nth(1)
-    type_in(card, "банк")
+    type_in(card, "bank " * 23)
     card.get_by_role("alert").wait_for()
     card.get_by_role("radio", name="bat, cave").check()
     card.get_by_role("alert").wait_for(state="hidden")
