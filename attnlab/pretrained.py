@@ -325,7 +325,7 @@ class PretrainedLayer(PretrainedEmbedding):
         return attention_weights(scores)
 
 
-class EncoderLayer(nn.Module):
+class _EncoderLayer(nn.Module):
     """Attention and a feed-forward part, each with a residual connection and a LayerNorm after it.
 
     Attributes
@@ -364,8 +364,10 @@ class PretrainedEncoder(PretrainedEmbedding):
     Attributes
     ----------
     vocabulary, words, positions, types, norm : as in ``PretrainedEmbedding``
-    layers : torch.nn.ModuleList of EncoderLayer
-        Six of them.
+    layers : torch.nn.ModuleList
+        Six layers. Each has ``attention``, a feed-forward part from ``expand`` to ``contract``, and
+        after each of the two a residual connection and a LayerNorm, ``attention_norm`` and
+        ``output_norm``.
 
     See Also
     --------
@@ -375,14 +377,11 @@ class PretrainedEncoder(PretrainedEmbedding):
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__(vocabulary)
-        self.layers = nn.ModuleList(EncoderLayer() for _ in range(NUM_LAYERS))
+        self.layers = nn.ModuleList(_EncoderLayer() for _ in range(NUM_LAYERS))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return all vectors and weights for embedded tokens (N, L, 384).
-
-        The vectors (7, N, L, 384) are those before the first and after every layer; the weights
-        have shape (6, N, 12, L, L).
-        """
+    def forward(self, tokens: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Return vectors (7, 1, L, 384) and weights (6, 1, 12, L, L) for a list of tokens."""
+        x = self.embed(tokens)
         vectors, weights = [x], []
         for layer in self.layers:
             x, seen = layer(x)
@@ -419,7 +418,7 @@ class PretrainedEncoder(PretrainedEmbedding):
         (torch.Size([7, 10, 384]), torch.Size([6, 12, 10, 10]))
         """
         tokens = self.tokens(text)
-        vectors, weights = self(self.embed(tokens))
+        vectors, weights = self(tokens)
         return EncoderReading(tokens, vectors[:, 0], weights[:, 0])
 
 

@@ -127,6 +127,8 @@ LABELS = {"queries": list("abc"), "keys": list("vwxyz")}
 LAYER = attnlab.MultiHeadAttention(E, H).eval()
 ONE_HEAD = attnlab.SelfAttention(E, EV).eval()
 MODEL = pretrained.load_layer()
+PIECES = [*pretrained.MARKERS, "the", "bank"]
+ENCODER = pretrained.PretrainedEncoder(PIECES)
 FIGURE = Figure(figsize=(1, 1))
 FIGURE.add_subplot()
 LAYER_CALL = {
@@ -238,7 +240,7 @@ CALLS = {
     "attnlab.SelfAttention.forward": LAYER_CALL,
     "attnlab.data_path": {"name": "bank_words.csv"},
     "attnlab.load_table": {"name": "bank_words.csv"},
-    "data.load_tensors": {"name": "minilm_layer.safetensors"},
+    "data.load_tensors": {"name": "minilm_layers.safetensors"},
     "diagrams.draw_attention_steps": {"ax": None},
     "diagrams.draw_transformer_block": {"ax": None},
     "display.is_static": {},
@@ -262,7 +264,16 @@ CALLS = {
     "plotting.plot_sweep": {"x": [1.0, 2.0], "curves": {"a": [1.0, 2.0]}, "at": 1.5}
     | {"xlabel": "x", "ylabel": "y", "xscale": "linear", "yscale": "log", **LOOK},
     "pretrained.load_layer": {},
-    "pretrained.PretrainedLayer": {"vocabulary": MODEL.vocabulary},
+    "pretrained.load_encoder": {},
+    "pretrained.PretrainedEmbedding": {"vocabulary": PIECES},
+    "pretrained.PretrainedEmbedding.tokens": {"text": "the bank"},
+    "pretrained.PretrainedEmbedding.embed": {"tokens": ["the", "bank"], "positions": [0, 1]},
+    "pretrained.PretrainedEncoder": {"vocabulary": PIECES},
+    "pretrained.PretrainedEncoder.tokens": {"text": "the bank"},
+    "pretrained.PretrainedEncoder.embed": {"tokens": ["the", "bank"], "positions": [0, 1]},
+    "pretrained.PretrainedEncoder.forward": {"tokens": ["the", "bank"]},
+    "pretrained.PretrainedEncoder.read": {"text": "the bank"},
+    "pretrained.PretrainedLayer": {"vocabulary": PIECES},
     "pretrained.PretrainedLayer.tokens": {"text": "the bank"},
     "pretrained.PretrainedLayer.embed": {"tokens": ["the", "bank"], "positions": [0, 1]},
     "pretrained.PretrainedLayer.attend_as": {"askers": ["chair"]}
@@ -342,6 +353,7 @@ def target_of(name):
     place, first, *method = name.split(".")
     module = attnlab if place == "attnlab" else vars(attnlab)[place]
     layers = {"MultiHeadAttention": LAYER, "SelfAttention": ONE_HEAD, "PretrainedLayer": MODEL}
+    layers |= {"PretrainedEmbedding": MODEL, "PretrainedEncoder": ENCODER}
     return getattr(layers[first], method[0]) if method else getattr(module, first)
 
 
