@@ -1,4 +1,4 @@
-"""Diagrams of attention and of its place in a Transformer, made of boxes and arrows."""
+"""Diagrams of attention, of its inputs and of its place in a Transformer: boxes and arrows."""
 
 from __future__ import annotations
 
@@ -97,6 +97,41 @@ def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
     ax.add_patch(Rectangle((3.05, 0.45), 8.65, 1.65, fill=False, edgecolor=INK, linestyle=":"))
     ax.text(7.4, 0.16, "one block; a model stacks many", ha="center", fontsize=9.5, color=INK)
     ax.text(5.28, 1.82, "a copy skips the step", ha="center", fontsize=9, color=INK)
+    return ax
+
+
+def draw_projections(*, ax: Axes | None = None) -> Axes:
+    """Draw how one row of numbers becomes a query, a key and a value, and where these three go.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Data flow from left to right; the three matrices are coloured.
+
+    See Also
+    --------
+    attnlab.SelfAttention : a layer with three such matrices.
+    """
+    boxes = [
+        Box(0.0, 2.0, "tokens x\n(L, d_in)", DATA),
+        Box(2.6, 3.0, "W_Q\n(d_in, d_k)", STEP),
+        Box(2.6, 2.0, "W_K\n(d_in, d_k)", STEP),
+        Box(2.6, 1.0, "W_V\n(d_in, d_v)", STEP),
+        Box(5.2, 3.0, "query\n(L, d_k)", DATA),
+        Box(5.2, 2.0, "key\n(L, d_k)", DATA),
+        Box(5.2, 1.0, "value\n(L, d_v)", DATA),
+        Box(7.8, 2.5, "weights\n(L, L)", OTHER),
+        Box(10.4, 2.0, "output\n(L, d_v)", DATA),
+    ]
+    arrows = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 7), (7, 8), (6, 8)]
+    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.4), height=(0.55, 3.7))
+    for y, role in ((3.0, "what it asks for"), (2.0, "how it is found"), (1.0, "what it gives")):
+        ax.text(5.2, y + 0.42, role, ha="center", fontsize=9.5, color=INK)
     return ax
 
 

@@ -242,6 +242,7 @@ CALLS = {
     "attnlab.load_table": {"name": "bank_words.csv"},
     "data.load_tensors": {"name": "minilm_layers.safetensors"},
     "diagrams.draw_attention_steps": {"ax": None},
+    "diagrams.draw_projections": {"ax": None},
     "diagrams.draw_transformer_block": {"ax": None},
     "display.is_static": {},
     "display.lesson_setup": {},

@@ -7,9 +7,11 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from attnlab.diagrams import draw_attention_steps, draw_transformer_block
+from attnlab.diagrams import draw_attention_steps, draw_projections, draw_transformer_block
 
-every_drawing = pytest.mark.parametrize("draw", [draw_attention_steps, draw_transformer_block])
+every_drawing = pytest.mark.parametrize(
+    "draw", [draw_attention_steps, draw_transformer_block, draw_projections]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -106,3 +108,25 @@ def test_the_steps_name_every_tensor_with_its_shape():
         assert name in written
     assert "weights\n(L, S)" in written
     assert "output\n(L, Ev)" in written
+
+
+def test_each_matrix_leads_from_the_tokens_to_its_role():
+    assert joined_by_arrows(draw_projections()) == {
+        *(("tokens x", matrix) for matrix in ("W_Q", "W_K", "W_V")),
+        ("W_Q", "query"),
+        ("W_K", "key"),
+        ("W_V", "value"),
+        ("query", "weights"),
+        ("key", "weights"),
+        ("weights", "output"),
+        ("value", "output"),
+    }
+
+
+def test_the_projections_name_every_shape():
+    written = [text.get_text() for text in words(draw_projections())]
+    for name, sizes in (("W_Q", "d_in, d_k"), ("W_K", "d_in, d_k"), ("W_V", "d_in, d_v")):
+        assert f"{name}\n({sizes})" in written
+    for name, width in (("tokens x", "d_in"), ("query", "d_k"), ("key", "d_k"), ("value", "d_v")):
+        assert f"{name}\n(L, {width})" in written
+    assert {"weights\n(L, L)", "output\n(L, d_v)"} <= {*written}
