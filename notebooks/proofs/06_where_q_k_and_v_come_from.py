@@ -1,50 +1,310 @@
-# %% after: one-row-three-roles  covers: S4.4, S4.6
+# %% after: a-week  numbers: 4
 
-# %% after: one-row-three-roles-2  numbers: 4, 8
+# %% after: one-week
+assert week.shape == (7, 12) and answer.shape == (7,)
+assert torch.equal(week.sum(dim=-1), torch.full((7,), 2.0))
+assert torch.equal(week[:, :7], torch.eye(7)) and numbers[1:] + numbers[:1] == answer.tolist()
 
-# %% after: one-row-three-roles-3  covers: S4.6, S4.7, C4.12
+# %% after: tokens-as-they-are
+raw = week @ week.T
+assert torch.equal(raw.diagonal(), torch.full((7,), 2.0)) and torch.equal(raw, raw.T)
+alike = (torch.tensor(numbers)[:, None] == torch.tensor(numbers)).float()
+assert torch.equal(raw, alike + torch.eye(7))  # the same number, and the same day
+assert torch.equal(as_they_are.argmax(dim=-1), torch.arange(7))
+many, _ = make_weeks(500)  # in any week the diagonal is ahead
+assert torch.equal((many @ many.mT).argmax(dim=-1), torch.arange(7).expand(500, 7))
 
-# %% after: a-class-that-owns-its-matrices  covers: S4.5, S4.18
+# %% after: widths
+from attnlab import load_table
 
-# %% after: a-class-that-owns-its-matrices-2  covers: S4.17
+# the projection of one token and of a sentence, with matrices of random numbers: the reference
+_, _, five = load_table("the_next_day_is_bright.csv")
+torch.manual_seed(123)
+random_query, random_key, random_value = (torch.rand(8, 4) for _ in range(3))
+query_of_next = five[1] @ random_query
+reference = torch.tensor([0.8463, 2.3367, 1.1531, 1.9900])
+assert torch.allclose(query_of_next, reference, atol=1e-4)
+summed = sum(five[1, feature] * random_query[feature, 0] for feature in range(8))
+assert torch.allclose(summed, query_of_next[0])
+queries, keys = five @ random_query, five @ random_key
+assert queries.shape == keys.shape == (five @ random_value).shape == (5, 4)
+assert torch.allclose(queries[1], query_of_next)
+assert not torch.allclose(queries @ keys.T, (queries @ keys.T).T, atol=0.1)
 
-# %% after: a-class-that-owns-its-matrices-3  covers: S4.19, C4.1, C4.44
+# %% after: by-hand  covers: S4.4, S4.6, S4.7, C4.12
+day, number = 0, 7 + numbers[0]
+assert torch.equal(week[0] @ W_query, W_query[day] + W_query[number])
 
-# %% after: sentence-500-words  numbers: 500, 160, 9600, 16000, 32
+# %% after: three-rows
+assert torch.equal(query[0], key[1]) and value[1].argmax() == answer[0]
+assert torch.allclose(query[0].norm(), torch.tensor(4.0))
+assert torch.isclose(query[0] @ key[1], torch.tensor(16.0))
+assert abs(query[0] @ key[1] / 2**0.5 - 11.3) < 0.05
 
-# %% after: the-same-with-nn-linear  covers: S4.20, S0.4
+# %% after: see-tuesday
+assert abs(scores[1, 0] + 2.5) < 0.05
+assert torch.allclose(scores[[6], [0]], scores[0, 1]) and abs(2 * 360 / 7 - 103) < 0.5
 
-# %% after: the-same-with-nn-linear-2  covers: S4.21, S0.5
+# %% after: hand-made-map
+assert torch.equal(weights.argmax(dim=-1), torch.arange(1, 8) % 7) and weights.amax() > 0.9
+assert (weights.topk(3).indices.sort().values[0] == torch.tensor([0, 1, 2])).all()
 
-# %% after: copy-numbers-first-into-second-answer  covers: S4.21
+# %% after: output
+assert torch.equal(output.argmax(dim=-1), answer)
+torch.manual_seed(1)
+many, wanted = make_weeks(500)  # in 500 other weeks as well
+q, k, v = many @ W_query, many @ W_key, many @ W_value
+assert torch.equal(((q @ k.mT / 2**0.5).softmax(dim=-1) @ v).argmax(dim=-1), wanted)
 
-# %% after: the-same-with-nn-linear-3  covers: C0.9
+# %% after: learned  covers: S4.5, S4.18
 
-# %% after: many-five-words-same-favourite  numbers: 1000, 2, 300, 900
+# %% after: the-class  covers: S4.17
+torch.manual_seed(5)
+ours = random_matrix(12, 2)
+torch.manual_seed(5)  # nn.Linear draws the same numbers, laid out as (2, 12)
+theirs = torch.nn.Linear(12, 2, bias=False).weight
+torch.manual_seed(5)
+assert torch.allclose(theirs.flatten(), (2 * torch.rand(24) - 1) / 12**0.5)
+assert ours.abs().max() <= 12**-0.5 and ours.requires_grad
 
-# %% after: set-three-matrices-bylinear-layer-answer  covers: S0.6, S0.7, C0.27
+# %% after: the-two-methods  covers: C4.1, C4.44, S4.19
+from attnlab import load_table
 
-# %% after: figure-6-3
-assert len(features) - 1 == 12 and features[8:] == features[-5:]
+# with the numbers of the reference, the class repeats the steps that have no class
+_, _, five = load_table("the_next_day_is_bright.csv")
+torch.manual_seed(123)
+matrices = [torch.rand(8, 4) for _ in range(3)]
+layer = WithMatrices(8, 4, 4)
+with torch.no_grad():
+    for parameter, matrix in zip(layer.parameters(), matrices, strict=True):
+        parameter.copy_(matrix)
+q, k, v = (five @ matrix for matrix in matrices)
+steps = (q @ k.T / 4**0.5).softmax(dim=-1) @ v
+got = layer(five)[0]
+assert torch.allclose(got, steps) and got.requires_grad and not steps.requires_grad
+assert torch.allclose(got[0, :2], torch.tensor([1.3246, 1.5236]), atol=1e-4)
+assert [name for name, _ in layer.named_parameters()] == ["W_query", "W_key", "W_value"]
+batch = torch.stack([five, 2 * five])
+assert torch.allclose(layer(batch)[0][1], layer(2 * five)[0])
 
-# %% after: without-the-scale-factor  numbers: 256, 0.003, 0.01, 0.03, 1
+# %% after: see-parameters
+count = sum(p.numel() for p in untrained.parameters())
+assert count == 12 * (2 + 2 + 5) == 108
+assert count + 7 * 7 == 157 and count + 700 * 700 == 490_108 and count * 100 == 10_800
 
-# %% after: without-the-scale-factor-2  covers: C4.52
+# %% after: train-two
+assert len(copies) == 31 and accuracy(two).mean() == 1 and accuracy(copies[0]).mean() < 0.25
+for seed in (1, 2, 3):  # other initialisations
+    layer = new_layer(seed)
+    train(layer)
+    assert accuracy(layer).mean() > 0.995
 
-# %% after: start-layer-learn-more-slowly-answer
-at_400 = from_wide.xs((0.003, 400), level=("learning_rate", "step")).median()
-assert abs(at_400[0] - 0.95) < 0.005
+# %% after: see-one-matrix
+found = dict(zip(names, shares, strict=True))
+assert abs(found["equal weights"].mean() - 0.41) < 0.01
+assert abs(found["tokens as they are"].mean() - 0.35) < 0.01
+assert abs(found["one matrix for both"].mean() - 0.77) < 0.005
+assert (found["one matrix for both"] < 0.5).sum() == 2 and found["two matrices"].min() == 1
+# the plain average: naming the commonest number of the week, with W_V as the identity
+torch.manual_seed(1)
+many, wanted = make_weeks(2000)
+counts = many[:, :, 7:].sum(dim=1)
+commonest = (counts.argmax(dim=-1)[:, None] == wanted).float().mean()
+assert abs(commonest - found["equal weights"].mean()) < 0.01
+# other initialisations, and a wider d_k: two matrices 1.00, one matrix at most six days of seven
+for seed, d_k in ((1, 2), (5, 2), (0, 8), (1, 8)):
+    torch.manual_seed(seed)
+    single = WithMatrices(12, d_k, 5)
+    single.W_key = single.W_query
+    train(single)
+    share = accuracy(single)
+    assert 0.7 < share.mean() < 0.9 and share.min() < 0.25
+    weights = single(many)[1]  # no week in which every day prefers the next
+    assert not (weights.argmax(dim=-1) == torch.arange(1, 8) % 7).all(dim=-1).any()
+# a symmetric table of scores never prefers the next day to the one before in all seven rows
+tables = torch.randn(5000, 7, 7, generator=torch.Generator().manual_seed(0))
+tables = tables + tables.mT
+after = torch.stack([tables[:, i, (i + 1) % 7] for i in range(7)], dim=1)
+before = torch.stack([tables[:, i, (i - 1) % 7] for i in range(7)], dim=1)
+assert not (after > before).all(dim=1).any()
 
-# %% after: to-divide-is-to-start-smaller-and-step-smaller  numbers: 4
+# %% after: trained-maps
+tomorrow = torch.arange(1, 8) % 7
+wrong = [days[i] for i in range(7) if of_week[0].argmax(dim=-1)[i] != tomorrow[i]]
+assert wrong == ["Mon", "Fri"] and torch.equal(of_week[1].argmax(dim=-1), tomorrow)
 
-# %% after: 1-predict-3-minutes  numbers: 12, 7, 5, 9
+# %% after: the-controls
+rows_of_numbers = torch.stack([two.W_query[7:].norm(dim=-1), two.W_key[7:].norm(dim=-1)])
+rows_of_days = torch.stack([two.W_query[:7].norm(dim=-1), two.W_key[:7].norm(dim=-1)])
+assert rows_of_numbers.max() < 0.5 * rows_of_days.min()
 
-# %% after: 4-implement-12-minutes  numbers: 4, 8
+# %% after: explore-training
+right = torch.stack([accuracy(copy) for copy in copies])  # (steps / 10, days)
+last = [int((right[:, i] > 0.99).nonzero()[0]) * 10 for i in range(7)]
+assert days[last.index(max(last))] == "Fri" and sorted(last)[-2] < 70 <= max(last)
+queries, keys = two.W_query[:7], two.W_key[:7]
+cosine = F.cosine_similarity(queries, keys.roll(-1, dims=0), dim=-1)
+assert cosine.min() > 0.9  # every arrow points to the next day's dot
+spread = [copy.W_key[:7].norm(dim=-1).mean() for copy in copies]
+assert spread[0] < 0.5 and spread[7] < spread[12] < spread[20]
+fri, sat = days.index("Fri"), days.index("Sat")
+for copy in copies[3:6]:
+    assert copy.W_query[fri].norm() < 1 < copy.W_query[:fri].norm(dim=-1).min()
 
-# %% after: in-torch  numbers: 3
+# %% after: see-again
+cosine = F.cosine_similarity(another.W_query[:7], another.W_key[:7].roll(-1, dims=0), dim=-1)
+assert cosine.min() > 0.9 and accuracy(another).mean() == 1
 
-# %% after: next  numbers: 2017, 2021, 2023, 2024
 
-# %% after: next-2  numbers: 45, 8, 10, 7, 4, 12, 5, 3, 0.63
+def order(layer):
+    angles = torch.atan2(layer.W_key[:7, 1], layer.W_key[:7, 0])
+    around = angles.argsort().tolist()
+    around = around[around.index(0) :] + around[: around.index(0)]  # from Mon on
+    return min(around, [0, *reversed(around[1:])])  # whichever way round
 
-# %% after: next-3  numbers: 0, 1, 4, 8
+
+assert order(two) != order(another) and list(range(7)) not in (order(two), order(another))
+
+# %% after: only-the-product
+M = two.W_query @ two.W_key.T
+cat = week[0] @ M @ week[1]  # the raw score of Mon for Tue: four entries of M
+entries = M[[0, 0, 7 + numbers[0], 7 + numbers[0]], [1, 7 + numbers[1], 1, 7 + numbers[1]]]
+assert torch.isclose(cat, entries.sum(), atol=1e-4)
+
+# %% after: another-pair
+assert (new_Q != W_Q).any(dim=-1).all() and (new_K != W_K).any(dim=-1).all()
+changed = deepcopy(two)
+with torch.no_grad():
+    changed.W_query.copy_(new_Q)
+    changed.W_key.copy_(new_K)
+assert torch.allclose(changed(week)[0], two(week)[0], atol=1e-4)
+R, _ = torch.linalg.qr(torch.randn(2, 2, generator=torch.Generator().manual_seed(0)))
+assert torch.allclose(R.inverse().T, R, atol=1e-5)  # a rotation or reflection
+# biases are turned along with the matrices, and then no score changes either
+generator = torch.Generator().manual_seed(0)
+x, y = torch.randn(2, 20, 8, generator=generator)
+w_q, w_k = torch.randn(2, 8, 4, generator=generator)
+b_q, b_k = torch.randn(2, 4, generator=generator)
+B = torch.randn(4, 4, generator=generator)
+turned = (x @ w_q @ B + b_q @ B) @ (y @ w_k @ B.inverse().T + b_k @ B.inverse().T).T
+straight = (x @ w_q + b_q) @ (y @ w_k + b_k).T
+assert torch.allclose(turned, straight, rtol=1e-3, atol=1e-2)
+left_behind = (x @ w_q @ B + b_q) @ (y @ w_k @ B.inverse().T + b_k).T
+assert (left_behind - straight).abs().max() > 1
+
+# %% after: read-the-product  numbers: 512, 64
+assert (W_Q @ W_K.T).numel() == 144 and W_Q.numel() == W_K.numel() == 24
+wide = torch.nn.Linear(512, 64, bias=False).weight
+assert 2 * wide.numel() == 65_536 and (wide.T @ wide).numel() == 262_144
+assert torch.linalg.matrix_rank(W_Q @ W_K.T) == 2
+
+# %% after: with-linear  covers: S4.20, S0.4, C0.9
+with_bias = WithLinear(12, 2, 5, bias=True)
+assert sum(p.numel() for p in with_bias.parameters()) == 12 * 9 + 9
+small = WithLinear(8, 4, 4, bias=True)
+assert sum(p.numel() for p in small.parameters()) == 3 * (8 * 4 + 4)
+assert torch.nn.Linear(12, 2).bias is not None
+
+# %% after: copy-the-matrices  covers: S4.21, S0.5
+from attnlab import SelfAttention, load_table
+
+_, _, five = load_table("the_next_day_is_bright.csv")
+torch.manual_seed(789)  # the reference: another class and another seed, and another output
+reference = WithLinear(8, 4, 4)
+expected = torch.tensor([0.0174, 0.0553])
+assert torch.allclose(reference(five)[0][0, :2], expected, atol=1e-4)
+# one seed is not enough, because the two classes lay their numbers out differently
+torch.manual_seed(123)
+matrices = WithMatrices(8, 4, 4)
+torch.manual_seed(123)
+layers = WithLinear(8, 4, 4)
+assert not torch.allclose(matrices(five)[0], layers(five)[0], atol=1e-3)
+with torch.no_grad():
+    for parameter, matrix in zip(layers.parameters(), matrices.parameters(), strict=True):
+        parameter.copy_(matrix.T)
+assert torch.allclose(matrices(five)[0], layers(five)[0], atol=1e-6)
+ours = SelfAttention(8, 4)
+ours.load_state_dict(layers.state_dict())  # the same names
+assert torch.allclose(ours(five[None]).output[0], layers(five)[0], atol=1e-6)
+# a forgotten .T: an error for (12, 2), and silently another layer for a square matrix
+try:
+    torch.empty(2, 12).copy_(torch.empty(12, 2))
+except RuntimeError:
+    pass
+else:
+    raise AssertionError("copy_ took a matrix of the wrong shape")
+square = torch.nn.Linear(12, 12, bias=False)
+matrix, x = torch.randn(2, 12, 12, generator=torch.Generator().manual_seed(0))
+with torch.no_grad():
+    square.weight.copy_(matrix)
+assert not torch.allclose(square(x), x @ matrix, atol=0.1)
+
+# %% after: t-silent-code
+mixed = torch.einsum("nif,mfn->nim", four_queries, four_keys)  # other sequences are mixed in
+assert torch.allclose(wrong, mixed, atol=1e-5)
+assert torch.allclose(correct, torch.einsum("nif,njf->nij", four_queries, four_keys), atol=1e-5)
+
+# %% after: zeros  covers: S0.6, S0.7, C0.27
+assert torch.equal(nothing, torch.zeros(7, 5)) and torch.allclose(same, torch.tensor(1 / 7))
+fresh = new_layer()(week)[0]
+assert not torch.allclose(fresh[0], fresh[1], atol=1e-3)
+
+# %% after: zeros-learn
+assert not stuck.W_query.any() and not stuck.W_key.any() and stuck.W_value.any()
+
+# %% after: bias-of-keys
+assert not torch.equal(with_bias(week)[0], torch.zeros(7, 5))
+
+# %% after: untrained  covers: C4.52
+positive, linear, centred = (agreeing(a, words, low, high) for a, low, high in settings)
+assert positive > 900 and 200 < linear < 400 and centred == 0
+assert words.min() > 0
+# whatever the matrices: centred queries never agree
+assert agreeing(words - words.mean(dim=0), words, -1, 1) == 0
+# the layer of nn.Linear's numbers starts with nearly even weights
+torch.manual_seed(0)
+first = torch.nn.Linear(8, 4, bias=False), torch.nn.Linear(8, 4, bias=False)
+start = ((first[0](words) @ first[1](words).T) / 2).softmax(dim=-1)
+assert 0.15 < start.min() and start.max() < 0.25
+
+# %% after: exercise-1  numbers: 12, 7, 5, 9
+
+# %% after: exercise-4  numbers: 8, 4
+
+# %% after: layer-test-solution
+def own_and_mean(x):
+    return x[..., :4] + x[..., :4].mean(dim=-2, keepdim=True)
+
+
+def wrong_axis(x):
+    return (x @ x.mT).softmax(dim=-2) @ x[..., :4]
+
+
+assert layer_test_solution(own_and_mean) and layer_test_solution(wrong_axis)
+
+# %% after: one-sided
+assert one_sided.W_query.numel() == 144 and W_Q.numel() + W_K.numel() == 48
+wide = torch.nn.Linear(512, 64, bias=False).weight
+assert 2 * wide.numel() == 65_536 and (wide.T @ wide).numel() == 262_144
+assert accuracy(one_sided).mean() > 0.995
+product = (two.W_query @ two.W_key.T).detach() * (12 / 2) ** 0.5  # the divisor is the root of 12
+hers = new_layer()
+hers.W_query, hers.W_key, hers.W_value = fixed(product), fixed(torch.eye(12)), two.W_value
+assert torch.allclose(hers(week)[0], two(week)[0], atol=1e-4)
+
+# %% after: exercise-5  numbers: 512, 64
+
+# %% after: torch-layer
+one_piece = torch.nn.Linear(12, 9, bias=False)
+with torch.no_grad():
+    parts = (linear.q_proj, linear.k_proj, linear.v_proj)
+    one_piece.weight.copy_(torch.cat([part.weight for part in parts]))
+    q, k, v = one_piece(week).split([2, 2, 5], dim=-1)
+    cut = F.scaled_dot_product_attention(q, k, v)
+    assert torch.allclose(cut, linear(week)[0], atol=1e-5)
+
+# %% after: sources  numbers: 2017, 3.2.2, 2024, 3, 2021
+
+# %% after: teacher-plan  numbers: 45, 7, 12, 9, 6, 8, 3
+
+# %% after: teacher-questions  numbers: 5, 8, 4, 0
