@@ -13,7 +13,7 @@
 # PyTorch before.
 #
 # **You will be able to**
-# - say what each of the three matrices does, and why one matrix for both query and key is not enough,
+# - say what each of the three matrices is for,
 # - write self-attention as a class that can be trained, and count its parameters,
 # - see in trained matrices what a token looks for,
 # - name changes of the matrices that change no score.
@@ -36,26 +36,32 @@ lesson_setup()
 #
 # A small hotel has written down how many guests arrive on each day of the week, from 0 to 4. Every entry of its list
 # is a token with twelve features: one of the first seven is 1 and says which day it is, and one of the last five is 1
-# and says how many guests arrive. All other features are 0.
+# and says how many guests arrive. All other features are 0. The folded cell makes such weeks at random; here is one of
+# them.
 
-# %% make-weeks
+# %% make-weeks jupyter={"source_hidden": true}
 days = "Mon Tue Wed Thu Fri Sat Sun".split()
 
 
 def make_weeks(count):
-    """Return random weeks (count, 7, 12) and for each day the number of the next day."""
+    """Return random weeks (count, 7, 12) and for each day the number of the next."""
     number = torch.randint(5, (count, 7))
     day = torch.eye(7).expand(count, 7, 7)
     tokens = torch.cat([day, F.one_hot(number, 5)], dim=-1)
     return tokens, number.roll(-1, dims=1)  # Sun gets the number of Mon
 
 
+def accuracy(layer):
+    """Return the share of correct answers in 2,000 new weeks, for each day. (7,)"""
+    torch.manual_seed(1)
+    tokens, answers = make_weeks(2000)
+    return (layer(tokens)[0].argmax(dim=-1) == answers).float().mean(dim=0)
+
+
 # %% one-week
 torch.manual_seed(3)
-tokens, answers = make_weeks(1)
-week, answer = tokens[0], answers[0]  # (L, d_in) = (7, 12), and (7,)
-numbers = week[:, 7:].argmax(dim=-1).tolist()
-labels = [f"{day} {number}" for day, number in zip(days, numbers, strict=True)]
+week, answer = (one[0] for one in make_weeks(1))  # (L, d_in) = (7, 12), and (7,)
+labels = [f"{day} {row[7:].argmax()}" for day, row in zip(days, week, strict=True)]
 Table(labels, [*days, *"01234"], week)
 
 # %% the-question [markdown]
@@ -98,7 +104,7 @@ show_figure(draw_projections(), "6.2")
 # with each other. Values are never compared with anything, so their number of features, $d_v$, may be different. (In
 # lesson 1 the token was its own query, so $d_k$ was also the width of a token. From now on these are two numbers.)
 #
-# With our tokens a projection is easy to read. A token has a 1 in two places, so $x\,W_Q$ is the sum of two rows of
+# With our tokens you can read a projection off the matrix. A token has a 1 in two places, so $x\,W_Q$ is the sum of two rows of
 # $W_Q$: the row of its day and the row of its number. That is why we can fill in the matrices by hand. We choose
 # $d_k = 2$ and place the seven days on a circle, like the hours on a clock.
 
@@ -126,11 +132,8 @@ predict("06/tuesday-asks-monday")
 # %% see-tuesday
 # %%answer 06/tuesday-asks-monday
 scores = query @ key.T / 2**0.5  # (L, L)
-scores[0, 1], scores[1, 0]
-
-# %% hand-made-map
-# %%answer 06/tuesday-asks-monday
 weights = scores.softmax(dim=-1)
+print("Mon for Tue:", scores[0, 1], " Tue for Mon:", scores[1, 0])
 show_figure(plot_attention(weights, queries=labels, keys=labels), "6.3")
 
 # %% average-them [markdown]
@@ -151,7 +154,9 @@ output, output.argmax(dim=-1), answer
 #
 # For this, PyTorch must know which tensors it may change. An `nn.Module` keeps a list of its
 # [**parameters**](glossary.ipynb#parameter). To put a tensor on the list, wrap it in `nn.Parameter` and assign it to
-# an attribute. Wrapping also sets `requires_grad=True`, so gradients are computed for it.
+# an attribute. Wrapping also sets `requires_grad=True`, so gradients are computed for it. In the class below,
+# `__init__` runs once and makes the matrices. Calling the layer runs `forward`, which holds the lines that you have
+# seen. They work for a single week and for a batch of weeks alike.
 
 
 # %% the-class
@@ -175,9 +180,10 @@ class WithMatrices(nn.Module):
         return weights @ value, weights
 
 
-# %% the-two-methods [markdown]
-# `__init__` runs once and makes the matrices. Calling the layer runs `forward`, which holds the lines that you have
-# just used. It works for a single week, and just as well for a batch of weeks.
+def new_layer(seed=0):
+    torch.manual_seed(seed)
+    return WithMatrices(12, 2, 5)
+
 
 # %% ask-parameters
 predict("06/parameters-for-700-tokens")
@@ -213,19 +219,6 @@ def train(layer, steps=300):
     return copies
 
 
-# %% accuracy
-def accuracy(layer):
-    """Return the share of correct answers in 2,000 new weeks, for each day. (7,)"""
-    torch.manual_seed(1)
-    tokens, answers = make_weeks(2000)
-    return (layer(tokens)[0].argmax(dim=-1) == answers).float().mean(dim=0)
-
-
-def new_layer(seed=0):
-    torch.manual_seed(seed)
-    return WithMatrices(12, 2, 5)
-
-
 # %% train-two
 two = new_layer()
 copies = train(two)
@@ -245,20 +238,14 @@ accuracy(copies[0]).mean(), accuracy(two).mean()
 #   in Figure 6.1.
 # - *One matrix for both*: query and key have the same matrix, $W_Q = W_K$, and it is trained.
 
-
 # %% ask-one-matrix
 predict("06/one-matrix-for-both")
 
-
 # %% see-one-matrix
 # %%answer 06/one-matrix-for-both
-def fixed(matrix):
-    return nn.Parameter(matrix, requires_grad=False)
-
-
 equal, as_is, one = new_layer(), new_layer(), new_layer()
-equal.W_query = fixed(torch.zeros(12, 2))
-as_is.W_query = as_is.W_key = fixed(torch.eye(12))
+equal.W_query = nn.Parameter(torch.zeros(12, 2), requires_grad=False)
+as_is.W_query = as_is.W_key = nn.Parameter(torch.eye(12), requires_grad=False)
 one.W_key = one.W_query  # the same parameter under two names
 for layer in (equal, as_is, one):
     train(layer)
@@ -283,8 +270,14 @@ show_figure(plot_heads(of_week, queries=labels, keys=labels, titles=titles), "6.
 # Since $d_k$ is 2, we can draw what the layer with two matrices has learned. The first seven rows of $W_Q$ and of $W_K$ are the
 # queries and the keys of the seven days. (A number adds its own row, but these rows have stayed small.) In the picture,
 # an arrow is the query of a day and a dot is a key.
+#
+# ### Watch it learn
+#
+# Move the slider through the training. Which day is the last to find its tomorrow, and how does the picture show it?
+# And what still changes once every answer is correct?
 
 # %% plane jupyter={"source_hidden": true}
+import matplotlib.pyplot as plt
 from attnlab.palette import BLUE, ORANGE
 
 
@@ -305,11 +298,12 @@ def place_word(ax, point, word, factor, **look):
     ax.text(x, y, word, ha="center", va="center", fontsize=9, **look)
 
 
-# %% explore-training-text [markdown]
-# ### Watch it learn
-#
-# Move the slider through the training. Which day is the last to find its tomorrow, and how does the picture show it?
-# And what still changes once every answer is correct?
+def plot_planes(*layers):
+    figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained")
+    for ax, layer in zip(axes, layers, strict=True):
+        draw_plane(ax, layer)
+    return figure
+
 
 # %% explore-training
 from attnlab.live import live
@@ -344,15 +338,10 @@ predict("06/another-initialisation")
 
 # %% see-again
 # %%answer 06/another-initialisation
-import matplotlib.pyplot as plt
-
 another = new_layer(seed=1)
 train(another)
 print(f"correct answers of the other layer: {accuracy(another).mean():.2f}")
-figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained")
-draw_plane(axes[0], two)
-draw_plane(axes[1], another)
-show_figure(figure, "6.5")
+show_figure(plot_planes(two, another), "6.5")
 
 # %% only-the-product [markdown]
 # ## What the numbers of a matrix mean
@@ -410,9 +399,8 @@ class WithLinear(nn.Module):
 # %% copy-the-matrices
 linear = WithLinear(12, 2, 5)
 with torch.no_grad():  # copying is not a step of training
-    linear.q_proj.weight.copy_(two.W_query.T)
-    linear.k_proj.weight.copy_(two.W_key.T)
-    linear.v_proj.weight.copy_(two.W_value.T)
+    for theirs, ours in zip(linear.parameters(), two.parameters(), strict=True):
+        theirs.copy_(ours.T)
 assert torch.allclose(linear(week)[0], two(week)[0], atol=1e-5)
 two.W_query.shape, linear.q_proj.weight.shape
 
@@ -440,12 +428,16 @@ two.W_query.shape, linear.q_proj.weight.shape
 # ### `.T` on a batch
 #
 # For one sequence, `key.T` is correct. On a batch it is not, because `.T` reverses the order of *all* axes. Here it
-# raises an error (and in this version of PyTorch also a warning that you do not see, as lessons switch it off).
+# raises an error. (PyTorch also warns, but the lesson switches the warning off.)
 
 # %% t-on-a-batch tags=["raises-exception"]
+import warnings
+
 batch = torch.stack([week, week])  # (N, L, d_in) = (2, 7, 12)
 queries_of_two, keys_of_two = batch @ W_query, batch @ W_key  # (2, 7, 2)
-queries_of_two @ keys_of_two.T
+with warnings.catch_warnings(action="ignore"):
+    print("reversed:", keys_of_two.T.shape)
+    queries_of_two @ keys_of_two.T
 
 # %% t-silent [markdown]
 # We were lucky to get an error. Take four sequences of four tokens, and $d_k = 4$: now all axes have the same length.
@@ -453,7 +445,8 @@ queries_of_two @ keys_of_two.T
 # %% t-silent-code
 torch.manual_seed(0)
 four_queries, four_keys = torch.randn(2, 4, 4, 4)  # (N, L, d_k) each
-wrong, correct = four_queries @ four_keys.T, four_queries @ four_keys.mT
+with warnings.catch_warnings(action="ignore"):
+    wrong, correct = four_queries @ four_keys.T, four_queries @ four_keys.mT
 wrong.shape == correct.shape, (wrong - correct).abs().max()
 
 # %% t-advice [markdown]
@@ -709,7 +702,7 @@ check_layer_test(layer_test_solution)
 # %% one-sided tags=["solution"] jupyter={"source_hidden": true}
 one_sided = new_layer()
 one_sided.W_query = random_matrix(12, 12)
-one_sided.W_key = fixed(torch.eye(12))
+one_sided.W_key = nn.Parameter(torch.eye(12), requires_grad=False)
 train(one_sided)
 accuracy(one_sided).mean()
 
