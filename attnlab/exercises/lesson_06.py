@@ -170,7 +170,8 @@ def see_scores(
         return
     why = answer.slip(lambda slip: same(scores(slip(*given)))) or (
         "What one matrix gains, the other must lose: only W_query @ W_key.T counts. A matrix R for "
-        "both is multiplied on the right, W @ R, and R @ R.T must be the identity."
+        "both is multiplied on the right, W @ R, and R @ R.T must be the identity. With "
+        "W_query @ A, the other is W_key times the transpose of the inverse of A."
     )
     rows = {"before": before[0], "with yours": after[0]}
     evidence = table("Scores of token 0:", rows, [f"token {i}" for i in range(3)])

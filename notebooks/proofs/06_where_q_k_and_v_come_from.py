@@ -143,9 +143,16 @@ cosine = F.cosine_similarity(queries, keys.roll(-1, dims=0), dim=-1)
 assert cosine.min() > 0.9  # every arrow points to the next day's dot
 spread = [copy.W_key[:7].norm(dim=-1).mean() for copy in copies]
 assert spread[0] < 0.5 and spread[7] < spread[12] < spread[20]
-fri, sat = days.index("Fri"), days.index("Sat")
-for copy in copies[3:6]:
-    assert copy.W_query[fri].norm() < 1 < copy.W_query[:fri].norm(dim=-1).min()
+others = [i for i in range(7) if days[i] != "Fri"]
+for copy in copies[3:7]:
+    assert copy.W_query[4].norm() < 1 < copy.W_query[others].norm(dim=-1).min()
+    largest = copy(week)[1].amax(dim=-1)
+    assert largest[4] < 0.5 and largest[4] < largest[others].min()
+torch.manual_seed(2)
+many, wanted = make_weeks(500)
+losses = [F.cross_entropy(copies[i](many)[0].flatten(0, 1), wanted.flatten()) for i in (8, 14, 20)]
+assert losses[0] > losses[1] > losses[2]
+assert copies[8](week)[1].amax(dim=-1).mean() < copies[20](week)[1].amax(dim=-1).mean()
 
 # %% after: see-again
 cosine = F.cosine_similarity(another.W_query[:7], another.W_key[:7].roll(-1, dims=0), dim=-1)
@@ -185,6 +192,22 @@ B = torch.randn(4, 4, generator=generator)
 turned = (x @ w_q @ B + b_q @ B) @ (y @ w_k @ B.inverse().T + b_k @ B.inverse().T).T
 straight = (x @ w_q + b_q) @ (y @ w_k + b_k).T
 assert torch.allclose(turned, straight, rtol=1e-3, atol=1e-2)
+
+
+# with rotations by position, a rotation in the same plane changes no score, and a stretch does
+def rotated(rows):
+    angles = torch.arange(20.0)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.stack(
+        [rows[:, 0] * cos - rows[:, 1] * sin, rows[:, 0] * sin + rows[:, 1] * cos], -1
+    )
+
+
+q, k = torch.randn(2, 20, 2, generator=generator)
+turn = torch.tensor([[0.8, -0.6], [0.6, 0.8]])
+plain = rotated(q) @ rotated(k).T
+assert torch.allclose(rotated(q @ turn) @ rotated(k @ turn).T, plain, atol=1e-4)
+assert not torch.allclose(rotated(q @ A) @ rotated(k @ A.inverse().T).T, plain, atol=0.1)
 left_behind = (x @ w_q @ B + b_q) @ (y @ w_k @ B.inverse().T + b_k).T
 assert (left_behind - straight).abs().max() > 1
 
@@ -199,7 +222,7 @@ with_bias = WithLinear(12, 2, 5, bias=True)
 assert sum(p.numel() for p in with_bias.parameters()) == 12 * 9 + 9
 small = WithLinear(8, 4, 4, bias=True)
 assert sum(p.numel() for p in small.parameters()) == 3 * (8 * 4 + 4)
-assert torch.nn.Linear(12, 2).bias is not None
+assert nn.Linear(12, 2).bias is not None
 
 # %% after: copy-the-matrices  covers: S4.21, S0.5
 from attnlab import SelfAttention, load_table
@@ -293,7 +316,7 @@ assert torch.allclose(hers(week)[0], two(week)[0], atol=1e-4)
 # %% after: exercise-5  numbers: 512, 64
 
 # %% after: torch-layer
-one_piece = torch.nn.Linear(12, 9, bias=False)
+one_piece = nn.Linear(12, 9, bias=False)
 with torch.no_grad():
     parts = (linear.q_proj, linear.k_proj, linear.v_proj)
     one_piece.weight.copy_(torch.cat([part.weight for part in parts]))

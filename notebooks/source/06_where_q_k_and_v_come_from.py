@@ -59,7 +59,7 @@ def accuracy(layer):
 
 
 # %% one-week
-torch.manual_seed(3)
+torch.manual_seed(34)
 week, answer = (one[0] for one in make_weeks(1))  # (L, d_in) = (7, 12), and (7,)
 labels = [f"{day} {row[7:].argmax()}" for day, row in zip(days, week, strict=True)]
 Table(labels, [*days, *"01234"], week)
@@ -165,7 +165,7 @@ def random_matrix(d_in, d_out):
 
 
 class WithMatrices(nn.Module):
-    """Self-attention. x: (..., L, d_in) -> output (..., L, d_v), weights (..., L, L)."""
+    """Self-attention. (..., L, d_in) -> output (..., L, d_v), weights (..., L, L)."""
 
     def __init__(self, d_in, d_k, d_v):
         super().__init__()
@@ -256,12 +256,13 @@ Table(names, days, shares)
 # %% trained-maps
 # %%answer 06/one-matrix-for-both
 of_week = torch.stack([layer(week)[1] for layer in (one, two)]).detach()
-titles = ["one matrix for both", "two matrices"]
-show_figure(plot_heads(of_week, queries=labels, keys=labels, titles=titles), "6.4")
+figure = plot_heads(of_week, queries=labels, keys=labels, titles=names[2:])
+figure.set_figheight(3.4)
+show_figure(figure, "6.4")
 
 # %% the-controls [markdown]
 # The first two rows of the table show what can be had without knowing where to look. A plain average of all values
-# finds the number that occurs most often in the week, and naming it is right in about 0.41 of the cases. The tokens as
+# finds the number that occurs most often in the week, and naming it is correct in about 0.41 of the cases. The tokens as
 # they are do worse than that plain average. They look mostly at themselves, and a day's own number says
 # nothing about the number of the next day.
 #
@@ -273,12 +274,14 @@ show_figure(plot_heads(of_week, queries=labels, keys=labels, titles=titles), "6.
 #
 # ### Watch it learn
 #
-# Move the slider through the training. Which day is the last to find its tomorrow, and how does the picture show it?
+# Move the slider from step 0 through the training. Which day is the last to find its tomorrow, and how does the picture show it?
 # And what still changes once every answer is correct?
 
 # %% plane jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
 from attnlab.palette import BLUE, ORANGE
+
+PATCH = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # behind a word
 
 
 def draw_plane(ax, layer):
@@ -286,22 +289,25 @@ def draw_plane(ax, layer):
     queries, keys = layer.W_query[:7].tolist(), layer.W_key[:7].tolist()
     for day, start, end in zip(days, keys, queries, strict=True):
         ax.plot(*start, "o", color=BLUE, markersize=9)
-        place_word(ax, start, day, 1.19, color=BLUE, weight="bold")
+        place_word(ax, start, day, 1.2, color=BLUE, weight="bold")
         arrow = {"arrowstyle": "-|>", "color": ORANGE, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", xy=end, xytext=(0, 0), arrowprops=arrow)
-        place_word(ax, end, day, 0.72, color=ORANGE)
+        place_word(ax, end, day, 0.62, color=ORANGE, bbox=PATCH)
     ax.set(xlim=(-5.9, 5.9), ylim=(-5.9, 5.9), aspect="equal")
+    ax.set(xlabel="first feature", ylabel="second feature")
 
 
 def place_word(ax, point, word, factor, **look):
     x, y = (factor * number for number in point)
-    ax.text(x, y, word, ha="center", va="center", fontsize=9, **look)
+    if x**2 + y**2 > 0.3:  # near the origin the words would hide each other
+        ax.text(x, y, word, ha="center", va="center", fontsize=9, **look)
 
 
 def plot_planes(*layers):
     figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained")
-    for ax, layer in zip(axes, layers, strict=True):
+    for ax, layer, number in zip(axes, layers, ("first", "second"), strict=True):
         draw_plane(ax, layer)
+        ax.set_title(f"{number} training")
     return figure
 
 
@@ -319,15 +325,16 @@ def draw_training(fig, step):
 
 
 alt = "Left: queries as arrows and keys as dots in the plane. Right: weights of a week."
-live(draw_training, step=list(range(0, 201, 10)), figsize=(7.5, 3.6), alt=alt)
+steps = list(range(0, 201, 10))
+live(draw_training, start={"step": 30}, step=steps, figsize=(7.5, 3.8), alt=alt)
 
 # %% explore-training-answer [markdown]
 # <details><summary>What you see</summary>
 #
 # At first all points lie near the origin, so all scores are near 0. The dots then spread out to a circle, and the
-# arrows turn towards them. `Fri` comes last: until step 60 its arrow is too short to prefer any key, and it lies on
-# the wrong side of the circle from `Sat`. When every answer is correct, the points still move outwards.
-# Longer vectors have larger dot products, so the weights become sharper and the loss goes on falling.
+# arrows turn towards them. `Fri` comes last: up to step 60 its arrow stays short while the others grow, so its scores
+# stay small and its row of the map stays pale. When every answer is correct, the points go on moving outwards. Longer
+# vectors have larger dot products, so the weights become sharper, and the loss goes on falling.
 # </details>
 #
 # In the end every arrow points to the dot of the next day. That is what the layer has learned: whom to ask. But the
@@ -365,7 +372,8 @@ print("first row of W_Q:", W_Q[0], "now", new_Q[0])
 # %% read-the-product [markdown]
 # Every query and every key is different now, and no score has changed. So a single number of $W_Q$, or one of its columns, need not mean
 # anything by itself. If $A$ only turns the plane, $A$ and the transpose of its inverse are the same matrix: turn all
-# arrows and all dots together, and the layer stays the same.
+# arrows and all dots together, and the layer stays the same. (Biases are multiplied in the same way. But if a layer also rotates its
+# queries and keys by their positions, as many language models do, only those $A$ are allowed that commute with the rotations.)
 #
 # The product also shows what two matrices are good for. $M$ is a table of $12 \cdot 12 = 144$ numbers, and we have
 # written it with two thin matrices of 24 numbers each. In a layer whose tokens have 512 features, with $d_k = 64$,
@@ -507,7 +515,7 @@ from attnlab import load_table
 
 
 def agreeing(asking, asked, low, high):
-    """Return in how many of 1,000 draws all rows have their largest score in one column."""
+    """Return in how many of 1,000 draws one key has the largest score in all rows."""
     torch.manual_seed(0)
     first, second = (low + (high - low) * torch.rand(2, 1000, 8, 4)).unbind()
     best = (asking @ first @ (asked @ second).mT).argmax(dim=-1)  # (1000, L)
@@ -723,7 +731,7 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2.
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3:
-#   the two classes, with `nn.Parameter` and with `nn.Linear`. The five words with eight features are those of lesson 1.
+#   the two classes, with `nn.Parameter` and with `nn.Linear`. The five words with eight features extend a table of his.
 # - Elhage et al., [A Mathematical Framework for Transformer
 #   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: our $W_Q W_K^\top$ is their
 #   $W_Q^\top W_K$, because their vectors are columns.

@@ -44,6 +44,10 @@ def rotation(size):
     return torch.linalg.qr(torch.randn(size, size, generator=generator))[0]
 
 
+def sheared(matrix):
+    return torch.ones(2 * matrix.shape[1:]).triu()  # invertible, and not orthogonal
+
+
 # --- a test for layers ----------------------------------------------------------------------------
 
 X = torch.arange(1.0, 41.0).reshape(1, 5, 8) / 40
@@ -98,6 +102,7 @@ test_accepts = accepts(
             lambda q, k: [2 * q, k / 2],
             times(lambda size: torch.eye(size).flip(0)),
             times(rotation),
+            lambda q, k: (q @ sheared(q), k @ sheared(q).inverse().T),
         ],
         check_layer_test: [
             layer_test,
@@ -132,6 +137,10 @@ test_names_the_mistake = names(
             "multiplied on the right, W @ R, and R @ R.T must be the identity": lambda q, k: (
                 rotation(len(q)) @ q,
                 rotation(len(q)) @ k,
+            ),
+            "W_key times the transpose of the inverse of A": lambda q, k: (
+                q @ sheared(q),
+                k @ sheared(q).inverse(),
             ),
             "must be (8, 4), got (8, 2)": lambda q, k: (q[:, :2], k[:, :2]),
             "two matrices": lambda q, k: q,
