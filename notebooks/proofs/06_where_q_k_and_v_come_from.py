@@ -223,6 +223,8 @@ assert sum(p.numel() for p in with_bias.parameters()) == 12 * 9 + 9
 small = WithLinear(8, 4, 4, bias=True)
 assert sum(p.numel() for p in small.parameters()) == 3 * (8 * 4 + 4)
 assert nn.Linear(12, 2).bias is not None
+output, weights = small(torch.rand(2, 5, 8))
+assert output.shape == (2, 5, 4) and torch.allclose(weights.sum(dim=-1), torch.ones(2, 5))
 
 # %% after: copy-the-matrices  covers: S4.21, S0.5
 from attnlab import SelfAttention, load_table
@@ -257,6 +259,12 @@ matrix, x = torch.randn(2, 12, 12, generator=torch.Generator().manual_seed(0))
 with torch.no_grad():
     square.weight.copy_(matrix)
 assert not torch.allclose(square(x), x @ matrix, atol=0.1)
+
+# the tokens' own numbers as values: trained W_Q and W_K are enough for this task
+own = new_layer()
+own.W_value = nn.Parameter(torch.eye(12)[:, 7:], requires_grad=False)
+train(own)
+assert accuracy(own).mean() > 0.995
 
 # %% after: t-silent-code
 mixed = torch.einsum("nif,mfn->nim", four_queries, four_keys)  # other sequences are mixed in
@@ -316,6 +324,7 @@ assert torch.allclose(hers(week)[0], two(week)[0], atol=1e-4)
 # %% after: exercise-5  numbers: 512, 64
 
 # %% after: torch-layer
+assert module.in_proj_weight.shape == (3 * 12, 12) and module.in_proj_bias is not None
 one_piece = nn.Linear(12, 9, bias=False)
 with torch.no_grad():
     parts = (linear.q_proj, linear.k_proj, linear.v_proj)

@@ -9,8 +9,8 @@
 # hand, let training find its own, and look at what it has found: our queries and keys have only two features, so they
 # are points in the plane, and you can watch them move.
 #
-# **You need** lesson 1: queries, keys, values, scores and weights. It helps if you have seen a training loop in
-# PyTorch before.
+# **You need** lesson 1: queries, keys, values, scores and weights. It helps if you have seen a training loop in PyTorch
+# before.
 #
 # **You will be able to**
 # - say what each of the three matrices is for,
@@ -34,9 +34,9 @@ lesson_setup()
 # %% a-week [markdown]
 # ## A question for every day
 #
-# A small hotel has written down how many guests arrive on each day of the week, from 0 to 4. Every entry of its list
-# is a token with twelve features: one of the first seven is 1 and says which day it is, and one of the last five is 1
-# and says how many guests arrive. All other features are 0. The folded cell makes such weeks at random; here is one of
+# A small hotel has written down how many guests arrive on each day of the week, from 0 to 4. Every entry of its list is
+# a token with twelve features: one of the first seven is 1 and says which day it is, and one of the last five is 1 and
+# says how many guests arrive. All other features are 0. The folded cell makes such weeks at random; here is one of
 # them.
 
 # %% make-weeks jupyter={"source_hidden": true}
@@ -100,13 +100,13 @@ show_figure(draw_projections(), "6.2")
 
 # %% widths [markdown]
 # All tokens share the same three matrices. Each matrix has one row for every feature of a token; that number is
-# $d_{in}$, and ours is 12. Queries and keys must have the same number of features, $d_k$, because we multiply them
-# with each other. Values are never compared with anything, so their number of features, $d_v$, may be different. (In
-# lesson 1 the token was its own query, so $d_k$ was also the width of a token. From now on these are two numbers.)
+# $d_{in}$, and ours is 12. Queries and keys must have the same number of features, $d_k$, because we multiply them with
+# each other. Values are never compared with anything, so their number of features, $d_v$, may be different. (In lesson
+# 1 the token was its own query, so $d_k$ was also the width of a token. From now on these are two numbers.)
 #
-# With our tokens you can read a projection off the matrix. A token has a 1 in two places, so $x\,W_Q$ is the sum of two rows of
-# $W_Q$: the row of its day and the row of its number. That is why we can fill in the matrices by hand. We choose
-# $d_k = 2$ and place the seven days on a circle, like the hours on a clock.
+# With our tokens you can read a projection off the matrix. A token has a 1 in two places, so $x\,W_Q$ is the sum of two
+# rows of $W_Q$: the row of its day and the row of its number. That is why we can fill in the matrices by hand. We
+# choose $d_k = 2$ and place the seven days on a circle, like the hours on a clock.
 
 # %% by-hand
 angle = 2 * torch.pi * torch.arange(7) / 7
@@ -149,14 +149,15 @@ output, output.argmax(dim=-1), answer
 #
 # ## Let training find the matrices
 #
-# We could write down the matrices because we had named the features and knew what to look for. In a trained model
-# the features have no names. Its matrices begin as random numbers, and training changes them step by step.
+# We could write down the matrices because we had named the features and knew what to look for. In a trained model the
+# features have no names. Its matrices begin as random numbers, and training changes them step by step. (Ours begin
+# between $-1/\sqrt{12}$ and $1/\sqrt{12}$, as PyTorch's own layers do.)
 #
 # For this, PyTorch must know which tensors it may change. An `nn.Module` keeps a list of its
-# [**parameters**](glossary.ipynb#parameter). To put a tensor on the list, wrap it in `nn.Parameter` and assign it to
-# an attribute. Wrapping also sets `requires_grad=True`, so gradients are computed for it. In the class below,
-# `__init__` runs once and makes the matrices. Calling the layer runs `forward`, which holds the lines that you have
-# seen. They work for a single week and for a batch of weeks alike.
+# [**parameters**](glossary.ipynb#parameter). To put a tensor on the list, wrap it in `nn.Parameter` and assign it to an
+# attribute. Wrapping also sets `requires_grad=True`, so gradients are computed for it. In the class below, `__init__`
+# runs once and makes the matrices. Calling the layer runs `forward`, which holds the lines that you have seen. They
+# work for a single week and for a batch of weeks alike.
 
 
 # %% the-class
@@ -196,8 +197,8 @@ print(untrained(torch.rand(700, 12))[0].shape)
 
 # %% the-loop [markdown]
 # Now we train the layer on random weeks, 32 at a time. The loss compares each output with the number of the next day.
-# It does not mention attention at all: nothing tells the layer which day to look at, or in which order the days
-# follow each other. We keep a copy of the layer after every ten steps, so that we can look at them later.
+# It does not mention attention at all: nothing tells the layer which day to look at, or in which order the days follow
+# each other. We keep a copy of the layer after every ten steps, so that we can look at them later.
 
 # %% train
 from copy import deepcopy
@@ -230,8 +231,8 @@ accuracy(copies[0]).mean(), accuracy(two).mean()
 #
 # ## Do we need all of them?
 #
-# Which part of the layer made this possible? We train three more layers on the same weeks, and all of them learn
-# their own $W_V$.
+# Which part of the layer made this possible? We train three more layers on the same weeks, and all of them learn their
+# own $W_V$.
 #
 # - *Equal weights*: $W_Q$ stays 0, so all scores are 0 and the layer takes a plain average.
 # - *Tokens as they are*: $W_Q$ and $W_K$ are fixed to the identity matrix, so every token is its own query and key, as
@@ -262,20 +263,20 @@ show_figure(figure, "6.4")
 
 # %% the-controls [markdown]
 # The first two rows of the table show what can be had without knowing where to look. A plain average of all values
-# finds the number that occurs most often in the week, and naming it is correct in about 0.41 of the cases. The tokens as
-# they are do worse than that plain average. They look mostly at themselves, and a day's own number says
-# nothing about the number of the next day.
+# finds the number that occurs most often in the week, and naming it is correct in about 0.41 of the cases. The tokens
+# as they are do worse than that plain average. They look mostly at themselves, and a day's own number says nothing
+# about the number of the next day.
 #
 # ## What the matrices have learned
 #
-# Since $d_k$ is 2, we can draw what the layer with two matrices has learned. The first seven rows of $W_Q$ and of $W_K$ are the
-# queries and the keys of the seven days. (A number adds its own row, but these rows have stayed small.) In the picture,
-# an arrow is the query of a day and a dot is a key.
+# Since $d_k$ is 2, we can draw what the layer with two matrices has learned. The first seven rows of $W_Q$ and of $W_K$
+# are the queries and the keys of the seven days. (A number adds its own row, but these rows have stayed small.) In the
+# picture, an arrow is the query of a day and a dot is a key.
 #
 # ### Watch it learn
 #
-# Move the slider from step 0 through the training. Which day is the last to find its tomorrow, and how does the picture show it?
-# And what still changes once every answer is correct?
+# Move the slider from step 0 through the training. Which day is the last to find the next day, and how does the picture
+# show it? And what still changes once every answer is correct?
 
 # %% plane jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -337,8 +338,8 @@ live(draw_training, start={"step": 30}, step=steps, figsize=(7.5, 3.8), alt=alt)
 # vectors have larger dot products, so the weights become sharper, and the loss goes on falling.
 # </details>
 #
-# In the end every arrow points to the dot of the next day. That is what the layer has learned: whom to ask. But the
-# dots do not go round the circle in the order of the week.
+# In the end every arrow points to the dot of the next day. The layer has learned whom to ask. But the dots do not go
+# round the circle in the order of the week.
 
 # %% ask-again
 predict("06/another-initialisation")
@@ -357,10 +358,10 @@ show_figure(plot_planes(two, another), "6.5")
 #
 # $$q_i \cdot k_j = (x_i W_Q)(x_j W_K)^\top = x_i \left(W_Q W_K^\top\right) x_j^\top$$
 #
-# The two matrices meet only in the product $M = W_Q W_K^\top$. It has a row and a column for every feature, and $M_{ab}$
-# is what the raw score gains if the token that asks has feature $a$ and the other token has feature $b$. All pairs of
-# matrices with the same product give the same scores. You can multiply $W_Q$ by *any* invertible matrix $A$ if you
-# multiply $W_K$ by the transpose of its inverse, because $A A^{-1}$ cancels in the product.
+# The two matrices meet only in the product $M = W_Q W_K^\top$. It has a row and a column for every feature, and
+# $M_{ab}$ is what the raw score gains if the token that asks has feature $a$ and the other token has feature $b$. All
+# pairs of matrices with the same product give the same scores. You can multiply $W_Q$ by *any* invertible matrix $A$ if
+# you multiply $W_K$ by the transpose of its inverse, because $A A^{-1}$ cancels in the product.
 
 # %% another-pair
 A = torch.tensor([[2.0, 1.0], [0.0, 1.0]])  # any invertible matrix
@@ -370,22 +371,23 @@ assert torch.allclose(new_Q @ new_K.T, W_Q @ W_K.T, atol=1e-4)
 print("first row of W_Q:", W_Q[0], "now", new_Q[0])
 
 # %% read-the-product [markdown]
-# Every query and every key is different now, and no score has changed. So a single number of $W_Q$, or one of its columns, need not mean
-# anything by itself. If $A$ only turns the plane, $A$ and the transpose of its inverse are the same matrix: turn all
-# arrows and all dots together, and the layer stays the same. (Biases are multiplied in the same way. But if a layer also rotates its
-# queries and keys by their positions, as many language models do, only those $A$ are allowed that commute with the rotations.)
+# Every query and every key is different now, and no score has changed. So a single number of $W_Q$, or one of its
+# columns, need not mean anything by itself. If $A$ is [**orthogonal**](glossary.ipynb#orthogonal), which means that it
+# only turns or reflects the plane, the transpose of its inverse is $A$ itself: turn all arrows and all dots together,
+# and no score changes. (Biases are multiplied in the same way. But if a layer also rotates its queries and keys by
+# their positions, as many language models do, only those $A$ are allowed that commute with the rotations.)
 #
 # The product also shows what two matrices are good for. $M$ is a table of $12 \cdot 12 = 144$ numbers, and we have
-# written it with two thin matrices of 24 numbers each. In a layer whose tokens have 512 features, with $d_k = 64$,
-# these are 65,536 numbers instead of 262,144. The price is that not every table can be written as such a product.
-# (A single matrix of 144 numbers on one side would also do for our week, as exercise 5 shows. What
-# matters is that the query is not made in the same way as the key.)
+# written it with two thin matrices of 24 numbers each. If tokens have 512 features and $d_k$ is 64, the two matrices
+# have 65,536 numbers instead of 262,144. The price is that not every table can be written as such a product. (A single
+# matrix of 144 numbers on one side would also do for our week, as exercise 5 shows. What matters is that the query is
+# not made in the same way as the key.)
 #
 # ## The same with `nn.Linear`
 #
-# You will rarely see bare matrices in other people's code. The usual way to write a projection is `nn.Linear`. It stores its matrix
-# transposed, with one *row* for each output feature, and calls it `weight`. Unless told otherwise it also adds
-# a trainable vector to each result, the [**bias**](glossary.ipynb#bias).
+# You will rarely see bare matrices in other people's code. The usual way to write a projection is `nn.Linear`. It
+# stores its matrix transposed, with one *row* for each output feature, and calls it `weight`. Unless told otherwise it
+# also adds a trainable vector to each result, the [**bias**](glossary.ipynb#bias).
 
 
 # %% with-linear
@@ -413,20 +415,21 @@ assert torch.allclose(linear(week)[0], two(week)[0], atol=1e-5)
 two.W_query.shape, linear.q_proj.weight.shape
 
 # %% the-answer [markdown]
-# With the same numbers the two classes give the same output. Note the `.T`. If you forget it here, `copy_` raises an
-# error, but with $d_{in} = d_k$ it would silently build a different layer. `attnlab.SelfAttention` is the second class
-# with masks and checks, and it calls its projections by the same names.
+# With the same numbers the two classes give the same output. Each matrix has to be transposed on the way. If you
+# forget the `.T`, `copy_` raises an error here, but for a square matrix it would silently build a different layer.
+# `attnlab.SelfAttention` is the second class with masks and checks, and it calls its projections by the same names.
 #
 # ## So why three matrices?
 #
 # Because a token plays three parts, and they need not have anything in common. Our `Mon` asks for Tuesday, is found as
-# Monday, and hands over a number. With the tokens as they are, what a token asks for is what it is. With one
-# matrix for both, every question goes both ways: as well as `Mon` matches `Tue`, `Tue` matches `Mon`. $W_Q$ and $W_K$
-# separate the question from the label, and $W_V$ separates both from the content. We did not even have to tell the
-# layer whom to ask. The loss depended on it, and so training found it.
+# Monday, and hands over a number. If the tokens themselves are queries and keys, each token asks for what it is. If one
+# matrix makes both, every question goes both ways: as well as `Mon` matches `Tue`, `Tue` matches `Mon`. Two matrices
+# separate the question from the label. The third one chooses what is handed over. (Our week could do without $W_V$,
+# because a token as it is contains its number. But $W_V$ leaves out the day, and it lets the output have a width of its
+# own.) We did not have to tell the layer whom to ask: the loss depended on it, and so training found it.
 #
-# In this lesson one set of matrices asks one question. “How many guests come tomorrow, and how many came yesterday?”
-# would be two. That is what heads are for, and lesson 7 is about them.
+# In this lesson one set of matrices asks one question. “How many guests arrive tomorrow, and how many arrived
+# yesterday?” would be two. For that a layer has several heads, which are the subject of lesson 7.
 
 # %% further [markdown]
 # ## Further
@@ -469,7 +472,8 @@ wrong.shape == correct.shape, (wrong - correct).abs().max()
 empty = new_layer()
 for parameter in empty.parameters():
     nn.init.zeros_(parameter)
-nothing, same = empty(week)
+with torch.no_grad():
+    nothing, same = empty(week)
 nothing.shape, same.sum(dim=-1), nothing[:2]
 
 # %% zeros-read [markdown]
@@ -490,9 +494,9 @@ for name, parameter in stuck.named_parameters():
 # %% bias-text [markdown]
 # ### A bias that does nothing
 #
-# If the keys have a bias $b$, each score of query $q_i$ gains the same number, $q_i \cdot b$ divided by $\sqrt{d_k}$. The softmax ignores a
-# number that is added to a whole row, so the bias of the keys never changes an output. (It can matter if something
-# happens between the projection and the dot product, such as a norm or rotary positions.)
+# If the keys have a bias $b$, each score of query $q_i$ gains the same number, $q_i \cdot b$ divided by $\sqrt{d_k}$.
+# The softmax ignores a number that is added to a whole row, so the bias of the keys never changes an output. (It can
+# matter if something happens between the projection and the dot product, such as a norm or a rotation by position.)
 
 # %% bias-of-keys
 torch.manual_seed(0)
@@ -505,10 +509,10 @@ assert torch.allclose(with_bias(week)[0], unmoved, atol=1e-5)
 # %% untrained-text [markdown]
 # ### Do not interpret an untrained map
 #
-# Here are five words with eight features each, all of them positive. We draw $W_Q$ and $W_K$ a thousand times and count how often
-# all five words give their largest weight to the same word: with numbers between 0 and 1 (`torch.rand`), with the
-# smaller numbers of both signs that `nn.Linear` draws, and with `torch.rand` again after subtracting the mean word from
-# the words that ask.
+# Here are five words with eight features each, all of them positive. We draw $W_Q$ and $W_K$ a thousand times and count
+# how often all five words give their largest weight to the same word: with numbers between 0 and 1 (`torch.rand`), with
+# the smaller numbers of both signs that `nn.Linear` draws, and with `torch.rand` again after subtracting the mean word
+# from the words that ask.
 
 # %% untrained
 from attnlab import load_table
@@ -528,11 +532,11 @@ settings = [(words, 0, 1), (words, -limit, limit), (words - words.mean(dim=0), 0
 [agreeing(asking, words, low, high) for asking, low, high in settings]
 
 # %% untrained-read [markdown]
-# Write each query as the mean query $\bar q$ plus a rest $r_i$. The raw score is then $\bar q \cdot k_j + r_i \cdot k_j$,
-# and the first part is the same in every row. If matrices and features are all positive, it is much larger than the second, so it
-# decides which column wins. Without the mean, no column can win in all rows: the rests add up to 0, so a key
-# that beats another key in one row must lose to it in some other row. All this happens before any
-# training. A map on which everything points to one word may show nothing but that.
+# Write each query as the mean query $\bar q$ plus a rest $r_i$. The raw score is then
+# $\bar q \cdot k_j + r_i \cdot k_j$, and the first part is the same in every row. If matrices and features are all
+# positive, it usually outweighs the second, so it decides which column wins. Without the mean, no column can win in
+# all rows: the rests add up to 0, so a key that beats another key in one row must lose to it in some other row. All
+# this happens before any training. A map on which everything points to one word may show nothing but that.
 
 # %% remember [markdown]
 # ## What to remember
@@ -541,8 +545,8 @@ settings = [(words, 0, 1), (words, -limit, limit), (words - words.mean(dim=0), 0
 #   All tokens share them, so their size does not depend on the length of the sequence.
 # - With one matrix for query and key, the scores are symmetric. A token cannot ask for another without being asked in
 #   return.
-# - Scores depend on the product $W_Q W_K^\top$ only. Many pairs of matrices give the same scores, so single numbers of a
-#   trained $W_Q$ need not mean anything.
+# - Scores depend on the product $W_Q W_K^\top$ only. Many pairs of matrices give the same scores, so single numbers of
+#   a trained $W_Q$ need not mean anything.
 # - `nn.Linear` stores the matrix transposed. With the same numbers it computes the same.
 # - On a batch, transpose the keys with `key.mT`, not with `key.T`.
 
@@ -652,9 +656,9 @@ check_other_pair(other_pair_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# Write a test that looks further than the shape. Your function receives a layer that maps tokens (N, L, 8) to an
-# output (N, L, 4). It should return True if two different tokens of a sentence get different outputs **and** the
-# output of a token moves when another token changes. Use tokens from `torch.randn`. Five broken layers must get False.
+# Write a test that looks further than the shape. Your function receives a layer that maps tokens (N, L, 8) to an output
+# (N, L, 4). It should return True if two different tokens of a sentence get different outputs **and** the output of a
+# token moves when another token changes. Use tokens from `torch.randn`. Five broken layers must get False.
 #
 # <details><summary>Hint</summary>
 #
@@ -697,14 +701,15 @@ check_layer_test(layer_test_solution)
 # ### 5 · Explain ★★ (8 minutes)
 #
 # A friend leaves $W_K$ out: the tokens themselves are the keys, and $W_Q$ is a matrix of 12 rows and 12 columns. She
-# trains this layer on our weeks and gets every answer right. “So nobody needs $W_K$.” Is there anything that a
-# layer with two matrices can do and hers cannot? What does hers cost?
+# trains this layer on our weeks and gets every answer right. “So $W_K$ is superfluous,” she says. Is there anything
+# that a layer with two matrices can do and hers cannot? What does hers cost?
 #
 # <details><summary>An answer</summary>
 #
-# There is nothing: for any $W_Q$ and $W_K$ she can use the product $W_Q W_K^\top$ as her $W_Q$ (and adjust the divisor), and she gets the same scores. Her
-# query differs from her key, and that is what the task needs. But her matrix has 144 numbers, where two thin ones have 48. For tokens with
-# 512 features and $d_k = 64$ it would be 262,144 against 65,536, and her raw scores would be sums of 512 products instead of 64.
+# There is nothing: for any $W_Q$ and $W_K$ she can use the product $W_Q W_K^\top$ as her $W_Q$ (and adjust the
+# divisor), and she gets the same scores. Her query differs from her key, and that is what the task needs. But her
+# matrix has 144 numbers, where two thin ones have 48. For tokens with 512 features and $d_k = 64$ it would be 262,144
+# against 65,536, and her raw scores would be sums of 512 products instead of 64.
 # </details>
 
 # %% one-sided tags=["solution"] jupyter={"source_hidden": true}
@@ -717,10 +722,10 @@ accuracy(one_sided).mean()
 # %% in-torch [markdown]
 # ## In torch
 #
-# Write `nn.Linear(d_in, d_out, bias=False)` three times, or write one `nn.Linear(d_in, 3 * d_out)` and cut its output in
-# three: the numbers are the same up to rounding. `nn.MultiheadAttention` stacks its three matrices, the one for the query first, in
-# `in_proj_weight` of shape $(3E, E)$, where $E$ is the width of a token. It has biases unless told otherwise, and a
-# fourth projection after the heads (lesson 7).
+# Write `nn.Linear(d_in, d_out, bias=False)` three times, or one `nn.Linear(d_in, 3 * d_out, bias=False)` and cut its output
+# in three: the numbers are the same up to rounding. `nn.MultiheadAttention` stacks its three matrices, the one for the
+# query first, in `in_proj_weight` of shape $(3E, E)$, where $E$ is the width of a token. It has biases unless told
+# otherwise, and a fourth projection after the heads (lesson 7).
 
 # %% torch-layer
 module = nn.MultiheadAttention(12, num_heads=3, batch_first=True)
@@ -744,32 +749,36 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
-# **45 minutes.** The week and the map of the tokens as they are: 7. The drawing and the three matrices by hand: 12. The class and its
-# training: 9. The four layers: 6. The slider and the two planes: 8. `nn.Linear` and the answer: 3. The product can be left out.
+# **45 minutes.** The week and the map of the tokens as they are: 7. The drawing and the three matrices by hand: 12. The
+# class and its training: 9. The four layers: 6. The slider and the two planes: 8. `nn.Linear` and the answer: 3. The
+# product can be left out.
 #
 # **Where a class stalls.**
 #
-# - *“The query is the day, isn't it?”* Let seven people stand in a circle. Each holds a card with a name (the key) and another with a number
-#   (the value), and points at the next person (the query).
-# - *Why one matrix is not enough.* Write the seven scores of neighbouring days round a circle on the board. If every day preferred the next to the
-#   one before, each number would have to be larger than the one before it, all the way round.
-# - *Two transposes.* That of the keys swaps the last two axes of a result. That of `nn.Linear` is a way of storing a matrix.
+# - *“The query is the day, isn't it?”* Let seven people stand in a circle. Each holds a card with a name (the key) and
+#   another with a number (the value), and points at the next person (the query).
+# - *Why one matrix is not enough.* Write the seven scores of neighbouring days round a circle on the board. If every
+#   day preferred the next to the one before, each number would have to be larger than the one before it, all the way
+#   round.
+# - *Two transposes.* That of the keys swaps the last two axes of a result. That of `nn.Linear` is a way of storing a
+#   matrix.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** A layer gets a longer sentence. What does it need? **Nothing new.** *More parameters* counts scores. *A larger $W_Q$* forgets that its rows
-# belong to features, not to tokens.
+# **1.** A layer gets a longer sentence. What does it need? **Nothing new.** *More parameters* counts scores. *A larger
+# $W_Q$* forgets that its rows belong to features, not to tokens.
 #
-# **2.** What is the shape of `nn.Linear(8, 4).weight`? **(4, 8).** *(8, 4)* follows the order of the arguments. *(4,)* is the bias.
+# **2.** What is the shape of `nn.Linear(8, 4).weight`? **(4, 8).** *(8, 4)* follows the order of the arguments. *(4,)*
+# is the bias.
 #
-# **3.** Values have 5 features. How many have the queries? **It is not determined.** *5* forgets that values are never compared with queries. *As
-# many as the token has* mistakes a projection for the token.
+# **3.** Values have 5 features. How many have the queries? **It is not determined.** *5* forgets that values are never
+# compared with queries. *As many as the token has* mistakes a projection for the token.
 #
-# **4.** $W_Q = W_K = 0$. What are the weights? **All equal.** *NaN* is what a row gets if all its scores are minus infinity. *The identity* would
-# need a large score of each token with itself.
+# **4.** $W_Q = W_K = 0$. What are the weights? **All equal.** *NaN* is what a row gets if all its scores are minus
+# infinity. *The identity* would need a large score of each token with itself.
 #
-# **5.** Two trainings end with different $W_Q$. Do the layers attend differently? **That cannot be said.** *Yes* and *one of them has failed* forget
-# that many pairs of matrices have the same product.
+# **5.** Two trainings end with different $W_Q$. Do the layers attend differently? **That cannot be said.** *Yes* and
+# *one of them has failed* forget that many pairs of matrices have the same product.
 # </details>

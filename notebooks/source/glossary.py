@@ -18,6 +18,8 @@
 # | Ev | features of a value |
 # | Q, K, V | the queries, keys and values, one in each row |
 # | d_k | the original paper's name for the E of one head |
+# | d_in | features of a token that is multiplied by the matrix of a [projection](#projection) |
+# | d_v | the original paper's name for Ev |
 # | d_model | the original paper's name for the width of the model, `embed_dim` in `nn.MultiheadAttention` |
 # | d_out | output features of a projection |
 
