@@ -289,18 +289,19 @@ def draw_plane(ax, layer):
     """Draw the queries of the days as arrows, and their keys as dots."""
     queries, keys = layer.W_query[:7].tolist(), layer.W_key[:7].tolist()
     for day, start, end in zip(days, keys, queries, strict=True):
-        ax.plot(*start, "o", color=BLUE, markersize=9)
-        place_word(ax, start, day, 1.2, color=BLUE, weight="bold")
+        ax.plot(*start, "o", color=BLUE, markersize=9, zorder=5)
+        place_word(ax, start, day, 1, 0.8, color=BLUE, weight="bold")
         arrow = {"arrowstyle": "-|>", "color": ORANGE, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", xy=end, xytext=(0, 0), arrowprops=arrow)
-        place_word(ax, end, day, 0.62, color=ORANGE, bbox=PATCH)
+        place_word(ax, end, day, 0.62, 0, color=ORANGE, bbox=PATCH)
     ax.set(xlim=(-5.9, 5.9), ylim=(-5.9, 5.9), aspect="equal")
     ax.set(xlabel="first feature", ylabel="second feature")
 
 
-def place_word(ax, point, word, factor, **look):
-    x, y = (factor * number for number in point)
-    if x**2 + y**2 > 0.3:  # near the origin the words would hide each other
+def place_word(ax, point, word, factor, further, **look):
+    length = (point[0] ** 2 + point[1] ** 2) ** 0.5
+    if length > 1:  # near the origin the words would hide each other
+        x, y = ((factor + further / length) * number for number in point)
         ax.text(x, y, word, ha="center", va="center", fontsize=9, **look)
 
 
@@ -327,7 +328,7 @@ def draw_training(fig, step):
 
 alt = "Left: queries as arrows and keys as dots in the plane. Right: weights of a week."
 steps = list(range(0, 201, 10))
-live(draw_training, start={"step": 30}, step=steps, figsize=(7.5, 3.8), alt=alt)
+live(draw_training, start={"step": 40}, step=steps, figsize=(7.5, 3.8), alt=alt)
 
 # %% explore-training-answer [markdown]
 # <details><summary>What you see</summary>
