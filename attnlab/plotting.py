@@ -410,7 +410,7 @@ def _check_matrix(name: str, matrix: Tensor) -> None:
             fix = f"for a single row use {name}[None]."
         elif name == "weights":
             heads = "plot_heads" if matrix.ndim == 3 else "plot_heads(weights[0])"
-            fix = f"select one head, e.g. {first}, or use {heads}."
+            fix = f"select one example or head, e.g. {first}, or use {heads} for the heads of one."
         raise ValueError(f"{name} must have shape (L, S), got {shape(matrix)}; {fix}")
     if not matrix.numel():
         raise ValueError(f"{name} must have at least one query and one key, got {shape(matrix)}.")

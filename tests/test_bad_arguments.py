@@ -21,10 +21,10 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 import attnlab
-from attnlab import data, diagrams, display, live, palette, plotting, pretrained
+from attnlab import data, diagrams, display, live, palette, plotting, pretrained, translator
 
 PACKAGE = str(Path(attnlab.__file__).parent)
-MODULES = (attnlab, data, diagrams, display, live, palette, plotting, pretrained)
+MODULES = (attnlab, data, diagrams, display, live, palette, plotting, pretrained, translator)
 L, S, E, EV, H = 3, 5, 4, 7, 2
 NAN, INF = math.nan, math.inf
 
@@ -129,6 +129,7 @@ ONE_HEAD = attnlab.SelfAttention(E, EV).eval()
 MODEL = pretrained.load_layer()
 PIECES = [*pretrained.MARKERS, "the", "bank"]
 ENCODER = pretrained.PretrainedEncoder(PIECES)
+TRANSLATOR = translator.load_translator()
 FIGURE = Figure(figsize=(1, 1))
 FIGURE.add_subplot()
 LAYER_CALL = {
@@ -281,6 +282,10 @@ CALLS = {
     | {"tokens": ["the", "bank"], "place": 1},
     "pretrained.PretrainedLayer.forward": {"tokens": ["the", "bank"]},
     "pretrained.PretrainedLayer.read": {"text": "the bank"},
+    "translator.load_translator": {"name": "first"},
+    "translator.make_sentences": {"count": 1, "seed": 0},
+    "translator.Translator": {},
+    "translator.Translator.translate": {"english": "the cat", "french": None, "hidden": ()},
 }
 # what computes the same in another way, where nothing is drawn or read from a file
 REFERENCES = {
@@ -355,6 +360,7 @@ def target_of(name):
     module = attnlab if place == "attnlab" else vars(attnlab)[place]
     layers = {"MultiHeadAttention": LAYER, "SelfAttention": ONE_HEAD, "PretrainedLayer": MODEL}
     layers |= {"PretrainedEmbedding": MODEL, "PretrainedEncoder": ENCODER}
+    layers |= {"Translator": TRANSLATOR}
     return getattr(layers[first], method[0]) if method else getattr(module, first)
 
 

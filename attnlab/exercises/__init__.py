@@ -25,6 +25,8 @@ from attnlab.exercises.lesson_03 import (
     check_safe_softmax,
 )
 from attnlab.exercises.lesson_04 import (
+    check_contributions,
+    check_darkest_range,
     check_lonely_weights,
     check_recovered_weights,
     check_sequence_first,

@@ -132,6 +132,122 @@ def check_sharp_factor(factor: float) -> str:
     return f"With {factor:.4g} token b gives itself {scores.softmax(dim=-1)[1]:.4f}."
 
 
+# --- what a key contributes -----------------------------------------------------------------------
+
+
+@Compared(
+    answer="A function of (weights, value) that returns one number for each cell.",
+    see="torch.linalg.vector_norm : the length of a vector.",
+    right=lambda weights, value: weights * value.norm(dim=-1)[..., None, :],
+    slips={
+        "This is weight times the sum of the value's features. A length is the root of the sum of "
+        "their squares.": lambda weights, value: weights * value.sum(dim=-1)[..., None, :],
+        "This is the squared length of a value. Take the root.": (
+            lambda weights, value: weights * value.square().sum(dim=-1)[..., None, :]
+        ),
+        "The lengths belong to the keys, so each column has one. Yours has one for each row.": (
+            lambda weights, value: weights * value.norm(dim=-1)[..., :, None]
+        ),
+        "These are shares of each row. The output moves by weight times length itself.": (
+            lambda weights, value: (
+                (c := weights * value.norm(dim=-1)[..., None, :]) / c.sum(dim=-1, keepdim=True)
+            )
+        ),
+        "This is the length of the whole output, not of what each key adds to it.": (
+            lambda weights, value: (weights @ value).norm(dim=-1)
+        ),
+        "These are the weights as they were.": lambda weights, value: weights,
+    },
+    what="contributions",
+    axes=("sentence", "head", "query", "key"),
+    misshapen="One number for each query and key: the shape of the weights.",
+    otherwise="Set the value of one key to 0: how far does an output move?",
+    verified="Each number is how far the output of a query moves if the value of a key is set to "
+    "0, for one map, a batch and with heads.",
+)
+def check_contributions() -> Iterator[tuple[str, tuple]]:
+    """Check how far each key's value moves each output: weight times length.
+
+    Verified: square and rectangular maps, a batch and heads.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for lead, L, S in (((), 4, 4), ((), 3, 5), ((2,), 5, 3), ((2, 3), 4, 4)):
+        weights = torch.randn(*lead, L, S, generator=generator).softmax(dim=-1)
+        value = torch.randn(*lead, S, 6, generator=generator)
+        yield f"weights {shape(weights)} and value {shape(value)}", (weights, value)
+
+
+# --- what a fitted picture still tells ------------------------------------------------------------
+
+
+def two_numbers(value: object) -> Tensor:
+    """Read the least and the greatest value that is possible."""
+    ends = vector(value)
+    if ends.shape != (2,):
+        raise Wrong(f"Two numbers are asked for; yours has shape {tuple(ends.shape)}.")
+    return ends
+
+
+def ends_of(least: Callable, greatest: Callable) -> Callable[[Tensor], list[float]]:
+    """Return a function of shades that gives both ends."""
+    return lambda shades: [float(least(shades)), float(greatest(shades))]
+
+
+def one_over_keys(shades: Tensor) -> float:
+    """Return the uniform share."""
+    return 1 / shades.shape[-1]
+
+
+def one_over_sum(shades: Tensor) -> Tensor:
+    """Return one over the sum of the shades of a row, which is the same for all rows."""
+    return 1 / shades[0].sum()
+
+
+@Compared(
+    answer="A function of shades (L, S) that returns two numbers.",
+    see="attnlab.plotting.plot_attention : its scale runs from 0 to 1 if nothing else is asked.",
+    read=two_numbers,
+    right=ends_of(one_over_keys, one_over_sum),
+    slips={
+        "The shades are seen, so more is known than that a weight is at most 1. White is at least "
+        "0: what would the darkest weight be if white were exactly 0?": (
+            ends_of(one_over_keys, lambda shades: 1)
+        ),
+        "The darkest weight cannot be 0: the largest weight of a row is at least the uniform "
+        "share.": Either(
+            ends_of(lambda shades: 0, lambda shades: 1), ends_of(lambda shades: 0, one_over_sum)
+        ),
+        "The two numbers are right, but the smaller one comes first.": (
+            ends_of(one_over_sum, one_over_keys)
+        ),
+        "You divided by the number of rows. The weights of a row are shared by the keys, so the "
+        "number of columns counts.": ends_of(lambda shades: 1 / len(shades), one_over_sum),
+        "You added up a column. The weights of a row sum to 1.": (
+            ends_of(one_over_keys, lambda shades: 1 / shades[:, 0].sum())
+        ),
+        "You added up the whole table. The weights of each row sum to 1.": (
+            ends_of(one_over_keys, lambda shades: 1 / shades.sum())
+        ),
+    },
+    what="ends",
+    otherwise="With white = w and dark = d, a cell of shade s holds w + s (d - w). Each row sums "
+    "to 1. Which d fits w = 0, and which fits w = d?",
+    verified="The true weight lies between your two numbers for every picture, and neither end can "
+    "be moved.",
+    rtol=1e-4,
+)
+def check_darkest_range() -> Iterator[tuple[str, tuple]]:
+    """Check what a picture with fitted colours tells about its darkest weight.
+
+    Verified: both ends, for random tables of four sizes.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for L, S in ((3, 5), (4, 4), (6, 3), (2, 9)):
+        weights = torch.randn(L, S, generator=generator, dtype=torch.float64).softmax(dim=-1)
+        shades = (weights - weights.min()) / (weights.max() - weights.min())
+        yield f"shades {shape(shades)}", (shades.float(),)
+
+
 # --- weights of a function that hides them --------------------------------------------------------
 
 

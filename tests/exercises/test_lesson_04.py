@@ -3,10 +3,13 @@
 import copy
 import math
 
+import pytest
 import torch
 from torch import nn
 
 from attnlab.exercises import (
+    check_contributions,
+    check_darkest_range,
     check_lonely_weights,
     check_recovered_weights,
     check_sequence_first,
@@ -118,7 +121,38 @@ def test_layers_can_be_built_again_after_the_check():
     assert nn.MultiheadAttention(4, 2).num_heads == 2
 
 
-# --- all four -------------------------------------------------------------------------------------
+# --- what a key contributes -----------------------------------------------------------------------
+
+
+def by_taking_out(weights, value):
+    """Return how far each output moves if the value of each key is set to 0 in turn."""
+    moved = []
+    for key in range(value.shape[-2]):
+        without = value.clone()
+        without[..., key, :] = 0
+        moved.append((weights @ value - weights @ without).norm(dim=-1))
+    return torch.stack(moved, dim=-1)
+
+
+# --- what a fitted picture still tells ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(3, 4), (5, 5), (2, 8)])
+def test_both_ends_of_the_darkest_weight_are_reached_and_no_weight_lies_beyond(size):
+    weights = torch.randn(size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    weights = weights.softmax(dim=-1)
+    shades = (weights - weights.min()) / (weights.max() - weights.min())
+    assert torch.allclose(shades.sum(dim=-1), shades[0].sum())  # the rows are equally dark
+    least, greatest = 1 / size[1], 1 / shades[0].sum()
+    assert least < weights.max() < greatest
+    for white in torch.linspace(0, least, 9):  # every white end gives a table with these shades
+        dark = white + (1 - size[1] * white) / shades[0].sum()
+        table = white + shades * (dark - white)
+        torch.testing.assert_close(table.sum(dim=-1), torch.ones(size[0], dtype=torch.float64))
+        assert least - 1e-9 <= dark <= greatest + 1e-9
+
+
+# --- all six -------------------------------------------------------------------------------------
 
 
 def softmax_of_scores():
@@ -138,6 +172,14 @@ test_accepts = accepts(
             torch.tensor(2.2996),
             [2.3],
             math.log(198) ** 0.5,
+        ],
+        check_contributions: [
+            lambda weights, value: weights * value.norm(dim=-1).unsqueeze(-2),
+            by_taking_out,
+        ],
+        check_darkest_range: [
+            lambda shades: (1 / shades.shape[1], 1 / shades[1].sum().item()),
+            lambda shades: torch.tensor([1 / shades.shape[-1], 1 / shades.sum(dim=-1).mean()]),
         ],
         check_recovered_weights: [
             recovered,
@@ -168,6 +210,14 @@ test_names_the_mistake = names(
             "does the same as 7": -7,
             "positive factor": 0,
             "One number": [2.3, 2.3],
+        },
+        check_contributions: {
+            "Set the value of one key to 0": lambda weights, value: 2 * weights,
+            "One number for each query and key": lambda weights, value: value.norm(dim=-1),
+        },
+        check_darkest_range: {
+            "Which d fits w = 0": lambda shades: (0.3, 0.4),
+            "yours has shape (3,)": lambda shades: (0.1, 0.2, 0.3),
         },
         check_recovered_weights: {
             "one row per key": lambda attention, query, key: attention(
