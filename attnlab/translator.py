@@ -269,6 +269,87 @@ def make_sentences(count: int, *, seed: int = 0) -> list[Sentence]:
     return [_sentence(chance) for _ in range(count)]
 
 
+def darkest_on_partner(translator: Translator, sentences: Sequence[Sentence]) -> Tensor:
+    """Return, for each French word, whether its largest weight lies on the word it translates.
+
+    Parameters
+    ----------
+    translator : Translator
+        Which one.
+    sentences : sequence of Sentence
+        From ``make_sentences``. The translator is given the correct French words so far.
+
+    Returns
+    -------
+    Tensor of bool, shape (words,)
+        One for each French word of all sentences, in order, without the full stops.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the arguments are of another type, or there is no sentence.
+
+    See Also
+    --------
+    changed_without : whether a cell is needed.
+    """
+    _check_sentences(translator, sentences)
+    hits = []
+    for english, french, partner in sentences:
+        weights = translator.translate(english, french=french).weights[:-1]
+        hits.append(weights.argmax(dim=-1) == partner)
+    return torch.cat(hits)
+
+
+def changed_without(
+    translator: Translator, sentences: Sequence[Sentence], *, rank: int = 0
+) -> Tensor:
+    """Return, for each French word and full stop, whether it changes if one cell is hidden.
+
+    Parameters
+    ----------
+    translator : Translator
+        Which one.
+    sentences : sequence of Sentence
+        From ``make_sentences``. The translator is given the correct French words so far.
+    rank : int
+        Which cell of each row is hidden: 0 the darkest, 1 the second darkest, and so on.
+
+    Returns
+    -------
+    Tensor of bool, shape (words and full stops,)
+        One for each row of all maps, in order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the arguments are of another type, there is no sentence, or ``rank`` is too large.
+
+    See Also
+    --------
+    Translator.translate : its argument ``hidden`` hides any cells.
+    """
+    _check_sentences(translator, sentences)
+    fewest = min(len(sentence.english.split()) for sentence in sentences)
+    check_size("rank", rank, at_least=0, at_most=fewest - 1)
+    changed = []
+    for english, french, _ in sentences:
+        plain = translator.translate(english, french=french)
+        cells = plain.weights.argsort(dim=-1, descending=True)[:, rank].tolist()
+        other = translator.translate(english, french=french, hidden=list(enumerate(cells)))
+        changed += [a != b for a, b in zip(plain.french, other.french, strict=True)]
+    return torch.tensor(changed)
+
+
+def _check_sentences(translator: object, sentences: object) -> None:
+    check_type("translator", translator, Translator, "a Translator")
+    check_list("sentences", sentences, "a list of Sentence")
+    if not sentences:
+        raise ValueError("sentences must hold at least one Sentence, got an empty list.")
+    for sentence in sentences:
+        check_type("sentences", sentence, Sentence, "a list of Sentence")
+
+
 def _sentence(chance: random.Random) -> Sentence:
     english, french, partner = [], [], []
     for part in ("subject", "object"):

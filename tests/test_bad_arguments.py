@@ -130,6 +130,7 @@ MODEL = pretrained.load_layer()
 PIECES = [*pretrained.MARKERS, "the", "bank"]
 ENCODER = pretrained.PretrainedEncoder(PIECES)
 TRANSLATOR = translator.load_translator()
+TOY = {"translator": TRANSLATOR, "sentences": translator.make_sentences(1)}
 FIGURE = Figure(figsize=(1, 1))
 FIGURE.add_subplot()
 LAYER_CALL = {
@@ -282,6 +283,8 @@ CALLS = {
     | {"tokens": ["the", "bank"], "place": 1},
     "pretrained.PretrainedLayer.forward": {"tokens": ["the", "bank"]},
     "pretrained.PretrainedLayer.read": {"text": "the bank"},
+    "translator.changed_without": {**TOY, "rank": 0},
+    "translator.darkest_on_partner": {**TOY},
     "translator.load_translator": {"name": "first"},
     "translator.make_sentences": {"count": 1, "seed": 0},
     "translator.Translator": {},
@@ -360,7 +363,7 @@ def target_of(name):
     module = attnlab if place == "attnlab" else vars(attnlab)[place]
     layers = {"MultiHeadAttention": LAYER, "SelfAttention": ONE_HEAD, "PretrainedLayer": MODEL}
     layers |= {"PretrainedEmbedding": MODEL, "PretrainedEncoder": ENCODER}
-    layers |= {"Translator": TRANSLATOR}
+    layers["Translator"] = TRANSLATOR
     return getattr(layers[first], method[0]) if method else getattr(module, first)
 
 

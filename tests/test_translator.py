@@ -17,6 +17,8 @@ from attnlab.translator import (
     STORED,
     VERBS,
     Translator,
+    changed_without,
+    darkest_on_partner,
     load_translator,
     make_sentences,
 )
@@ -122,6 +124,31 @@ def test_a_hidden_cell_changes_its_own_row_only(trained):
         torch.testing.assert_close(got[others], plain[others])
 
 
+def test_how_often_the_darkest_cell_lies_on_the_partner(trained):
+    hits, stops = darkest_on_partner(trained, SENTENCES), [s.french for s in SENTENCES]
+    article = torch.tensor([w in ("le", "la", "un", "une") for w in " ".join(stops).split()])
+    assert hits[~article].all()
+    assert 0.4 < hits[article].float().mean() < 0.7
+    english, french, partner = SENTENCES[0]
+    found = trained.translate(english, french=french).weights.argmax(dim=-1)
+    assert hits[: len(partner)].tolist() == [
+        cell == place for cell, place in zip(found.tolist(), partner.tolist(), strict=False)
+    ]
+
+
+def test_which_words_change_if_the_cell_of_a_rank_is_hidden(trained):
+    sentence = SENTENCES[3]
+    plain = trained.translate(sentence.english, french=sentence.french)
+    for rank in (0, 1):
+        expected = []
+        for row, word in enumerate(plain.french):
+            column = plain.weights[row].sort(descending=True).indices[rank].item()
+            cell = {"french": sentence.french, "hidden": [(row, column)]}
+            expected.append(trained.translate(sentence.english, **cell).french[row] != word)
+        assert changed_without(trained, [sentence], rank=rank).tolist() == expected
+    assert changed_without(trained, SENTENCES).float().mean() > 0.8
+
+
 def test_what_never_ends_is_cut_off():
     translator = Translator().eval()
     with torch.no_grad():
@@ -170,3 +197,10 @@ def test_what_it_refuses(arguments, sentence):
 def test_an_unknown_translator_is_an_error_that_names_the_known_ones():
     with pytest.raises(ValueError, match="'first' or 'second' or 'untrained', got 'third'"):
         load_translator("third")
+
+
+def test_a_rank_that_a_sentence_does_not_have_is_an_error():
+    with pytest.raises(ValueError, match="rank must be at most 4, got 5"):
+        changed_without(load_translator(), make_sentences(200), rank=5)
+    with pytest.raises(ValueError, match="at least one Sentence"):
+        darkest_on_partner(load_translator(), [])

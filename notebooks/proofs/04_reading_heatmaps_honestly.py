@@ -1,101 +1,331 @@
-# %% after: shape-table-weights-sums-1-answer  covers: C3.28
+# %% after: two-maps
+# the trained map: the rows of the two "the" are nearly the same; in the random one they are not
+assert reading.tokens[1] == reading.tokens[5] == "the"
+trained_gap = (reading.weights[3, 1] - reading.weights[3, 5]).abs().max()
+noise_gap = (noise[1] - noise[5]).abs().max()
+assert trained_gap < 0.06 and noise_gap > 0.4
+# untrained matrices on the same tokens tend to give the two similar rows as well
+x = reading.embedded / reading.embedded.std()
+closer = 0
+for seed in range(100):
+    W_q, W_k = torch.randn(2, 384, 32, generator=torch.Generator().manual_seed(seed)) / 384**0.5
+    rows = attention_weights(attention_scores(x @ W_q, x @ W_k))
+    gaps = torch.cdist(rows, rows)[1]
+    closer += (gaps[5] < gaps[[2, 3, 4, 6]].mean()).item()
+assert closer > 85
+assert torch.cosine_similarity(x[1], x[5], dim=0) > 0.85
 
-# %% after: a-table-of-random-numbers  covers: S3.5, S3.4
+# %% after: see-shape  covers: C3.28
+# a map that is not square, and its winners are not on a diagonal
+weights_of = found.weights
+assert weights_of.shape == (8, 7) and torch.allclose(weights_of.sum(dim=1), torch.ones(8))
+columns = weights_of.sum(dim=0)
+assert columns.min() < 0.5 and columns.max() > 1.5
+winners = [found.english[i] for i in weights_of.argmax(dim=1)]
+assert winners == ["cat", "cat", "black", "sees", "a", "small", "house", "a"]
+shown = {"le": (0, [0, 2], [0.43, 0.57]), "chat": (1, [2], [0.98])}
+for row, keys, numbers in shown.values():
+    assert torch.allclose(weights_of[row, keys], torch.tensor(numbers), atol=0.006)
+assert min(weights_of[i].max() for i in (1, 2, 3, 5, 6)) > 0.865  # 0.87 or more
+assert abs(weights_of[7, 3] - 0.41) < 0.01 and abs(weights_of[7, 4] - 0.46) < 0.01
 
-# %% after: a-table-of-random-numbers-2  covers: S3.5
+# %% after: read-map  covers: S3.7  numbers: 1, 2
+assert abs(found.weights[1, 2] - 0.98) < 0.005
 
-# %% after: a-table-of-random-numbers-3  covers: S3.4
+# %% after: see-turned  covers: C2.21  numbers: 4
+assert features[:4] == ["animal", "object", "action", "place"] and tokens[1] == "cat"
+assert abs(asked[0, 1] - 0.66) < 0.001 and abs(turned[1, 0] - 0.817) < 0.0005
+assert torch.allclose(attention_scores(questions, x), attention_scores(x, questions).T)
+assert [tokens[j] for j in asked.argmax(dim=-1)] == ["cat", "sat", "mat"]
+even = (turned - 1 / 3).abs().amax(dim=-1) < 1e-6
+assert even.nonzero().flatten().tolist() == [0, 4]
+assert ((asked - 1 / 6).abs().amax(dim=-1) > 0.2).all()
+# what lesson 11 will show: without positions or a mask, outputs follow their words
+from attnlab import scaled_dot_product_attention
 
-# %% after: a-table-of-random-numbers-4  covers: S3.4
+before = scaled_dot_product_attention(x, x, x)
+for places in ([1, 2, 0, 4, 5, 3], [4, 5, 2, 3, 0, 1]):
+    after = scaled_dot_product_attention(x[places], x[places], x[places])
+    assert torch.allclose(after, before[places], atol=1e-6)
+torch.manual_seed(0)
+position = 0.5 * torch.randn(6, 5)
 
-# %% after: a-table-of-random-numbers-5  covers: S3.4, S3.6, C3.19
 
-# %% after: square-reader-mean-stands-2  covers: S3.7  numbers: 0.1, 0.20
+def attend(z, is_causal=False):
+    return scaled_dot_product_attention(z, z, z, is_causal=is_causal)
 
-# %% after: square-reader-mean-stands-2-answer  covers: S3.7, C3.22, C3.25
 
-# %% after: a-colour-is-not-a-number  covers: S3.7
+for swap in ([4, 5, 2, 3, 0, 1], [1, 0, 2, 3, 4, 5]):  # with positions all six move
+    assert (attend(x[swap] + position) - attend(x + position)[swap]).norm(dim=-1).min() > 1e-5
+    causal = (attend(x[swap], True) - attend(x, True)[swap]).norm(dim=-1)
+    assert causal[:2].min() > 1e-4
+assert causal[2:].max() < 1e-6  # a causal mask: only words that now see others
+twice = attend(attend(x[swap], True), True) - attend(attend(x, True), True)[swap]
+assert twice.norm(dim=-1)[2:].min() > 0.17
 
-# %% after: large-weight-darkest-cell  numbers: 0.6
+# %% after: explore-cross
+from attnlab.explorers.cross import OUTPUTS
 
-# %% after: large-weight-darkest-cell-answer  covers: C3.23
+assert CrossExplorer.panels[1].panels[0].scale == (0, 1)
+assert CrossExplorer.panels[1].panels[1].scale == OUTPUTS
+assert torch.equal(CrossExplorer(asking="words").result.weights, turned)
 
-# %% after: a-colour-is-not-a-number-2  covers: C3.26
+# %% after: see-darkest  covers: S3.5, S3.6, C3.22, C3.23, C3.25
+assert f"{faint.max():.4f}" == "0.2504" and f"{faint.min():.4f}" == "0.2497"
+for n_keys in (2, 4, 8, 50):  # a row that sums to 1 has a weight of at least the uniform share
+    rows = torch.randn(500, n_keys, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
+    assert rows.amax(dim=-1).min() > 1 / n_keys
+# cross-attention between random tensors, a batch of one sentence
+torch.manual_seed(42)
+q, k, v = (torch.randn(1, 4, 8) for _ in range(3))
+assert torch.equal(q[0], query) and torch.equal(k[0], key)
+expected = torch.tensor(
+    [
+        [0.1942, 0.4102, 0.3242, 0.0714],
+        [0.0408, 0.6555, 0.0864, 0.2173],
+        [0.1041, 0.2057, 0.1824, 0.5078],
+        [0.1926, 0.1803, 0.1955, 0.4316],
+    ]
+)
+assert torch.allclose(weights, expected, atol=1e-4)
+from attnlab import trace_attention
 
-# %% after: would-chance-draw-it-too  covers: S3.7  numbers: 100, 0.01, 1
+first = torch.tensor([0.2667, 0.2371, -0.0554, 0.1298])
+assert torch.allclose(trace_attention(q, k, v).output[0, 0, :4], first, atol=1e-4)
+# the same cell counted from 1 and from 0
+assert torch.allclose(weights[[1, 2], [2, 3]], torch.tensor([0.0864, 0.5078]), atol=1e-4)
+assert torch.allclose(weights[[1, 2], [1, 2]], torch.tensor([0.6555, 0.1824]), atol=1e-4)
+assert ((weights > 0.4) & (weights < 0.6)).sum() == 3
 
-# %% after: many-two-more-queries-agree  numbers: 0.1, 7, 25, 2, 3
+# %% after: scales-figure  covers: S3.4, C3.19, C3.26
+assert [f"{end:.4f}" for end in (weights.min(), weights.max())] == ["0.0408", "0.6555"]
+# the two fitted pictures look alike: shades of the same cells are close
+shades = [(one - one.min()) / (one.max() - one.min()) for one in (weights, faint)]
+assert torch.corrcoef(torch.stack([s.flatten() for s in shades]))[0, 1] > 0.75
+# a scale that is cut off at 0.15 and 0.30 paints 0.324 and 0.656 with one colour
+dark = weights[weights > 0.30]
+assert len(dark) == 5 and abs(dark.min() - 0.324) < 1e-3 and abs(dark.max() - 0.656) < 1e-3
+# the plot refuses a batch, names its axes, and can be saved
+import io
 
-# %% after: many-two-more-queries-agree-answer  covers: C3.27, C3.29, C3.24
+import pytest
 
-# %% after: your-experiment-draw-again  covers: S3.7
+with pytest.raises(ValueError, match=r"select one example or head, e.g. weights\[0\], or use"):
+    plot_attention(weights[None])
+saved, axes_of = io.BytesIO(), plot_attention(weights)
+axes_of.figure.savefig(saved, dpi=100)
+assert saved.tell() > 5000
+assert (axes_of.get_xlabel(), axes_of.get_ylabel()) == ("key position", "query position")
+plt.close(axes_of.figure)
+# seaborn and matplotlib fit their colours if no limits are given
+import seaborn as sns
 
-# %% after: one-odd-token  covers: S3.8
+drawn = [sns.heatmap(weights).collections[0], plt.imshow(weights)]
+for one in drawn:
+    assert [round(float(end), 4) for end in one.get_clim()] == [0.0408, 0.6555]
+plt.close("all")
 
-# %% after: one-odd-token-2  covers: S3.8
+# %% after: house-rule  numbers: 4, 0.25, 100, 0.01, 1
 
-# %% after: much-weight-give-itself  covers: S3.8  numbers: 0.8
+# %% after: noise-map
+assert weights.argmax(dim=-1).tolist() == [1, 1, 3, 3]
+assert [f"{weights[cell]:.2f}" for cell in ((1, 1), (2, 3))] == ["0.66", "0.51"]
 
-# %% after: much-weight-give-itself-answer  covers: S3.8, C3.32, C3.35, C3.37, C3.39
+# %% after: see-chance  covers: C3.24, C3.27, C3.29
+import math
 
-# %% after: one-odd-token-3  covers: S3.9
+dice = (1 / 4 * 1 / 4, 1 - math.perm(4, 4) / 4**4)
+assert (math.perm(4, 4), 4**4) == (24, 256) and abs(dice[0] - 0.06) < 0.003
+assert abs(this_story.float().mean() - 0.07) < 0.01 and some_story.float().mean() > 0.9
+# other blocks of 2,000 tables: about 6 or 7% and 92%, and one row of four on the diagonal
+for seed in range(1, 6):
+    generator = torch.Generator().manual_seed(seed)
+    top = attention_scores(*torch.randn(2, 2000, 4, 8, generator=generator)).argmax(dim=-1)
+    twice = ((top[:, 2] == 3) & (top[:, 3] == 3)).float().mean()
+    agree = torch.nn.functional.one_hot(top, 4).sum(dim=1).amax(dim=-1) >= 2
+    assert 0.05 < twice < 0.08 and 0.905 < agree.float().mean() < 0.935
+    assert abs((top == torch.arange(4)).float().sum(dim=-1).mean() - 1) < 0.06
+# the draws of the reference: 137 of 2,000, that with the seed 42 among them
+one_by_one = []
+for seed in range(2000):
+    torch.manual_seed(seed)
+    one_by_one.append(torch.randn(2, 4, 8))
+reference = attention_weights(attention_scores(*torch.stack(one_by_one, dim=1)))
+assert torch.allclose(reference[42], weights)
+prefer = reference.argmax(dim=-1)
+assert ((prefer[:, 2] == 3) & (prefer[:, 3] == 3)).sum() == 137
 
-# %% after: one-odd-token-4  covers: S3.8
+# %% after: chance-figure
+assert votes.amax(dim=-1).bincount().argmax() == 2 and here == 2  # rows on the diagonal
+assert ours.bincount().max() == 2
+assert abs(largest.mean() - weights.max().item()) < 0.03
+assert abs(diagonal.float().mean() - 1) < 0.05
 
-# %% after: one-odd-token-5  covers: S3.8
+# %% after: on-partner
+by_kind = pd.DataFrame(hits).groupby(kind).mean()
+assert (by_kind.loc["others", ["first", "second"]] == 1).all()
+assert abs(by_kind.loc["others", "same place"] - 0.57) < 0.005
+assert by_kind.loc["others", "untrained"] < 0.25
+assert by_kind.loc["articles", ["first", "second"]].between(0.4, 0.6).all()
+# no errors, also in other sentences, where the same holds
+for seed in (1, 2, 3):
+    others = make_sentences(200, seed=seed)
+    is_article = [w in ("le", "la", "un", "une") for s in others for w in s.french.split()]
+    for name in ("first", "second"):
+        one = load_translator(name)
+        assert all(one.translate(s.english).french[:-1] == s.french.split() for s in others)
+        on_it = darkest_on_partner(one, others)
+        assert on_it[~torch.tensor(is_article)].float().mean() > 0.998
+        assert 0.4 < on_it[torch.tensor(is_article)].float().mean() < 0.65
 
-# %% after: one-odd-token-6  covers: S3.9, C3.34, C3.38, C3.96
+# %% after: pale
+assert seen.weights[0, 3] < 0.005 and seen.weights[0, 0] > 0.97 and seen.french[0] == "la"
 
-# %% after: shuffle-the-words  covers: S3.9
+# %% after: see-pale
+assert swapped.french[0] == "le" and swapped.weights[0, 3] > 0.5
+# hiding "cow" does not change "la": the row lacks a key, as if there were no masculine noun
+hidden_cow = second.translate("the big white cow wants a flower", french=french, hidden=[(0, 3)])
+assert hidden_cow.french[0] == "la"
 
-# %% after: words-output-another-vector-answer  covers: C2.21
+# %% after: hidden-cells
+shares_changed = pd.DataFrame(changed).groupby(row).mean()
+assert shares_changed.loc["words", "darkest hidden"] > 0.9
+assert shares_changed.loc["words", "second darkest hidden"] < 0.15
+assert 0.3 < shares_changed.loc["full stops", "darkest hidden"] < 0.45
+for seed in (2, 3):  # other sentences, and the other translator
+    others = make_sentences(200, seed=seed)
+    is_stop = torch.tensor([w == "." for s in others for w in [*s.french.split(), "."]])
+    for name, at_most in (("first", 0.5), ("second", 0.7)):
+        one = load_translator(name)
+        top, next_one = (changed_without(one, others, rank=rank) for rank in (0, 1))
+        assert top[~is_stop].float().mean() > 0.9 and next_one[~is_stop].float().mean() < 0.2
+        assert 0.25 < top[is_stop].float().mean() < at_most
+        assert top[is_stop].float().mean() < top[~is_stop].float().mean() - 0.25
 
-# %% after: shuffle-the-words-2  numbers: 2017
+# %% after: head-six
+marker = reading.weights[6, :, 0]
+assert (reading.weights[6].argmax(dim=-1) == 0).all()
+assert abs(marker.min() - 0.39) < 0.005 and abs(marker.max() - 0.60) < 0.005
+assert reading.weights[6, :, 1:].max() < 0.185
 
-# %% after: which-axis-was-the-batch  covers: M12
+# %% after: see-carried
+assert reading.tokens[3] == "sat" and abs(given[0] - 0.52) < 0.005 and abs(given[3] - 0.09) < 0.005
+moves = given * lengths
+assert abs(moves[3] - 0.32) < 0.005 and abs(moves[0] - 0.15) < 0.005
+assert 1.9 < moves[3] / moves[0] < 2.4 and 5.5 < given[0] / given[3] < 6.5
+assert abs(lengths[0] - 0.28) < 0.005 and abs(lengths[3] - 3.56) < 0.005
+assert lengths[0] < 0.1 * lengths[3]
+for key in (0, 3):  # the output moves by exactly that
+    without = values.clone()
+    without[key] = 0
+    assert torch.isclose((given @ values - given @ without).norm(), moves[key], rtol=1e-5)
+# in 35 other sentences: [CLS] has the largest weight in 241 rows of words, and moves the output
+# most in 6 of them
+import pandas as pd
+from attnlab import data_path
 
-# %% after: many-five-output-words-sentence  covers: M12
+rows = furthest = 0
+for sentence in pd.read_csv(data_path("bank_sentences.csv")).sentence:
+    other = layer.read(sentence)
+    long = layer.attention.v_proj(other.embedded)[:, 192:224].norm(dim=-1)
+    w = other.weights[6, 1:-1]
+    marked = w.argmax(dim=-1) == 0
+    rows += marked.sum().item()
+    furthest += ((w * long).argmax(dim=-1) == 0)[marked].sum().item()
+    assert long[0] < 0.35 < 1 < long[1:].min()
+assert (rows, furthest) == (241, 6)
+# the same after the output matrix, which the layer applies to the heads
+out = layer.attention.out_proj.weight[:, 192:224]
+through = (values @ out.T).norm(dim=-1)
+assert given[3] * through[3] > 1.5 * given[0] * through[0]
 
-# %% after: many-five-output-words-sentence-answer  covers: M12
+# %% after: the-answer  covers: M12, M13
+# what moves to lesson 7: the batch axis, dropout, the mean over heads, weights that are not returned
+torch.manual_seed(0)
+batch = torch.randn(3, 5, 8)  # (N, L, E)
+changed_batch = batch.clone()
+changed_batch[0] += torch.randn(5, 8)
+wrong = torch.nn.MultiheadAttention(8, num_heads=2).eval()  # batch_first=False
+out_1, crossed = wrong(batch, batch, batch)
+moved = (wrong(changed_batch, changed_batch, changed_batch)[0] - out_1).abs().amax(dim=-1) > 1e-6
+assert moved.all() and out_1.shape == batch.shape and crossed.shape == (5, 3, 3)
+mended = torch.nn.MultiheadAttention(8, num_heads=2, batch_first=True).eval()
+mended.load_state_dict(wrong.state_dict())
+out_2, straight = mended(batch, batch, batch)
+moved = (mended(changed_batch, changed_batch, changed_batch)[0] - out_2).abs().amax(dim=-1) > 1e-6
+assert moved[0].all() and not moved[1:].any() and straight.shape == (3, 5, 5)
+dropping = torch.nn.MultiheadAttention(8, num_heads=2, dropout=0.5, batch_first=True)
+dropping.load_state_dict(wrong.state_dict())
+torch.manual_seed(0)
+each = {"average_attn_weights": False}
+passes = [dropping(batch, batch, batch, **each)[1] for _ in range(500)]
+sums = torch.cat(passes).sum(dim=-1)
+assert 0 <= sums.min() < 0.1 and 1.9 < sums.max() < 2.001 and abs(sums.mean() - 1) < 0.02
+calm = dropping.eval()(batch, batch, batch, **each)[1]
+assert torch.allclose(calm.sum(dim=-1), torch.ones(3, 2, 5))
+assert torch.allclose(dropping(batch, batch, batch)[1], calm.mean(dim=1))
+two_heads = torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.4, 0.6]])
+assert two_heads.argmax(dim=-1).tolist() == [0, 2] and two_heads.mean(dim=0).argmax() == 1
+# the fused kernel returns no weights; the identity as value shows them
+fused = torch.nn.functional.scaled_dot_product_attention
+recovered = fused(query[None], key[None], torch.eye(4)[None])[0]
+assert torch.allclose(recovered, weights, atol=1e-6)
+assert torch.allclose(fused(query, key, torch.ones(4, 1)), torch.ones(4, 1))
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-# %% after: which-axis-was-the-batch-2  covers: M12
+padded = torch.eye(4, 8)[None, None]  # the fast kernel wants four axes and values as wide as keys
+with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+    forced = fused(query[None, None], key[None, None], padded)
+assert torch.allclose(forced[0, 0, :, :4], weights, atol=1e-6)
 
-# %% after: which-axis-was-the-batch-3  covers: M12
+# %% after: reveal-read  numbers: 1, 5
 
-# %% after: are-these-the-weights-that-were-used  covers: M13
+# %% after: diagonal  covers: S3.25, C3.93
+assert (same_vectors == torch.arange(10)).float().mean() > 0.999
+assert abs((two_matrices == torch.arange(10)).float().mean() - 0.1) < 0.015
+products = many_x @ many_x.mT
+off = products[:, ~torch.eye(10, dtype=torch.bool)]
+assert abs(products.diagonal(dim1=1, dim2=2).mean() - 64) < 1 and abs(off.std() - 8) < 0.1
+assert abs(off.mean()) < 0.1
+short, longer = torch.tensor([1.0, 0]), torch.tensor([2.0, 1])
+assert short @ longer > short @ short
+for seed in (1, 2, 3):
+    generator = torch.Generator().manual_seed(seed)
+    x_again = torch.randn(500, 10, 64, generator=generator)
+    q_again, k_again = torch.randn(2, 500, 64, 64, generator=generator)
+    top = ((x_again @ q_again) @ (x_again @ k_again).mT).argmax(dim=-1)
+    assert abs((top == torch.arange(10)).float().mean() - 0.1) < 0.02
 
-# %% after: same-layer-dropout-0-5  covers: M13
+# %% after: three-tokens  covers: S3.8, C3.32, C3.35, C3.37, C3.39
+import math
 
-# %% after: same-layer-dropout-0-5-answer  covers: M13
+assert math.isclose(of_three[1, 1], math.e / (math.e + 2), rel_tol=1e-5)
+assert torch.allclose(of_three[0], torch.tensor([0.4223, 0.1554, 0.4223]), atol=1e-4)
+assert torch.equal(of_three[0], of_three[2]) and abs(1 - of_three[1, 1] - 0.42) < 0.005
+mixed = of_three @ three
+assert torch.allclose(mixed[0], torch.tensor([0.8446, 0.1554] * 2), atol=1e-4)
+# other weights give the same output, since the values of the two a's are equal
+others = torch.tensor([[2, 1, 0], [0, 1, 2]]) * of_three[0]
+assert torch.allclose(others @ three, mixed[[0, 0]])
 
-# %% after: are-these-the-weights-that-were-used-2  covers: M13
+# %% after: three-figure  covers: S3.9, C3.34
 
-# %% after: are-these-the-weights-that-were-used-3  covers: M13
+# %% after: crowd  covers: C3.38, C3.96
+assert torch.isclose(of_a[0], of_a[11]) and abs(of_a[0] - 0.1761) < 1e-4
+assert abs(of_a[1:11].sum() - 0.648) < 1e-3
 
-# %% after: weights-from-a-function-that-returns-none  covers: M13
+# %% after: exercise-1  numbers: 4, 1, 0
 
-# %% after: values-make-output-weights  covers: M13
+# %% after: exercise-2  numbers: 0.576, 0.99
 
-# %% after: values-make-output-weights-answer  covers: M13
+# %% after: exercise-5  numbers: 3, 60
 
-# %% after: further-three-patterns-and-what-else-makes-them  covers: S3.25
+# %% after: torch-weights
+assert layer_of_torch(*three_times, need_weights=False)[1] is None
+assert torch.allclose(mean_of_heads, each_head.mean(dim=1))
 
-# %% after: query-key-x-random-matrices  covers: S3.25
+# %% after: sources  numbers: 2015, 2017, 2019, 2020, 3, 3.2, 3.2.3
 
-# %% after: query-key-x-random-matrices-answer  covers: S3.25, C3.93
+# %% after: teacher-plan  numbers: 50, 4, 12, 6, 10, 11, 7
 
-# %% after: further-the-weights-of-the-fast-kernel  covers: S3.25, M13
-
-# %% after: further-the-weights-of-the-fast-kernel-2  covers: M13
-
-# %% after: 2-modify-8-minutes  numbers: 0.99, 0.576
-
-# %% after: 5-explain-5-minutes  numbers: 3, 60
-
-# %% after: next  numbers: 2017, 2019, 2020, 1, 42929
-
-# %% after: next-2  numbers: 45, 6, 9, 10, 8
-
-# %% after: next-3  numbers: 1, 2, 3, 8, 0.6, 0
-
-# %% after: next-4  numbers: 4, 5, 3
+# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 1/8, 0.6, 0, 0.9, 0.00
