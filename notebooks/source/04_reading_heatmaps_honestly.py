@@ -13,7 +13,7 @@
 #
 # **You will be able to**
 # - read a cell, a row and a column of any heatmap, also of one that is not square,
-# - say what a colour tells you if you do not know its scale,
+# - say what you can learn from a colour if you do not know its scale,
 # - test a pattern against chance,
 # - find out whether a dark cell matters, by taking it away.
 #
@@ -46,10 +46,10 @@ show_figure(plot_heads(shown, **texts), "4.1")
 # %% who-asks [markdown]
 # ## Who asks, and who is looked at
 #
-# The map on which attention became famous is a translation. While a model writes a French sentence, each French word
-# looks at the English words. When queries come from one text and keys and values from another, we speak of
-# [**cross-attention**](glossary.ipynb#cross-attention). If all three come from the same text, as in Figure 4.1, it is
-# *self*-attention.
+# Attention became known through translation. While a model writes a French sentence, each French word looks at the
+# English words. When the queries come from one text and the keys and values from another, we speak of
+# [**cross-attention**](glossary.ipynb#cross-attention). When all three come from the same text, as in the model
+# behind Figure 4.1, it is *self-attention*.
 #
 # For this lesson we trained a toy translator on sentences that a small grammar makes up. It writes one French word
 # after another. It remembers the French words that it has written, but attention is its only view of the English ones.
@@ -59,25 +59,25 @@ from attnlab.translator import load_translator, make_sentences
 
 translator = load_translator()
 found = translator.translate("the black cat sees a small house")
-print(*found.french)
+found.french
 
 # %% ask-shape
 predict("04/shape-and-sums")
 
 # %% see-shape
 # %%answer 04/shape-and-sums
-print("rows sum to", found.weights.sum(dim=1))  # weights: (L, S), a row for each query
-print("columns sum to", found.weights.sum(dim=0))
+of_rows, of_columns = found.weights.sum(dim=1), found.weights.sum(dim=0)
+print(of_rows, of_columns, sep="\n")
 ax = plot_attention(found.weights, queries=found.french, keys=found.english)
 show_figure(ax, "4.2")
 
 # %% read-map [markdown]
-# Read the map row by row, because a row belongs to one query: "when it wrote *chat*, the translator gave 0.98 of its
-# attention to *cat*". Always say it with names. The pair (1, 2) means *chat* and *cat* only if you count from 0, as
-# Python does, and if the query comes first. A reader who counts from 1 will look at another cell.
+# To read a map, pick a row and say whom it belongs to: "when it wrote *chat*, the translator gave 0.98 of its attention
+# to *cat*". Always use the words. The pair (1, 2) means *chat* and *cat* only if you count from 0, as Python does, and
+# name the query first. A reader who counts from 1 will look at another cell.
 #
-# The dark cells do not lie on a diagonal, because French puts *black* after the noun. A column belongs to a key, and
-# says how much attention that English word has received from all French words.
+# The dark cells do not lie on a diagonal, because French puts *black* after the noun. A column belongs to a key. Its sum
+# says how much attention that English word has received from all French words together.
 #
 # ### A weight belongs to its row
 #
@@ -90,11 +90,10 @@ predict("04/weight-of-a-row")
 
 # %% see-turned
 # %%answer 04/weight-of-a-row
-tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
+x = load_table("the_cat_sat_on_the_mat.csv").values  # (6, 5)
 questions = 4 * torch.eye(5)[[0, 2, 3]]  # (3, 5): animal, action, place
-asked = attention_weights(attention_scores(questions, x))  # (3, 6): the questions ask
-turned = attention_weights(attention_scores(x, questions))  # (6, 3): the words ask
-asked[0, 1], turned[1, 0]  # “who?” and “cat”
+scores = attention_scores(questions, x)  # (3, 6): one row for each question
+attention_weights(scores)[0, 1], attention_weights(scores.T)[1, 0]  # “who?” and “cat”
 
 # %% turned-read [markdown]
 # ### Turn it round yourself
@@ -116,9 +115,9 @@ CrossExplorer(ask=False)
 #
 # ## A colour is not a number
 #
-# Our maps have numbers in their cells. Larger maps have no room for them, and then you have only the colours. The
-# plotting functions of many libraries *fit* the colours to each table: white is its smallest number and the darkest
-# blue its largest.
+# Our maps have numbers in their cells. Larger maps have no room for them, and then you have only the colours. Seaborn's
+# `heatmap` and matplotlib's `imshow` *fit* the colours to each table: the palest colour is its smallest number, and the
+# darkest is its largest (or the other way round, depending on the colours).
 
 # %% ask-darkest
 predict("04/darkest-cell")
@@ -152,18 +151,17 @@ for ax, (title, one, low, high) in zip(
 show_figure(axes[0], "4.3")
 
 # %% house-rule [markdown]
-# Without its scale, a picture shows only which weights are larger than others. The difference may be a large one or a
-# thousandth. So in this series the scale of weights runs **from 0 to 1** unless a colour bar says otherwise, and
-# pictures that are to be compared have the same scale.
+# In this series, therefore, the scale of weights runs **from 0 to 1** unless a colour bar says otherwise, and pictures
+# that are to be compared have the same scale.
 #
-# Compare a weight with the [**uniform share**](glossary.ipynb#uniform-attention) of its row. If a query may look at 4
-# keys, a weight of 0.25 means "no preference". With 100 keys the uniform share is 0.01, which is nearly white on a
-# scale from 0 to 1. In that case, draw each weight times the number of keys, so that 1 means uniform, and say so.
+# Compare each weight with the [**uniform share**](glossary.ipynb#uniform-attention) of its row. If a query may look at 4
+# keys, a weight of 0.25 means "no preference". With 100 keys the uniform share is 0.01, which is nearly white on a scale
+# from 0 to 1. In that case, draw each weight times the number of keys, so that 1 means uniform, and say so.
 #
 # ## Would chance draw it too?
 #
-# Here is the first of the three tables with its numbers, on a scale from 0 to 1. It comes from four random queries and
-# four random keys.
+# Here is the table on the left of Figure 4.3 with its numbers, on a scale from 0 to 1. It comes from four random queries
+# and four random keys.
 
 # %% noise-map
 show_figure(plot_attention(weights, colorbar=True), "4.4")
@@ -173,21 +171,17 @@ show_figure(plot_attention(weights, colorbar=True), "4.4")
 # the clue, and the model has learned that." Nothing has learned anything here. But is the pattern rare? Let us draw
 # 2,000 such tables and count.
 
-# %% draw-many
-torch.manual_seed(0)
-many_queries, many_keys = torch.randn(2, 2000, 4, 8)
-many = attention_weights(attention_scores(many_queries, many_keys))  # (2000, 4, 4)
-winner = many.argmax(dim=-1)  # (2000, 4): the key that each query prefers
-
 # %% ask-chance
 predict("04/chance-of-agreement")
 
 # %% see-chance
 # %%answer 04/chance-of-agreement
+torch.manual_seed(0)
+many_queries, many_keys = torch.randn(2, 2000, 4, 8)
+many = attention_weights(attention_scores(many_queries, many_keys))  # (2000, 4, 4)
+winner = many.argmax(dim=-1)  # (2000, 4): the key that each query prefers
 this_story = (winner[:, 2] == 3) & (winner[:, 3] == 3)
-votes = torch.nn.functional.one_hot(winner).sum(
-    dim=1
-)  # (2000, 4): queries that prefer a key
+votes = torch.nn.functional.one_hot(winner).sum(dim=1)  # (2000, 4): votes for each key
 some_story = votes.amax(dim=-1) >= 2
 this_story.float().mean(), some_story.float().mean()
 
@@ -215,8 +209,8 @@ axes[0].figure.suptitle("Our table (orange) is a table like any other")
 show_figure(axes[0], "4.5")
 
 # %% choose-after [markdown]
-# The trap is that we chose the story *after* seeing the table. There are many possible stories of this kind, about
-# any key and any two rows, and nearly every table offers one of them.
+# The trap is that we chose the story *after* seeing the table. There are many stories of this kind: about any key, and
+# about any two of the rows. So the question is not how rare this one is, but how rare it is to find one at all.
 #
 # ### Draw again
 #
@@ -233,12 +227,7 @@ def draw(fig, table):
     return f"Table {table}: key {won} is preferred by {votes[table, won]} of 4 queries."
 
 
-live(
-    draw,
-    table=list(range(12)),
-    figsize=(5.2, 3.2),
-    alt="Weights of four random queries.",
-)
+live(draw, table=list(range(12)), figsize=(5, 3.2), alt="Weights of random queries.")
 
 # %% evidence [markdown]
 # ## What would be evidence?
@@ -255,28 +244,27 @@ from attnlab.translator import changed_without, darkest_on_partner
 sentences = make_sentences(200, seed=1)
 names = ("first", "second", "untrained")
 hits = {name: darkest_on_partner(load_translator(name), sentences) for name in names}
-hits["same place"] = torch.cat(
-    [torch.arange(len(s.partner)) == s.partner for s in sentences]
-)
+diagonals = [torch.arange(len(s.partner)) == s.partner for s in sentences]
+hits["same place"] = torch.cat(diagonals)
 words = [word for s in sentences for word in s.french.split()]
 kind = ["articles" if word in ("le", "la", "un", "une") else "others" for word in words]
 pd.DataFrame(hits).groupby(kind).mean().round(2)
 
 # %% look-at-articles [markdown]
-# Our translator is the first. The second was trained in the same way, but started from other random numbers. Both write
-# all 200 sentences without an error. In the rows of their nouns, verbs and adjectives ("others"), the darkest cell lies
-# on the partner every time. Compare this with the two baselines: the first translator before its training, and a
-# diagonal, on which every word looks at the English word in its own place. The diagonal is on the partner in 57% of
-# these rows, so a map with a dark diagonal would score well for the wrong reason.
+# Our translator is the *first*. The *second* was trained in the same way, but started from other random numbers. Both
+# write all 200 sentences without an error. In the rows of nouns, verbs and adjectives ("others"), their darkest cell is
+# on the partner every time. The first baseline is the first translator before its training. The second is a plain
+# diagonal, on which every word looks at the English word in its own place. It is on the partner in 57% of these rows, so
+# even a much weaker result would have looked impressive without it.
 #
-# With the articles we would have been wrong. They look at their partner in about half of the rows only, although the
-# article that is written is always correct. *le* has to know whether English says *the* or *a*, but also whether the
+# For the articles, the pattern that we named does not hold: only in about half of their rows is the darkest cell on the
+# partner, although every article is correct. *le* has to know whether English says *the* or *a*, but also whether the
 # French noun is masculine. Look at its row in Figure 4.2.
 #
-# ## Take the cell away
+# ## Take it away
 #
-# A pattern that passes this test is real. It still does not follow that the translator *uses* the cell. To find out,
-# we change the input and watch the output. In this sentence *la* gives almost no weight to *cow*:
+# A pattern that passes this test is real. It still does not follow that the translator *uses* the cell. To find out, we
+# change something and watch the output. Let us begin with a pale cell. Here *la* gives almost no weight to *cow*:
 
 # %% pale
 french = "la grande vache blanche veut une fleur"
@@ -293,36 +281,32 @@ swapped = second.translate("the big white cat wants a flower", french=french)
 Table(swapped.french[:1], swapped.english, swapped.weights[:1])
 
 # %% hide [markdown]
-# So a pale cell does not prove that a word plays no part: its key, and the key of every word that might have stood in
-# its place, belong to the softmax of the whole row.
-#
-# Now the dark cells. `hidden` masks single cells of the map: the row may not look at that key, and the softmax shares
-# the weight among the others. In every row of the 200 sentences we hide the darkest cell, and then, as a baseline, the
-# second darkest cell instead. How often does the translator write another word?
+# Now the dark cells. We mask one cell in each row of the map. The French word of that row may then not look at that
+# English word, and the softmax shares the weight among the others. First we hide the darkest cell of every row, and
+# then, as a baseline, the second darkest instead. In which share of the rows does the translator write another word?
 
 # %% hidden-cells
 changed = {
     "darkest hidden": changed_without(translator, sentences, rank=0),
     "second darkest hidden": changed_without(translator, sentences, rank=1),
 }
-row = [
-    "full stops" if w == "." else "words"
-    for s in sentences
-    for w in [*s.french.split(), "."]
-]
+written = [w for s in sentences for w in [*s.french.split(), "."]]
+row = ["full stops" if w == "." else "words" for w in written]
 pd.DataFrame(changed).groupby(row).mean().round(2)
 
 # %% full-stops [markdown]
-# For the words, the darkest cell is nearly always needed, and the second darkest seldom. For the full stop it is
-# different. Nothing in the English sentence stands for it, but the softmax has to put the weight of 1 somewhere. Its
-# row has dark cells like any other, and in most cases the translator writes the full stop without the darkest.
+# The words nearly always need their darkest cell, and seldom the second darkest. (To be fair, a translator with a hidden
+# cell is in a situation that never occurred in its training.) The full stops are different. No English word stands for
+# them, but the softmax has to put a weight of 1 somewhere. So their rows have dark cells like any others, and yet most
+# full stops are written without them.
 #
 # ## A dark cell may carry little
 #
 # There is one more reason why a dark cell may not matter. A weight says how large a share of a value is taken, but not
-# how much there is to take. Back to the trained model, all-MiniLM-L6-v2. This is another head of its first layer, head 6.
+# how much there is to take. Back to the trained model behind Figure 4.1, all-MiniLM-L6-v2. Here is another head of its
+# first layer, head 6.
 
-# %% head-six
+# %% head-six jupyter={"source_hidden": true}
 show_figure(
     plot_attention(reading.weights[6], queries=reading.tokens, keys=reading.tokens),
     "4.6",
@@ -346,33 +330,31 @@ lines = ["weight", "length of the value", "moves the output by"]
 Table(lines, reading.tokens, torch.stack([given, lengths, given * lengths]))
 
 # %% the-answer [markdown]
-# The value of `[CLS]` is very short in this head, in every sentence that we tried. It looks as if the head uses the marker as a place to
-# leave attention that it does not need. Such a key is called an [attention sink](glossary.ipynb#attention-sink), and
-# lesson 10 comes back to it.
-#
 # ## So what does a dark cell prove?
 #
-# It proves one thing: in this row, this query gave this key a larger share than the others, if the scale says how much
-# larger. Everything else needs a test.
+# It proves one thing: in this row, the query gave this key a larger share than it gave to the paler ones. The scale says
+# how much larger. Everything else needs a test.
 #
 # | the claim | what you have to do |
 # |---|---|
-# | "this weight is large" | read the scale, and compare with the uniform share |
-# | "the model has learned this pattern" | name the pattern first, take many inputs, compare with a baseline |
-# | "the model needs this cell" | take the cell away, and see whether the output changes |
-# | "this word is not used" | change the word, because a pale cell proves nothing |
-# | "much comes from this word" | multiply the weight by the length of the value |
+# | "This weight is large." | Read the scale, and compare with the uniform share. |
+# | "The model has learned this pattern." | Name the pattern first, take many inputs, and compare with a baseline. |
+# | "The model needs this cell." | Take the cell away, and see whether the output changes. |
+# | "The model does not use that word." | Change the word. A pale cell is not enough. |
+# | "Much of the output comes from this word." | Multiply the weight by the length of the value. |
 #
 # And the two maps from the beginning?
 
 # %% reveal
-dict(zip("AB", [["trained", "noise"][i] for i in order], strict=True))
+between_the_two = (shown[:, 1] - shown[:, 5]).abs().amax(dim=-1)  # rows of “the”
+dict(zip("AB", [["trained", "noise"][i] for i in order], strict=True)), between_the_two
 
 # %% reveal-read [markdown]
-# If you guessed correctly, what was your reason? There is one that can be named: the sentence has the word *the* twice,
-# in rows 1 and 5. In the trained map these two rows are nearly the same, and in the random one they are not. But the two
-# tokens have similar vectors to begin with, and an untrained layer tends to give such tokens similar rows as well. So
-# one map of one sentence proves neither that a model was trained nor what it has learned.
+# If you guessed correctly, what was your reason? There is one that can be named. The sentence has the word *the* twice,
+# in rows 1 and 5, and the cell has computed how far these two rows differ at most, in map A and in map B. In the trained
+# map they are nearly the same. But the two tokens have similar vectors to begin with, and an untrained layer tends to
+# give such tokens similar rows as well. So one map of one sentence proves neither that a model was trained nor what it
+# has learned.
 
 # %% further [markdown]
 # ## Further

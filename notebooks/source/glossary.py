@@ -100,7 +100,7 @@
 # ### dropout
 #
 # Setting entries to zero at random during training, and dividing the others by the probability of being kept, so that their
-# expected sum stays the same. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
+# expected sum stays the same. [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
 # ### effective keys
@@ -189,7 +189,7 @@
 # ### kernel
 #
 # A compiled routine that runs on the processor or the GPU. One kernel may compute one operation or several: see [fused
-# kernel](#fused-kernel). [Lesson 4](04_reading_heatmaps_honestly.ipynb)
+# kernel](#fused-kernel). [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
 #
 # ### key
 #
@@ -263,12 +263,12 @@
 # ### permutation equivariance
 #
 # If the inputs are shuffled, the outputs are shuffled in the same way but do not otherwise change. Attention without a mask and
-# without [positions](#position) has this property. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
+# without [positions](#position) has this property. [Lesson 0](00_start_here.ipynb)
 #
 # ### position
 #
 # Where a token stands in its text. Models add a vector for it to the token's vector, rotate queries and keys by an angle that
-# depends on it, or add a number to the scores. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
+# depends on it, or add a number to the scores. [Lesson 0](00_start_here.ipynb)
 #
 # ### probe
 #
