@@ -140,14 +140,14 @@ for ax, (title, one, low, high) in zip(
     [
         ("weights, fitted", weights, weights.min().item(), weights.max().item()),
         ("faint, fitted", faint, faint.min().item(), faint.max().item()),
-        ("faint, from 0 to 1", faint, 0, 1),
+        ("faint, 0 to 1", faint, 0, 1),
     ],
     strict=True,
 ):
     plot_attention(one, ax=ax, annotate=False, vmin=low, vmax=high, title=title)
     ax.set(xlabel="key", ylabel="query")
     bar = ax.figure.colorbar(ax.collections[0], ax=ax, shrink=0.8)
-    bar.set_ticks([low, high], labels=[f"{end:.4g}" for end in (low, high)])
+    bar.set_ticks([low, high], labels=[f"{round(end, 4):g}" for end in (low, high)])
 show_figure(axes[0], "4.3")
 
 # %% house-rule [markdown]
@@ -242,8 +242,10 @@ import pandas as pd
 from attnlab.translator import changed_without, darkest_on_partner
 
 sentences = make_sentences(200, seed=1)
-names = ("first", "second", "untrained")
-hits = {name: darkest_on_partner(load_translator(name), sentences) for name in names}
+hits = {
+    name: darkest_on_partner(load_translator(name), sentences)
+    for name in ("first", "second", "untrained")
+}
 diagonals = [torch.arange(len(s.partner)) == s.partner for s in sentences]
 hits["same place"] = torch.cat(diagonals)
 words = [word for s in sentences for word in s.french.split()]
@@ -254,8 +256,8 @@ pd.DataFrame(hits).groupby(kind).mean().round(2)
 # Our translator is the *first*. The *second* was trained in the same way, but started from other random numbers. Both
 # write all 200 sentences without an error. In the rows of nouns, verbs and adjectives ("others"), their darkest cell is
 # on the partner every time. The first baseline is the first translator before its training. The second is a plain
-# diagonal, on which every word looks at the English word in its own place. It is on the partner in 57% of these rows, so
-# even a much weaker result would have looked impressive without it.
+# diagonal, on which every word looks at the English word in its own place. It is on the partner in 57% of these rows.
+# Without that baseline, a far weaker result would have looked like a finding.
 #
 # For the articles, the pattern that we named does not hold: only in about half of their rows is the darkest cell on the
 # partner, although every article is correct. *le* has to know whether English says *the* or *a*, but also whether the
@@ -297,8 +299,8 @@ pd.DataFrame(changed).groupby(row).mean().round(2)
 # %% full-stops [markdown]
 # The words nearly always need their darkest cell, and seldom the second darkest. (To be fair, a translator with a hidden
 # cell is in a situation that never occurred in its training.) The full stops are different. No English word stands for
-# them, but the softmax has to put a weight of 1 somewhere. So their rows have dark cells like any others, and yet most
-# full stops are written without them.
+# them, but the softmax has to put a weight of 1 somewhere. So their rows have dark cells like any others, and yet this
+# translator writes most of its full stops without the darkest. (The second translator fails somewhat more often.)
 #
 # ## A dark cell may carry little
 #
@@ -322,9 +324,8 @@ predict("04/set-a-value-to-zero")
 
 # %% see-carried
 # %%answer 04/set-a-value-to-zero
-values = layer.attention.v_proj(reading.embedded)[
-    :, 6 * 32 : 7 * 32
-]  # (8, 32): those of head 6
+all_values = layer.attention.v_proj(reading.embedded)  # (8, 384), for twelve heads
+values = all_values[:, 6 * 32 : 7 * 32]  # (8, 32): those of head 6
 lengths, given = values.norm(dim=-1), reading.weights[6, 3]  # row 3 is that of “sat”
 lines = ["weight", "length of the value", "moves the output by"]
 Table(lines, reading.tokens, torch.stack([given, lengths, given * lengths]))
@@ -401,7 +402,7 @@ for ax, (title, (low, high)) in zip(axes, ends.items(), strict=True):
     look = {"annotate": False, "vmin": low, "vmax": high, "title": title}
     plot_attention(of_three, ax=ax, queries=labels, keys=labels, **look)
     bar = ax.figure.colorbar(ax.collections[0], ax=ax, shrink=0.9)
-    bar.set_ticks([low, high], labels=[f"{end:.4g}" for end in (low, high)])
+    bar.set_ticks([low, high], labels=[f"{round(end, 4):g}" for end in (low, high)])
 show_figure(axes[0], "4.7")
 
 # %% three-read [markdown]
@@ -435,9 +436,9 @@ of_a[[0, 11]], of_a[1:11].sum()
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (5 minutes)
 #
-# "A word that resembles no other word attends almost entirely to itself." Test the claim on four tokens b, a, a, a,
-# written in the order **a, b, a, a**. Here a is the vector (1, 0, 1, 0) and b is (0, 1, 0, 1), and query and key are the
-# tokens themselves. Which four weights does b give? You may use `math.exp`, but not a softmax.
+# "A word that resembles no other word attends almost entirely to itself." Test the claim on the tokens **a, b, a, a**.
+# Here a is the vector (1, 0, 1, 0) and b is (0, 1, 0, 1), and query and key are the tokens themselves. Which four weights
+# does b give? You may use `math.exp`, but not a softmax.
 #
 # <details><summary>Hint</summary>
 #
