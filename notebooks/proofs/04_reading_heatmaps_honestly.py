@@ -70,7 +70,7 @@ assert twice.norm(dim=-1)[2:].min() > 0.17
 from attnlab.explorers.cross import OUTPUTS
 
 assert CrossExplorer.panels[1].panels[0].scale == (0, 1)
-assert CrossExplorer.panels[1].panels[1].scale == OUTPUTS
+assert CrossExplorer.panels[1].panels[1].scale == OUTPUTS == (0, 3.5)
 turned = attention_weights(scores.T)
 assert torch.allclose(CrossExplorer(asking="words").result.weights, turned)
 

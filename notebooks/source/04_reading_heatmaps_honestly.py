@@ -98,8 +98,7 @@ attention_weights(scores)[0, 1], attention_weights(scores.T)[1, 0]  # “who?”
 # %% turned-read [markdown]
 # ### Turn it round yourself
 #
-# The explorer shows both directions, with the weights on a scale from 0 to 1 and the outputs on another, which it
-# states. Let the words ask. Two of them give the same weight to all three questions. Which are they, and why?
+# The explorer shows both directions, with the weights on a scale from 0 to 1 and the outputs on one from 0 to 3.5. Let the words ask. Two of them give the same weight to all three questions. Which are they, and why?
 
 # %% explore-cross
 from attnlab.explorers import CrossExplorer
