@@ -131,12 +131,12 @@ test_names_the_mistake = names(
             "Two sentences are asked for; it gives a str": SAILED[0],
             "one is an int": (SAILED[0], 3),
             "it gives a tuple of 3": (*SAILED, SAILED[0]),
-            "does not know the word “picnic”": (
-                "he rowed to the bank to picnic",
+            "does not know the word “snorkel”": (
+                "he rowed to the bank to snorkel",
                 "he rowed to the bank to withdraw",
             ),
-            "does not know the word “fished”": (
-                "we fished from the bank",
+            "does not know the word “paddled”": (
+                "we paddled from the bank",
                 "we borrowed from the bank",
             ),
             "“.” is a punctuation mark": (
