@@ -135,6 +135,50 @@ def draw_projections(*, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def draw_multi_head_attention(*, ax: Axes | None = None) -> Axes:
+    """Draw multi-head attention with three heads and the shape of every tensor.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Data flow from left to right; the heads are coloured.
+
+    See Also
+    --------
+    attnlab.MultiHeadAttention : the layer that is drawn.
+    """
+    projected = [
+        Box(2.5, 2.6 - row, f"{name}\n(L, E)", DATA, width=1.25)
+        for row, name in enumerate(("query", "key", "value"))
+    ]
+    heads = [
+        Box(5.35, 2.6 - row, f"head {row}\n(L, head_dim)", STEP, width=1.8) for row in range(3)
+    ]
+    boxes = [
+        Box(0.0, 1.6, "x\n(L, E)", DATA, width=1.25),
+        *projected,
+        *heads,
+        Box(8.2, 1.6, "merged\n(L, E)", DATA, width=1.25),
+        Box(10.7, 1.6, "output\n(L, E)", DATA, width=1.25),
+    ]
+    arrows = [(0, role) for role in (1, 2, 3)]
+    arrows += [(role, head) for role in (1, 2, 3) for head in (4, 5, 6)]
+    arrows += [*((head, 7) for head in (4, 5, 6)), (7, 8)]
+    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.5), height=(0.05, 3.5))
+    steps = {1.25: "project", 3.8: "split", 5.35: "attend", 7.0: "merge", 9.45: "project"}
+    for x, step in steps.items():
+        ax.text(x, 3.22, step, ha="center", fontsize=9.5, fontweight="bold", color=INK)
+    matrices = {(0.8, 2.2): "W_Q", (1.35, 1.7): "W_K", (0.8, 0.9): "W_V", (9.45, 1.7): "W_O"}
+    for (x, y), name in matrices.items():
+        ax.text(x, y, name, ha="center", fontsize=9, color=INK)
+    return ax
+
+
 def _draw(
     boxes: Sequence[Box],
     arrows: Sequence[tuple[int, int]],

@@ -245,6 +245,7 @@ CALLS = {
     "data.load_tensors": {"name": "minilm_layers.safetensors"},
     "diagrams.draw_attention_steps": {"ax": None},
     "diagrams.draw_projections": {"ax": None},
+    "diagrams.draw_multi_head_attention": {"ax": None},
     "diagrams.draw_transformer_block": {"ax": None},
     "display.is_static": {},
     "display.lesson_setup": {},

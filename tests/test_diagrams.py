@@ -1,16 +1,22 @@
 """Drawings of boxes and arrows: words lie inside their boxes, and nothing overlaps."""
 
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from attnlab.diagrams import draw_attention_steps, draw_projections, draw_transformer_block
+from attnlab.diagrams import (
+    draw_attention_steps,
+    draw_multi_head_attention,
+    draw_projections,
+    draw_transformer_block,
+)
 
 every_drawing = pytest.mark.parametrize(
-    "draw", [draw_attention_steps, draw_transformer_block, draw_projections]
+    "draw",
+    [draw_attention_steps, draw_transformer_block, draw_projections, draw_multi_head_attention],
 )
 
 
@@ -130,3 +136,23 @@ def test_the_projections_name_every_shape():
     for name, width in (("tokens x", "d_in"), ("query", "d_k"), ("key", "d_k"), ("value", "d_v")):
         assert f"{name}\n(L, {width})" in written
     assert {"weights\n(L, L)", "output\n(L, d_v)"} <= {*written}
+
+
+def test_every_head_takes_a_part_of_query_key_and_value():
+    roles, heads = ("query", "key", "value"), ("head 0", "head 1", "head 2")
+    assert joined_by_arrows(draw_multi_head_attention()) == {
+        *product(("x",), roles),
+        *product(roles, heads),
+        *product(heads, ("merged",)),
+        ("merged", "output"),
+    }
+
+
+def test_the_layer_names_its_steps_in_order_and_its_four_matrices():
+    drawn = words(draw_multi_head_attention())
+    steps = sorted((t for t in drawn if t.get_weight() == "bold"), key=lambda t: t.get_position())
+    named = [text.get_text() for text in steps]
+    assert named == ["project", "split", "attend", "merge", "project"]
+    matrices = [t.get_text() for t in drawn if t.get_text().startswith("W_")]
+    assert sorted(matrices) == ["W_K", "W_O", "W_Q", "W_V"]
+    assert sum("(L, head_dim)" in text.get_text() for text in drawn) == 3

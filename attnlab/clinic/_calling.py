@@ -75,7 +75,7 @@ class Outcome:
             return "no answer within the time limit"
         lines = self.message.strip().splitlines() or [""]
         text = f"{type(self.error).__name__}: {lines[0]}".removesuffix(": ").rstrip(".")
-        return text if len(text) <= 160 else f"{text[:157]}..."
+        return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 class Caller:

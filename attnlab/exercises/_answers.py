@@ -22,7 +22,7 @@ NO_BODY = {"RESUME", "NOP", "COPY_FREE_VARS", "LOAD_CONST", "RETURN_CONST", "RET
 HINTS = {
     "is ambiguous": "`.all()` makes one True or False of many.",
     "view size is not compatible": (
-        "Use reshape instead: view cannot join axes that do not lie side by side in memory."
+        "This is correct advice if the axes are in the order that you mean."
     ),
 }
 

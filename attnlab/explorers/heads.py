@@ -81,14 +81,14 @@ class HeadsExplorer(Explorer):
 
     See Also
     --------
-    attnlab.split_heads, attnlab.merge_heads : the right way.
+    attnlab.split_heads, attnlab.merge_heads : the correct way.
     """
 
     figsize = (7.5, 2.6)
     title = "Split into heads, and back"
     hint = (
-        "Every number is its own name: 210 is token 2, head 1, feature 0. Go through the steps and "
-        "watch where each one lands."
+        "Every number spells out its address: 210 is token 2, head 1, feature 0. Go through the "
+        "steps and watch where each one lands."
     )
     prediction = Question(
         ask="4 tokens, 3 heads, 2 features each. x.view(3, 4, 2) has the shape of the heads in one "
@@ -188,7 +188,7 @@ def sentence(heads: int, way: str, step: str) -> str:
     if step == "x":
         return (
             f"**{TOKENS} tokens with {FEATURES} features each**, shape ({TOKENS}, {FEATURES}). The "
-            f"first digit of a number names its token, the second the head it is to go to."
+            "first digit of a number names its token, and the second digit names its head."
         )
     if way == SHORT_CUT:
         return _say_short_cut(heads, step)
@@ -198,9 +198,9 @@ def sentence(heads: int, way: str, step: str) -> str:
         "view": f"view cuts the {FEATURES} features of each token into **{slices}**: one table per "
         f"token, and nothing is mixed yet.",
         "transpose": f"transpose brings the heads to the front. Row t of every head belongs to "
-        f"token t: **all {rows} rows are right**.",
+        f"token t: **all {rows} rows are correct**.",
         "scores": f"Row i, column j of a head compares token i with token j, by "
-        f"{counted(head_dim, 'feature')} of each: **all {rows * TOKENS} scores are right**.",
+        f"{counted(head_dim, 'feature')} of each: **all {rows * TOKENS} scores are correct**.",
         "merge": f"Transpose back, then join: **all {TOKENS} rows are what they were** before the "
         "split.",
     }[step]
@@ -230,8 +230,8 @@ def _say_short_cut(heads: int, step: str) -> str:
 
 
 _ALL_RIGHT = {
-    "view": f"All {TOKENS} rows are right.",
-    "scores": f"All {TOKENS**2} scores are right.",
+    "view": f"All {TOKENS} rows are correct.",
+    "scores": f"All {TOKENS**2} scores are correct.",
     "merge": f"All {TOKENS} rows are what they were.",
 }
 

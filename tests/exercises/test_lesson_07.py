@@ -157,9 +157,10 @@ test_names_the_mistake = names(
             "With 3 heads it is correct. Is a size fixed?": lambda x, num_heads: mended(x, 3),
             "must be (2, 5, 12), got (2, 3, 5, 4)": split_heads,
             "Follow one number": lambda x, num_heads: x,
-            ("it raises RuntimeError: view size", "Use reshape instead: view cannot join"): (
-                merged_by_view
-            ),
+            (
+                "it raises RuntimeError: view size",
+                "Use .reshape(...) instead. This is correct advice if the axes are in the order",
+            ): (merged_by_view),
         },
         check_pair_test: {
             "the wrong pair “reshaped split, reshaped merge”. Its round trip gives x": round_trip,

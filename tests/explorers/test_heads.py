@@ -53,7 +53,7 @@ class TestHeads(DeclaredTests):
         wrong = {"rows": result.wrong_rows, "scores": result.wrong_scores}
         for many, everything, what in re.findall(r"(\d+) of (\d+) (rows|scores)", said):
             assert (int(many), int(everything)) == (wrong[what].sum(), wrong[what].numel())
-        for count, what in re.findall(r"all (\d+) (rows|scores) are right", said, re.I):
+        for count, what in re.findall(r"all (\d+) (rows|scores) are correct", said, re.I):
             assert not wrong[what].any()
             assert int(count) == wrong[what].numel()
         if "are what they were" in said:
