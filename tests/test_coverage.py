@@ -34,8 +34,8 @@ MISCONCEPTIONS = {  # the lesson that corrects each
     "M9": "03",  # a padded batch equals single sentences by itself
     "M10": "03",  # mask shapes and broadcasting
     "M11": "03",  # is_causal with a cache
-    "M12": "04",  # batch_first
-    "M13": "04",  # rows sum to 1 after dropout; fused kernels return weights
+    "M12": "07",  # batch_first
+    "M13": "07",  # rows sum to 1 after dropout; fused kernels return weights
     "M14": "07",  # heads slice the input; one large matrix differs from several small ones
     "M15": "07",  # contiguity errors are noise
 }

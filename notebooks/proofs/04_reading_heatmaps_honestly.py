@@ -246,7 +246,7 @@ out = layer.attention.out_proj.weight[:, 192:224]
 through = (values @ out.T).norm(dim=-1)
 assert given[3] * through[3] > 1.5 * given[0] * through[0]
 
-# %% after: the-answer  covers: M12, M13
+# %% after: the-answer
 # what moves to lesson 7: the batch axis, dropout, the mean over heads, weights that are not returned
 torch.manual_seed(0)
 batch = torch.randn(3, 5, 8)  # (N, L, E)
