@@ -42,7 +42,7 @@ lesson_setup()
 # %%
 layer = load_layer()
 parameters = sum(p.numel() for p in layer.attention.parameters())
-assert type(layer.attention) is MultiHeadAttention
+assert type(layer.attention) is MultiHeadAttention and len(layer.vocabulary) == 30_522
 assert parameters == 4 * (384 * 384 + 384) and layer.attention.num_heads == 12
 print(layer.tokens("The unhappiest crane"))
 sat = layer.read("she sat on the bank of the river")
