@@ -68,13 +68,13 @@ class DivisorsExplorer(Explorer):
         "512 / d_k heads."
     )
     prediction = Question(
-        ask="without a divisor one key takes nearly all, and √d_k mends it. What if we divide by "
-        "d_k itself, and d_k is large?",
+        ask="without the division one key takes nearly all, and √d_k prevents this. What if we "
+        "divide by d_k itself, and d_k is large?",
         then="Now choose the divisor d_k, at d_k = 64 or more.",
         options=("one key again", "all keys alike", "the same as √d_k"),
         right=1,
         why="The variance falls to 1/d_k, all scores are nearly equal, and the output is nearly a "
-        "plain average: wrong the other way.",
+        "plain average: this errs in the other direction.",
         settled=({"divisor": ["d_k"], "d_k": STOPS[6:]},),
     )
     divisor = Choice("sqrt(d_k)", LABELS, label="divide by")
@@ -104,7 +104,7 @@ class DivisorsExplorer(Explorer):
             ),
             Curves(
                 "used",
-                f"effective keys of {KEYS}",
+                f"effective keys (out of {KEYS})",
                 under=f"the same queries; {KEYS}: all alike, 1: a single winner",
                 lines=_lines("keys"),
                 y=Axis(0, KEYS, range(0, KEYS + 1, 4)),
@@ -214,14 +214,14 @@ def sentence(divisor: str, d_k: int) -> str:
     divided = f"{name} = {number}" if "√" in name else name
     end = verdict(divisor, d_k)
     if end == "sharp" and keys < 1.5:
-        end = "sharp, one key takes nearly all"
+        end = "sharp, and one key takes nearly all"
     if end == "flat" and keys > 15:
-        end = "flat, nearly a plain average"
+        end = "flat, and the output is nearly a plain average"
     if end == "near 1":
         end = "neither sharp nor flat"
     return (
         f"**d_k = {d_k}**, divided by {divided}: the scores have variance {_short(variance)}, "
-        f"and a query uses {keys:.1f} of {KEYS} keys: {end}."
+        f"and a query uses {keys:.1f} of {KEYS} keys, so the weights are {end}."
     )
 
 

@@ -102,7 +102,7 @@ class ScalingExplorer(Explorer):
         right=0,
         why="Scores are sums of d_k products, so they spread like √d_k, and the softmax turns a "
         "wide lead into a single winner. At d_k = 1024 most rows pass on less than a thousandth of "
-        "the mean gradient, and a few near ties a huge one.",
+        "the mean gradient, and a few near ties pass on a huge one.",
         settled=({"d_k": STOPS[8:]},),
     )
     d_k = Slider(
@@ -174,20 +174,19 @@ def sentence(d_k: int) -> str:
     """Return what the sweep shows at one d_k."""
     raw, scaled = sweep(d_k)
     start = (
-        f"**d_k = {d_k}**: the scores have variance {_short(raw.variance)} without scaling, "
+        f"**d_k = {d_k}**: the scores have variance {_short(raw.variance)} without scaling and "
         f"{_short(scaled.variance)} with it. "
     )
     median, mean = raw.median / scaled.median, raw.mean / scaled.mean
     middle = (
-        f"Without scaling the median gradient is {_times(median)} as long as with it, "
-        f"the mean {_times(mean)} as long"
+        f"Without scaling, the median length of the gradient is {_times(median)} what it is with "
+        f"scaling, and the mean length is {_times(mean)} what it is with scaling."
     )
     if raw.dead < 0.05:
-        return f"{start}{middle}."
-    share = f"{raw.dead:.0%}".replace("%", " %")
+        return f"{start}{middle}"
     return (
-        f"{start}{middle}: {share} of the queries get less than a thousandth of that mean, "
-        "a few near ties a huge one."
+        f"{start}{middle} Of the queries, {raw.dead:.0%} get less than a thousandth of the mean "
+        "length, and a few near ties get a huge gradient."
     )
 
 
@@ -198,4 +197,4 @@ def _short(value: float) -> str:
 def _times(ratio: float) -> str:
     if ratio >= 0.095:
         return f"{ratio:.1f} times"
-    return f"1/{1 / ratio:.0f}"
+    return f"1/{1 / ratio:.0f} of"

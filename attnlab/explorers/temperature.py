@@ -59,8 +59,8 @@ class TemperatureExplorer(Explorer):
     figsize = (8.2, 3.1)
     title = "What does a temperature change?"
     hint = (
-        "One query and five keys. All scores are divided by a temperature τ, attention’s own is "
-        "√d_k; then the softmax makes weights of them."
+        "One query and five keys. All scores are divided by a temperature τ before the softmax "
+        "turns them into weights. In attention, τ is √d_k."
     )
     prediction = Question(
         ask=f"τ runs from {STOPS[0]:g} to {STOPS[-1]:g}. Does another key ever become the winner?",
@@ -122,13 +122,14 @@ def sentence(tau: float) -> str:
     weights, winner, used = measure(tau)
     best, second = weights.topk(2).values.tolist()
     start = (
-        f"**τ = {tau:g}: {KEYS[winner]} wins**, as at every τ. Its weight is {_share(best)}, "
-        f"{_times(best / second)} times the next; {used:.1f} effective keys of {len(KEYS)}"
+        f"**τ = {tau:g}: {KEYS[winner]} wins**, as it does at every τ. Its weight is "
+        f"{_share(best)}, which is {_times(best / second)} times the next largest, and the query "
+        f"uses {used:.1f} of its {len(KEYS)} keys"
     )
     if best > HARD:
-        return f"{start}, nearly a hard look-up."
+        return f"{start}. This is nearly a hard look-up."
     flat = best - weights.min().item() < FLAT
-    return f"{start}, nearly a plain average." if flat else f"{start}."
+    return f"{start}. This is nearly a plain average." if flat else f"{start}."
 
 
 def _share(weight: float) -> str:

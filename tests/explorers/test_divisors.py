@@ -40,7 +40,7 @@ class TestDivisors(DeclaredTests):
         variance, keys = measure(divisor, d_k)
         found = re.fullmatch(
             r"d_k = (\d+), divided by (.*): the scores have variance (\S+), and a query uses "
-            r"(\S+) of 16 keys: (.*)\.",
+            r"(\S+) of 16 keys, so the weights are (.*)\.",
             said,
         )
         assert int(found[1]) == d_k

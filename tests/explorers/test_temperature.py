@@ -25,7 +25,9 @@ class TestTemperature(DeclaredTests):
     def check_words(self, explorer, said, result):
         weights, used = self.expected(explorer).values()
         best, second = weights.topk(2).values.tolist()
-        found = re.match(r"τ = (\S+): key (\d) wins.* is (.+), (\S+) times.*; (\S+) eff", said)
+        found = re.match(
+            r"τ = (\S+): key (\d) wins.* is (.+), which is (\S+) times.* uses (\S+) of its 5", said
+        )
         assert (float(found[1]), int(found[2])) == (explorer.tau, weights.argmax())
         share = float(found[3].replace("nearly 1", "1"))
         assert share == pytest.approx(best, abs=0.0051)
