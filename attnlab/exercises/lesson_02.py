@@ -21,7 +21,7 @@ def letter(value: object) -> str:
     """Read one of four letters."""
     said = value.strip().upper() if isinstance(value, str) else ""
     if said not in ("A", "B", "C", "D"):
-        raise Wrong('One letter is asked for: "A", "B", "C" or "D".')
+        raise Wrong('Return one letter: "A", "B", "C" or "D".')
     return said
 
 
@@ -31,16 +31,18 @@ def letter(value: object) -> str:
     read=letter,
     right="B",
     slips={
-        "A is not always true: head 2 of the trained layer divides too, and ends near 100.": "A",
-        "C is not always true: for 64 features and 256 keys, most gradients became longer.": "C",
-        "D is not always true: in the training race, the model with raw scores learned.": "D",
+        "A is not always true. In head 2 of the trained layer, the variance is near 100 after the "
+        "division.": "A",
+        "C is not always true. For 64 features and 256 keys, most gradients became longer.": "C",
+        "D is not always true. In the training race, the model with raw scores learned.": "D",
     },
-    verified="The lesson holds a counterexample to each of the other three. This one has none.",
+    verified="The lesson contains a counterexample to each of the other three. This one is always "
+    "true.",
 )
 def check_always_true(_said: str) -> None:
     """Check which of four sentences about the division is always true.
 
-    Verified: the letter; a wrong one meets its counterexample.
+    Verified: the letter. A wrong one is answered with its counterexample.
     """
 
 
@@ -49,24 +51,28 @@ def check_always_true(_said: str) -> None:
 DIVISORS = (1, 10, 100)
 MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
 MEANS: dict[str, Callable[[int], float]] = {
-    "Yours is the mean of one die, whatever c is: means add up.": lambda c: 3.5,
-    "Yours begins with the mean of one die: means add up.": lambda c: 3.5 / c,
-    "Dividing by c divides a mean by c; yours stays.": lambda c: MEAN,
-    "Dividing by c divides a mean by c, not by its square.": lambda c: MEAN / c**2,
+    "Your mean is that of one die, whatever c is, but means add up.": lambda c: 3.5,
+    "Your formula begins with the mean of one die, but means add up.": lambda c: 3.5 / c,
+    "Your mean does not depend on c, but dividing by c divides a mean by c.": lambda c: MEAN,
+    "Dividing by c divides a mean by c, not by the square of c.": lambda c: MEAN / c**2,
 }
 VARIANCES: dict[str, Callable[[int], float]] = {
-    "Yours is the variance of one die: variances of independent terms add up.": lambda c: 35 / 12,
-    "Yours begins with the variance of one die: variances of independent terms add up.": (
-        lambda c: 35 / 12 / c**2
+    "Your variance is that of one die, whatever c is, but variances of independent terms add up.": (
+        lambda c: 35 / 12
     ),
-    "Dividing by c divides a variance by c squared; yours stays.": lambda c: VARIANCE,
+    "Your formula begins with the variance of one die, but variances of independent terms add "
+    "up.": lambda c: 35 / 12 / c**2,
+    "Your variance does not depend on c, but dividing by c divides a variance by c squared.": (
+        lambda c: VARIANCE
+    ),
     "Dividing by c divides a variance by c squared, not by c.": lambda c: VARIANCE / c,
-    "Yours is the standard deviation, the root of the variance.": lambda c: VARIANCE**0.5 / c,
-    "Yours is correct for 100 times the same die; independent dice do not all fall alike.": (
-        lambda c: 100 * VARIANCE / c**2
+    "Your number is the standard deviation, which is the root of the variance.": (
+        lambda c: VARIANCE**0.5 / c
     ),
-    "Yours takes a fifth of the squared distances. The six faces are all there is: divide by 6 "
-    "(correction=0).": lambda c: 350 / c**2,
+    "This would be correct for 100 times the same die, but independent dice do not all fall "
+    "alike.": lambda c: 100 * VARIANCE / c**2,
+    "You divided the sum of the squared distances by 5. The six faces are not a sample but all "
+    "that the die has, so divide by 6 (correction=0).": lambda c: 350 / c**2,
 }
 
 
@@ -74,9 +80,9 @@ def mean_and_variance(value: object) -> tuple[float, float]:
     """Read two numbers."""
     read = vector(value)
     if read.shape != (2,):
-        raise Wrong(f"Two numbers are asked for, mean and variance; got {tuple(read.shape)}.")
+        raise Wrong(f"Return two numbers, the mean and the variance; got {tuple(read.shape)}.")
     if not read.isfinite().all():
-        raise Wrong("Mean or variance is NaN or infinite.")
+        raise Wrong("The mean or the variance is NaN or infinite.")
     mean, variance = read.tolist()
     return mean, variance
 
@@ -109,11 +115,11 @@ def check_hundred_dice(answer: Answer) -> Right:
     for c in DIVISORS:
         why = misjudged_dice(c, said, thrown)
         if why:
-            rows = {"yours": said[c], "thrown": thrown[c]}
+            rows = {"yours": said[c], "observed": thrown[c]}
             caption = f"The sum of 100 dice, divided by {c}:"
             raise Wrong(why, table(caption, rows, ("mean", "variance")))
     rows = {f"sum / {c}": [*said[c], *thrown[c]] for c in DIVISORS}
-    columns = ("your mean", "your variance", "mean thrown", "variance thrown")
+    columns = ("your mean", "your variance", "observed mean", "observed variance")
     evidence = table("A hundred dice, thrown 20,000 times:", rows, columns)
     return Right("Mean and variance agree with the throws for every divisor.", evidence)
 
@@ -141,7 +147,7 @@ def misjudged_dice(c: int, said: Pairs, thrown: Pairs) -> str | None:
 
 
 def drawn(seed: int) -> list[Tensor]:
-    """Return query and key of the lesson's first experiment, from a generator of their own."""
+    """Return query and key of the lesson's experiment, from a generator of their own."""
     own = torch.Generator().manual_seed(seed)
     return [torch.randn(1, 4, 8, generator=own) for _ in range(2)]
 
@@ -153,16 +159,16 @@ def weight(query: Tensor, key: Tensor, row: int = 1, column: int = 1, **options:
 
 @Check(
     answer="A function of the seed that returns one number.",
-    see="torch.Generator : a stream of one's own.",
+    see="torch.Generator : random numbers that no other code draws from.",
     slips={
         "Draw the query first, then the key.": lambda seed: weight(*reversed(drawn(seed))),
-        "The scores were not divided by the root of 8.": (
+        "The scores are not divided by the root of 8.": (
             lambda seed: weight(*drawn(seed), scale=1.0)
         ),
-        "That is a score; softmax makes it a weight.": (
+        "That is a score. The softmax turns it into a weight.": (
             lambda seed: attention_scores(*drawn(seed))[0, 1, 1].item()
         ),
-        "That is another entry of the table: query 1 and key 1 are asked for.": Either(
+        "That is another entry of the table. The one of query 1 and key 1 is wanted.": Either(
             *(
                 lambda seed, row=row, column=column: weight(*drawn(seed), row, column)
                 for row in range(4)
@@ -170,10 +176,10 @@ def weight(query: Tensor, key: Tensor, row: int = 1, column: int = 1, **options:
                 if (row, column) != (1, 1)
             )
         ),
-        "Query and key are the same numbers: draw two, from one generator.": (
+        "Query and key are the same numbers. Draw both, one after the other, from one generator.": (
             lambda seed: weight(*(2 * drawn(seed)[:1]))
         ),
-        "Seed 43 gives the same number as seed 42: the seed is not used.": (
+        "Seed 43 gives the same number as seed 42, so the seed is not used.": (
             lambda seed: weight(*drawn(42))
         ),
     },
@@ -182,23 +188,23 @@ def check_repeatable_experiment(answer: Answer) -> Right:
     """Check an experiment with random numbers of its own.
 
     Verified: 0.6555 for seed 42 at every call, another number for another seed, and that torch's
-    common stream of random numbers has not moved.
+    global random state is left as it was.
     """
     torch.manual_seed(1)
     before = torch.random.get_rng_state()
     first = answer.ask(42, read=number, case="seed 42")
     if not torch.equal(before, torch.random.get_rng_state()):
         raise Wrong(
-            "The common stream of random numbers has moved, for all code that uses it. Draw from a "
-            "generator of your own."
+            "The function changes torch's global random state, and with it the numbers that all "
+            "other code draws. Draw from a generator of your own."
         )
     again, other = (answer.ask(seed, read=number, case=f"seed {seed}") for seed in (42, 43))
     rows = {"seed 42": [first], "seed 42 again": [again], "seed 43": [other]}
     evidence = table("Your numbers:", rows, ("weight",))
     if again != first:
         raise Wrong(
-            "The second call with seed 42 gives another number: the stream went on. Make the "
-            "generator inside the function.",
+            "The second call with seed 42 gives another number, because the generator went on from "
+            "where it was. Make the generator inside the function.",
             evidence,
         )
     if abs(first - weight(*drawn(42))) > 1e-4:
@@ -208,10 +214,10 @@ def check_repeatable_experiment(answer: Answer) -> Right:
         )
         raise Wrong(f"Seed 42 must give 0.6555, got {first:.4f}. {why}", evidence)
     if other == first:
-        raise Wrong("Seed 43 gives the same number as seed 42: the seed is not used.", evidence)
+        raise Wrong("Seed 43 gives the same number as seed 42, so the seed is not used.", evidence)
     return Right(
         "The function returns 0.6555 for seed 42 on every call and another number for seed 43, and "
-        "it leaves torch's global stream of random numbers untouched."
+        "it leaves torch's global random state untouched."
     )
 
 
@@ -237,17 +243,16 @@ def variance_with(factor: float) -> float:
     right=lambda factor: LOW < variance_with(factor) < HIGH,
     near=lambda factor, other: near(factor, other, 0.03),
     slips={
-        "A score is a product: it grows with the square of the factor, its variance with the "
-        "fourth power.": Either(10 / START, 10 / START**0.5),
-        "The exponent is four: twice the factor, four times the score, sixteen times the "
-        "variance.": Either(10 / START**0.125, 10 / START ** (1 / 3)),
-        "Dividing tokens by the root of 8 is not enough: the variance has to fall by 436.": (
-            10 / 8**0.5
-        ),
-        "Dividing tokens by 8 divides the variance by the fourth power of 8, 4096. It has to fall "
-        "by 436 only.": 10 / 8,
+        "A score is a product of a query and a key, so it grows with the square of the factor, and "
+        "its variance with the fourth power.": Either(10 / START, 10 / START**0.5),
+        "The exponent is four: twice the factor makes a score four times as large and the variance "
+        "sixteen times.": Either(10 / START**0.125, 10 / START ** (1 / 3)),
+        "Dividing the tokens by the root of 8 is not enough. The variance has to become 436 times "
+        "as small.": 10 / 8**0.5,
+        "Dividing the tokens by 8 divides the variance by the fourth power of 8, which is 4096. "
+        "Dividing it by 436 would be enough.": 10 / 8,
     },
-    verified=f"That is between {LOW} and {HIGH}; with the factor 10 it is {START}.",
+    verified=f"It lies between {LOW} and {HIGH}. With the factor 10 it is {START}.",
     evidence=lambda factor: table(
         "Tokens (10, 8), d_k = 8:",
         {
@@ -266,7 +271,8 @@ def check_good_factor(factor: float) -> str:
     if LOW < variance < HIGH:
         return f"The variance is {variance:.3f}."
     return (
-        f"The variance is {variance:.3g}: the factor is too {'small' if variance < 1 else 'large'}."
+        f"The variance is {variance:.3g}, so the factor is too "
+        f"{'small' if variance < 1 else 'large'}."
     )
 
 
@@ -302,59 +308,66 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
     see="torch.nn.functional.rms_norm : torch's version of the rescaling.",
     right=lambda query, key: scores(unit(query), unit(key)),
     slips={
-        "Nothing is rescaled: keys ten times as large change the scores.": normed_by(lambda x: x),
-        "Only the queries are rescaled: keys ten times as large change the scores.": (
+        "Nothing is rescaled, so keys ten times as large change the scores.": normed_by(
+            lambda x: x
+        ),
+        "Only the queries are rescaled, so keys ten times as large change the scores.": (
             lambda query, key: scores(unit(query), key)
         ),
-        "Only the keys are rescaled: queries ten times as large change the scores.": (
+        "Only the keys are rescaled, so queries ten times as large change the scores.": (
             lambda query, key: scores(query, unit(key))
         ),
-        "The division by the root of d_k is missing: every query scores d_k with itself, and the "
-        "root of d_k is asked for.": lambda query, key: unit(query) @ unit(key).transpose(-2, -1),
-        "Every query scores 1 with itself: these are cosines. Set the root mean square to 1, not "
-        "the length, and divide by the root of d_k, not by d_k.": (
+        "The division by the root of d_k is missing. The score of every query with itself is d_k, "
+        "but it should be the root of d_k.": lambda query, key: (
+            unit(query) @ unit(key).transpose(-2, -1)
+        ),
+        "The score of every query with itself is 1, so these are cosines. Set the root mean square "
+        "to 1, not the length, and divide by the root of d_k, not by d_k.": (
             lambda query, key: scores(unit(query), unit(key)) / root(query)
         ),
-        "The length is 1, not the root mean square: take the mean of the squares, not their sum.": (
+        "The length is 1, not the root mean square. Take the mean of the squares, not their sum.": (
             lambda query, key: scores(unit(query), unit(key)) / root(query) ** 2
         ),
-        "Softmax is one step too far: scores are asked for, not weights.": (
+        "The softmax is one step too many, because the function must return scores, not weights.": (
             lambda query, key: scores(unit(query), unit(key)).softmax(-1)
         ),
-        "The scores were rescaled. Rescale the queries and the keys, before the product.": Either(
+        "The scores are rescaled. Rescale the queries and the keys, before the product.": Either(
             lambda query, key: unit(scores(query, key)),
             lambda query, key: unit(scores(query, key)) / root(query),
         ),
-        "The mean was taken off: that is another norm (LayerNorm). Rescale only.": normed_by(
+        "The mean is subtracted, as in LayerNorm. Here the features are only rescaled.": normed_by(
             lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
             lambda x: F.layer_norm(x, x.shape[-1:]),
         ),
-        "That is the standard deviation, which takes the mean off before it squares. Root mean "
-        "square takes nothing off.": normed_by(
+        "That is the standard deviation, which subtracts the mean before it squares. The root mean "
+        "square subtracts nothing.": normed_by(
             lambda x: x / x.std(-1, keepdim=True),
             lambda x: x / x.std(-1, keepdim=True, correction=0),
         ),
-        "The root is missing: divide by the root of the mean square.": normed_by(
+        "The root is missing. Divide by the root of the mean square.": normed_by(
             lambda x: x / x.square().mean(-1, keepdim=True)
         ),
-        "One number rescales them all: each query and each key needs its own.": normed_by(
+        "A single number rescales them all, but each query and each key needs its own.": normed_by(
             lambda x: x / x.square().mean().sqrt(),
             lambda x: x / x.square().mean((-2, -1), keepdim=True).sqrt(),
         ),
-        "The mean runs over the tokens: each query needs the mean over its own features, the last "
-        "axis.": normed_by(lambda x: x / x.square().mean(-2, keepdim=True).sqrt()),
-        "That is the mean of the sizes, not the root of the mean of the squares.": normed_by(
+        "The mean is taken over the tokens, but each query needs the mean over its own features, "
+        "which lie on the last axis.": normed_by(
+            lambda x: x / x.square().mean(-2, keepdim=True).sqrt()
+        ),
+        "That is the mean of absolute values, not the root of the mean of the squares.": normed_by(
             lambda x: x / x.abs().mean(-1, keepdim=True)
         ),
     },
     what="scores",
     axes=("sequence", "head", "query", "key"),
-    nan="They hold NaN although every input is ordinary: a root of a negative number?",
+    nan="They contain NaN although every input is ordinary. Is there a root of a negative number?",
     misshapen="Count dimensions from the end.",
-    otherwise="Queries and keys need the root mean square 1, and then the root of d_k divides.",
+    otherwise="Queries and keys need the root mean square 1, and then the dot products must be "
+    "divided by the root of d_k.",
     verified="The score of every query with itself is the root of d_k, whatever its length. "
-    "Rescaling a single query or key by a positive factor changes nothing, and no mean is "
-    "subtracted.",
+    "Rescaling a single query or key by a positive factor changes nothing. Your function also "
+    "leaves the mean of the features in place, as it should.",
     atol=5e-3,  # a small number added against division by 0 is welcome
     rtol=5e-3,
     keeps_inputs=True,
@@ -362,8 +375,8 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
 def check_normed_scores() -> Iterator[tuple[str, tuple]]:
     """Check scores that do not depend on the lengths of queries and keys.
 
-    Verified: every query and key alone brought to root mean square 1, no mean taken off, the
-    division by the root of d_k; for one sequence, a batch, and a batch with heads.
+    Verified: every query and key by itself is brought to root mean square 1, no mean is
+    subtracted, and the root of d_k divides; for one sequence, a batch, and a batch with heads.
     """
     for lead in ((2,), (), (2, 3)):
         generator = torch.Generator().manual_seed(0)  # rows of different lengths, no mean of 0

@@ -91,19 +91,19 @@ test_accepts = accepts(
 test_names_the_mistake = names(
     {
         check_always_true: {
-            "One letter is asked for": "AB",
+            "Return one letter": "AB",
             '"A", "B", "C" or "D"': "",
-            'asked for: "A"': 2,
+            'one letter: "A"': 2,
         },
         check_hundred_dice: {
             "Add up the means": lambda c: (300.0 / c, VARIANCE / c**2),
             "Add up the variances": lambda c: (MEAN / c, 200 / c**2),
             "NaN": lambda c: (MEAN / c, math.nan),
-            "Two numbers": lambda c: MEAN / c,
+            "Return two numbers": lambda c: MEAN / c,
             "a str": lambda c: "350 and 292",
         },
         check_repeatable_experiment: {
-            "The common stream of random numbers has moved": with_common_stream,
+            "changes torch's global random state": with_common_stream,
             "Make the generator inside": with_one_generator(),
             "must give 0.6555": lambda seed: experiment(seed + 1),
             "Draw query and key, in this order": lambda seed: random.Random(seed).random(),
@@ -111,7 +111,7 @@ test_names_the_mistake = names(
             "not a finite number": lambda seed: math.nan,
         },
         check_good_factor: {
-            "436: the factor is too large.": 10,
+            "436, so the factor is too large.": 10,
             "too small": 0,
             "One number": torch.ones(2),
             "not a finite number": math.inf,
@@ -134,9 +134,9 @@ test_names_the_mistake = names(
 
 def test_dice_are_shown_beside_the_throws():
     verdict = accepted(check_hundred_dice, lambda c: (MEAN / c, VARIANCE / c**2))
-    assert "variance thrown" in repr(verdict)
+    assert "observed variance" in repr(verdict)
     verdict = refused(check_hundred_dice, lambda c: (MEAN, VARIANCE))
-    assert verdict.evidence.rows == ("yours", "thrown")
+    assert verdict.evidence.rows == ("yours", "observed")
     assert verdict.evidence.values[0].tolist() == pytest.approx([MEAN, VARIANCE])
 
 
