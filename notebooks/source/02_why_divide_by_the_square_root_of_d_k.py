@@ -9,10 +9,11 @@
 #
 # The dot products say how well each query matches each key, so why divide them by anything? And why by the square root
 # of the number of features, rather than by that number itself? The paper that introduced the formula derives the root
-# in a footnote. Its reason for the division is a suspicion: when the dot products are large, the softmax has extremely
-# small gradients. In this lesson you will measure what the authors suspected.
+# in a footnote. For the division itself it offers only a suspicion: that large dot products push the softmax into
+# regions where its gradients are extremely small. In this lesson you will measure what the authors suspected.
 #
-# **You need** lesson 1: scores, weights, output, and the softmax along a row.
+# **You need** lesson 1: scores, weights, output, and the softmax along a row. You should also know what a loss, a
+# gradient, the chain rule and a learning rate are.
 #
 # **You will be able to**
 # - explain where $\sqrt{d_k}$ comes from, and check it by measuring,
@@ -51,8 +52,8 @@ show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 # %% so-sure [markdown]
 # Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (On average over
 # many draws, this happens in about seven of the ten rows.) Attention is supposed to compute a weighted *average*, but
-# here it has turned into a choice, and for no reason at all. The map on the right comes from the same dot products, but
-# in it every query still averages over several keys.
+# here it has turned into a choice, and an arbitrary one. The map on the right comes from the same dot products, but in
+# it every query still averages over several keys.
 #
 # So the division matters. To understand the divisor, we look at what is being divided.
 #
@@ -68,7 +69,7 @@ show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 # distance from the mean.
 #
 # For now we make three assumptions about the features. They have mean 0, they have variance 1, and they are
-# [**independent**](glossary.ipynb#independent): knowing one of them says nothing about the others. We draw 20,000
+# [**independent**](glossary.ipynb#independent): knowing one of them tells you nothing about the others. We draw 20,000
 # queries with 64 features each, and one key for each query.
 
 # %% one-product
@@ -88,18 +89,19 @@ raw_scores[:8], raw_scores.var(), raw_scores.std()
 # %% variances-add [markdown]
 # ## Where the root comes from
 #
-# To understand the result, take two of the products and call them $a$ and $b$. Both have mean 0, so the variance of
-# their sum is the mean of
+# To understand the result, take two of the products, such as $q_1 k_1$ and $q_2 k_2$, and call them $a$ and $b$. A
+# query is independent of its key, so the mean of $q_1 k_1$ is the mean of $q_1$ times the mean of $k_1$, which is 0. In
+# the same way, the mean of $b$ is 0, and so is that of $a + b$. The variance of this sum is therefore the mean of
 #
 # $$(a + b)^2 = a^2 + 2ab + b^2.$$
 #
-# Because $a$ and $b$ are independent, the mean of $ab$ is the mean of $a$ times the mean of $b$, which is 0. What
+# The two products are independent too, so the mean of $ab$ is the mean of $a$ times the mean of $b$, which is 0. What
 # remains is the mean of $a^2$ plus the mean of $b^2$, and these are the two variances. With more terms the argument is
 # the same: **the variance of a sum of independent terms is the sum of their variances.**
 #
-# How large is the variance of a single term, such as $q_1 k_1$? Its mean is 0 too, so its variance is the mean of
-# $q_1^2 k_1^2$. By independence, this is the mean of $q_1^2$ times the mean of $k_1^2$, which is the variance of $q_1$
-# times the variance of $k_1$. There are $d_k$ such terms, so
+# How large is the variance of a single term, such as $q_1 k_1$? Its mean is 0, so its variance is the mean of $q_1^2
+# k_1^2$. By independence, this is the mean of $q_1^2$ times the mean of $k_1^2$, which is the variance of $q_1$ times
+# the variance of $k_1$. There are $d_k$ such terms, so
 #
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i).$$
 #
@@ -134,8 +136,8 @@ show_figure(ax, "2.2")
 # ## What the spread does to the weights
 #
 # The spread of the scores matters because the softmax turns *differences* between scores into *ratios* between weights.
-# If one score is 1 above another, its weight is $e \approx 2.7$ times as large. If it is 8 above, its weight is
-# $e^8 \approx 2981$ times as large.
+# If one score is 1 above another, its weight is $e \approx 2.7$ times as large. If it is 8 above, its weight is $e^8
+# \approx 2{,}981$ times as large.
 #
 # To describe by a single number how sharp a row of weights is, we count its [**effective
 # keys**](glossary.ipynb#effective-keys). If five keys share the weight equally, the number is 5, and if one key has all
@@ -155,8 +157,8 @@ five_weights, effective_keys(five_weights)
 # weight to nearly all of it. What matters most is how far the best key is ahead of the second best. But the number of
 # keys matters too: a thousand keys that are all a little behind still take a large share between them.
 #
-# Now we return to our 1,000 random queries. We divide their raw scores by $\sqrt{d_k}$ and count the effective keys,
-# for each of the six sizes.
+# Now we return to the 40 random sequences, which hold 1,000 queries in all. We divide their raw scores by $\sqrt{d_k}$
+# and count the effective keys, for each of the six sizes.
 
 # %% ask-used
 predict("02/keys-used-with-the-division")
@@ -172,8 +174,8 @@ torch.stack(used["divided by √d_k"])
 
 # %% used-figure
 # %%answer 02/keys-used-with-the-division
-ax = plot_sweep(sizes, used, xscale="log", xlabel="d_k", ylabel="effective keys of 16")
-ax.set(title="Effective keys with and without the division", ylim=(0, 16))
+ax = plot_sweep(sizes, used, xscale="log", xlabel="d_k", ylabel="effective keys")
+ax.set(title="How many of its 16 keys a query uses", ylim=(0, 16))
 ax.set_xticks(sizes, sizes.tolist())
 show_figure(ax, "2.3")
 
@@ -219,10 +221,10 @@ softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
 # $$\frac{\partial\,\text{loss}}{\partial q} = \underbrace{K^\top}_{\text{3. dot products}}\;
 # \underbrace{\,1/c\,}_{\text{2. division}}\; \underbrace{J}_{\text{1. softmax}}\; g$$
 #
-# Leaving out the division changes two of the factors, in opposite directions. In step 1, the slopes become small if one
-# key has won. In step 2, however, nothing is divided by $\sqrt{d_k}$ any more. Which effect is stronger? We let PyTorch
-# compute the gradients of 1,000 random queries. Each key has one random number as its value, and the loss is the sum of
-# all outputs.
+# Leaving out the division changes two of the factors. In step 2, nothing is divided by $\sqrt{d_k}$ any more, which
+# makes the gradient longer. In step 1, the slopes change, and they become small if one key has won. What is the effect
+# of both together? We let PyTorch compute the gradients of 1,000 random queries. Each key has one random number as its
+# value, and the loss is the sum of all outputs. So here $g$ holds the values of the keys.
 
 
 # %% query-gradients
@@ -246,30 +248,32 @@ for d_k, n_keys in [(64, 16), (64, 256), (1024, 16), (1024, 256)]:
         lengths = query_gradients(d_k, n_keys, divisor)
         rows[d_k, n_keys, name] = lengths.quantile(marks).tolist()
 table = pd.DataFrame(rows, index=["10% are below", "median", "10% are above"]).T
+best = random_raw_scores(64, 256).softmax(dim=-1).amax(dim=-1)
+print(f"median weight of the best of 256 keys, not divided: {best.median():.1f}")
 table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 
 # %% half-true [markdown]
 # ### What the table says
 #
-# Each row describes the lengths of 1,000 gradients. You predicted how two of the medians compare, but the table says
-# more:
+# Each row describes the lengths of 1,000 gradients, and "divided by 1" means without the division. You predicted how two
+# of the medians compare, but the table says more:
 #
-# - **Without the division, the gradients are very uneven.** For 64 features and 16 keys, the third number is about
-#   1,000 times the first.
-# - **With many features and few keys, most of them vanish.** For 1,024 features and 16 keys, the median is about a
-#   thousandth of what it is with the division. Yet even in this case, the longest tenth of the gradients are far longer
-#   than the longest tenth with the division.
-# - **With the division, the gradients are of similar length.** In all four cases the third number is less than three
+# - **Without the division, the gradients are very uneven.** For 64 features and 16 keys, the number in the last column
+#   is about 1,000 times the number in the first.
+# - **With many features and few keys, most of the gradients vanish.** For 1,024 features and 16 keys, the median is
+#   about a thousandth of what it is with the division. Yet even in this case, the longest tenth of the gradients are
+#   far longer than the longest tenth with the division.
+# - **With the division, the gradients are of similar length.** In all four cases the last column is less than three
 #   times the first, and the medians for 64 and for 1,024 features are nearly the same.
 #
-# So the suspicion is only half the truth. Without the division, some queries get almost no gradient and others a very
-# large one. In a layer, one set of parameters makes all the queries (lesson 6), and its gradient is the sum of what the
-# queries contribute. So a few queries can outweigh all the others. (We measured all of this on random queries and keys,
-# and the lengths depend on the loss.)
+# So the suspicion, which is about step 1 alone, is only half the truth. Without the division, some queries get almost
+# no gradient and others a very large one. In a layer, one set of parameters makes all the queries (lesson 6), and its
+# gradient is the sum of what the queries contribute. So a few queries can outweigh all the others. (We measured all of
+# this on random queries and keys, and the lengths depend on the loss.)
 #
 # ## Why not divide by something else?
 #
-# If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$. Here $d_k$
+# If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself, or by $\sqrt{d_{model}}$, is better. Here $d_k$
 # is the number of features in *one query*, whereas $d_{model}$ is the width of a whole layer. In lesson 7, a layer of
 # width 512 will be split into 8 [heads](glossary.ipynb#head). Each head is a small attention computation of its own,
 # and its queries have 64 features.
@@ -284,9 +288,10 @@ DivisorsExplorer(divisor="1", ask=False)
 # %% only-the-root [markdown]
 # Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $1/d_k$. In
 # a large head, all scores of random keys are then nearly equal, and the output is nearly a plain average. Even a key
-# that is identical to the query gains little. Their dot product is about $d_k$, so the score is only about 1, and the
-# weight is about 2.7 times that of another key. Dividing by $\sqrt{d_{model}}$ ignores that the sum has only as many
-# terms as the *query* has features. With 8 heads, it leaves a variance of $1/8$.
+# that is identical to the query gains little. Their dot product is a sum of $d_k$ squares with mean 1, which is about
+# $d_k$. So the score is only about 1, and the weight is about 2.7 times that of another key. Dividing by
+# $\sqrt{d_{model}}$ ignores the fact that the sum has only as many terms as the *query* has features. In a layer of
+# width 512 with 8 heads, it leaves a variance of $64/512 = 1/8$.
 #
 # ## Does a trained layer keep to the rule?
 #
@@ -306,8 +311,8 @@ sentences[0], readings[0].weights.shape  # (H, L, S): H heads
 # %% log-of-a-weight [markdown]
 # The layer returns weights, not scores. But the logarithm of a weight is its score up to a constant, because $\ln p_j =
 # s_j - \ln \sum_i e^{s_i}$, and the sum is the same for the whole row. Adding a constant does not change a variance, so
-# the logarithms of the weights in a row have the same variance as its scores. For each head, we average this variance
-# over all rows of all sentences.
+# the logarithms of the weights in a row have the same variance as its scores. For random queries and keys, this
+# variance within a row is 1 on average, too. For each head, we average it over all rows of all sentences.
 
 # %% ask-trained
 predict("02/trained-heads")
@@ -326,70 +331,77 @@ figure = plot_heads(pair, queries=words, keys=words, titles=of_pair)
 figure.set_figheight(3.4)
 show_figure(figure, "2.4")
 
-# %% one-exception [markdown]
-# ### What would these heads do without the division?
-#
-# These heads were trained with the division. To undo it, we multiply the logarithms by $\sqrt{32}$. (This multiplies
-# the constant of each row too, but it remains a constant, and the softmax ignores it.)
-
-# %% without-it
-undone = [(reading.weights.log() * 32**0.5).softmax(dim=-1) for reading in readings]
-largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H, rows)
-(largest > 0.99).float().mean(dim=-1)  # the share of rows that choose a single key
-
 # %% the-answer [markdown]
-# Head 2 gives nearly all of the weight to one key in any case. Without the division, the other eleven heads would give
-# more than 99% of it to a single key in 6% to 56% of their rows. With it, ten of the eleven never do. (A model trained
-# without the division would of course have learned different features.)
-#
 # ## So why that number?
 #
 # A raw score is a sum of $d_k$ products. If the features are independent, with mean 0 and variance 1, its typical size
-# is $\sqrt{d_k}$. Dividing by this number makes attention start in nearly the same way for every size of head, unless
-# the head is tiny. Each query then averages over several keys, and all queries get gradients of similar length. This is
-# all that the root promises. How large the features are at the start is left to the initialisation.
+# is $\sqrt{d_k}$. Dividing by this number makes heads of all but the smallest sizes behave in nearly the same way at
+# initialisation, that is, before any training. Each query then averages over several keys, and all queries get
+# gradients of similar length. This is all that the root promises. How large the features are at initialisation depends
+# on the random parameters, not on the root.
 #
 # A model can also learn without the division, because training can change the size of the scores by itself. T5, a
-# family of language models, does not divide at all and starts with smaller queries instead. Under "Further" you will
-# find a small training race between three divisors. Even the model with the raw scores learned its task at two of five
-# learning rates, but it was slower than the others and more sensitive to the learning rate.
+# family of language models, does not divide at all and is initialised with smaller queries instead. Under "Further" you
+# will find a small training race between three divisors. When the queries and keys had variance 1 at initialisation,
+# even the model with the raw scores learned its task at two of five learning rates. But it was slower than the other
+# two and more sensitive to the learning rate.
 #
-# And why not divide by $d_k$? Because then a larger head would start closer to a plain average. A model can grow out of
-# that as well. In our race, with the usual initialisation, dividing by $d_k$ was slower than the root at low learning
-# rates and better at the highest.
+# And why not divide by $d_k$? Because at initialisation, a larger head would then be closer to a plain average. A model
+# can grow out of that as well. In the same runs, dividing by $d_k$ made learning slower than the root did at low
+# learning rates, but it led to a higher accuracy at the two highest.
 
 # %% further [markdown]
 # ## Further
 #
-# This section has six side paths. If you are tired, go on to **What to remember**.
+# The topics of this section are optional. If you are tired, go on to **What to remember**.
 #
 # ### Weights and gradients on one slider
 #
 # The explorer shows the weights of six random queries with scaling and without it. ("Scaled" means divided by the
-# root.) Next to the maps you see the mean and the median length of the gradient of a query with 16 keys, in another
-# random draw. Move the slider of $d_k$ from 1 to 1,024. Which of the four curves collapses, and what happens to the two
-# maps?
+# root.) The curves next to the maps come from another random draw, with 16 keys for each query. They show the mean and
+# the median length of the queries' gradients. One of the four curves collapses. Move the $d_k$ slider from 1 to 1,024.
+# What happens to the two maps, and why does the other curve without scaling not collapse too?
 
 # %% explore-scaling
 from attnlab.explorers import ScalingExplorer
 
 ScalingExplorer(d_k=1, ask=False)
 
+# %% one-exception [markdown]
+# <details><summary>The answer</summary>
+#
+# Without scaling, most rows of the map end up choosing a single key. The scaled map changes too, but every row still
+# averages over several keys. The curve that collapses is the median without scaling. From 2 to 64 features it lies
+# above the median with scaling, at 128 the two are nearly equal, and from 256 on it is far lower. The mean without
+# scaling does not collapse, because a few queries get very large gradients.
+# </details>
+#
+# ### Trained heads without the division
+#
+# The heads of all-MiniLM-L6-v2 were trained with the division. What would their weights look like without it? To undo
+# it, we multiply the logarithms of the weights by $\sqrt{32}$. (This multiplies the constant of each row too, but it
+# remains a constant, and the softmax ignores it.)
+
+# %% without-it
+undone = [(reading.weights.log() * 32**0.5).softmax(dim=-1) for reading in readings]
+largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H, rows)
+(largest > 0.99).float().mean(dim=-1)  # the share of rows that choose a single key
+
 # %% training-race [markdown]
-# Only the median without scaling collapses, once $d_k$ is above 64. The mean does not, because a few queries get very
-# large gradients. Without scaling, most rows of the map end as a choice. With scaling, the maps change, but
-# every row goes on averaging.
+# Head 2 gives nearly all of the weight to one key with the division as well. Without the division, the other eleven
+# heads would give more than 99% of the weight to a single key in 6% to 56% of their rows. With the division, ten of the
+# eleven never do. (A model trained without the division would of course have learned different features.)
 #
 # ### A training race
 #
 # One attention layer with $d_k = 256$ sees eight pairs such as (a, 3), and then the question "a". The correct answer is
 # 3, one of 16 numbers. We trained the layer with three divisors, five learning rates and four seeds, and stored the
-# accuracy on new examples. (The script is `data/make_scaling_race.py`.)
+# accuracy on new examples. (The script is `data/make_scaling_race.py`.) We begin with the runs whose queries and keys
+# have variance 1 at initialisation.
 
 # %% see-race
 race = pd.read_csv(data_path("scaling_race.csv"))
-narrow = race[race.weight_scale == 1]  # queries and keys start with variance 1
-narrow.head(3)
+narrow = race[race.weight_scale == 1]  # variance 1 at initialisation
 
 # %% race-figure jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -411,8 +423,9 @@ ax.set(ylim=(0, 1.02), title="Learning rate 0.001: the root arrives first")
 show_figure(ax, "2.5")
 
 # %% five-rates [markdown]
-# The other two are slower at this rate, but they get there. Here is the accuracy after 400 steps for all five rates. In
-# the lower half of the table, the parameters that make queries and keys start three times as large.
+# The other two are slower at this rate, but they come close to 1 as well. Here is the accuracy after 400 steps for all
+# five rates. In the lower half of the table, the parameters that produce the queries and keys are three times as large
+# at initialisation.
 
 # %% race-table
 last = race[race.step == 400].groupby(["weight_scale", "divisor", "learning_rate"])
@@ -422,19 +435,19 @@ final.round(3)
 # %% race-reading [markdown]
 # In the upper half, the model with raw scores passes 0.95 at two of the five rates, the model with the root at four,
 # and the model with $d_k$ at three. At 0.0003 the raw model is slow, and its accuracy is still rising when we stop. At
-# 0.01 and 0.03, its mean accuracy does not rise in the second half of training.
+# 0.01 and 0.03, its mean accuracy is no higher at the end than halfway through.
 #
-# The root is not the best in every respect. In the upper half, $d_k$ is ahead at the two highest rates, and in the
-# lower half at all five. In the lower half, the raw model does not reach 0.95 at any rate within 400 steps. This is a
-# single task at a single size, so it does not prove a general law. Here, the division made learning faster and the
+# The root is not the best choice in every setting. In the upper half, $d_k$ is ahead at the two highest rates, and in
+# the lower half at all five. In the lower half, the raw model does not reach 0.95 at any rate within 400 steps. This is
+# a single task at a single size, so it does not prove a general law. Here, the division made learning faster and the
 # choice of the learning rate less critical.
 
 # %% temperature [markdown]
 # ### A temperature
 #
 # In lesson 1 you divided scores by a [temperature](glossary.ipynb#temperature) $\tau$. So $\sqrt{d_k}$ is a temperature
-# that is chosen by the number of features. What happens to the ratio of the first two weights if you halve $\tau$ from
-# 1 to 0.5?
+# that is set by the number of features. What happens to the ratio of the first two weights if you halve $\tau$ from 1
+# to 0.5?
 
 # %% explore-temperature
 from attnlab.explorers import TemperatureExplorer
@@ -442,13 +455,16 @@ from attnlab.explorers import TemperatureExplorer
 TemperatureExplorer(ask=False)
 
 # %% halved [markdown]
+# <details><summary>The answer</summary>
+#
 # Halving the temperature doubles all differences, so it squares the ratio: 2.7 becomes 7.4. Key 0 wins at every
 # temperature, because dividing keeps the order of the scores.
+# </details>
 #
 # ### When the assumptions fail
 #
-# We derived the rule from three assumptions: the features have mean 0, variance 1, and are independent. Let us break
-# them in several ways. In every row of the table, $d_k$ is 100 and the scores are divided by 10.
+# We derived the rule from three assumptions: the features have mean 0, have variance 1, and are independent. Let us
+# break them in several ways. In every row of the table, $d_k$ is 100 and the scores are divided by 10.
 
 # %% broken-assumptions
 torch.manual_seed(0)
@@ -469,15 +485,19 @@ moments = {name: (s.mean().item(), s.var().item()) for name, s in found.items()}
 pd.DataFrame(moments, index=["mean", "variance"]).T.round(2)
 
 # %% assumptions-read [markdown]
-# With a standard deviation of 2 the variance is $2^2 \cdot 2^2 = 16$: the root still removes the factor $d_k$, but a
-# constant remains. An untrained `nn.Linear` starts with parameters so small that its features have a variance of only
-# about 1/3, so its constant is about one ninth. Now suppose that all features of a query contain the same random term,
-# and all features of a key another one. Then the root does not even remove the factor $d_k$: the variance keeps growing
-# with $d_k$. With key = query, each term is a square, which has mean 1 and variance 2, so the *mean* of the scores is
-# $100/10 = 10$. If the scores of all keys had that mean, it would not matter, since the softmax ignores a number that
-# is added to the whole row. But only a token's own key has it.
+# If the features have a standard deviation of 2, the variance of the scores is $2^2 \cdot 2^2 = 16$: the root still
+# removes the factor $d_k$, but a constant remains. An untrained `nn.Linear` has parameters so small that inputs of
+# variance 1 give outputs with a variance of only about 1/3. This makes the constant about one ninth.
 #
-# ### Scores that stay large
+# In the row "a shared part", all features of a query contain the same random number, and all features of a key contain
+# another one. In this case the root does not even remove the factor $d_k$. The table cannot show this, because its
+# $d_k$ is always 100, but with more features the variance would be larger still.
+#
+# With key = query, each term is the square of a normal random number, which has mean 1 and variance 2, so the *mean* of
+# the scores is $100/10 = 10$. If the scores of all keys had that mean, it would not matter, since the softmax ignores a
+# number that is added to the whole row. But only the score of a token with its own key has this mean.
+#
+# ### Tokens that are ten times as large
 #
 # In this demonstration, ten random tokens are multiplied by 10 and sent through three untrained linear layers, which
 # make their queries, keys and values with $d_k = 8$. Does dividing by $\sqrt{8}$ keep the scores small?
@@ -503,13 +523,13 @@ show_figure(ax, "2.6")
 
 # %% stays-sharp [markdown]
 # The division did what it always does: it divided the variance by 8. It cannot bring the variance to 1 unless the
-# variance was 8 before. Each of eight rows gives more than 99% of its weight to a single key, and the output of token 3
-# is the value of the key that it chose.
+# variance was 8 before. Eight of the ten rows give more than 99% of their weight to a single key, and the output of
+# token 3 is the value of the key that it chose.
 #
 # ### Is the division needed at all?
 #
-# It is not needed for what a layer *can* compute, because the factor can move into the parameters that make the
-# queries. The scores are the same.
+# A layer can *compute* the same things without it, because the factor can be absorbed into the parameters that make the
+# queries. The scores then stay the same.
 
 # %% moved-factor
 torch.manual_seed(0)
@@ -519,22 +539,49 @@ factor_moved = (x @ (weight_query / 256**0.5)) @ (x @ weight_key).T
 assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 
 # %% t5 [markdown]
-# The T5 models do this. Their code does not divide, and the parameters of their queries start smaller, so the scores
-# start out equally small. What differs is the effect of a step of SGD or Adam. With the same learning rate, a step
-# moves the scores many times as far as it would with the division. With Adafactor, moving the factor makes no
-# difference, because the steps of that optimiser are proportional to the size of the parameters. T5 was trained with
-# Adafactor.
+# The T5 models do this. Their code does not divide. Instead, the parameters that make the queries are initialised with
+# smaller values, so the initial scores are as small as they would be with the division.
+#
+# The training steps differ, however, because the parameters of the queries are now $\sqrt{d_k}$ times as small. A step
+# of the optimiser Adam is as long for small parameters as for large ones, so in proportion it changes the small ones
+# more. A step of plain gradient descent (SGD) is even longer for them, because their gradient is larger. With $d_k =
+# 64$ and the same learning rate, the first step with Adam moved our scores about 5 times as far as it does with the
+# division. With SGD it moved them about 30 times as far. With a third optimiser, Adafactor, it makes no difference
+# where the factor is, because its steps are proportional to the size of the parameters (unless these are tiny). T5 was
+# trained with Adafactor.
+
+# %% own-experiments [markdown]
+# ### Random experiments of your own
+#
+# Every cell of this lesson that draws random numbers sets torch's global seed itself, so it shows the same numbers
+# whenever you run it. In a function that other code calls, it is better to leave the global random state alone and to
+# draw from a generator of its own. Here is such a function, with a check that calls it several times. See what the
+# check says if you let the function call `torch.manual_seed(seed)` and leave out `generator=own`.
+
+# %% repeatable
+from attnlab.exercises import check_repeatable_experiment
+
+
+def one_random_weight(seed):
+    own = torch.Generator().manual_seed(seed)
+    query = torch.randn(1, 4, 8, generator=own)
+    key = torch.randn(1, 4, 8, generator=own)
+    return (query @ key.mT / 8**0.5).softmax(dim=-1)[0, 1, 1].item()
+
+
+check_repeatable_experiment(one_random_weight)
 
 # %% remember [markdown]
 # ## What to remember
 #
 # - A raw score is a sum of $d_k$ products. If the features have mean 0 and variance 1 and are independent, its variance
 #   is $d_k$ and its standard deviation is $\sqrt{d_k}$.
-# - Dividing by $\sqrt{d_k}$ makes the standard deviation of such scores 1, whatever $d_k$ is. $d_k$ is the number of
-#   features in a query of one head, not the width of the layer.
-# - Without the division, random queries with many features and few keys start with nearly all the weight on one key.
-# - "The gradients vanish" is only half the truth. Without the division they are very uneven: at $d_k = 64$ with 256
-#   keys most of them are longer, but at $d_k = 1024$ with 16 keys most are close to 0.
+# - Dividing by $\sqrt{d_k}$ makes the standard deviation of such scores 1, whatever $d_k$ is. Here $d_k$ stands for the
+#   number of features in a query of one head, not for the width of the layer.
+# - Without the division, a random query with many features and few keys usually puts nearly all of its weight on one
+#   key.
+# - "The gradients vanish" is only half the truth. Without the division they are very uneven: with 64 features and 256
+#   keys most of them are longer, but with 1,024 features and 16 keys most are close to 0.
 # - The root makes the spread of the scores at initialisation independent of $d_k$. Training may change the spread of
 #   the scores, and a model can learn without the root.
 
@@ -555,12 +602,12 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 #
 # <details><summary>Hint</summary>
 #
-# For three of them, this lesson holds a counterexample.
+# For three of them, you can find a counterexample in this lesson.
 # </details>
 
 # %%
 from attnlab.exercises import check_always_true, check_good_factor, check_hundred_dice
-from attnlab.exercises import check_normed_scores, check_repeatable_experiment
+from attnlab.exercises import check_normed_scores
 
 
 # %% tags=["exercise"]
@@ -610,18 +657,21 @@ def hundred_dice_solution(divisor):
     return 100 * mean / divisor, 100 * variance / divisor**2
 
 
-check_hundred_dice(hundred_dice_solution)
+check_hundred_dice(hundred_dice_solution).ok
 
-# %% dice-reading [markdown]
+# %% dice-reading [markdown] tags=["solution"]
+# <details><summary>What the numbers mean</summary>
+#
 # The root keeps the variance of a single die, 2.917. The average has a variance of only 0.029: averages of a hundred
 # dice are all nearly the same number, as the scores are after dividing by $d_k$. And the root does not help against a
 # *mean* that is not 0: the mean of 3.5 has become 35.
+# </details>
 
 # %% exercise-3 [markdown]
 # ### 3 · Modify ★★ (6 minutes)
 #
 # A demonstration with $d_k = 8$ multiplies ten random tokens by 10. Untrained linear layers make queries and keys from
-# them, and after the division the scores have variance 436. By what factor should it multiply the tokens instead, so
+# them, and after the division the scores have variance 436. By what factor should the tokens be multiplied instead, so
 # that the variance ends up between 0.8 and 1.25?
 #
 # <details><summary>Hint</summary>
@@ -651,14 +701,15 @@ check_good_factor(good_factor_solution)
 # ### 4 · Implement ★★★ (10 minutes)
 #
 # Some models first rescale each query and each key so that its **root mean square** is 1. (This is the square root of
-# the mean of its squared features.) Then they divide the dot products by $\sqrt{d_k}$. Write a function that does both.
-# Making queries and keys ten times as large must not change the scores.
+# the mean of its squared features. We leave out the learned factors that such models multiply by afterwards.) Then they
+# divide the dot products by $\sqrt{d_k}$. Write a function that does both. Making queries and keys ten times as large
+# must not change the scores.
 #
 # <details><summary>Hint</summary>
 #
-# Which axis holds the features of one query? You need one number per row, and `keepdim=True` keeps the shape. If the
-# check says that the score of a query with itself is far too small, you have set the *length* of the query to 1, not
-# its root mean square.
+# Which axis holds the features of one query? You need one number per row, and `keepdim=True` keeps the shape. Do not
+# set the *length* of the query to 1: its length is the root of the *sum* of its squared features, and you need the root
+# of their mean.
 # </details>
 
 
@@ -681,61 +732,13 @@ def normed_scores_solution(query, key):
 
 check_normed_scores(normed_scores_solution)
 
-# %% exercise-5 [markdown]
-# ### 5 · Repair ★★ (8 minutes, optional): a number that changes
-#
-# Every cell of this lesson that draws random numbers sets the seed itself. This exercise shows why, and it is useful
-# before you make experiments with random scores of your own.
-#
-# Suppose that a notebook sets the seed only once, near its top. Much further down comes the cell below, and the text
-# after it says "one weight is 0.6555". If you run the cell, you will find that the number depends on how many random
-# numbers were drawn before.
-
-
-# %% first-experiment
-def first_experiment():
-    query, key, _ = torch.randn(1, 4, 8), torch.randn(1, 4, 8), torch.randn(1, 4, 8)
-    return (query @ key.mT / 8**0.5).softmax(dim=-1)[0, 1, 1].item()
-
-
-torch.manual_seed(42)
-print(f"first {first_experiment():.4f}, then {first_experiment():.4f}")
-
-# %% exercise-5-task [markdown]
-# Write a version that gives 0.6555 for seed 42 on every call and does not touch torch's global random state.
-#
-# <details><summary>Hint</summary>
-#
-# `torch.manual_seed` inside the function resets the global state for all other code. But `torch.randn` accepts
-# `generator=`, and `torch.Generator().manual_seed(seed)` makes a generator of your own.
-# </details>
-
-
-# %% tags=["exercise"]
-def repeatable_experiment(seed):
-    """Return the weight of first_experiment, the same at every call with this seed."""
-
-
-# %%
-check_repeatable_experiment(repeatable_experiment)
-
-
-# %% tags=["solution"] jupyter={"source_hidden": true}
-def repeatable_experiment_solution(seed):
-    own = torch.Generator().manual_seed(seed)
-    query = torch.randn(1, 4, 8, generator=own)
-    key = torch.randn(1, 4, 8, generator=own)
-    return (query @ key.mT / 8**0.5).softmax(dim=-1)[0, 1, 1].item()
-
-
-check_repeatable_experiment(repeatable_experiment_solution)
-
 # %% in-torch [markdown]
 # ## In torch
 #
 # `F.scaled_dot_product_attention` multiplies the dot products by `scale`. Its default is $1/\sqrt{E}$, where $E$ is the
 # size of the last dimension of the query. Note that `scale` is a *factor*: to divide by a number $c$, pass `scale=1 /
-# c`. `nn.MultiheadAttention` divides by the root of its `head_dim`, not by the root of its `embed_dim`.
+# c`. Torch's layer with several heads, `nn.MultiheadAttention`, divides by the root of the size of one head, not by the
+# root of the width of the whole layer.
 
 # %% torch-scale
 import torch.nn.functional as F
@@ -749,11 +752,11 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1 and footnote 4.
-#   The footnote derives the variance, and the suspicion is the sentence that begins "We suspect".
+#   The footnote derives the variance, and the suspicion is stated in the sentence that begins "We suspect".
 # - The trained layer is the first attention layer of
 #   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
-# - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020. Its method is
-#   related to exercise 4, but uses length 1 and a learned factor.
+# - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020. Its method
+#   resembles that of exercise 4, but it rescales each vector to length 1 and multiplies the scores by a learned factor.
 # - T5 without the division: `_init_weights` in
 #   [modeling_t5.py](https://github.com/huggingface/transformers/blob/main/src/transformers/models/t5/modeling_t5.py).
 #   Its training with Adafactor: Raffel et al., [Exploring the Limits of Transfer Learning with a Unified Text-to-Text
@@ -781,8 +784,8 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** $d_k = 64$, and the features have mean 0, variance 1 and are independent. What is the standard deviation of a
-# raw score? **8.** *64* is the variance. *1* is what we get after the division.
+# **1.** $d_k = 64$, and the features have mean 0 and variance 1 and are independent. What is the standard deviation of
+# a raw score? **8.** *64* is the variance. *1* is what we get after the division.
 #
 # **2.** The features of queries and keys have variance 4 instead of 1. What is the variance of the scores after
 # dividing by the root? **16.** *1* forgets the assumption. *4* counts only one of the two variances.
@@ -790,11 +793,11 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # **3.** A layer has width 512 and 8 heads. What goes under the root? **64.** *512* is the width of the layer. *8* is
 # the number of heads.
 #
-# **4.** Every score of a row is divided by 2. What happens to the key with the largest weight? **It stays the same key
-# and gets less weight.** *Another key wins:* dividing keeps the order. *Its weight comes closer to 1:* that happens
-# when the scores are multiplied.
+# **4.** The scores of a row are not all equal, and each is divided by 2. What happens to the key with the largest
+# weight? **It stays the same key and gets less weight.** *Another key wins:* dividing keeps the order. *Its weight
+# comes closer to 1:* that happens when the scores are multiplied.
 #
 # **5.** No division, $d_k = 64$, 256 keys. What happens to the gradients of the queries? **They become uneven, and most
-# become longer.** *All vanish:* this sees only slopes, and only those of keys that have won. *All become longer by a
-# factor of 8:* this sees only the factor in front, not the slopes.
+# become longer.** *All vanish:* this answer considers only the slopes, and only those of keys that have won. *All
+# become longer by a factor of 8:* this answer considers only the missing factor $1/c$, not the slopes.
 # </details>
