@@ -95,8 +95,10 @@ def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
     for start, end in ((3.25, 7.3), (7.75, 11.2)):
         _residual(ax, start, end)
     ax.add_patch(Rectangle((3.05, 0.45), 8.65, 1.65, fill=False, edgecolor=INK, linestyle=":"))
-    ax.text(7.4, 0.16, "one block; a model stacks many", ha="center", fontsize=9.5, color=INK)
-    ax.text(5.28, 1.82, "a copy skips the step", ha="center", fontsize=9, color=INK)
+    ax.text(
+        7.4, 0.16, "one block (a model stacks many of them)", ha="center", fontsize=9.5, color=INK
+    )
+    ax.text(5.28, 1.82, "a copy bypasses both boxes", ha="center", fontsize=9, color=INK)
     return ax
 
 

@@ -61,7 +61,8 @@ def judged(_case: Case, said: dict[str, bool | None]) -> Evidence:
         "Sums above 1 are wrong as well.": lambda row: positive(row) and 1 - row.sum() < 1e-5,
     },
     evidence=judged,
-    verified="The function accepts the two rows of weights and rejects the four other rows.",
+    verified="The function accepts both test rows that could be weights and rejects the four that "
+    "could not.",
 )
 def check_is_distribution() -> Iterator[Case]:
     """Check a function that says whether a row holds attention weights.
