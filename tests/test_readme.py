@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from tools.notebooks import find_notebooks
+from tools.notebooks import find_notebooks, is_lesson, read_notebook
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,6 +38,28 @@ def test_links_lead_to_files_and_commands_are_targets(check, text, finding) -> N
 def test_every_lesson_is_in_the_table() -> None:
     names = [path.name for path in find_notebooks()]
     assert [name for name in names if f"(notebooks/{name})" not in README] == []
+
+
+def told_minutes() -> dict[str, str]:
+    """Return the minutes in class and alone that each lesson tells at its beginning."""
+    told = {}
+    for path in filter(is_lesson, find_notebooks()):
+        opening = read_notebook(path).cells[0].source
+        time = re.search(r"\*\*Time:\*\* (\d+) minutes in class,(?: or)? (\d+)", opening)
+        told[str(int(path.name[:2]))] = f"{time[1]} / {time[2]}"
+    return told
+
+
+def minutes_in(table: str) -> dict[str, str]:
+    return dict(re.findall(r"^\| (\d+) \| .*\| (\d+ / \d+) \|", table, re.MULTILINE))
+
+
+def test_the_tables_of_lessons_tell_the_minutes_of_the_lessons() -> None:
+    start = next(path for path in find_notebooks() if path.name.startswith("00"))
+    text = "\n".join(cell.source for cell in read_notebook(start).cells)
+    assert minutes_in(README) == told_minutes()
+    assert minutes_in(text) == told_minutes()
+    assert minutes_in("| 3 | [Masks](03) | why? | 45 / 90 | cells |") == {"3": "45 / 90"}
 
 
 def test_the_example_runs(capsys) -> None:
