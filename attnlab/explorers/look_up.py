@@ -36,7 +36,8 @@ WORDS = {
     "alone": "nearly the value of {name} alone, as in a hard look-up",
     "exactly": "exactly the plain average of all values",
     "nearly": "nearly the plain average of all values",
-    "between": f"an average, which lies between {min(LEGS):g} and {max(LEGS):g}",
+    "between": "an average, which always lies between the smallest and the largest value, here "
+    f"{min(LEGS):g} and {max(LEGS):g}",
     "place": "right {right}, up {up}",
     "output": f"Output {{output}} legs, between {min(LEGS):g} and {max(LEGS):g}",
 }
@@ -151,6 +152,7 @@ class SoftLookupExplorer(Explorer):
         columns = {"score": [f"{score:.2f}".replace("-", "−") for score in scores.tolist()]}
         values = {"title": title, "weights": weights, "columns": columns}
         self.panels[0].at(values).draw(axes["B"], values, self.state())
+        axes["B"].text(-0.03, 0.97, "score", ha="right", transform=axes["B"].transAxes)
         _draw_output(axes["C"], weights.tolist(), output)
 
 

@@ -25,7 +25,7 @@ from attnlab.masks import causal_mask
 
 TOKENS = ("He", "is", "awesome")  # those of lesson 1
 MASKS = ("none", "causal")
-STEPS = ("q · k", "÷ √4", "mask", "exp", "sum", "÷ sum", "× value")
+STEPS = ("q · k", "÷ √4", "mask", "exp", "add up", "÷ sum", "× value")
 WEIGHTS_STEP = 1 + STEPS.index("÷ sum")
 ASKED_QUERY = "awesome"  # the prediction asks for the weight that it gives to itself
 
@@ -105,8 +105,12 @@ class Strips(Panel):
             left = 1.6 + width * column
             ax.add_patch(Rectangle((left + 0.03, place + 0.06), width - 0.06, 0.88, **look))
             ax.text(left + width / 2, place + 0.5, word if taken else "", color=ink, **centre)
-        total = row["sum"] if taken else ""
-        ax.text(2.1 + len(self.columns), place + 0.5, total, weight="bold", **centre)
+        if row["sum"]:
+            right = 1.6 + len(self.columns)
+            frame = {"fill": False, "edgecolor": palette.LINE, "linestyle": "--"}
+            ax.add_patch(Rectangle((right + 0.03, place + 0.06), 0.94, 0.88, **frame))
+            total = row["sum"] if taken else ""
+            ax.text(right + 0.5, place + 0.5, total, weight="bold", **centre)
 
 
 class RowExplorer(Explorer):
@@ -155,10 +159,11 @@ class RowExplorer(Explorer):
             then=f"Now go on to the weights, with the query “{ASKED_QUERY}” and the mask “none”.",
             options=(share, weight, "1.000"),
             right=1,
-            why=f"The key has e to its score, {text(result.positive[key])}, out of a total of "
-            f"{text(result.total)}, so its weight is **{weight}**. The answer {share} divides the "
-            f"score itself by the sum of the scores, {score} by {text(result.scores.sum())}. And "
-            "no key can take everything, because e to any score is positive.",
+            why=f"The key has e to the power of its score, {text(result.positive[key])}, out of a "
+            f"total of {text(result.total)}, so its weight is **{weight}**. The answer {share} "
+            f"divides the score itself by the sum of the scores, {score} by "
+            f"{text(result.scores.sum())}. And no key can take everything, because e to the power "
+            "of any score is positive.",
             settled=(
                 {"query": [ASKED_QUERY], "mask": ["none"], "step": [WEIGHTS_STEP, len(STEPS)]},
             ),
@@ -276,7 +281,7 @@ def sentences(query: str, mask: str, result: RowResult) -> list[str]:
     elif blocked:
         become = "score of {} becomes" if len(blocked) == 1 else "scores of {} become"
         masked = f"The causal mask blocks later keys: the {become.format(listed(blocked))} **−∞**."
-    order = "Raising e to each score gives positive numbers in the same order"
+    order = "Raising e to the power of each score gives positive numbers in the same order"
     best = TOKENS[result.weights.argmax()]
     most = "all" if len(blocked) == 2 else "the largest weight"
     raw, scores = listed(texts(result.raw)), listed(texts(result.scores))
@@ -285,7 +290,7 @@ def sentences(query: str, mask: str, result: RowResult) -> list[str]:
         f"“{query}” is compared with every key: the raw scores are **{raw}**.",
         f"Dividing by √4 = 2 brings the scores closer together: **{scores}**.",
         masked,
-        f"{order}, but e to −∞ is **0**." if blocked else f"{order}.",
+        f"{order}, but e to the power of −∞ is **0**." if blocked else f"{order}.",
         f"Together they make **{text(result.total)}**, the total of which each key gets a share.",
         f"Steps 4 to 6 are the **softmax**: “{best}” gets {most}, "
         f"**{largest}**, and the weights sum to **{together}**.",

@@ -105,6 +105,7 @@ def test_the_still_picture_draws_each_weight_as_the_area_of_a_ball():
         assert names[name][0] * x + names[name][1] * y > 1  # beyond the end of its arrow
     scores = [text.get_text().split()[-1] for text in bars.get_yticklabels()]
     assert scores == ["−3.00", "0.00", "3.00"]
+    assert "score" in [text.get_text() for text in bars.texts]  # heads that column
     balls = ax.collections[0]
     areas = torch.tensor(balls.get_sizes())
     torch.testing.assert_close(areas / areas.sum(), explorer.result.weights)

@@ -98,7 +98,7 @@ def test_the_sentence_is_true_at_every_step(query, mask):
     assert found[6] == pytest.approx(output.tolist(), **near)
     much = "all" if weights.max() == 1 else "the largest weight"
     assert f"“{module.TOKENS[weights.argmax()]}” gets {much}" in says[5]
-    assert len(allowed) == 3 or "e to −∞ is 0" in says[3]
+    assert len(allowed) == 3 or "e to the power of −∞ is 0" in says[3]
     assert "**" not in "".join(says)
 
 
@@ -146,6 +146,9 @@ def test_the_figure_shows_the_steps_that_are_taken(step):
     names += [*module.TOKENS, "sum", ""]
     assert [word for word in cells if word not in names] == [word for word in wanted if word]
     assert ("−∞" in cells) == (step >= 3)
+    frames = [patch.get_y() for patch in ax.patches if patch.get_linestyle() == "--"]
+    wanted = [place for place, row in enumerate(rows) if row["sum"]]  # where sums are to come
+    assert [int(y) for y in frames] == wanted == [*range(4, 10)]
     shades = [to_rgb(palette.to_hex(palette.shade(one.item()))) for one in result.weights[:2]]
     colours = [patch.get_facecolor()[:3] for patch in ax.patches]
     assert [colour for colour in colours if colour in shades] == shades * (step >= 6)
