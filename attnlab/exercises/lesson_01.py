@@ -218,7 +218,7 @@ def check_attention_from_exp(answer: Answer) -> Right:
     report = examined(answer, cases, ERRORS, FROM_THE_END)
     see_large_scores(answer)
     return Right(
-        f"{FOUND}, and for raw scores of 2000 and -2000. It does not call softmax.",
+        f"{FOUND}, and for raw scores of 2000 and -2000. Your function does not call softmax.",
         None,
         remarks(answer, report, WITH_HEADS),
         report,
