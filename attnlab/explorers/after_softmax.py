@@ -97,7 +97,7 @@ class AfterSoftmaxExplorer(Explorer):
         width=96,
     )
     panels = (
-        Heatmap("weights", "weights", rows=TOKENS, columns=TOKENS, sum_title="sum", sum_width=7),
+        Heatmap("weights", "weights", rows=TOKENS, columns=TOKENS, sum_title="sum", sum_width=6),
         stacked(
             Bars(
                 "shares",

@@ -22,7 +22,7 @@ used = [(kitten @ keys.T / t).softmax(dim=-1) for t in (0.1, 0.5, 1, 2, 10)]
 assert all(torch.equal(w.argsort(), used[0].argsort()) for w in used)
 assert sorted((w.max().item() for w in used), reverse=True) == [w.max().item() for w in used]
 
-# %% after: found  numbers: 0, 2, 8
+# %% after: found  numbers: 0, 2, 8, 3.64
 assert torch.allclose((torch.zeros(2) @ keys.T).softmax(dim=-1), torch.full((3,), 1 / 3))
 anywhere = 5 * torch.randn(10_000, 2, generator=torch.Generator().manual_seed(0))
 for temperature in (0.05, 1, 5):
@@ -30,8 +30,26 @@ for temperature in (0.05, 1, 5):
     assert outputs.min() > 2 - 1e-5 and outputs.max() < 8 + 1e-5  # up to rounding
     uneven = (anywhere @ keys.T / temperature).softmax(dim=-1)
     assert ((uneven.amax(dim=-1) - uneven.amin(dim=-1)) > 1e-4).all()  # none is even
+# nowhere in the explorer's square is the output closer to 8 than at the lower left
+steps_of_square = torch.arange(-30, 31, dtype=torch.float64) / 20
+square = torch.cartesian_prod(steps_of_square, steps_of_square)
+corner, straight = torch.tensor([[-1.5, -1.5], [-1.5, 0.0]], dtype=torch.float64)
 
-# %% after: why-soft
+
+def legs_at(query, temperature):
+    return (query @ keys.T.double() / temperature).softmax(dim=-1) @ legs.double()
+
+
+assert (keys.double() @ corner > 0).tolist() == [False, False, True]
+assert (keys.double() @ corner < 0).tolist() == [True, True, False]
+assert (keys.double() @ straight == 0).tolist() == [False, True, False]
+for temperature in SoftLookupExplorer.temperature.values:
+    assert legs_at(square, temperature).max() <= legs_at(corner, temperature) + 1e-12
+    if temperature >= 0.1:
+        assert legs_at(straight, temperature) < legs_at(corner, temperature)
+assert legs_at(straight, 1) < 7 < 7.5 < legs_at(corner, 1)
+assert f"{legs_at(straight, 0.05):.4f} {legs_at(corner, 0.05):.4f}" == "8.0000 8.0000"
+# the correct answer is 4, and the soft one is 3.64
 assert abs(soft_look_up(kitten) - 3.64) < 0.005
 
 # %% after: turning  numbers: 0, 90, 180
@@ -58,6 +76,29 @@ assert slope_at(45, 0.02) > 10 * slope_at(45, 1)  # "a step close to 45 degrees"
 everywhere = [slope_at(degrees, 1) for degrees in range(0, 181)]
 assert sum(slope > 0.05 for slope in everywhere) > 160  # "a slope nearly everywhere"
 
+
+def query_learned_from(values, target, steps, rate):
+    one = kitten.clone().requires_grad_()
+    for _ in range(steps):
+        loss = (((keys @ one).softmax(dim=-1) @ values - target) ** 2).sum()
+        (slope_of_loss,) = torch.autograd.grad(loss, one)
+        one = (one - rate * slope_of_loss).detach().requires_grad_()
+    return one.detach()
+
+
+# "a small step along its slope brings it closer to 4"
+for rate in (0.001, 0.01, 0.1):
+    assert soft_look_up(kitten) < soft_look_up(query_learned_from(legs, 4.0, 1, rate)) < 4
+# teacher notes: one number is reached by giving spider more weight, not by choosing cat ...
+mixture = (keys @ query_learned_from(legs, 4.0, 5000, 0.01)).softmax(dim=-1)
+assert abs(mixture @ legs - 4) < 1e-3
+assert mixture[0] < (keys @ kitten).softmax(dim=-1)[0] and mixture[2] > 0.15
+# ... and with a value of three numbers for each key, cat is chosen
+chosen = (keys @ query_learned_from(torch.eye(3), torch.eye(3)[0], 5000, 0.5)).softmax(dim=-1)
+assert chosen[0] > 0.95
+# the curve of the figure and the slope of any direction are not the same
+assert abs(slope_at(30, 1) - 0.645) > 0.1
+
 # %% after: ask-slope  numbers: 30, 45
 
 # %% after: slope
@@ -68,6 +109,36 @@ for temperature in (1.0, 0.2, 0.05, 0.02):
     norms[temperature] = asked.grad.norm().item()
 assert abs(norms[1.0] - 0.645) < 5e-4 and norms[0.2] > norms[1.0]
 assert norms[0.02] < 0.0001 < norms[0.05] < norms[1.0]
+
+
+def slope_of(query, temperature=1.0):
+    asked = query.double().requires_grad_()
+    weights = (asked @ keys.T.double() / temperature).softmax(dim=-1)
+    (weights @ legs.double()).backward()
+    return asked.grad.norm().item()
+
+
+# "among other things": with the same weights, the slope is ten times as large
+assert math.isclose(slope_of(kitten / 10, 0.1), 10 * slope_of(kitten), rel_tol=1e-4)
+# the-answer and remember: it is the lead, not the temperature alone, that flattens the answer
+leads = {}
+for length in (1, 5, 10, 20, 50):
+    first, second, _ = (keys @ kitten * length).sort(descending=True).values.tolist()
+    leads[length] = (first - second, slope_of(kitten * length))
+assert leads[1][1] > 0.6 and leads[50][0] > 18 and leads[50][1] < 1e-6
+for size in (0.01, 0.1, 1, 10, 100):  # lead and temperature grow together: no slope is lost
+    assert math.isclose(slope_of(kitten * size, size) * size, slope_of(kitten), rel_tol=1e-4)
+generator = torch.Generator().manual_seed(0)
+for _ in range(200):  # "vanishes": a lead of 25 temperatures, other queries and temperatures
+    one = torch.randn(2, generator=generator)
+    temperature = 10 ** (4 * torch.rand((), generator=generator) - 2).item()
+    first, second, _ = (keys @ one).sort(descending=True).values.tolist()
+    far = one * 25 * temperature / (first - second)
+    assert slope_of(far, temperature) * temperature < 1e-8
+
+# %% after: the-table
+assert x.shape == (6, 5) and list(x[1]) == list(x[tokens.index("cat")])
+assert (x[0] * x[1] == 0).all()  # “cat” and “The” have no feature in common
 
 # %% after: raw  covers: S2.4, S2.5, S2.6, S2.13, S3.2, C2.12, C2.14, C3.12
 assert raw.shape == (6, 6) and raw.numel() == 36
@@ -104,6 +175,10 @@ turned = torch.nn.functional.cosine_similarity(K[5], longer[5], dim=0)
 assert torch.isclose(turned, torch.tensor(1.0))
 toward, away = torch.tensor([1.0, 1.0]), torch.tensor([1.0, -2.0])  # queries and one key
 assert 2 * toward @ toward > toward @ toward > 0 > away @ toward > 2 * away @ toward
+for degrees in (0, 1, 45, 89, 91, 135, 180):
+    asking = torch.tensor([math.cos(math.radians(degrees)), math.sin(math.radians(degrees))])
+    one_key = torch.tensor([1.3, 0.0])
+    assert (asking @ (2 * one_key) > asking @ one_key).item() == (degrees < 90)
 
 # %% after: by-hand  covers: S2.10, S2.11, S2.12
 assert torch.allclose(by_hand, output[1])
@@ -145,6 +220,8 @@ assert abs(total - 12.7) < 0.05 and abs(math.e - 2.7) < 0.05 and 10 / total > 0.
 assert abs(one_and_ten[1] - 0.079) < 5e-4 and abs(10 / total - 0.786) < 5e-4
 assert raw[1, 0] == 0 and abs(weights[1, 0] - 0.090) < 5e-4
 
+assert abs(math.exp(-math.sqrt(0.5)) - 0.49) < 0.005 and (keys @ between)[2] < 0 < powers[2]
+
 # %% after: zeros-add-up  numbers: 5, 3, 1
 left = torch.stack([kept[f"score {score}"][50] for score in (5, 3, 1)])
 assert torch.allclose(left, torch.tensor([0.75, 0.29, 0.05]), atol=0.005)
@@ -164,6 +241,8 @@ t = torch.tensor([0.1, -0.2, 0.3, -0.2, 0.5])
 assert torch.allclose(
     (8 * t).softmax(dim=-1), torch.tensor([0.0326, 0.0030, 0.1615, 0.0030, 0.8000]), atol=1e-4
 )
+near_1000 = torch.nextafter(torch.tensor(1000.0), torch.tensor(2000.0)) - 1000
+assert 1e-5 < near_1000 < 1e-4  # "about four decimals"
 coarse = (t.bfloat16() + 1000).softmax(dim=-1)
 assert (coarse == coarse[0]).all()  # on paper nothing changes; here rounding levels the row
 
@@ -171,6 +250,10 @@ assert (coarse == coarse[0]).all()  # on paper nothing changes; here rounding le
 signed = torch.tensor([1.0, -2.0, 3.0])
 assert (signed / signed.sum()).min() < 0 < signed.softmax(dim=-1).min()
 assert (torch.tensor([1.0, -1.0]) / 0).isinf().all()  # shares of a sum of 0
+# teacher notes: shares of the sum stay the same if all scores are doubled; softmax weights grow
+positive = torch.tensor([1.0, 2.0, 3.0])
+assert torch.allclose(2 * positive / (2 * positive).sum(), positive / positive.sum())
+assert positive.softmax(dim=-1)[2] < (2 * positive).softmax(dim=-1)[2] < 1
 
 # %% after: over-dim-1  covers: C2.19, M6
 rows = over_1[0].sum(dim=-1)
@@ -184,6 +267,14 @@ assert torch.allclose(he_wrong[0].sum(dim=-1), reference, atol=1e-4)
 
 # %% after: both-axes
 assert torch.allclose(both[1], both[0].T) and not torch.equal(both[1], both[0])
+# "the queries and the keys are the same rows": enough for any rows, and it fails without that
+generator = torch.Generator().manual_seed(0)
+for _ in range(20):
+    rows_of_q, rows_of_k = torch.randn(2, 6, 5, generator=generator)
+    for rows_of_key, same in ((rows_of_q, True), (rows_of_k, False)):
+        two = torch.stack([rows_of_q @ rows_of_key.T / math.sqrt(5)] * 2)
+        mirrored = torch.allclose(two.softmax(dim=1)[0], two.softmax(dim=-1)[0].T, atol=1e-6)
+        assert mirrored == same
 
 # %% after: the-answer
 assert abs(soft_look_up(kitten) - 3.64) < 0.005
@@ -203,6 +294,9 @@ assert abs(raw_he[1] - 0.700) < 1e-5 and abs(raw_he[0] - 0.300) < 1e-5
 assert directions[1] > 0.96 and small.norm(dim=-1).argmax() == 1
 
 # %% after: wide  covers: C3.10
+assert torch.allclose(attention(small, small, one_hot)[0], attention(small, small, small)[1])
+wide = torch.ones(3, 9)
+assert attention(small, small, wide)[0].shape == (3, 9)  # any other number of features
 message = ""
 try:
     scaled_dot_product_attention(small, small, wide[:2])  # three keys, two values
@@ -215,10 +309,24 @@ assert message.startswith("key and value must have the same length")
 odd = (raw / math.sqrt(6)).softmax(dim=-1)  # the root of the number of keys
 assert torch.allclose(odd.sum(dim=-1), torch.ones(6)) and not torch.allclose(odd, weights)
 
+ranges = torch.stack([V.amin(dim=0), V.amax(dim=0)])  # of each feature
+assert ((output >= ranges[0] - 1e-6) & (output <= ranges[1] + 1e-6)).all()
+
 # %% after: exercise-2  numbers: 0.9
+larger = (small[2] > small[0]) & (small[2] > small[1])
+assert larger.tolist() == [True, False, False, False]  # the hint: one feature
 
-# %% after: exercise-4  numbers: 1000
+# %% after: exercise-4  numbers: 1000, -1000
 
+# %% after: in-torch
+# a new module has parameters, and they are random until the model is trained
+with torch.random.fork_rng():
+    modules = [torch.nn.MultiheadAttention(4, 2) for _ in range(2)]
+assert not torch.equal(modules[0].in_proj_weight, modules[1].in_proj_weight)
+assert all(parameter.requires_grad for parameter in modules[0].parameters())
+longer_values = torch.ones(2, 5, 7), torch.ones(2, 3, 7), torch.ones(2, 3, 9)
+shape_of_output = torch.nn.functional.scaled_dot_product_attention(*longer_values).shape
+assert shape_of_output == (2, 5, 9)  # (..., L, E), (..., S, E) and (..., S, Ev)
 
 # %% after: sources  numbers: 2014, 2015, 2017, 2023, 2024
 

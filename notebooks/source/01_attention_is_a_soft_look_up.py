@@ -1,19 +1,19 @@
 # %% opening [markdown]
 # # 1 · Attention is a soft look-up
 #
-# A Python dictionary is strict. If you ask for a key that it holds, you get the value; if you ask for anything else, you get an error, however
+# A Python dictionary is strict. If you ask for a key that it holds, you get its value; if you ask for anything else, you get an error, however
 # close you come. What if a dictionary could answer “almost”?
 #
 # Attention is such a dictionary. It compares your question with all of its keys, and instead of picking one value it returns a weighted average
-# of all of them. You will first build one in the plane, where you can drag the question around with the mouse. Then you will see that lesson 0 ran the
-# same few lines on *The cat sat on the mat*.
+# of all of them. You will first build one in two dimensions, where you can drag the question around with the mouse. Then you will see that lesson 0
+# ran the same few lines of code on *The cat sat on the mat*.
 #
-# **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch.
+# **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch, including gradients with `backward`.
 #
 # **You will be able to:** compute attention by hand, explain why a soft answer helps a model to learn, say what a score of zero is worth,
-# and choose the axis of the softmax.
+# and choose the correct axis for the softmax.
 #
-# **Time:** 45 minutes in class, 75 alone with the exercises. The terms are explained in the [glossary](glossary.ipynb).
+# **Time:** 45 minutes in class, or 75 on your own, including the exercises. The terms are explained in the [glossary](glossary.ipynb).
 
 # %% setup
 import math
@@ -47,11 +47,11 @@ match = keys @ kitten
 match, legs[match.argmax()]
 
 # %% after-hard [markdown]
-# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key: multiply entry by entry and add up. For two arrows of length 1
-# it is the cosine of the angle between them: 1 for the same direction, 0 at a right angle and -1 for opposite directions. The dot product of
-# a query and a key is called their [raw score](glossary.ipynb#raw-score).
+# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key: the two vectors are multiplied entry by entry, and the products
+# are added up. For two arrows of length 1, the dot product is the cosine of the angle between them: 1 for the same direction, 0 for a right angle and $-1$
+# for opposite directions. The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score).
 #
-# The last line picks the value of the key with the largest raw score and ignores the others. This is a [hard
+# The last line of the cell picks the value of the key with the largest raw score and ignores the others. This is a [hard
 # look-up](glossary.ipynb#hard-look-up). A [soft look-up](glossary.ipynb#soft-look-up) returns a weighted average of
 # the values instead. The softmax computes the [weights](glossary.ipynb#weight): it raises $e$ to the power of each raw
 # score and divides each result by the sum of all the results.
@@ -67,8 +67,9 @@ shares = powers / powers.sum()
 shares, shares @ legs
 
 # %% after-between [markdown]
-# `powers` and `shares` are the two steps of the softmax, and PyTorch takes both of them in one call, `softmax`. Here is the whole soft look-up, with a
-# knob added.
+# The lines that compute `powers` and `shares` are the two steps of the softmax. PyTorch performs both in a single call, `softmax`. Here is the whole
+# soft look-up, with a knob added. It multiplies in the other order, `query @ keys.T`, which gives the same three numbers and also works for many
+# queries at once, one in each row.
 
 
 # %% soft
@@ -80,9 +81,9 @@ def soft_look_up(query, temperature=1.0):
 soft_look_up(kitten)
 
 # %% after-soft [markdown]
-# The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature): the raw scores are divided by it before the softmax, and the results are
-# called the scores. A low temperature makes the differences between the scores larger, so the best key takes more; a high one makes them smaller, so the
-# weights become more even.
+# The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature): the raw scores are divided by it before the softmax, and the
+# results are called the scores. A low temperature makes the differences between the scores larger, so the best-matching key gets a larger share of
+# the weight; a high one makes them smaller, so the weights become more even.
 #
 # ### Drag the question
 #
@@ -98,12 +99,14 @@ SoftLookupExplorer(ask=False)
 # %% found [markdown]
 # <details><summary>An answer</summary>
 #
-# All three get the same weight only at the origin: a query of length 0 has a raw score of 0 with every key, so no key
-# is preferred. For 8 legs, point the query at *spider*, make it long, and choose a low temperature. You cannot get
-# beyond 8, or below 2, because an average lies between the smallest and the largest of the values that it averages.
+# All three get the same weight only if the tip of the query is at the origin: a query of length 0 has a raw score of 0
+# with every key, so no key is preferred. To come close to 8 legs, choose a low temperature, and drag the query into the
+# corner at the lower left. It is long there, and *spider* is the only key with a positive raw score. (Straight at
+# *spider*, the raw score of *bird* is 0 instead of negative. At the lowest temperature you cannot see the difference.)
+# You cannot get beyond 8, or below 2, because an average lies between the smallest and the largest of the values that it
+# averages.
 # </details>
-
-# %% why-soft [markdown]
+#
 # ## Why give up a clear answer?
 #
 # The correct answer for a kitten is four legs, not 3.64. So what is a soft answer good for? Let us turn the query from *cat* through *bird* to
@@ -116,20 +119,22 @@ hard = legs[(turning @ keys.T).argmax(dim=-1)]
 soft, sharp = soft_look_up(turning), soft_look_up(turning, temperature=0.1)
 curves = {"hard": hard, "soft, temperature 1": soft, "soft, temperature 0.1": sharp}
 ax = plot_sweep(angle, curves, title="A hard look-up jumps, a soft one glides")
-ax.set(xticks=[0, 45, 90, 135, 180], xlabel="angle of the query", ylabel="legs")
+ax.set(
+    xticks=[0, 45, 90, 135, 180], xlabel="angle of the query (degrees)", ylabel="legs"
+)
 show_figure(ax, "1.1")
 
 # %% after-turning [markdown]
-# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope. It
-# changes each of its numbers, here those of the query, a little in the direction that brings the answer closer to the
-# correct one. On a flat stretch there is no such direction, and at a jump there is no slope at all. (A model can
-# learn which key to choose in a hard look-up, but only with special methods.) The soft curve at temperature 1 has a
-# slope nearly everywhere. The soft answer is farther from the truth, but a step along its slope improves it, and that
-# is one reason why attention is soft.
+# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope. It changes each of its numbers,
+# here those of the query, by a little, in the direction that brings the answer closer to the correct one. On a flat stretch there is no such
+# direction, and at a jump there is no slope at all. (A model can learn which key to choose in a hard look-up, but only with special methods.) The
+# soft curve at temperature 1 has a slope nearly everywhere. The soft answer is farther from the truth, but a small step along its slope brings it
+# closer to 4, and that is one reason why attention is soft.
 #
-# Now let us measure the slope at 30 degrees, where the kitten is. The query may move in any direction of the plane, and
-# in one direction the answer changes fastest. The slope in that direction is the length of the
-# [gradient](glossary.ipynb#gradient), which PyTorch computes with `backward`. At temperature 1 it is 0.645.
+# Now let us measure the slope at 30 degrees, where the kitten is. In Figure 1.1 the query only turns. It can also become longer or shorter, so it
+# may move in any direction of the plane. There is one direction in which the answer changes fastest. The slope in that direction, in legs per unit of
+# length, is the length of the [gradient](glossary.ipynb#gradient), which PyTorch computes with `backward` and leaves in `query.grad`. At temperature
+# 1 the slope is 0.645.
 
 # %% ask-slope
 predict("01/slope-at-a-low-temperature")
@@ -137,43 +142,46 @@ predict("01/slope-at-a-low-temperature")
 # %% slope
 # %%answer 01/slope-at-a-low-temperature
 for temperature in (1.0, 0.2, 0.05, 0.02):
-    query = kitten.clone().requires_grad_()
-    soft_look_up(query, temperature).backward()
-    print(f"temperature {temperature:<4}  slope {query.grad.norm():.6f}")
+    query = kitten.clone().requires_grad_()  # a copy that will have a gradient
+    soft_look_up(query, temperature).backward()  # fills query.grad
+    print(f"temperature {temperature:<4}  slope {query.grad.norm():.3f}")
 
 # %% after-slope [markdown]
-# The slope depends on how far apart the raw scores are, compared with the temperature. Keep that in mind, because all
-# of lesson 2 is about it.
+# The slope depends, among other things, on how far apart the raw scores are, compared with the temperature. Keep that in
+# mind, because most of lesson 2 is about it.
 #
 # ## A sentence looks itself up
 #
 # In lesson 0, each word put its question to every word of its own sentence. This is [self-attention](glossary.ipynb#self-attention), and it is the look-up that
-# you have built. Each word plays three parts. It is a query, the question that it asks; a key, the label by which it is found; and a
-# [value](glossary.ipynb#value), the content that it hands over. In a dictionary you would never confuse the last two: *cat* is a key and 4 is a
-# value. Here all three are the same row of numbers; in lesson 6 each token gets three different ones.
+# you have built. Each word plays three parts. As a query, it asks a question; as a key, it is the label by which it is found; and as a
+# [value](glossary.ipynb#value), it is the content that is handed over. In a dictionary you would never confuse the last two: *cat* is a key and 4 is
+# a value. Here all three are the same row of numbers; in lesson 6 each token gets three different rows. This is the table of lesson 0 again:
+
+# %% the-table
+tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
+Table(tokens, features, x)
 
 # %% raw
-tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Q = K = V = x  # queries, keys and values, one in each row
 raw = Q @ K.T  # (L, S)
 Table(tokens, tokens, raw)
 
 # %% after-raw [markdown]
 # One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. These are not weights, since the rows do
-# not sum to 1. (The letters in the comments are those of Figure 0.3: L queries, S keys, and values of Ev features.)
+# not sum to 1. (The letters in the comments are those of Figure 0.3; here there are L queries and S keys.)
 #
-# Attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features. A raw score divided by $\sqrt{E}$ is the
+# Scaled dot-product attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features. A raw score divided by $\sqrt{E}$ is the
 # [score](glossary.ipynb#score) of lesson 0, and the softmax of a row of scores gives the weights.
 
 # %% scores
 scores = raw / math.sqrt(x.shape[-1])  # divided by the square root of 5
-weights = scores.softmax(dim=-1)  # (L, S): shares of each row
+weights = scores.softmax(dim=-1)  # (L, S): shares within each row
 assert torch.allclose(weights.sum(dim=-1), torch.ones(6))
 Table(tokens, tokens, weights)
 
 # %% before-longer [markdown]
 # Every row sums to 1 now. Look at the row of `on`: the word gives the largest weight, 0.23, to itself, and the next largest, 0.19, to `mat`. Now let us
-# make the key of `mat` twice as long, without turning it. Its query and its value stay as they are.
+# make the key of `mat` twice as long, without turning it. The query and the value of `mat` stay as they are.
 
 # %%
 predict("01/a-longer-key")
@@ -186,8 +194,8 @@ new_row = (Q[3] @ longer.T / math.sqrt(5)).softmax(dim=-1)  # Q[3] belongs to �
 Table(["on"], tokens, new_row[None])
 
 # %% after-longer [markdown]
-# Now let us return to the keys as they were. The weights are known, and what is left is the average. Here is the new
-# vector of `cat`, token 1, computed as a sum of six weighted rows, next to row 1 of the matrix product.
+# Now let us return to the keys as they were. The weights are known, and only the average remains to be computed. Here is the new vector of `cat`,
+# token 1, as a sum of six weighted rows, next to row 1 of the matrix product. (In the comment below, Ev is the number of features of a value.)
 
 # %% by-hand
 output = weights @ V  # (L, S) @ (S, Ev) -> (L, Ev)
@@ -199,10 +207,10 @@ by_hand, output[1]
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
-# $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is the original paper's name for $E$. As a
-# function it has five lines. For one sentence, `.T` would do as the transpose; `transpose(-2, -1)` swaps the last two
-# dimensions and so works for a batch as well. The last line compares the function with attnlab's own, which can also
-# handle masks. PyTorch's own function is under “In torch” below.
+# $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is the name for $E$ in the paper that introduced this formula (Vaswani et al.,
+# under “Sources”). Written as a Python function, attention takes five lines. For one sentence, `.T` would do as the transpose; `transpose(-2, -1)`
+# swaps the last two dimensions and so works for a batch as well. The last line of the cell compares the function with attnlab's own, which can also
+# handle masks. PyTorch's own function is shown under “In torch” below.
 
 
 # %% attention
@@ -245,11 +253,11 @@ show_figure(ax, "1.2")
 # %% after-zeros [markdown]
 # ### The softmax sees differences
 #
-# By itself, a score of zero means nothing. In a row of only two scores, 0 and 5, the zero gets 0.007 of the weight; in
-# a row of 0 and -5 it gets 0.993. On paper, only a score of minus infinity gives a weight of exactly 0, and lesson 3
+# By itself, a score of zero does not tell you the weight. In a row of only two scores, 0 and 5, the zero gets 0.007 of the weight; in
+# a row of 0 and $-5$ it gets 0.993. On paper, only a score of minus infinity gives a weight of exactly 0, and lesson 3
 # uses it to hide words.
 #
-# What the softmax sees is the *difference* of two scores. So what happens to a row if you add 1000 to all of its
+# What the softmax sees is the *difference* between two scores. So what happens to a row if you add 1000 to all of its
 # scores, or multiply all of them by 8?
 
 # %% differences
@@ -258,12 +266,12 @@ changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown]
-# Apart from rounding errors in the last digits of float32, adding 1000 changes nothing. The differences stay the
-# same, and on paper the factor $e^{1000}$ appears in both numerator and denominator and cancels. Multiplying by 8 makes all
-# differences eight times as large, and `cat` takes almost everything. (A weight shown as 0.00 is small, not zero.)
-# You know this knob: the temperature has been lowered to an eighth.
+# Adding 1000 changes nothing, apart from rounding: near 1000, a float32 has only about four decimals. The differences stay the same, and on paper the
+# factor $e^{1000}$ appears in both numerator and denominator and cancels. (In floats $e^{1000}$ is infinite. How a softmax avoids it is the subject
+# of exercise 4.) Multiplying by 8 makes all differences eight times as large, and `cat` takes almost all of the weight. (A weight shown as 0.00 is
+# small, not zero.) You know this knob: multiplying by 8 lowers the temperature to an eighth of what it was.
 #
-# Why not divide each score by the sum of its row? Because such shares can be negative, and they are undefined where
+# Why not divide each score by the sum of its row? Such shares could be negative, and they are undefined where
 # the sum is 0. The softmax is never negative, keeps the order of the scores, changes smoothly, and sees nothing but
 # their differences.
 #
@@ -281,7 +289,7 @@ batch = torch.stack([scores, scores])  # (N, L, S): N = 2 sentences
 over_1 = batch.softmax(dim=1)
 over_1.shape, over_1[0].sum(dim=-1), over_1[0].sum(dim=-2)
 
-# %% both-axes
+# %% both-axes jupyter={"source_hidden": true}
 # %%answer 01/softmax-over-dim-1
 both = torch.stack([batch.softmax(dim=-1)[0], over_1[0]])
 titles = ["dim=-1", "dim=1"]
@@ -290,18 +298,18 @@ show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
 # %% the-answer [markdown]
 # ## A dictionary that answers “almost”
 #
-# Now you have built one: asked for *kitten*, it answers 3.64 legs and not `KeyError`. It does not test whether a key is
-# equal to the question; it measures how well each key matches it. It does not pick one value; it returns an average of
-# all of them, in which each counts as much as its weight. It has an answer to every question, and unless the
-# temperature is very low the answer has a slope, so that keys and questions can be learned. One thing is still open:
-# why do we divide by $\sqrt{E}$, of all numbers? That is the subject of lesson 2.
+# Now you have built one: asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`. It does not test whether a key is equal to the
+# question; it measures how well each key matches it. It does not pick one value; it returns an average of all of them, in which each counts in
+# proportion to its weight. It has an answer to every question, and the answer nearly always has a slope, so that keys and questions can be learned.
+# (The slope all but vanishes where one raw score leads the others by many times the temperature.) One thing is still open: why do we divide by
+# $\sqrt{E}$, of all numbers? That is the subject of lesson 2.
 
 # %% [markdown]
 # ## Further: three words on paper
 #
-# This example is small enough for paper and pencil: three tokens with four made-up features each. The explorer goes through the seven steps of one row, and
-# the last step has a line for each feature. Work out a step, then press Next and compare. The step called mask changes nothing unless you choose a mask;
-# masks are the subject of lesson 3.
+# This example is small enough for paper and pencil: three tokens with four made-up features each. The explorer goes through the seven steps that
+# compute one row, and the last step has a line for each feature. Work out a step, then press “Next” and compare. The step called “mask” changes
+# nothing unless you choose a mask; masks are the subject of lesson 3.
 
 # %% three-words
 words, made_up, small = load_table("he_is_awesome.csv")
@@ -316,22 +324,28 @@ RowExplorer()
 # Choose “He” as the query. Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
 # the same direction and is the longest of the three.
 #
-# In both sentences query, key and value have the same width. The values may have any other width. In the look-up of
-# legs, each value was a single number, while each key had two. But there must be one value for each key, or some
-# weights would have nothing to multiply.
+# In both example sentences, the queries, keys and values all have the same number of features. The values may have any
+# other number. When we looked up legs, each value was a single number, while each key had two. But there must be one
+# value for each key, or some weights would have nothing to multiply.
+#
+# One choice of values is worth knowing: give each key a value with a 1 in a place of its own and zeros elsewhere. Each
+# feature of the output is then the weight of one key, so the output is the table of weights itself.
 
 # %% wide
-wide = torch.ones(3, 9)  # three values of nine numbers each
-attention(small, small, wide)[0].shape
+one_hot = torch.eye(3)  # three numbers in each value, and four in each key
+attention(small, small, one_hot)[0]
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - Attention is a look-up that answers with a weighted average of all values. The answer never leaves the range of the
-#   values, and unless the temperature is very low it has a slope.
+# - Attention is a look-up that answers with a weighted average of all values. In each feature, the answer lies within
+#   the range of the values.
+# - A soft answer has a slope, so training can improve it. Where one raw score leads the others by many times the
+#   temperature, the slope all but vanishes.
 # - The raw score is a dot product: it depends on the angle *and* on both lengths. The score is the raw score divided by $\sqrt{E}$.
 # - The softmax turns each row of scores into weights. It sees only the differences between scores, and a score of 0 still gets some weight.
-# - The softmax runs over the keys, `dim=-1`. Check that every row sums to 1, and compare with torch: row sums alone do not prove the rest correct.
+# - The softmax runs over the keys, `dim=-1`. Check that every row sums to 1, and compare your output with PyTorch's: correct row sums alone
+#   do not prove that the output is correct.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -373,8 +387,8 @@ check_zero_query(zero_query_weights_solution)
 # With its own query, “He” gives its largest weight to “is”. Write a query of four numbers that gives “awesome” more than 0.9 of the weight. The keys
 # stay as they are.
 #
-# <details><summary>Hint</summary>The score of “awesome” must be far above those of “He” and “is”. In which features
-# is it larger than the others? Then think of what the length of the query does.</details>
+# <details><summary>Hint</summary>The score of “awesome” must be far above those of “He” and “is”. In which feature
+# is “awesome” larger than the other two words? Then think of what the length of the query does.</details>
 
 
 # %% tags=["exercise"]
@@ -398,7 +412,7 @@ check_query_for_awesome(query_for_awesome_solution)
 #
 # `broken` returns a tensor of the correct shape, but it has two bugs. Write `mended`, a version without them. It must work for a batch as well.
 #
-# <details><summary>Hint</summary>Which number belongs under the root, the number of keys or of features? Along which axis do the weights of one query lie? Print
+# <details><summary>Hint</summary>Which number belongs under the square root, the number of keys or the number of features? Along which axis do the weights of one query lie? Print
 # the sums of the rows.</details>
 
 
@@ -427,8 +441,8 @@ check_mended(mended_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# Write attention with `exp` and a sum, without calling softmax. It must work for a batch, and raw scores above 1000 must not give NaN. (In floats,
-# $e^{1000}$ is infinite, and infinity divided by infinity is NaN.)
+# Write attention with `exp` and a sum, without calling softmax. It must work for a batch, and raw scores above 1000 or below $-1000$ must not give
+# NaN. (In floats, $e^{1000}$ is infinite, and infinity divided by infinity is NaN.)
 #
 # <details><summary>Hint</summary>What may you add to a row of scores, or subtract from it, without changing its weights?
 # <code>scores.amax(dim=-1, keepdim=True)</code> gives one number for each row, in a shape that lets you subtract it from the scores.</details>
@@ -458,14 +472,15 @@ check_attention_from_exp(attention_from_exp_solution)
 # A friend says: “Filler words get a score of zero, so they do no harm.” Write down your answer in two sentences.
 #
 # <details><summary>An answer</summary>A score of zero does not mean “no attention”: what counts is how far it lies below the other scores, and if those are not far
-# above zero, many filler words together take most of the weight. To exclude them for certain, set their scores to minus infinity before the softmax.</details>
+# above zero, many filler words together take most of the weight. To exclude them completely, set their scores to minus infinity before the softmax.</details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# `F.scaled_dot_product_attention(query, key, value)` does all of this for shapes $(\ldots, L, E)$, where `F` is `torch.nn.functional` and the dots
-# stand for any number of batch dimensions. It returns the output but not the weights. Its option `scale=1.0` switches the division off.
-# `nn.MultiheadAttention` runs several attention computations side by side and puts trained matrices around them (lessons 6 and 7).
+# `F.scaled_dot_product_attention(query, key, value)` does all of this, where `F` is `torch.nn.functional`. The query has the shape `(..., L, E)`, the
+# key `(..., S, E)` and the value `(..., S, Ev)`, and the dots stand for any number of batch dimensions. The function returns the output but not the
+# weights. Its option `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several attention computations side by side and puts
+# matrices around them that are trained with the model (lessons 6 and 7).
 
 # %% torch-line
 by_torch = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
@@ -477,13 +492,17 @@ by_torch[1]
 #
 # - Bahdanau, Cho and Bengio, [Neural Machine Translation by Jointly Learning to Align and Translate](https://arxiv.org/abs/1409.0473), September 2014: a soft
 #   look-up in a sentence, trained through its slope.
-# - Graves, Wayne and Danihelka, [Neural Turing Machines](https://arxiv.org/abs/1410.5401), October 2014, section 3.3.1: content-based look-up with a sharpness parameter.
+# - Graves, Wayne and Danihelka, [Neural Turing Machines](https://arxiv.org/abs/1410.5401), October 2014, section 3.3.1: content-based
+#   look-up with a “key strength”, by which the scores are multiplied; it plays the part of one divided by the temperature.
 # - Luong, Pham and Manning, [Effective Approaches to Attention-based Neural Machine Translation](https://arxiv.org/abs/1508.04025), 2015: dot products as scores.
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1: the formula.
-# - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a dictionary.
-# - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023: the comparison of the softmax of a row with that of eight times the row.
+# - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a look-up in
+#   a database of keys and values.
+# - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023: the comparison between the softmax of a row and the softmax of
+#   the same row times 8.
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3, “Your journey starts with one step”: one score, one
-#   row, then the whole table. The tests of this lesson also replay one of his examples; `data/README.md` says which one.
+#   row, then the whole table. The tests of this lesson also replay an extended version of one of his examples; `data/README.md` says what is his and what
+#   was added.
 #
 # ## Next
 #
@@ -493,35 +512,37 @@ by_torch[1]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class gets stuck</summary>
 #
 # **45 minutes.** From the dictionary to the average: 9. Dragging, on the projector: 5. Why soft, with the slopes: 8. The sentence, by hand: 10. Zeros and
-# differences: 7. The wrong axis: 6. The exercises and “Further” are for home.
+# differences: 7. The wrong axis: 6. The exercises and “Further” are homework.
 #
-# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but it is an answer that training can improve.
-# *Does the order of the keys matter?* No, as long as the values are shuffled with them, as in a dictionary. *Why a
-# dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?* Here they were
-# typed in; a model computes them with matrices that are learned (lesson 6).
+# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. (If only this query is trained, and only on this one
+# number, it reaches 4 by giving *spider* more weight, not by choosing *cat*, because many averages make 4. With values of several numbers, fewer
+# mixtures fit.) *Does the order of the keys matter?* No, as long as the values are shuffled along with them, as in a dictionary. *Why a dot product?*
+# It is cheap: one matrix product compares all pairs. *Where do the arrows come from?* Here they were typed in; a model computes them with matrices
+# that are learned (lesson 6).
 #
-# **Where a class gets stuck.** If it is not clear why one row plays three parts, give three students a card each: “my
-# question”, “my label” and “my content”. If someone says that a score of zero does no harm, write $e^0 = 1$ on the
-# board. If a dot product is mistaken for an angle, draw two arrows that point in the same direction, one longer than the
-# other.
+# **Where a class gets stuck.** If it is not clear why one row plays three parts, give one student three cards: “my question”, “my label” and “my
+# content”. If someone says that a score of zero does no harm, write $e^0 = 1$ on the board. If a dot product is mistaken for a measure of the angle,
+# draw two arrows that point in the same direction, one longer than the other.
 # </details>
 
 # %% questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why a wrong answer is tempting</summary>
 #
-# **1.** Four scores are 0. What are the weights? **A quarter each.** *All 0* mistakes scores for weights. *NaN* divides by the sum of the scores.
+# **1.** Four scores are 0. What are the weights? **A quarter each.** *All 0* mistakes scores for weights. *NaN* is what you get if you divide each
+# score by the sum of the scores.
 #
-# **2.** A row has one largest score, and all its scores are doubled. What happens to the weight of the key with the
-# largest score? **It grows.** *It stays* is the effect of adding a constant. *It doubles* takes a weight to be
-# proportional to its score.
+# **2.** In a row of several scores, one is larger than all the others. Now all of them are doubled. What happens to the
+# weight of the key with the largest score? **It grows.** *It stays the same* is the effect of adding a constant. It would
+# also be the answer if each score were divided by the sum of its row. *It doubles* ignores the fact that the weights
+# must still sum to 1.
 #
-# **3.** The values are 4, 2 and 8 legs. Can the output be 9? **Never.** *With a long query* or *at a low temperature* forgets that sharper weights
-# still give an average, and 8 is its limit.
+# **3.** The values are 4, 2 and 8 legs. Can the output be 9? **No, never.** *With a long query* and *at a low temperature* ignore the fact that
+# sharper weights still give an average, which cannot exceed 8.
 #
 # **4.** The scores have the shape (N, L, S). Over which dimension does the softmax run? **-1.** *1* shares out each key among the queries. *0* shares
 # it among the sentences.
 #
 # **5.** In “He is awesome”, “He” has a higher raw score with “is” than with itself. Why? **“is” is longer.** *The
-# angle is smaller* forgets that the angle between “He” and itself is 0, the smallest possible. *The meanings are
-# related* forgets that the numbers were typed in.
+# angle is smaller* ignores the fact that the angle between “He” and itself is 0, the smallest possible. *The meanings are
+# related* ignores the fact that the numbers were typed in.
 # </details>
