@@ -80,7 +80,7 @@ class AfterSoftmaxExplorer(Explorer):
     attnlab.attention_weights : blocks with -inf, before the softmax.
     """
 
-    figsize = (8.2, 3.7)
+    figsize = (8.2, 4.2)
     title = "Block before the softmax, or after?"
     hint = (
         "The scores of these five tokens are random, and the last two tokens are padding. Choose a "

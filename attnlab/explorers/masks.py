@@ -11,7 +11,7 @@ from torch import Tensor
 from attnlab.attention import attention_weights
 from attnlab.explorers import _learner
 from attnlab.explorers._controls import Button, Choice, Question
-from attnlab.explorers._masked import REACH, MaskedSentence, MaskResult, empty_rows
+from attnlab.explorers._masked import MaskedSentence, MaskResult, empty_rows
 from attnlab.explorers._page import sendable
 from attnlab.explorers._words import TOKENS, listed
 
@@ -110,7 +110,9 @@ class MaskExplorer(MaskedSentence):
 
     def draw(self, fig: Figure) -> None:
         """Draw the weights; blocked cells are hatched, NaN is crossed."""
-        kind = f"window, {REACH[self.window]}\n" if self.mask == "window" else f"{self.mask}, "
+        kind = (
+            f"causal window of width {self.window}\n" if self.mask == "window" else f"{self.mask}, "
+        )
         self._draw_weights(fig.subplots(), f"mask: {kind}blocked scores: {self.fill}")
 
     def say_rich(self) -> str:
@@ -136,7 +138,7 @@ WORDS = {
         "-1e9": "All scores are equal, so **each key gets the same weight**, blocked or not. "
         "The result is wrong, but no error is raised.",
         "attnlab": "The weights are set to **0**, so the output is 0 as well. "
-        "scaled_dot_product_attention does the same.",
+        "attnlab.scaled_dot_product_attention does the same.",
     },
 }
 SOFTMAX = "weights = scores.softmax(dim=-1)"

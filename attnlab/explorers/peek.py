@@ -175,7 +175,7 @@ class PeekExplorer(Explorer):
             "sight": {"cells": cells, "looks": looks, "texts": texts},
             "curves": {
                 "values": [[mean(causal, one)[place] for one in STEPS] for place in (1, 0)],
-                "title": "causal: both curves coincide" if causal else "no mask",
+                "title": "causal mask: the two curves coincide" if causal else "no mask",
                 "role": role,
             },
             "board": {
@@ -217,9 +217,9 @@ def sentence(causal: bool, step: int) -> str:
     own, other = mean(causal, step), mean(not causal, step)
     this, that = ("With", "without") if causal else ("Without", "with")
     text = (
-        f"**{this} the causal mask**, at step {step}, the loss is {own[0]:.2f} given the whole "
-        f"sentence ({other[0]:.2f} {that} the mask) and {own[1]:.2f} given only the words so far "
-        f"({other[1]:.2f} {that} the mask)."
+        f"**{this} the causal mask**, at step {step}, the loss given the whole sentence is "
+        f"{own[0]:.2f}, against {other[0]:.2f} {that} the mask. Given only the words so far, it is "
+        f"{own[1]:.2f}, against {other[1]:.2f} {that} the mask."
     )
     if own[0] < best_possible() - 0.05:
         text += f" No model gets that far below {best_possible():.2f} without peeking."

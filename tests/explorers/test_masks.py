@@ -63,8 +63,9 @@ def test_the_window_looks_back_alone_and_the_picture_says_how_far(window, words)
     explorer = at(MaskExplorer, mask="window", window=window, fill="-1e9")
     back = (torch.arange(6)[:, None] - torch.arange(6))[explorer.result.mask]
     assert (back.min(), back.max()) == (0, min(window, 6) - 1)
+    assert words in explorer.data["words"]["reach"][window - 1]  # beside the slider and in the code
     title = explorer.figure().axes[0].get_title(loc="left")
-    assert words in title
+    assert title.startswith(f"mask: causal window of width {window}\n")
     assert title.endswith("blocked scores: -1e9")
 
 

@@ -16,8 +16,9 @@ from tests.explorers.common import ExplorerTests, at
 
 with data_path("peek_at_the_future.csv").open() as file:
     ROWS = list(csv.DictReader(file))
-LOSSES = r"([\d.]+) given {} \(([\d.]+) {{that}} the mask\)"
-WHAT = f"{LOSSES.format('the whole sentence')} and {LOSSES.format('only the words so far')}"
+LOSSES = r"{} is (\d\.\d\d), against (\d\.\d\d) {{that}} the mask\."
+WHOLE, SO_FAR = map(LOSSES.format, ("given the whole sentence", "Given only the words so far, it"))
+WHAT = f"{WHOLE} {SO_FAR}"
 
 
 def stored(causal, step):
@@ -38,7 +39,7 @@ class TestPeek(ExplorerTests):
     def check_words(self, explorer, said, result):
         causal, step = explorer.causal, explorer.step
         this, that = ("With", "without") if causal else ("Without", "with")
-        assert said.startswith(f"{this} the causal mask, at step {step}, the loss is ")
+        assert said.startswith(f"{this} the causal mask, at step {step}, the loss given ")
         found = [float(loss) for loss in re.search(WHAT.format(that=that), said).groups()]
         own, other = (stored(which, step).mean(dim=1).tolist() for which in (causal, not causal))
         assert found == pytest.approx([own[0], other[0], own[1], other[1]], abs=0.00501)
