@@ -102,7 +102,7 @@ def picture(case: Case, _said: dict[str, str | None]) -> Evidence:
         )
     },
     evidence=picture,
-    verified=f"It gives the correct answer for all {len(MASKS)} functions.",
+    verified=f"It gives the correct answer for all {len(MASKS)} functions that the check tries.",
     keeps_inputs=True,
 )
 def check_causal_test() -> Iterator[Case]:
@@ -219,7 +219,7 @@ ROWS_CLOSED = (
     misshapen=missing_axis,
     otherwise=wrong_cell,
     evidence=shown_mask,
-    verified="Every cell is right for the lengths [5, 3], [4] and [2, 6, 1].",
+    verified="Every cell is correct for the lengths [5, 3], [4] and [2, 6, 1].",
 )
 def check_decoder_mask() -> Iterator[tuple[str, tuple]]:
     """Check a mask for padding on the right and for the future.

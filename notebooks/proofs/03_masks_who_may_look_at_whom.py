@@ -23,7 +23,6 @@ assert torch.allclose(weights.sum(dim=-1), torch.ones(6))
 # %% after: masked-attention
 expected = F.scaled_dot_product_attention(x, x, x, attn_mask=may_look)
 assert torch.allclose(causal(x), expected, atol=1e-6)
-assert not moved(lambda x: x * torch.nan, x, 0).any()  # NaN stays NaN
 # a layer norm hides a constant from the model, and so from a test that adds one
 block = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, norm_first=True)
 y = torch.rand(6, 8)
@@ -35,12 +34,44 @@ for place in range(6):  # every word moves its own output and all later ones
     assert torch.equal(moved(causal, x, place), may_look[:, place].int())
 
 # %% after: inverted-mask
-# with large inputs the test misses that "cat" may look at "The"
-assert moved(causal, x, 0)[1] == 1 and moved(causal, 100 * x, 0)[1] == 0
+# a mask that blocks too much is found by a word on which outputs should depend
+assert moved(lambda x: masked_attention(x, x, x, torch.eye(6).bool()), x, 0).sum() == 1
 
 # %% after: inverted  covers: M1
 assert moved(inverted, x, 5).tolist() == [1, 1, 1, 1, 1, 0] and (inverted(x)[5] == 0).all()
 assert moved(inverted, x, 0).tolist() == [1, 0, 0, 0, 0, 0]  # none of them sees the past
+
+# %% after: nobody-warns
+import importlib.util
+
+from attnlab import data_path
+
+# the models of "What peeking does to a model", with the inverted mask and with the causal one
+spec = importlib.util.spec_from_file_location("peek", data_path("make_peek_at_the_future.py"))
+peek = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(peek)
+inverse = ~causal_mask(peek.LENGTH)
+
+
+class Inverted(peek.NextWord):
+    def forward(self, words):
+        h = self.word(words) + self.place(torch.arange(words.shape[1]))
+        return self.out(h + self.attention(h, attn_mask=inverse).output)
+
+
+reached = []
+for kind in (Inverted, peek.NextWord):
+    torch.manual_seed(0)
+    model = kind(causal=True)
+    generator = torch.Generator().manual_seed(0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss = peek.loss_of(model, peek.sentences(64, generator))
+        loss.backward()
+        optimizer.step()
+    reached.append(loss.item())
+assert reached[0] < 0.3 < 0.8 < reached[1]
 
 # %% after: see-zeros  covers: M9
 _, padded_weights = alone, (batch[1] @ batch[1].T / 5**0.5).softmax(dim=-1)
@@ -120,6 +151,15 @@ for attend in (F.scaled_dot_product_attention, scaled_dot_product_attention):
     assert (attend(left, left, left, attn_mask=left_mask)[0] == 0).all()
 
 # %% after: families  numbers: -1e9
+# torch's own function returns 0 for an empty row, on the CPU
+for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+    for shape in ((4, 5), (6, 5), (2, 3, 64, 8), (1, 1, 512, 16)):
+        z = torch.rand(shape, dtype=dtype)
+        looks = torch.ones(shape[-2], shape[-2]).tril().bool()
+        looks[:, :2] = False
+        for keep in (looks, torch.zeros(looks.shape, dtype=dtype).masked_fill(~looks, -torch.inf)):
+            empty_first = F.scaled_dot_product_attention(z, z, z, attn_mask=keep)
+            assert (empty_first[..., :2, :] == 0).all() and empty_first.isfinite().all()
 
 # %% after: explore-masks
 row = [(3, key) for key in range(6)]  # the cells of "on"
@@ -148,13 +188,21 @@ assert torch.allclose(fills["-1e9"], torch.full((6,), 1 / 6))
 ones_and_zeros = torch.ones(6, 6).tril()
 added = (x @ x.T / 5**0.5 + ones_and_zeros).softmax(dim=-1) @ x
 assert torch.allclose(with_floats(x), added, atol=1e-6)
+# what is added must be large against the differences, not only below all scores
+spread, lowered = torch.tensor([100.0, 140.0, 100.0]), torch.tensor([0.0, -20.0, 0.0])
+assert lowered.min() < spread.min() and (spread + lowered).softmax(dim=-1)[1] > 0.99
+assert (spread + 100 * lowered).softmax(dim=-1)[1] == 0
 
-# %% after: three-families  numbers: 0, 1
+# %% after: three-families  numbers: 1
+import pytest
+
 from attnlab import to_additive_mask
 
 y = batch[1, :4]  # The cat sat <pad>
 keep = torch.tensor([[True, True, True, False]])
 expected = masked_attention(y, y, y, keep)
+with pytest.raises(RuntimeError, match="bool or float"):  # it takes no 1
+    F.scaled_dot_product_attention(y, y, y, attn_mask=keep.int())
 for mask in (keep, keep.int() == 1, to_additive_mask(keep)):  # of one family after the other
     assert torch.allclose(F.scaled_dot_product_attention(y, y, y, attn_mask=mask), expected)
 unit = torch.nn.MultiheadAttention(5, 1, bias=False)
@@ -167,12 +215,15 @@ assert torch.allclose(unit(y, y, y, attn_mask=~keep.expand(4, 4))[0], expected, 
 for place in range(6):
     assert torch.equal(moved(blocked_where_true, x, place), may_look[:, place].int())
 
-# %% after: the-answer
+# %% after: as-if-it-ended
 whole = causal(x)
+assert torch.allclose(alone[2], whole[2], atol=1e-6)
 for end in range(1, 7):  # as if the sentence ended there
     part = x[:end]
     there = masked_attention(part, part, part, may_look[:end, :end])
-    assert torch.allclose(there[-1], whole[end - 1], atol=1e-6)
+    assert torch.allclose(there, whole[:end], atol=1e-6)
+
+# %% after: the-ending
 
 
 def erased(x):  # the mask after the softmax
@@ -183,8 +234,12 @@ for leaking in (inverted, with_floats, erased):
     assert moved(leaking, x, 5)[:5].all()
 
 # %% after: explore-peek
+from attnlab.explorers.peek import CHANCES, WORDS
+
 result = PeekExplorer(causal=False, step=300).result
 assert abs(result.best_possible - 0.90) < 0.005
+assert CHANCES == (0.6, 0.3, 0.1) and WORDS == 8
+assert abs(torch.tensor(8.0).log() - 2.08) < 0.005
 
 # %% after: peek-curves
 ends = losses[losses.step == 300].set_index(["causal", "seed"])
@@ -195,6 +250,9 @@ assert ((honest[["training", "use"]] - 0.91).abs() < 0.01).all(axis=None)
 assert abs(peeking.use.min() - 1.97) < 0.005 and abs(peeking.use.max() - 2.97) < 0.005
 assert (peeking.use > guessing).sum() == 3 and abs(guessing - 2.08) < 0.005
 assert abs(mean.loc[0].use.iloc[-1] - 2.5) < 0.05
+lowest = mean.loc[0].use.idxmin()  # first it falls, then it rises while the other loss falls
+assert abs(mean.loc[0].use[lowest] - 1.3) < 0.05 and 0 < lowest < 30
+assert mean.loc[0].use[50] > 2.8 and mean.loc[0].training[lowest] > 0.90 > mean.loc[0].training[50]
 assert (mean.loc[1].training - mean.loc[1].use).abs().max() < 1e-3
 # nine of ten guesses can be copied: what is left is about a tenth of the best possible loss
 assert abs(peeking.training.mean() - 0.898 / 10) < 0.02
@@ -215,6 +273,8 @@ changed[3:] += 1
 assert (padded(changed).mean(dim=0) - padded(batch[1]).mean(dim=0)).abs().max() > 0.01
 
 # %% after: see-heads
+import pytest
+
 assert torch.equal(with_three_axes[1, 0], of_heads[1, 0].softmax(dim=-1))
 assert (on_last_three[:, 1] == 0).all() and (on_last_three[:, 0] > 0.3).all()
 correct = attention_weights(of_heads, attn_mask=sequence_mask([6, 3])[:, None, None])
@@ -226,13 +286,15 @@ for heads, fits in ((2, True), (3, False)):
         assert not fits
     else:
         assert fits
+with pytest.raises(RuntimeError, match="at non-singleton dimension 1"):  # the axis of the heads
+    torch.zeros(2, 3, 6, 6).masked_fill(sequence_mask([6, 3])[:, None], 0)
 
 # %% after: see-cache  covers: M11
 assert torch.equal(newest, text[:1]) and not (text[1:] == newest).all(dim=-1).any()
 bare = F.scaled_dot_product_attention(x[5:], x, x)
 assert torch.allclose(bare, F.scaled_dot_product_attention(x, x, x, is_causal=True)[5:], atol=1e-6)
 
-# %% after: large-negative  numbers: -1e9, 10^9
+# %% after: large-negative  numbers: -1e9
 
 # %% after: fill-row-zero  covers: C3.79
 assert torch.allclose(finite[0], torch.full((4,), 0.25)) and (torch_output[0] == 0).all()
@@ -267,6 +329,12 @@ assert broad.isfinite().all() and (broad.softmax(dim=-1)[0] == 0.25).all()
 # %% after: half-silent  numbers: -1e9, 16
 
 # %% after: exercise-1  numbers: 0
+# with large inputs the test misses that "cat" may look at "The"
+assert moved(causal, x, 0)[1] == 1 and moved(causal, 100 * x, 0)[1] == 0
+# dropout makes outputs move at random
+dropping, y = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1), torch.rand(6, 8)
+assert not torch.allclose(dropping(y), dropping(y))
+assert torch.allclose(dropping.eval()(y), dropping(y))
 
 # %% after: causal-test-solution
 causal_but_self = torch.ones(6, 6).tril().bool()
@@ -279,6 +347,8 @@ def no_self(x):
 
 small = torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
 assert causal_test_solution(no_self, small) == "correct"  # invisible to the test
+alike = small[:1].repeat(6, 1)  # where the earlier words are equal, it is seen
+assert causal_test_solution(no_self, alike) == "too tight"
 
 # %% after: decoder-mask-solution
 from attnlab import causal_mask
@@ -301,11 +371,26 @@ for hide, harmless in (
     w[1, 0].backward()
     assert s.grad.isfinite().all() == harmless
 
+# with -inf in an empty row there is a NaN on the way, unless its scores are finite
+for made_finite in (True, False):
+    s = torch.zeros(2, 3, requires_grad=True)
+    w = s.masked_fill(~allowed, -torch.inf)
+    if made_finite:
+        w = w.masked_fill(~allowed.any(dim=-1, keepdim=True), 0.0)
+    w = w.softmax(dim=-1)
+    assert w.isfinite().all() == made_finite
+    if made_finite:
+        with torch.autograd.detect_anomaly():  # raises if the gradient is NaN anywhere
+            w.masked_fill(~allowed.any(dim=-1, keepdim=True), 0.0)[1, 0].backward()
+
 # %% after: exercise-4  numbers: 0, 1, 2, 3
 
 # %% after: exercise-5  numbers: -1e9
 
 # %% after: in-torch
+import pytest
+from torch.nn.attention.bias import causal_lower_right
+
 z, nothing = torch.ones(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)  # all padding
 fates = {}
 for heads in (1, 2):
@@ -324,6 +409,36 @@ assert all(fate for (*_, need_weights), fate in fates.items() if need_weights)
 for heads in (1, 2):
     without_weights = [fate for (h, *_, w), fate in fates.items() if h == heads and not w]
     assert without_weights == ([False, False, False, heads == 2])
+# attn_mask and is_causal together: an error, or both at once
+wide = torch.ones(6, 6).triu(-1).bool()
+for shape in ((6, 5), (1, 6, 5), (1, 1, 6, 5)):
+    z = x.expand(shape)
+    try:
+        together = F.scaled_dot_product_attention(z, z, z, attn_mask=wide, is_causal=True)
+    except RuntimeError:
+        assert len(shape) < 4
+    else:
+        both = F.scaled_dot_product_attention(z, z, z, attn_mask=wide & may_look)
+        assert len(shape) == 4 and torch.allclose(together, both, atol=1e-6)
+# in the layer, is_causal makes no mask, and it may replace another one
+layer, z, narrow = torch.nn.MultiheadAttention(5, 1, batch_first=True), x[None], may_look & wide
+with pytest.raises(RuntimeError, match="Need attn_mask"):
+    layer(z, z, z, is_causal=True)
+for need_weights in (True, False):
+    hinted, windowed, plain = (
+        layer(z, z, z, attn_mask=~mask, is_causal=hint, need_weights=need_weights)[0]
+        for mask, hint in ((narrow, True), (narrow, False), (may_look, False))
+    )
+    assert torch.allclose(hinted, windowed if need_weights else plain, atol=1e-6)
+    assert not torch.allclose(windowed, plain, atol=1e-3)
+z = x[None, None]
+cached = F.scaled_dot_product_attention(z[..., 4:, :], z, z, attn_mask=causal_lower_right(2, 6))
+assert torch.allclose(cached[0, 0], whole[4:], atol=1e-6)
+# ignore_index leaves padding out of a loss
+guesses, pad = torch.rand(4, 8), 7
+targets = torch.tensor([1, 2, 3, pad])
+left_out = F.cross_entropy(guesses, targets, ignore_index=pad)
+assert torch.allclose(left_out, F.cross_entropy(guesses[:3], targets[:3]))
 
 # %% after: sources  numbers: 2017, 2020, 1061, 103749
 

@@ -7,18 +7,18 @@
 # look at every other word, so each position can look up the answer that it is supposed to guess.
 #
 # A **mask** hides from each word what it must not see. In this lesson you will build one by hand, see what it does to
-# the scores, and learn a test that catches a mask that leaks. You will need that test: a wrong mask often raises no
-# error, and a model that can see the answer trains *better*.
+# the scores, and learn a test that catches a leaky mask. You will need that test: a wrong mask often raises no error,
+# and a model that can see the answer reaches a *lower* training loss.
 #
-# **You need** lesson 1: scores, weights and output.
+# **You need** lesson 1 (scores, weights and output) and the idea of a training loss.
 #
 # **You will be able to**
 # - build a mask for the future and one for padding, and combine them,
 # - test a mask for leaks,
-# - say what happens to a row that may look at nothing,
+# - say what happens to a word that may look at nothing,
 # - read the masks of other libraries, some of which mean the opposite.
 #
-# **Time:** 45 minutes in class, 90 alone.
+# **Time:** 45 minutes in class, 90 alone with the exercises.
 
 # %% setup
 import matplotlib.pyplot as plt
@@ -40,21 +40,21 @@ lesson_setup()
 
 # %% may-look
 tokens, _, x = load_table("the_cat_sat_on_the_mat.csv")  # x: (6, 5)
-i, j = torch.arange(6)[:, None], torch.arange(6)
-may_look = j <= i  # (L, S)
+i, j = torch.arange(6)[:, None], torch.arange(6)  # a column and a row
+may_look = j <= i  # all pairs: (L, S)
 print(may_look.int())
 show_figure(plot_mask(may_look, queries=tokens, keys=tokens), "3.1")
 
 # %% read-mask [markdown]
-# Read the mask row by row. The first row belongs to *The*, which may look only at itself. The last row belongs to
-# *mat*, which may look at the whole sentence. A mask like this one, in which no word sees a later one, is called a
-# [**causal mask**](glossary.ipynb#causal-mask). Throughout this series `True` means "may look". Some libraries use the
-# opposite.
+# Read the mask row by row. The first row belongs to *The*, which may look only at itself, and the last one to *mat*,
+# which may look at the whole sentence. A mask like this one, in which no word sees a later one, is called a [**causal
+# mask**](glossary.ipynb#causal-mask). Throughout this series `True` means "may look". Some libraries use the opposite
+# convention.
 #
 # ## What a mask does to the scores
 #
-# It would not be enough to erase the forbidden weights after the softmax; an experiment below will show you why.
-# Instead we change the *scores* before it: a forbidden score becomes $-\infty$, and $e^{-\infty}$ is exactly 0.
+# It would not be enough to erase the forbidden weights after the softmax, as an experiment below will show. Instead we
+# change the *scores* before it: a forbidden score becomes $-\infty$, and $e^{-\infty}$ is exactly 0.
 # `scores.masked_fill(mask, number)` writes the number wherever the mask is True. Our mask is True where a word *may*
 # look, so we pass `~may_look`, which swaps True and False.
 
@@ -65,15 +65,12 @@ predict("03/where-the-weight-goes")
 # %%answer 03/where-the-weight-goes
 scores = x @ x.T / 5**0.5  # (L, S)
 masked = scores.masked_fill(~may_look, -torch.inf)
-print("without the mask", scores.softmax(dim=-1)[1])  # the row of "cat"
-print("with the mask   ", masked.softmax(dim=-1)[1])
-
-# %% minus-infinity [markdown]
-# Here are the three steps side by side, for all six words.
-
-# %% three-steps
-# %%answer 03/where-the-weight-goes
 weights = masked.softmax(dim=-1)  # (L, S)
+print("without the mask", scores.softmax(dim=-1)[1])  # the row of "cat"
+print("with the mask   ", weights[1])
+
+# %% three-steps jupyter={"source_hidden": true}
+# %%answer 03/where-the-weight-goes
 _, axes = plt.subplots(1, 3, figsize=(7.5, 2.9), layout="constrained")
 plot_scores(scores, ax=axes[0], queries=tokens, keys=tokens, title="scores")
 plot_scores(masked, ax=axes[1], keys=tokens, title="after masking")
@@ -85,8 +82,8 @@ show_figure(axes[0], "3.2")
 # %% leak-test [markdown]
 # ## The leak test
 #
-# How can you be sure that a mask works? Many functions do not return their weights, but there is a test that needs
-# nothing but the output: **change one word and see which outputs move.** Here is attention with a mask, and the test.
+# How can you be sure that a mask works? Many functions do not return their weights, but there is a test that needs only
+# the output: **change one word and see which outputs move.** Here is attention with a mask, and the test.
 
 
 # %% masked-attention
@@ -103,8 +100,8 @@ def causal(x):
 def moved(attend, x, place):
     """Change the tokens at `place`; return 1 for each output that moves, else 0."""
     changed = x.clone()
-    changed[place] += torch.rand_like(x[place])  # another number for each feature
-    same = torch.isclose(attend(changed), attend(x), atol=1e-5, equal_nan=True)
+    changed[place] += torch.rand_like(x[place])  # a different number for each feature
+    same = torch.isclose(attend(changed), attend(x), atol=1e-5)
     return (~same).any(dim=-1).int()
 
 
@@ -117,17 +114,19 @@ moved(causal, x, place=5)  # change "mat"
 
 # %% inverted-mask [markdown]
 # This is the [**leak test**](glossary.ipynb#leak-test), and it has two halves. First change a word on which some
-# outputs must not depend: if one of those outputs moves, the mask leaks. Then change a word on which some outputs
-# should depend, and see whether they move. If nothing moves in the first half, that alone does not prove the mask
-# correct: perhaps a weight was too small to notice. Use small numbers as inputs, because large ones make large scores,
-# and then one key can take nearly all the weight. And switch dropout off, because it makes outputs move at random.
+# outputs must not depend: if one of those outputs moves, the mask leaks. If none of them moves, that alone does not
+# prove the mask correct, because a weight may have been too small for its effect to show. So then change a word on
+# which some outputs should depend. If they do not move, either the mask blocks too much or the test cannot see the
+# change.
 #
 # ### A mask that leaks
 #
-# Now let us pass an inverted mask to torch's own function.
+# Torch's own function, `F.scaled_dot_product_attention`, also reads `True` as "may look". So let us pass it
+# `~may_look`, the inverted mask, and change *mat* once more.
 
 
 # %% inverted
+# %%answer 03/which-outputs-move
 def inverted(x):
     return F.scaled_dot_product_attention(x, x, x, attn_mask=~may_look)
 
@@ -135,16 +134,16 @@ def inverted(x):
 moved(inverted, x, place=5)
 
 # %% nobody-warns [markdown]
-# Now each word sees only the words after it. All shapes are as before, and no error is raised, not even for the last
-# word, which may look at nothing. The training loss does not warn you either, since seeing the answer makes it
-# *better*. Experts make this mistake too: a bonus notebook for a popular book once contained an inverted mask, until
+# Now each word sees only the words after it. (The last word sees no word at all, so no change can move its output.) All
+# shapes are as before, and no error is raised. The training loss does not warn you either, since seeing the answer
+# *lowers* it. Experts make this mistake too: a bonus notebook for a popular book contained an inverted mask until
 # someone reported it (see Sources).
 #
-# ## A short sentence in a long batch
+# ## A short sentence in a batch with a longer one
 #
 # Masks have a second use. A batch is a tensor, and a tensor is rectangular. To put "The cat sat" in the same batch as
-# "The cat sat on the mat", we append three rows of zeros. Such filler is called
-# [**padding**](glossary.ipynb#padding), and its tokens are written `<pad>`. We leave the causal mask out for now.
+# "The cat sat on the mat", we append three rows of zeros. Such filler is called [**padding**](glossary.ipynb#padding),
+# and its tokens are written `<pad>`.
 
 # %% padded-batch
 short = x[:3]  # The cat sat
@@ -163,9 +162,9 @@ alone[2], together[1, 2]  # the output of "sat", alone and in the batch
 # %% keys-of-padding [markdown]
 # ### The padding mask
 #
-# A padding mask says which *keys* are real, and it is the same for every query. We make it from the lengths of the
-# sentences. It has the shape (N, S), with one row per sentence. Writing `real[:, None, :]` adds an axis of size 1 in
-# the middle, which torch repeats for all queries.
+# A padding mask says which *keys* are real, and it is the same for every query. `sequence_mask` makes it from the
+# lengths of the sentences. It has the shape (N, S), with one row per sentence. Then `real[:, None, :]` adds an axis of
+# size 1 in the middle, which torch repeats for all queries.
 
 # %% padding-mask
 real = sequence_mask([6, 3])  # (N, S)
@@ -175,13 +174,14 @@ real.int()
 
 # %% padding-is-a-query [markdown]
 # With this mask, the words have the same outputs in the batch as when their sentence is processed on its own. The mask
-# hides keys and not queries, so each `<pad>` still has an output too. Leave these outputs *out* when you average over
-# tokens or compute a loss (`F.cross_entropy` has `ignore_index` for this).
+# hides keys, not queries, so each `<pad>` still gets an output. Leave these outputs *out* when you average over tokens
+# or compute a loss.
 #
 # ### Your experiment: before the softmax or after it?
 #
-# Is it really not enough to erase the forbidden weights after the softmax? Here you can try four rules on random
-# scores for "The cat sat" and two `<pad>` tokens. Answer the question above the picture, and then raise the scores of
+# Is it really not enough to erase the weights afterwards? Here you can try four rules on random scores for "The cat
+# sat" and two `<pad>` tokens. One uses no mask. Two change the scores of `<pad>` before the softmax, to $-\infty$ or to
+# 0, and one changes its weights to 0 after it. Answer the question above the picture, and then raise the scores of
 # `<pad>` by 6. Under which rules do the weights stay the same?
 
 # %% explore-rules
@@ -190,21 +190,21 @@ AfterSoftmaxExplorer()
 # %% combine [markdown]
 # <details><summary>The answers</summary>
 #
-# The weights stay the same under the two rules that overwrite the scores, because these rules do not depend on what
-# `<pad>` scored. But of the two only $-\infty$ keeps the weight away from `<pad>`. A fill of 0 is even worse than no
-# mask if the scores of `<pad>` were below 0. Erasing the weights afterwards leaves rows that no longer add up to
-# 1, because `<pad>` had already taken its share. It also leaks: the scores of `<pad>` are still in the sum by which the
-# softmax divides, so every output moves with them.
+# The weights stay the same under the two rules that overwrite the scores, because these rules do not depend on the
+# scores of `<pad>`. But of the two only $-\infty$ keeps the weight away from `<pad>`. Filling with 0 is even worse than
+# using no mask if the scores of `<pad>` are below 0. Erasing the weights afterwards leaves rows that no longer add up
+# to 1, because `<pad>` had already taken its share. It also leaks: the scores of `<pad>` are still in the sum by which
+# the softmax divides, so every output moves with them.
 # </details>
 #
 # ## Masks combine with *and*
 #
-# Often several rules must hold at once. A cell is open only if every rule leaves it open, so masks are combined with
-# `&`. Here are a causal mask, a [**sliding window**](glossary.ipynb#sliding-window) that keeps only keys fewer than
-# three places away on either side, the two together, and a causal mask with two `<pad>` tokens at the *start* of the
-# sentence.
+# If several rules must hold at once, a cell is open only if every rule leaves it open. So masks are combined with `&`,
+# as in `may_look & window`. Here are a causal mask, a [**sliding window**](glossary.ipynb#sliding-window), the two
+# together, and a causal mask with two `<pad>` tokens at the *start* of the sentence. (A sliding window keeps only keys
+# near the query, which can save work in long texts.)
 
-# %% combined
+# %% combined jupyter={"source_hidden": true}
 window = sliding_window_mask(6, window=3)
 from_left = torch.arange(6) >= 2  # the first two tokens are <pad>
 panels = {
@@ -221,9 +221,9 @@ show_figure(axes[0], "3.3")
 # %% empty-rows [markdown]
 # ## A row that may look at nothing
 #
-# In the mask on the right, the first two rows have no open cell. This is not a mistake: when a model continues several
-# texts at once, padding is often put on the left, so that the next word goes into the same column for all of them. We
-# do the same with "`<pad>` The cat sat".
+# In the last mask of Figure 3.3, the first two rows have no open cell. This is not a mistake: when a model continues
+# several texts at once, padding is often put on the left. Then all the texts end at the same position, and the next
+# word can be appended to each of them there. We do the same with "`<pad>` The cat sat".
 
 # %% ask-empty
 predict("03/softmax-of-an-empty-row")
@@ -236,23 +236,26 @@ first = masked_attention(left, left, left, left_mask)
 left_mask.int(), first
 
 # %% nan [markdown]
-# No error is raised here. But is the first row of the output harmless, since the output of `<pad>` is not used anyway?
-# Let a second layer work on this output, under the same mask.
+# The output of `<pad>` is not used anyway, so is its row harmless? Let us apply a second layer to the whole output,
+# under the same mask.
 
 # %% second-layer
 # %%answer 03/softmax-of-an-empty-row
 masked_attention(first, first, first, left_mask)
 
 # %% nan-spreads [markdown]
+# <details><summary>What the second layer did, and why</summary>
+#
+# In the rows of the words, the second layer gives the key of `<pad>` a weight of exactly 0. But the weighted sum still
+# multiplies this weight by the value of `<pad>`, and 0 times NaN is NaN.
+# </details>
+#
 # ### Your experiment: what should an empty row be?
 #
-# The second layer does give the key of `<pad>` a weight of exactly 0. But the weighted sum still multiplies, and 0
-# times NaN is NaN. So you have to decide what an empty row should be. attnlab returns 0 for it, and so does today's
-# version of torch's own function, at least on the CPU. Some programs avoid NaN by filling with -1e9 instead of
-# $-\infty$.
-#
-# In this mask editor, click a word to turn it into padding, or a cell to open or close it. (The window here looks back
-# only.) Close the whole row of *on*. What do its weights become under each of the three rules for a blocked score?
+# You have to decide what an empty row should be. In this mask editor you can compare three rules for a blocked score:
+# $-\infty$, the large negative number -1e9, which some programs use instead, and attnlab's own rule. Click a word to
+# turn it into padding, or a cell to open or close it. Close the whole row of *on*. What do its weights become under
+# each of the three rules?
 
 # %% explore-masks
 MaskExplorer(mask="window", window=2, ask=False)
@@ -260,14 +263,15 @@ MaskExplorer(mask="window", window=2, ask=False)
 # %% families [markdown]
 # <details><summary>The answers</summary>
 #
-# With $-\infty$ they become NaN, and by attnlab's rule they become 0. With -1e9 all scores of the row are equal, so it
-# averages over everything, including the future, and nothing warns you.
+# With $-\infty$ they become NaN. Under attnlab's rule they become 0, and the current version of torch's own function
+# returns 0 for such a row too, at least on the CPU. With -1e9 all scores in the row are equal, so the row becomes an
+# average over everything, including the future, and nothing warns you.
 # </details>
 #
 # ## A mask of ones and zeros
 #
-# Our mask holds `True` and `False`. Many GPT implementations store the same causal mask as ones and zeros, made by
-# `torch.ones(6, 6).tril()`. What happens if we give it to torch's function?
+# Many GPT implementations store the causal mask as ones and zeros, made by `torch.ones(6, 6).tril()`. What
+# happens if we give it to torch's function?
 
 # %% ask-floats
 predict("03/ones-and-zeros-for-torch")
@@ -288,17 +292,18 @@ moved(with_floats, x, place=5)
 # Most masks that you will meet belong to one of three families, and a mask of the wrong family can still have the
 # correct shape. Here they all say the same thing about "The cat sat `<pad>`":
 #
-# | family | who uses it | the mask |
+# | family | where you meet it | the mask |
 # |---|---|---|
-# | **True or 1 = may look** | attnlab; `F.scaled_dot_product_attention`; the `attention_mask` of a Hugging Face tokenizer, with 1 and 0 | `True True True False` |
-# | **True = blocked** | `nn.MultiheadAttention`; `masked_fill` | `False False False True` |
+# | **True or 1 = may look** | True: attnlab, `F.scaled_dot_product_attention`; 1: the `attention_mask` of a Hugging Face tokenizer, which cuts texts into tokens | `True True True False` or `1 1 1 0` |
+# | **True = blocked** | `nn.MultiheadAttention`, `masked_fill` | `False False False True` |
 # | **added to the scores** | a float `attn_mask` in torch | `0 0 0 -inf` |
 #
-# So when you meet a mask, ask three questions. What does True or 1 mean? Is it added? Which axes does it have? Then
-# convert it, and run the leak test. Here is the inverted mask again, in torch's layer.
+# So when you meet a mask, ask three questions. What does True or 1 mean? Is the mask added to the scores? Which axes
+# does it have? Then convert it, and run the leak test. Here is the inverted mask again, this time in
+# `nn.MultiheadAttention`, torch's complete attention layer, which has parameters of its own (lessons 6 and 7).
 
 # %% torch-layer
-layer = torch.nn.MultiheadAttention(5, num_heads=1)
+layer = torch.nn.MultiheadAttention(5, num_heads=1)  # 5 features
 
 
 def blocked_where_true(x):
@@ -308,28 +313,37 @@ def blocked_where_true(x):
 moved(blocked_where_true, x, place=5)
 
 # %% the-answer [markdown]
-# The mask that leaked in torch's function is correct in torch's layer, where True means blocked.
+# The mask that leaked in torch's function is correct in `nn.MultiheadAttention`, where True means blocked.
 #
 # ## So how do you train on every next word at once?
 #
 # You run the model once on the whole sentence, and you set the scores of all later words to $-\infty$ before the
-# softmax. Each position then computes exactly what it would compute if the sentence ended there, so all guesses are
-# honest, and they come from a single pass. The same trick keeps padding from affecting the words of a batch. The
-# mistakes are silent: a mask that is inverted, made of ones and zeros that are added, or applied after the softmax
-# has the correct shape and raises no error. The leak test finds them.
+# softmax. Each position then computes what it would compute if the sentence ended there. The output of *sat* shows
+# this.
+
+# %% as-if-it-ended
+alone[2], causal(x)[2]  # from "The cat sat" on its own, and from the whole sentence
+
+# %% the-ending [markdown]
+# So all guesses are honest, and they come from a single pass. The same trick keeps padding from affecting the outputs
+# of the words in a batch. Mistakes with masks are often silent: a mask that is inverted, that is added to the scores as
+# ones and zeros, or that is applied after the softmax still has the correct shape and raises no error. The leak test
+# finds them.
 
 # %% further [markdown]
 # ## Further
 #
-# The five topics in this part are optional. You can also go straight on to **What to remember**.
+# The five topics in this part are optional. You can go straight on to **What to remember**.
 #
 # ### What peeking does to a model
 #
-# We trained small models to guess the next word in a made-up language of eight words. Its sentences are drawn at
-# random, so no model can reach an average loss below 0.90 without peeking. Some models had a causal mask and some had
-# none (`data/make_peek_at_the_future.py`). We measure the loss twice: with the whole sentence as input, as in
-# training, and with only the words so far, as when the model is used. Take the mask away and move the slider through
-# the training steps: what does the model gain, and what does it lose?
+# We trained small models to guess the next word in a made-up language of eight words. After each word, one of three
+# words follows, with the probabilities 0.6, 0.3 and 0.1. The loss is the average of $-\ln p$, where $p$ is the
+# probability that the model gives to the correct word. So no model can reach an average loss below 0.90 without
+# peeking, and a model that guesses at random has a loss of $\ln 8$, which is 2.08. Some models had a causal mask and
+# some had none (`data/make_peek_at_the_future.py`). We measured the loss in two ways: with the whole sentence as input,
+# as in training, and with only the words so far, as when the model is used. Take the mask away and move the slider
+# through the training steps to see what the model gains and what it loses.
 
 # %% explore-peek
 from attnlab.explorers import PeekExplorer
@@ -352,15 +366,16 @@ ax = plot_sweep(mean.loc[0].index.tolist(), curves, xlabel="training step")
 ax.set(
     ylabel="loss",
     ylim=(0, 3.4),
-    title="Peeking only helps if the answer is in the input",
+    title="Peeking helps only if the answer is in the input",
 )
 show_figure(ax, "3.4")
 
 # %% peek-reading [markdown]
-# With the whole sentence in sight, the model without a mask ends at a loss of 0.10, far below 0.90. It has learned to
-# copy the next word. (It does not reach 0 because the last of the ten guesses has nothing to copy.) With only the
-# words so far, it ends between 1.97 and 2.97 in four runs. In three of them it is worse than guessing at random, which
-# gives 2.08. The model with the mask ends at 0.91 both ways.
+# With the whole sentence in sight, the models without a mask end at a loss of 0.10, far below 0.90, because they have
+# learned to copy the next word. (Their loss does not reach 0, because a model makes ten guesses in each sentence, and
+# for the last one there is nothing to copy.) With only the words so far, their loss first falls to 1.3 and then rises
+# again, as copying takes over. At the end it lies between 1.97 and 2.97, and three of the four models do worse than
+# guessing at random, which gives 2.08. The models with the mask end at 0.91 both ways.
 #
 # ### The rows of padding
 #
@@ -376,16 +391,16 @@ def padded(x):
 moved(padded, batch[1], place=[3, 4, 5])
 
 # %% padding-rows [markdown]
-# The outputs of the words do not move, so the mask does not leak. The outputs of `<pad>` move, and that is as it
-# should be: each `<pad>` supplies a query as well, and that query has changed. You may be tempted to mask these rows
-# too. In this layer, that would not change the output of any word. It would only create rows with no key at all. So
-# leave these rows alone.
+# The outputs of the words do not move, so the mask does not leak. The outputs of `<pad>` move, and that is as it should
+# be: each `<pad>` supplies a query as well, and that query has changed. You may be tempted to mask these rows too. In
+# this layer, that would not change the output of any word. It would only create rows with no key at all. So leave the
+# rows of `<pad>` open.
 #
 # ### With heads
 #
 # In lesson 7 the scores will get one more axis, for the heads, and their shape will be $(N, H, L, S)$. A mask is
-# matched to it **from the right**, and missing axes and axes of size 1 are repeated. So a padding mask needs the
-# shape $(N, 1, 1, S)$. For 2 sentences and 3 heads, the shape $(N, 1, S)$ raises an error. Now take 2 sentences and 2
+# matched to it **from the right**, and missing axes and axes of size 1 are repeated. So a padding mask needs the shape
+# $(N, 1, 1, S)$. For 2 sentences and 3 heads, a mask of shape $(N, 1, S)$ raises an error. Now take 2 sentences and 2
 # heads.
 
 # %% ask-heads
@@ -399,12 +414,12 @@ torch.manual_seed(0)
 of_heads = torch.randn(2, 2, 6, 6)  # scores: N, H, L, S
 with_three_axes = attention_weights(of_heads, attn_mask=sequence_mask([6, 3])[:, None])
 on_last_three = with_three_axes[..., 3:].sum(dim=-1).mean(dim=-1)  # (N, H)
-print(on_last_three)
+print(on_last_three)  # one row per sentence, one column per head
 
 # %% heads-reading [markdown]
-# Row $n$, column $h$ of this table says how much weight head $h$ of sentence $n$ puts on the last three tokens. Only
-# sentence 1 ends with padding, so its row should be 0, and the row of sentence 0 should not. Compare this with what you
-# see.
+# Row $n$, column $h$ of this table says how much weight head $h$ of sentence $n$ puts on the last three tokens, on
+# average over the six queries. Only sentence 1 ends with padding, so its row should be 0, and the row of sentence 0
+# should not. Compare this with what you see.
 #
 # ### Fewer queries than keys
 #
@@ -431,8 +446,8 @@ show_figure(axes[0], "3.5")
 
 # %% corners-reading [markdown]
 # A mask that is not square can be causal in two ways, depending on the corner from which the words are counted. Here
-# the last query has to belong to the last key. You can always build such a mask yourself and pass it, and then the new
-# words get the same outputs as in the full text.
+# the last query has to be lined up with the last key. You can always build such a mask yourself and pass it, and then
+# the new words get the same outputs as in the full text.
 
 # %% lower-right
 whole = F.scaled_dot_product_attention(x, x, x, is_causal=True)
@@ -442,9 +457,7 @@ assert torch.allclose(with_cache, whole[4:])
 # %% large-negative [markdown]
 # ### A large negative number instead of minus infinity
 #
-# Many programs fill with -1e9. In a row that still has an open key with a score of ordinary size, this makes no
-# difference in float32, the usual type of number, because $e^{-10^9}$ rounds to 0. In a row without such a key, it
-# makes a great difference.
+# Many programs fill with -1e9. Let us see what this does to the empty row of "`<pad>` The cat sat".
 
 # %% fill-row-zero
 finite = (left @ left.T / 5**0.5).masked_fill(~left_mask, -1e9).softmax(dim=-1)
@@ -453,7 +466,7 @@ print("weights, filled with -1e9:", finite[0])
 print("output of torch's function:", torch_output[0])
 
 # %% half-precision [markdown]
-# All four weights are 1/4, those of the future included. Torch's own function gives the row the output 0.
+# All four weights are 1/4, including those on future words. Torch's own function returns 0 for this row.
 #
 # Large models usually compute in 16 bits, which saves memory. In float16 the largest number is 65504, so `masked_fill`
 # with -1e9 raises an error.
@@ -470,7 +483,7 @@ added = half + (~left_mask).half() * -1e9
 added.softmax(dim=-1)[0]
 
 # %% half-silent [markdown]
-# Since float16 cannot hold -1e9, the number became $-\infty$ on the way, and this brings back the NaN that -1e9 was
+# Since float16 cannot hold -1e9, the number was converted to $-\infty$, and this brings back the NaN that -1e9 was
 # meant to avoid. The other 16-bit type, bfloat16, is common in large models and can hold -1e9, so with it you are back
 # to the silent average above.
 
@@ -480,12 +493,13 @@ added.softmax(dim=-1)[0]
 # - A mask says which keys a query may look at. It acts on the scores, before the softmax: forbidden scores become
 #   $-\infty$. A score of 0 blocks nothing.
 # - A causal mask hides later words. It is what makes it possible to train on every next word in one pass.
-# - A padding mask hides keys, not queries: shape (N, 1, S). Leave the rows of `<pad>` out of averages and losses.
+# - A padding mask hides keys, not queries, so it has the shape (N, 1, S), the same for every query. With heads it has
+#   the shape (N, 1, 1, S). Leave the rows of `<pad>` out of averages and losses.
 # - The leak test: change a token and see which outputs move. Some must, and some must not.
-# - A row without any key can come out as NaN, as 0, or as an average over keys that it must not see. Make a
-#   deliberate choice of what it should be.
-# - In attnlab and in `F.scaled_dot_product_attention`, True means "may look". Elsewhere True can mean "blocked", or
-#   the mask is added to the scores, and often no error warns you.
+# - A row without any key can come out as NaN, as 0, or as an average over keys that it must not see. Make a deliberate
+#   choice of what it should be.
+# - In attnlab and in `F.scaled_dot_product_attention`, True means "may look", and a mask of floats is added to the
+#   scores. In other places True can mean "blocked". Often no error warns you.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -495,9 +509,14 @@ added.softmax(dim=-1)[0]
 # %% exercise-1 [markdown]
 # ### 1 · Implement ★★ (8 minutes)
 #
-# Write the leak test for causal attention. `causal_test(attend, x)` returns "leaks" if a later token moves an output.
-# If no later token does, it returns "too tight" if some output $i$ stays the same although one of the tokens 0 to $i$
-# has changed. In all other cases it returns "correct". Use `moved`. The numbers in `x` are small.
+# Write the leak test for causal attention. `causal_test(attend, x)` returns one of three words:
+# - "leaks" if changing a token moves an output at an earlier position,
+# - otherwise "too tight" if some output $i$ stays the same when one of the tokens 0 to $i$ changes,
+# - otherwise "correct".
+#
+# Use `moved`. The numbers in `x` are small, because large ones lead to large scores, which can give nearly all the
+# weight to one key. (If you test a model of your own, switch off [dropout](glossary.ipynb#dropout) first: it sets
+# random numbers to 0, so outputs move at random.)
 #
 # <details><summary>Hint</summary>
 #
@@ -522,7 +541,7 @@ check_causal_test(causal_test)
 # %% causal-test-solution tags=["solution"] jupyter={"source_hidden": true}
 def causal_test_solution(attend, x):
     found = torch.stack([moved(attend, x, place) for place in range(len(x))], dim=1)
-    if found.triu(1).any():  # (output, token), and the token comes later
+    if found.triu(1).any():  # (output, changed token), and the token comes later
         return "leaks"
     expected = torch.ones_like(found).tril()
     return "correct" if torch.equal(found, expected) else "too tight"
@@ -531,18 +550,18 @@ def causal_test_solution(attend, x):
 check_causal_test(causal_test_solution)
 
 # %% exercise-1-limits [markdown]
-# Some mistakes stay invisible to this test. Suppose that a word may look at two or more earlier words but not at
-# *itself*. Its output still moves with it, because its query has changed, and so has the way in which the earlier words
-# share its weight.
+# Some mistakes stay invisible to this test. Suppose that a word may look at two or more different words before it but
+# not at *itself*. When this word changes, its output still moves: the query has changed, and so have the weights that
+# it gives to the earlier words.
 
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
 # `padding_mask` makes the mask for a model that reads whole sentences. This mask has one more axis of size 1, for
 # attention heads (lesson 7). Write `decoder_mask` for a model that guesses the next word, where sentences are padded on
-# the right. It should block padding and the future, with shape (N, 1, L, L), where L is `int(lengths.max())`. Block
-# padding in the columns only, as above. (With padding on the right, the causal mask alone already protects the words.
-# With padding on the left it does not, and you combine the two masks in the same way.)
+# the right. It should block padding and the future and have the shape (N, 1, L, L), where L is `int(lengths.max())`.
+# Block padding in the columns only, as above. (With padding on the right, the causal mask alone already protects the
+# words. With padding on the left it does not, and you combine the two masks in the same way.)
 #
 # <details><summary>Hint</summary>
 #
@@ -574,22 +593,23 @@ check_decoder_mask(decoder_mask_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Implement ★★★ (12 minutes)
 #
-# Write a softmax over the allowed keys. In a row without any allowed key, all weights are 0. If the allowed scores
-# are finite, every other row sums to 1, up to rounding, and the gradient is correct and finite. A NaN in an
-# **allowed** score must stay visible, because it is a bug that someone has to find. Whatever a **blocked** score
-# holds must not matter.
+# Write a softmax over the allowed keys. In a row without any allowed key, all weights are 0. If the allowed scores are
+# finite, every other row sums to 1, up to rounding, and the gradient is correct and finite. A NaN in an **allowed**
+# score must stay visible, because it is a sign of a bug that has to be found. The content of a **blocked** score must
+# not matter.
 #
 # <details><summary>Hint</summary>
 #
-# Which rows are empty? You can tell from `allowed`, before the softmax. Give those rows harmless scores, and erase
-# their weights afterwards. Fill with $-\infty$ instead of adding it: a NaN plus $-\infty$ is still NaN, so a NaN in a
-# blocked score would reach the weights.
+# Which rows are empty? You can tell from `allowed`, before the softmax. Erase the weights of those rows afterwards. If
+# you also give these rows finite scores before the softmax, they cause no NaN at all, not even while the gradient is
+# computed. Fill with $-\infty$ instead of adding it: a NaN plus $-\infty$ is still NaN, so a NaN in a blocked score
+# would reach the weights.
 # </details>
 
 
 # %% tags=["exercise"]
 def safe_softmax(scores, allowed):
-    """scores (..., L, S), allowed bool, broadcastable -> weights (..., L, S)."""
+    """scores (..., L, S), allowed bool, repeated if need be -> weights (..., L, S)."""
 
 
 # %%
@@ -608,8 +628,8 @@ check_safe_softmax(safe_softmax_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Repair ★★ (8 minutes)
 #
-# `broken` takes a Hugging Face `attention_mask`, with 1 for a word and 0 for padding on either side. It has two bugs.
-# Write `mended`.
+# `broken` takes a Hugging Face `attention_mask`, with 1 for a word and 0 for padding on either side. The function has
+# two bugs. Write `mended`.
 #
 # <details><summary>Hint</summary>
 #
@@ -643,8 +663,8 @@ check_padded_batch(mended_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend says: "Filling with -1e9 or with minus infinity before a softmax is the same, since both give weight 0."
-# Where is that true in float32, torch's usual type of number, and where is it not?
+# A friend says: "Filling with -1e9 or with minus infinity before a softmax is the same, since both give weight 0." When
+# is that true in float32, torch's default data type, and when is it not?
 #
 # <details><summary>An answer</summary>
 #
@@ -656,14 +676,20 @@ check_padded_batch(mended_solution)
 # %% in-torch [markdown]
 # ## In torch
 #
-# In `F.scaled_dot_product_attention(..., attn_mask=mask)`, True in a Boolean mask means "may look", and a float mask
-# is added. `is_causal=True` counts from the upper left corner. Do not pass both: sometimes torch raises an error, and
-# sometimes it combines them. For a cache there is `torch.nn.attention.bias.causal_lower_right(L, S)`.
+# In `F.scaled_dot_product_attention(..., attn_mask=mask)`, True in a Boolean mask means "may look", and a float mask is
+# added. `is_causal=True` makes a causal mask that counts from the upper left corner. Do not pass `attn_mask` together
+# with `is_causal=True`: sometimes torch raises an error, and sometimes it combines the two. For a cache there is
+# `torch.nn.attention.bias.causal_lower_right(L, S)`.
 #
-# In `nn.MultiheadAttention`, True means *blocked* both in `attn_mask` and in `key_padding_mask`. There
-# `is_causal=True` is only a hint, so pass the causal `attn_mask` as well. For a sentence that is all padding, the
-# output can be NaN or finite, depending on settings that have nothing to do with the mask, such as `need_weights`.
+# `nn.MultiheadAttention` takes two masks: `attn_mask`, with a cell for each query and key, and `key_padding_mask`, with
+# a row of keys for each sentence. In both, True means *blocked*. Here `is_causal=True` makes no mask. It only states
+# that your `attn_mask` is the causal mask, and torch may then use its own instead. So pass both, and only if
+# `attn_mask` is exactly the causal mask. For a sentence that is all padding, the output can be NaN or finite. This
+# depends on settings that have nothing to do with the mask, such as `need_weights`, which asks for the weights as well.
 # Do not rely on either.
+#
+# `F.cross_entropy` leaves padding out of the loss if you pass the number of `<pad>` among the targets as
+# `ignore_index`.
 
 # %% sources [markdown]
 # ## Sources
@@ -672,17 +698,17 @@ check_padded_batch(mended_solution)
 #   the decoder.
 # - Beltagy et al., [Longformer](https://arxiv.org/abs/2004.05150), 2020, section 3.1: sliding windows.
 # - The inverted mask: [LLMs-from-scratch, issue 1061](https://github.com/rasbt/LLMs-from-scratch/issues/1061). It was
-#   in a bonus notebook and has been repaired.
+#   in a bonus notebook and has been fixed.
 # - Rows without a key: [PyTorch, issue 103749](https://github.com/pytorch/pytorch/issues/103749).
 #
-# The sentence and its features are our own. Building the causal mask by hand before using a function for it follows
-# chapter 3 of Sebastian Raschka's [Build a Large Language Model (From
+# The sentence and its features are our own. The idea of building the causal mask by hand before using a function for it
+# comes from chapter 3 of Sebastian Raschka's [Build a Large Language Model (From
 # Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch).
 
 # %% next [markdown]
 # ## Next
 #
-# [4 · Self-attention, cross-attention, honest heatmaps](04_reading_heatmaps_honestly.ipynb)
+# [4 · Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
@@ -690,10 +716,10 @@ check_padded_batch(mended_solution)
 # **45 minutes.** The causal mask and the fill: 11. The leak test: 8. Padding, with the first explorer: 10. Empty
 # rows, with the mask editor: 10. Three families: 6. Leave "Further" for home.
 #
-# **Where a class stalls.** *"True hides":* seaborn and `masked_fill` say so. Keep one sentence on the board: True =
-# may look. *Rows and columns:* have them say "query $i$ looks at key $j$" while pointing at the cell. *The NaN of the
-# second layer:* write 0 · NaN on the board. *"There is no future when a model writes":* that is true, but the mask is
-# needed in training, where all positions guess at once, and when a whole prompt is read in one pass.
+# **Where a class stalls.** *"True hides":* seaborn and `masked_fill` say so. Keep one sentence on the board: True = may
+# look. *Rows and columns:* have the class say "query $i$ looks at key $j$" while you point at the cell. *The NaN of the
+# second layer:* write 0 · NaN = NaN on the board. *"There is no future when a model writes":* that is true, but the
+# mask is needed in training, where all positions guess at once, and when a whole prompt is read in one pass.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -705,12 +731,13 @@ check_padded_batch(mended_solution)
 # **2.** What shape does a padding mask for scores of shape (N, H, L, S) have? **(N, 1, 1, S).** *(N, 1, S)* lines the
 # sentences up with the heads. *(N, 1, S, 1)* blocks rows.
 #
-# **3.** Token 2 of the tokens 0 to 4 changes under a causal mask. Which outputs move? **2, 3 and 4.** *Only 2*
-# forgets that later tokens look back. *0, 1 and 2* is the inverted mask.
+# **3.** Token 2 of the tokens 0 to 4 changes under a causal mask. Which outputs move? **2, 3 and 4.** *Only 2* forgets
+# that later tokens look back. *0, 1 and 2* would be true of the inverted mask.
 #
-# **4.** What is the softmax of a row that holds only $-\infty$? **NaN.** *Zeros* is what attnlab writes; the softmax
-# does not. *Uniform* is what -1e9 gives.
+# **4.** What is the softmax of a row that holds only $-\infty$? **NaN.** *Zeros* is what attnlab returns, but the
+# softmax does not. *Uniform* is what -1e9 gives.
 #
 # **5.** There is no causal mask. A `<pad>` changes, and the output of a word moves. Why? **Padding is not masked.**
-# *That is normal:* only in the row of the `<pad>`. *The future leaks:* here the future is meant to be open.
+# *That is normal* is true only of the output of the `<pad>` itself. *The future leaks:* here the future is meant to be
+# open.
 # </details>
