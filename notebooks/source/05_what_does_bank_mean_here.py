@@ -10,14 +10,14 @@
 # more to **select**, that is, to give large weights to the very words that show the meaning. You will learn to tell
 # the one from the other, first with typed numbers and then in a trained layer.
 #
-# **You need** lesson 1 (scores, weights and output), the trained layer of lesson 2 (its last section), and the idea
-# from lesson 4 of comparing a pattern with chance.
+# **You need** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and
+# from lesson 4 uniform attention and the idea of comparing a pattern with chance.
 #
 # **You will be able to**
 # - put a control beside an experiment with attention,
 # - tell selecting from mixing,
 # - test whether what a head does depends on the word that asks,
-# - say what a head in the first layer of a model can know about a sentence, and what it cannot.
+# - say what a score in the first layer of a model can depend on, and what it cannot.
 #
 # **Time:** 50 minutes in class, 80 alone.
 
@@ -36,7 +36,8 @@ lesson_setup()
 # ## Two banks in one table
 #
 # Suppose a tutorial wants to show that attention can separate two meanings of "bank". It types in four tokens with
-# four features. One bank lends money, and the other is the shore of a river.
+# four features. One bank lends money, and the other is the shore of a river. The queries, keys and values are the typed
+# vectors themselves.
 
 # %% typed-banks
 tokens, features, x = load_table("two_banks.csv")  # x: (4, 4)
@@ -49,7 +50,7 @@ show_figure(ax, "5.1")
 
 # %% read-map [markdown]
 # The bottom row belongs to the bank at the shore. Apart from itself, it attends most to River, because the two share
-# nature and shore. So far, the tutorial can be pleased. But remember [uniform
+# nature and shore. So far, this is what the tutorial hoped for. But remember [uniform
 # attention](glossary.ipynb#uniform-attention), which would give 0.25 to each of the four tokens. River gets 0.28,
 # hardly more than that. Water gets a little less, and 0.15 goes to the other bank.
 #
@@ -79,8 +80,8 @@ cosine(bank_output[2], bank_output[3])
 #
 # ## A fair test
 #
-# A model looks each word up in a list, so at the start "bank" has the same vector in every sentence (apart from what
-# is added for its position). So let us give it one vector, and move it by attention.
+# A model looks each word up in a list, so at the start "bank" has the same vector in every sentence (apart from the
+# effect of its position). So let us give it one vector, and move it by attention.
 #
 # If it moves towards one of the two meanings, do the weights deserve the credit? To find out, an experiment needs a
 # [**control**](glossary.ipynb#control): the same experiment without the ingredient that is thought to cause the
@@ -154,8 +155,8 @@ show_figure(ax, "5.2")
 #
 # In these two examples, all the words point the same way. Real sentences are not so kind: "The thief sailed to the
 # bank with the gold." "Thief" and "gold" go with money, but you know that this is a river bank, because the thief
-# *sailed* to it. We call such a word the **clue** of its sentence. The fifth feature of our table is 1 for words that
-# can be clues, and 0 for all others.
+# *sailed* to it. We call such a word the **clue** of its sentence. The fifth feature of our table is 1 for some
+# words that make good clues, and 0 for all the others.
 #
 # A query that asks for this feature, and for nothing else, should find the clue. We type one in. The number `strength`
 # says how hard it asks.
@@ -207,7 +208,7 @@ BankExplorer()
 # images of each other.)
 # </details>
 #
-# Keep that sentence in mind: "this bank by the river gave a loan." Its bank is a money bank, even though it stands by
+# Keep the sentence of this experiment in mind: "this bank by the river gave a loan." Its bank is a money bank, even though it stands by
 # a river. So in this sentence "river" is not a clue at all, although it is one in most others.
 #
 # ## A trained layer
@@ -236,7 +237,7 @@ show_figure(ax, "5.3")
 # %% look-through [markdown]
 # ### Your experiment: look through the heads
 #
-# Now the layer reads the sentence from above. In which heads does "bank" attend most to "river", and in which to
+# Now the layer reads the sentence that you were to keep in mind. In which heads does "bank" attend most to "river", and in which to
 # "loan"? Click through the twelve maps. Then type in a sentence of your own.
 #
 # <details><summary>The answer</summary>
@@ -287,15 +288,16 @@ clue_shares(["bank"])[:, 0]  # (H,)
 
 # %% many-askers [markdown]
 # In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. That is a lot. But
-# is "bank" the reason? Perhaps these heads favour such words even when another word asks. So we let all 2,517 words of
-# the layer's vocabulary that have at least three letters ask in the place of "bank".
+# is "bank" the reason? Perhaps these heads favour such words even when another word asks. So we let 5,000
+# words ask in the place of "bank": the commonest words of at least three letters in the layer's vocabulary, which
+# begins, roughly, with the commonest words.
 
 # %% ask-rank
 predict("05/rank-of-bank")
 
 # %% see-rank
 # %%answer 05/rank-of-bank
-askers = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2]
+askers = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2][:5000]
 shares = clue_shares(askers)  # (H, A)
 of_bank_itself = shares[:, askers.index("bank"), None]
 ranks = 1 + (shares > of_bank_itself).sum(dim=1)  # 1 if "bank" gives the most
@@ -312,16 +314,18 @@ ax.plot(
 )
 ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
 ax.set(xlabel="head", ylabel="uniform shares of the clue")
-ax.set_title("Who gives the clue how much?")
+ax.set_title("What the askers give to the clue")
 ax.legend(loc="upper right")
 show_figure(ax, "5.4")
 
 # %% which-meaning [markdown]
 # ## Does it select by the meaning?
 #
-# In head 4, no other asker gives the clue as much as "bank" does. Training has taught this head to let "bank" pick out
-# words that go with banks, so here is a trained head that selects. (This holds for the mean over 25 sentences. In
-# single sentences, the median rank of "bank" is 120.) In no other head is "bank" among the first 40.
+# In head 4, no other asker gives the clue as much as "bank" does. (This holds for the mean over 25 sentences. In single
+# sentences, the median rank of "bank" is 219.) In no other head is "bank" among the first 70. Nor does "bank" give as
+# much to every word: if we put the 5,000 words in the place of the clue instead, fewer than one in ten of them get as
+# much from "bank" as the clue does, in the median sentence. So here is a trained head that selects. Training has taught
+# it to let "bank" pick out words that go with banks, more often than not.
 #
 # Words that go with banks are one thing, though, and the meaning in this sentence is another. "The thief saw the bank
 # by the river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river"
@@ -347,13 +351,14 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 # ## What does the output know?
 #
 # In a first layer, a score is computed from two tokens: their vectors, which come from a list, and their positions. No
-# third word takes part. So no head of this layer can know that the river is beside the point here.
+# third word takes part. So no score of this layer can depend on whether the river matters here. A weight can, because
+# "robbed" competes with "river" for the same row. In head 10, it takes more than half of its weight away from "river".
 #
-# Perhaps the scores need not know. The output collects the values of the whole sentence, and "robbed" is among them.
-# So let us ask the outputs. Take one sentence about a river and one about money. Such a pair counts as correct if, on
-# the line from money words to water words, the output of "bank" lies further along in the first sentence. We have 64
-# pairs of **clear** sentences, with words of one kind only, and 64 pairs of **mixed** ones, such as that of the thief
-# and the gold. Guessing would get about 32 right.
+# The output can depend on even more. It collects the values of the whole sentence, and "robbed" is among them. So let
+# us ask the outputs. Imagine a line that leads from money words to water words. We take one sentence about a river and
+# one about money. Such a pair counts as correct if the output of "bank" lies nearer to the water end in the sentence
+# about the river than in the other one. We have 64 pairs of **clear** sentences, with words of one kind only, and 64
+# pairs of **mixed** ones, such as that of the thief and the gold. Guessing would get about 32 of them right.
 #
 # The helper `count_pairs` does this for each head and for all heads together. As a control, it also does it with a
 # plain average of the same values. The control deserves the same freedom: if we pick the best head of attention, we
@@ -410,12 +415,13 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # %% the-answer [markdown]
 # ## So does attention find the meaning?
 #
-# Not in this layer. In clear sentences mixing is enough: all heads together get 64 pairs with a plain average too. In
-# mixed sentences the outputs do better than guessing, but here too a plain average keeps up with attention. (Head 4
-# does gain from its weights: 52 pairs against 40. But the plain averages of some other heads get as far without them.)
-# What one head has learned is to select: on average, "bank" gives more weight to words that go with banks than any
-# other word does in its place. That is a step towards the meaning. It is not the meaning, because the score for
-# "river" is the same whether the thief has seen the bank or robbed it.
+# Nothing that we tried shows it in this layer. In clear sentences mixing is enough: all heads together get 64 pairs
+# with a plain average too. In mixed sentences the outputs do better than guessing, but here too a plain average keeps
+# up with attention. (Head 4 does gain from its weights: 52 pairs against 40. But the plain averages of some other heads
+# get as far without them.) What one head has learned is to select: on average, "bank" gives more weight to the clue
+# than any of the other words that we put in its place. That is a step towards the meaning. But what "river" says about
+# the bank depends on a third word, on whether the thief has seen the bank or robbed it. No score in this layer sees a
+# third word. It can only compete for the weight and add its own value.
 #
 # Is that all there is to know about a model with six layers? No. From the second layer on, the vectors that are
 # compared are mixtures themselves, so a score can depend on any word of the sentence. In whole models, the senses of a
@@ -456,9 +462,10 @@ by_chance = torch.stack([share_in(shuffled_layer(seed)) for seed in range(20)])
 by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 
 # %% shuffled-reading [markdown]
-# If you may choose the best of twelve, chance gives you 2.0 uniform shares. So the 1.8 to 2.3 of heads 0, 3 and 10 are
-# nothing unusual. The 3.3 of head 4 is unusual: none of the 240 random heads
-# reaches it.
+# If you may choose the best of twelve, chance gives you 2.0 uniform shares. So if the best head of our layer had been
+# head 0, 3 or 10, its 1.8 to 2.3 would be nothing unusual. It is less usual to have them all: none of the twenty
+# shuffled layers has four heads with more than 1.7. And the 3.3 of head 4 are far beyond chance, since none of the 240
+# random heads reaches them.
 
 # %% remember [markdown]
 # ## What to remember
@@ -468,10 +475,10 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 #   best head if you show the best head of attention.
 # - Selecting means that the weights do what a plain average cannot. Ask whether they depend on the word that asks: put
 #   many other words in its place.
-# - One head of twelve lets "bank" select words that go with banks. On average over our sentences, no other of 2,517
+# - One head of twelve lets "bank" select words that go with banks. On average over our sentences, no other of 5,000
 #   askers gives the clue as much.
-# - In a first layer, the score of two words depends on no third word. So no head of it can know that this river is
-#   beside the point.
+# - In a first layer, the score of two words depends on no third word. A third word can only compete for the weight and
+#   add its own value.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -547,7 +554,7 @@ check_plain_average(plain_average_solution)
 #
 # A report says: "One head gives the clue many uniform shares." Its author looked for the best head on the very
 # sentences that the report is about. That is how luck gets into a report. On our three known sentences, for example,
-# head 10 is the best of the twelve, with 5.7 uniform shares; on the 25 fresh ones it gets 1.8.
+# head 10 is the best of the twelve, with 5.7 uniform shares. On the 25 fresh ones, which have other clues, it gets 1.8.
 #
 # Repair the report: choose the head on `known`, and measure it on `fresh`. (This is what to do if you want to report
 # on a single head. In the lesson we showed all twelve instead.)
@@ -580,9 +587,7 @@ def tested_head_solution(known, fresh):
 
 
 torch.manual_seed(0)
-luck = (
-    torch.rand(500, 12, 6) * 2
-)  # 1 on average in every head: there is nothing to find
+luck = 2 * torch.rand(500, 12, 6)  # 1 on average in every head: nothing to find
 broken = torch.tensor([broken_report(one[:, :3], one[:, 3:])[1] for one in luck])
 mended = torch.tensor([tested_head_solution(one[:, :3], one[:, 3:])[1] for one in luck])
 print(f"where all is luck: broken {broken.mean():.1f}, repaired {mended.mean():.1f}")
@@ -592,7 +597,7 @@ check_tested_head(tested_head_solution)
 # ### 4 · Build ★★ (10 minutes)
 #
 # When "robbed" took the place of "saw", "bank" in head 10 turned away from "river": now it attends most to "robbed".
-# Perhaps head 10 notices that the river does not matter? Find two sentences that refute this. They may differ in
+# Perhaps head 10 notices when a water word does not matter? Find two sentences that refute this. They may differ in
 # **one** word only. The first must be about a river bank and the second about a money bank, but in both of them "bank"
 # must attend most to the same word in head 10. The check measures the weights. The meaning is for you to judge.
 #
@@ -639,7 +644,7 @@ check_minimal_pair(minimal_pair_solution)
 # ## In torch
 #
 # The control takes one line: with a query of zeros, all scores are 0, so all keys that are allowed get the same
-# weight. This works in `F.scaled_dot_product_attention` too, with a mask or without one.
+# weight. This works in `F.scaled_dot_product_attention` too, with a mask of True and False or without any mask.
 
 # %% torch-control
 import torch.nn.functional as F
