@@ -215,7 +215,7 @@ for sentence, clue in zip(fresh.sentence, fresh.clue, strict=True):
     assert torch.allclose(scores[0] - to_itself[0], measured, atol=1e-3)
     better.append((scores[1:] > scores[0]).float().mean())
 better = torch.stack(better)
-assert better.median() < 0.1  # the median sentence: fewer than one in ten
+assert (better < 0.1).float().mean() > 0.6  # fewer than one in ten
 assert better.max() > 0.5  # not in every sentence
 
 # %% after: see-robbed

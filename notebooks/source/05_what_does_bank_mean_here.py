@@ -50,7 +50,7 @@ show_figure(ax, "5.1")
 
 # %% read-map [markdown]
 # The bottom row belongs to the bank at the shore. Apart from itself, it attends most to River, because the two share
-# nature and shore. So far, this is what the tutorial hoped for. But remember [uniform
+# nature and shore. That looks promising. But remember [uniform
 # attention](glossary.ipynb#uniform-attention), which would give 0.25 to each of the four tokens. River gets 0.28,
 # hardly more than that. Water gets a little less, and 0.15 goes to the other bank.
 #
@@ -184,10 +184,10 @@ pd.DataFrame(asked, columns).T.round(2)
 # %% selecting [markdown]
 # With strength 0, all scores are 0 and all weights are equal, so these two rows are the control. The plain average is
 # closer to the *wrong* bank in both sentences. The harder the query asks, the more weight the clue gets, and "bank"
-# moves to the correct side. Here the weights do something that the plain average cannot do: they select.
+# moves to the correct side. Here the weights do what the plain average cannot: they select.
 #
-# But look at what we typed in by hand: the query, and the column of clues, both with the sentences in sight. The
-# mechanism *can* select. Nothing here has found out by itself which words are clues.
+# The mechanism *can* select. But we typed in the query and the column of clues by hand, with the sentences in sight.
+# Nothing here has found out by itself which words are clues.
 #
 # ### Your experiment: drag a meaning
 #
@@ -208,14 +208,14 @@ BankExplorer()
 # images of each other.)
 # </details>
 #
-# Keep the sentence of this experiment in mind: "this bank by the river gave a loan." Its bank is a money bank, even though it stands by
-# a river. So in this sentence "river" is not a clue at all, although it is one in most others.
+# Keep that sentence in mind: "this bank by the river gave a loan." Its bank is a money bank, even though it lies by a
+# river. So here "river" is not a clue at all, although it is one in most other sentences.
 #
 # ## A trained layer
 #
 # Nobody typed in the numbers of a trained layer. We take the one that you know from lesson 2: the first attention
-# layer of all-MiniLM-L6-v2, with twelve [heads](glossary.ipynb#head), each of which has queries, keys and values of
-# its own. It puts a token before each sentence, `[CLS]`, and one after it, `[SEP]`.
+# layer of all-MiniLM-L6-v2, with twelve [heads](glossary.ipynb#head). It puts a token before each sentence, `[CLS]`,
+# and one after it, `[SEP]`.
 
 # %% read-sentence
 from attnlab.pretrained import load_layer
@@ -237,7 +237,7 @@ show_figure(ax, "5.3")
 # %% look-through [markdown]
 # ### Your experiment: look through the heads
 #
-# Now the layer reads the sentence that you were to keep in mind. In which heads does "bank" attend most to "river", and in which to
+# Now the layer reads "this bank by the river gave a loan". In which heads does "bank" attend most to "river", and in which to
 # "loan"? Click through the twelve maps. Then type in a sentence of your own.
 #
 # <details><summary>The answer</summary>
@@ -254,8 +254,8 @@ RealHeadsExplorer(sentence=sentence_of_both, head=4, word=2, ask=False)
 #
 # It is tempting to pick the head with the nicest picture. But in twelve maps there is nearly always something nice. So
 # we test all twelve heads, on fresh sentences. We wrote 35 sentences with "bank" and named the clue of each before the
-# layer read it. We had used three of them to explore the layer. We leave these out, and all others with the same
-# clues, so 25 remain.
+# layer read it. Three of them had served to explore the layer. Without these three and all others with the same clues,
+# 25 remain.
 
 # %% fresh-sentences
 sentences = pd.read_csv(data_path("bank_sentences.csv"))
@@ -269,8 +269,8 @@ fresh.sample(4, random_state=0)[["sentence", "clue", "meaning"]]
 # the number of tokens.
 #
 # The function below does this for the clue of every fresh sentence. It can also put another word in the place of
-# "bank", so that the layer reads "we swam to the chair". Then "chair" asks, and we see how much weight the clue gets
-# from it. `attend_as` computes the row of that place for many such askers at once.
+# "bank", so that the layer reads "we swam to the chair". Then it is "chair" that asks. `attend_as` computes the rows of
+# many such askers at once.
 
 
 # %% clue-shares
@@ -287,10 +287,10 @@ def clue_shares(askers):
 clue_shares(["bank"])[:, 0]  # (H,)
 
 # %% many-askers [markdown]
-# In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. That is a lot. But
-# is "bank" the reason? Perhaps these heads favour such words even when another word asks. So we let 5,000
-# words ask in the place of "bank": the commonest words of at least three letters in the layer's vocabulary, which
-# begins, roughly, with the commonest words.
+# In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. But
+# is "bank" the reason? Perhaps these heads favour such words even when another word asks. So we let 5,000 words ask in
+# the place of "bank". They are the first words of at least three letters in the vocabulary of the layer, and roughly
+# the commonest.
 
 # %% ask-rank
 predict("05/rank-of-bank")
@@ -322,12 +322,11 @@ show_figure(ax, "5.4")
 # ## Does it select by the meaning?
 #
 # In head 4, no other asker gives the clue as much as "bank" does. (This holds for the mean over 25 sentences. In single
-# sentences, the median rank of "bank" is 219.) In no other head is "bank" among the first 70. Nor does "bank" give as
-# much to every word: if we put the 5,000 words in the place of the clue instead, fewer than one in ten of them get as
-# much from "bank" as the clue does, in the median sentence. So here is a trained head that selects. Training has taught
-# it to let "bank" pick out words that go with banks, more often than not.
+# sentences, the median rank of "bank" is 219.) In no other head is "bank" among the first 70. So here is a trained head
+# that selects: it lets "bank" pick out words that go with banks, or at least mostly. (In most of the sentences, fewer
+# than one in ten of the 5,000 words would get more weight from "bank" in the place of the clue.)
 #
-# Words that go with banks are one thing, though, and the meaning in this sentence is another. "The thief saw the bank
+# But a word that goes with banks need not show which bank is meant in this very sentence. "The thief saw the bank
 # by the river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river"
 # is no longer a clue. What becomes of the score of "bank" for "river"? In lesson 2 we saw that the logarithm of a
 # weight is its score, up to a constant for the whole row. So we measure how far the score for "river" is above the
@@ -352,17 +351,17 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 #
 # In a first layer, a score is computed from two tokens: their vectors, which come from a list, and their positions. No
 # third word takes part. So no score of this layer can depend on whether the river matters here. A weight can, because
-# "robbed" competes with "river" for the same row. In head 10, it takes more than half of its weight away from "river".
+# "robbed" competes with "river" for the same row, as in head 10.
 #
-# The output can depend on even more. It collects the values of the whole sentence, and "robbed" is among them. So let
-# us ask the outputs. Imagine a line that leads from money words to water words. We take one sentence about a river and
-# one about money. Such a pair counts as correct if the output of "bank" lies nearer to the water end in the sentence
-# about the river than in the other one. We have 64 pairs of **clear** sentences, with words of one kind only, and 64
-# pairs of **mixed** ones, such as that of the thief and the gold. Guessing would get about 32 of them right.
+# The output collects the values of the whole sentence, "robbed" included. So let us ask the outputs. Imagine a line
+# that leads from money words to water words, and take one sentence about a river and one about money. Such a pair counts
+# as correct if the output of "bank" lies nearer to the water end in the sentence about the river. We have 64 pairs of
+# **clear** sentences, with words of one kind only, and 64 pairs of **mixed** ones, such as that of the thief and the
+# gold. Guessing would get about 32 of them right.
 #
-# The helper `count_pairs` does this for each head and for all heads together. As a control, it also does it with a
-# plain average of the same values. The control deserves the same freedom: if we pick the best head of attention, we
-# also pick the best head of the plain average.
+# The helper `count_pairs` does this for each head, for all heads together and, as a control, with a plain average of the
+# same values. The control deserves the same freedom: if we pick the best head of attention, we also pick the best head
+# of the plain average.
 
 # %% count-pairs jupyter={"source_hidden": true}
 from attnlab import split_heads
@@ -420,12 +419,11 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # up with attention. (Head 4 does gain from its weights: 52 pairs against 40. But the plain averages of some other heads
 # get as far without them.) What one head has learned is to select: on average, "bank" gives more weight to the clue
 # than any of the other words that we put in its place. That is a step towards the meaning. But what "river" says about
-# the bank depends on a third word, on whether the thief has seen the bank or robbed it. No score in this layer sees a
-# third word. It can only compete for the weight and add its own value.
+# the bank depends on a third word, "saw" or "robbed", and no score in this layer sees one.
 #
-# Is that all there is to know about a model with six layers? No. From the second layer on, the vectors that are
-# compared are mixtures themselves, so a score can depend on any word of the sentence. In whole models, the senses of a
-# word do come apart (Reif et al., under Sources).
+# A model with six layers can do more. From the second layer on, the vectors that are compared are mixtures themselves,
+# so a score can depend on any word of the sentence. In whole models, the senses of a word do come apart (Reif et al.,
+# under Sources).
 
 # %% further [markdown]
 # ## Further
@@ -464,8 +462,8 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 # %% shuffled-reading [markdown]
 # If you may choose the best of twelve, chance gives you 2.0 uniform shares. So if the best head of our layer had been
 # head 0, 3 or 10, its 1.8 to 2.3 would be nothing unusual. It is less usual to have them all: none of the twenty
-# shuffled layers has four heads with more than 1.7. And the 3.3 of head 4 are far beyond chance, since none of the 240
-# random heads reaches them.
+# shuffled layers has four heads with more than 1.7. And the 3.3 of head 4 is unusual in any case, for none of the 240
+# random heads reaches it.
 
 # %% remember [markdown]
 # ## What to remember
@@ -475,8 +473,8 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 #   best head if you show the best head of attention.
 # - Selecting means that the weights do what a plain average cannot. Ask whether they depend on the word that asks: put
 #   many other words in its place.
-# - One head of twelve lets "bank" select words that go with banks. On average over our sentences, no other of 5,000
-#   askers gives the clue as much.
+# - One head of twelve lets "bank" select mostly words that go with banks. On average over our sentences, no other of
+#   5,000 askers gives the clue as much.
 # - In a first layer, the score of two words depends on no third word. A third word can only compete for the weight and
 #   add its own value.
 
