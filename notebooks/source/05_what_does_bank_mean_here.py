@@ -7,8 +7,8 @@
 # it?
 #
 # To answer this, we have to keep two things apart. In any average, a word gets **mixed** with its sentence. It takes
-# more to **select**, that is, to give large weights to the very words that show the meaning. You will learn to tell
-# the one from the other, first with typed numbers and then in a trained layer.
+# more to **select**, that is, to give large weights to the very words that show the meaning. You will learn to tell the
+# one from the other, first with typed numbers and then in a trained layer.
 #
 # **You need** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and
 # from lesson 4 uniform attention and the idea of comparing a pattern with chance.
@@ -35,8 +35,8 @@ lesson_setup()
 # %% two-banks [markdown]
 # ## Two banks in one table
 #
-# Suppose a tutorial wants to show that attention can separate two meanings of "bank". It types in four tokens with
-# four features. One bank lends money, and the other is the shore of a river. The queries, keys and values are the typed
+# Suppose a tutorial wants to show that attention can separate two meanings of "bank". It types in four tokens with four
+# features. One bank lends money, and the other is the shore of a river. The queries, keys and values are the typed
 # vectors themselves.
 
 # %% typed-banks
@@ -50,9 +50,9 @@ show_figure(ax, "5.1")
 
 # %% read-map [markdown]
 # The bottom row belongs to the bank at the shore. Apart from itself, it attends most to River, because the two share
-# nature and shore. That looks promising. But remember [uniform
-# attention](glossary.ipynb#uniform-attention), which would give 0.25 to each of the four tokens. River gets 0.28,
-# hardly more than that. Water gets a little less, and 0.15 goes to the other bank.
+# nature and shore. That looks promising. But remember [uniform attention](glossary.ipynb#uniform-attention), which
+# would give 0.25 to each of the four tokens. River gets 0.28, hardly more than that. Water gets a little less, and 0.15
+# goes to the other bank.
 #
 # What does that do to the vectors? We compare them by their **cosine**, the cosine of the angle between them. It is 1
 # for two vectors of the same direction and 0 for two that are at a right angle.
@@ -84,12 +84,12 @@ cosine(bank_output[2], bank_output[3])
 # effect of its position). So let us give it one vector, and move it by attention.
 #
 # If it moves towards one of the two meanings, do the weights deserve the credit? To find out, an experiment needs a
-# [**control**](glossary.ipynb#control): the same experiment without the ingredient that is thought to cause the
-# effect. Our ingredient is the weights. So the control is a **plain average** of the same vectors, in which all of
-# them count the same.
+# [**control**](glossary.ipynb#control): the same experiment without the ingredient that is thought to cause the effect.
+# Our ingredient is the weights. So the control is a **plain average** of the same vectors, in which all of them count
+# the same.
 #
-# The table `bank_words.csv` holds 53 words with the four features from above and a fifth one, which we will need
-# later. Here are the vector of "bank" and its cosines with the bank that lends money and with the shore.
+# The table `bank_words.csv` holds 53 words with the four features from above and a fifth one, which we will need later.
+# Here are the vector of "bank" and its cosines with the bank that lends money and with the shore.
 
 # %% one-bank
 names, _, rows = load_table("bank_words.csv")
@@ -153,10 +153,10 @@ show_figure(ax, "5.2")
 # %% disagree [markdown]
 # ## When the words disagree
 #
-# In these two examples, all the words point the same way. Real sentences are not so kind: "The thief sailed to the
-# bank with the gold." "Thief" and "gold" go with money, but you know that this is a river bank, because the thief
-# *sailed* to it. We call such a word the **clue** of its sentence. The fifth feature of our table is 1 for some
-# words that make good clues, and 0 for all the others.
+# In these two examples, all the words point the same way. Real sentences are not so kind: "The thief sailed to the bank
+# with the gold." "Thief" and "gold" go with money, but you know that this is a river bank, because the thief *sailed*
+# to it. We call such a word the **clue** of its sentence. The fifth feature of our table is 1 for some words that make
+# good clues, and 0 for all the others.
 #
 # A query that asks for this feature, and for nothing else, should find the clue. We type one in. The number `strength`
 # says how hard it asks.
@@ -203,9 +203,9 @@ BankExplorer()
 # <details><summary>The answer</summary>
 #
 # Pushed to the right, "river" takes the plain average along: mixing is enough. Down among the filler words, "river"
-# gets little weight, so attention turns to "loan", and the plain average stays in the middle. There the weights
-# select. (Before you moved anything, no sharpness could break the tie, because we made "river" and "loan" mirror
-# images of each other.)
+# gets little weight, so attention turns to "loan", and the plain average stays in the middle. There the weights select.
+# (Before you moved anything, no sharpness could break the tie, because we made "river" and "loan" mirror images of each
+# other.)
 # </details>
 #
 # Keep that sentence in mind: "this bank by the river gave a loan." Its bank is a money bank, even though it lies by a
@@ -213,9 +213,9 @@ BankExplorer()
 #
 # ## A trained layer
 #
-# Nobody typed in the numbers of a trained layer. We take the one that you know from lesson 2: the first attention
-# layer of all-MiniLM-L6-v2, with twelve [heads](glossary.ipynb#head). It puts a token before each sentence, `[CLS]`,
-# and one after it, `[SEP]`.
+# Nobody typed in the numbers of a trained layer. We take the one that you know from lesson 2: the first attention layer
+# of all-MiniLM-L6-v2, with twelve [heads](glossary.ipynb#head). It puts a token before each sentence, `[CLS]`, and one
+# after it, `[SEP]`.
 
 # %% read-sentence
 from attnlab.pretrained import load_layer
@@ -237,8 +237,8 @@ show_figure(ax, "5.3")
 # %% look-through [markdown]
 # ### Your experiment: look through the heads
 #
-# Now the layer reads "this bank by the river gave a loan". In which heads does "bank" attend most to "river", and in which to
-# "loan"? Click through the twelve maps. Then type in a sentence of your own.
+# Now the layer reads "this bank by the river gave a loan". In which heads does "bank" attend most to "river", and in
+# which to "loan"? Click through the twelve maps. Then type in a sentence of your own.
 #
 # <details><summary>The answer</summary>
 #
@@ -254,8 +254,8 @@ RealHeadsExplorer(sentence=sentence_of_both, head=4, word=2, ask=False)
 #
 # It is tempting to pick the head with the nicest picture. But in twelve maps there is nearly always something nice. So
 # we test all twelve heads, on fresh sentences. We wrote 35 sentences with "bank" and named the clue of each before the
-# layer read it. Three of them had served to explore the layer. Without these three and all others with the same clues,
-# 25 remain.
+# layer read it. Three of them had served to explore the layer. Without these and all others with the same clues, 25
+# remain.
 
 # %% fresh-sentences
 sentences = pd.read_csv(data_path("bank_sentences.csv"))
@@ -264,13 +264,13 @@ fresh = sentences[~sentences.clue.isin(known.clue)]
 fresh.sample(4, random_state=0)[["sentence", "clue", "meaning"]]
 
 # %% uniform-shares [markdown]
-# How much is a weight of 0.3? In a sentence of ten tokens, uniform attention gives 0.1 to each of them, so 0.3 is
-# three times that, or **three [uniform shares](glossary.ipynb#uniform-share)**. In general, we multiply the weight by
-# the number of tokens.
+# How much is a weight of 0.3? In a sentence of ten tokens, uniform attention gives 0.1 to each of them, so 0.3 is three
+# times that, or **three [uniform shares](glossary.ipynb#uniform-share)**. In general, we multiply the weight by the
+# number of tokens.
 #
 # The function below does this for the clue of every fresh sentence. It can also put another word in the place of
-# "bank", so that the layer reads "we swam to the chair". Then it is "chair" that asks. `attend_as` computes the rows of
-# many such askers at once.
+# "bank", so that the layer reads "we swam to the chair". Then "chair" asks. `attend_as` computes the rows of many such
+# askers at once.
 
 
 # %% clue-shares
@@ -287,10 +287,9 @@ def clue_shares(askers):
 clue_shares(["bank"])[:, 0]  # (H,)
 
 # %% many-askers [markdown]
-# In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. But
-# is "bank" the reason? Perhaps these heads favour such words even when another word asks. So we let 5,000 words ask in
-# the place of "bank". They are the first words of at least three letters in the vocabulary of the layer, and roughly
-# the commonest.
+# In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. But is "bank" the
+# reason? Perhaps these heads favour such words even when another word asks. So we let 5,000 words ask in the place of
+# "bank". They are the first words of at least three letters in the vocabulary of the layer, and roughly the commonest.
 
 # %% ask-rank
 predict("05/rank-of-bank")
@@ -323,14 +322,14 @@ show_figure(ax, "5.4")
 #
 # In head 4, no other asker gives the clue as much as "bank" does. (This holds for the mean over 25 sentences. In single
 # sentences, the median rank of "bank" is 219.) In no other head is "bank" among the first 70. So here is a trained head
-# that selects: it lets "bank" pick out words that go with banks, or at least mostly. (In most of the sentences, fewer
-# than one in ten of the 5,000 words would get more weight from "bank" in the place of the clue.)
+# that selects: it lets "bank" pick out words that go with banks, or at least mostly. (In most sentences, fewer than one
+# in ten of the 5,000 words would get more weight from "bank" in the place of the clue.)
 #
-# But a word that goes with banks need not show which bank is meant in this very sentence. "The thief saw the bank
-# by the river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river"
-# is no longer a clue. What becomes of the score of "bank" for "river"? In lesson 2 we saw that the logarithm of a
-# weight is its score, up to a constant for the whole row. So we measure how far the score for "river" is above the
-# score of "bank" for itself.
+# But a word that goes with banks need not show which bank is meant in this sentence. "The thief saw the bank by the
+# river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river" is no
+# longer a clue. What becomes of the score of "bank" for "river"? In lesson 2 we saw that the logarithm of a weight is
+# its score, up to a constant for the whole row. So we measure how far the score for "river" is above the score of
+# "bank" for itself.
 
 # %% ask-robbed
 predict("05/robbed-instead-of-saw")
@@ -354,14 +353,14 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 # "robbed" competes with "river" for the same row, as in head 10.
 #
 # The output collects the values of the whole sentence, "robbed" included. So let us ask the outputs. Imagine a line
-# that leads from money words to water words, and take one sentence about a river and one about money. Such a pair counts
+# that leads from money words to water words, and take one sentence about a river and one about money. The pair counts
 # as correct if the output of "bank" lies nearer to the water end in the sentence about the river. We have 64 pairs of
 # **clear** sentences, with words of one kind only, and 64 pairs of **mixed** ones, such as that of the thief and the
-# gold. Guessing would get about 32 of them right.
+# gold. Guessing would get about 32 right.
 #
-# The helper `count_pairs` does this for each head, for all heads together and, as a control, with a plain average of the
-# same values. The control deserves the same freedom: if we pick the best head of attention, we also pick the best head
-# of the plain average.
+# The helper `count_pairs` does this for each head, for all heads together and, as a control, with a plain average of
+# the same values. The control deserves the same freedom: if we pick the best head of attention, we also pick the best
+# head of the plain average.
 
 # %% count-pairs jupyter={"source_hidden": true}
 from attnlab import split_heads
@@ -414,12 +413,12 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # %% the-answer [markdown]
 # ## So does attention find the meaning?
 #
-# Nothing that we tried shows it in this layer. In clear sentences mixing is enough: all heads together get 64 pairs
-# with a plain average too. In mixed sentences the outputs do better than guessing, but here too a plain average keeps
-# up with attention. (Head 4 does gain from its weights: 52 pairs against 40. But the plain averages of some other heads
-# get as far without them.) What one head has learned is to select: on average, "bank" gives more weight to the clue
-# than any of the other words that we put in its place. That is a step towards the meaning. But what "river" says about
-# the bank depends on a third word, "saw" or "robbed", and no score in this layer sees one.
+# Nothing that we tried shows that it does so in this layer. In clear sentences mixing is enough: all heads together get
+# 64 pairs with a plain average too. In mixed sentences the outputs do better than guessing, but here too a plain
+# average keeps up with attention. (Head 4 does gain from its weights: 52 pairs against 40. But the plain averages of
+# some other heads get as far without them.) What one head has learned is to select: on average, "bank" gives more
+# weight to the clue than any of the other words that we put in its place. That is a step towards the meaning. But what
+# "river" says about the bank depends on a third word, "saw" or "robbed", and no score in this layer sees one.
 #
 # A model with six layers can do more. From the second layer on, the vectors that are compared are mixtures themselves,
 # so a score can depend on any word of the sentence. In whole models, the senses of a word do come apart (Reif et al.,
@@ -491,8 +490,8 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 #
 # <details><summary>Hint</summary>
 #
-# The weight of a key is $e$ to the power of its score, divided by the sum of the row. What does each of the other
-# words contribute to that sum? The clue must contribute as much as all of them together.
+# The weight of a key is $e$ to the power of its score, divided by the sum of the row. What does each of the other words
+# contribute to that sum? The clue must contribute as much as all of them together.
 # </details>
 
 # %%
@@ -519,9 +518,9 @@ check_needed_strength(needed_strength_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (8 minutes)
 #
-# Write the control for any experiment with attention: every query gets the plain average of the values that it may
-# look at. True means "may look". A query that may look at nothing gets zeros. The result must have the dtype of
-# `value`, which can be float32 or float64.
+# Write the control for any experiment with attention: every query gets the plain average of the values that it may look
+# at. True means "may look". A query that may look at nothing gets zeros. The result must have the dtype of `value`,
+# which can be float32 or float64.
 #
 # <details><summary>Hint</summary>
 #
@@ -554,8 +553,8 @@ check_plain_average(plain_average_solution)
 # sentences that the report is about. That is how luck gets into a report. On our three known sentences, for example,
 # head 10 is the best of the twelve, with 5.7 uniform shares. On the 25 fresh ones, which have other clues, it gets 1.8.
 #
-# Repair the report: choose the head on `known`, and measure it on `fresh`. (This is what to do if you want to report
-# on a single head. In the lesson we showed all twelve instead.)
+# Repair the report: choose the head on `known`, and measure it on `fresh`. (This is what to do if you want to report on
+# a single head. In the lesson we showed all twelve instead.)
 #
 # <details><summary>Hint</summary>
 #
@@ -601,9 +600,9 @@ check_tested_head(tested_head_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Find a sentence with a water word to which "bank" gives a large weight in head 10, such as "sailed". Then add one
-# more word that makes it a river bank, and replace that word by one that makes it a money bank. You can try your
-# sentences in the explorer above.
+# Find a sentence with a water word to which "bank" gives a large weight in head 10, such as "sailed". Then add one more
+# word that makes it a river bank, and replace that word by one that makes it a money bank. You can try your sentences
+# in the explorer above.
 # </details>
 
 
@@ -641,8 +640,8 @@ check_minimal_pair(minimal_pair_solution)
 # %% in-torch [markdown]
 # ## In torch
 #
-# The control takes one line: with a query of zeros, all scores are 0, so all keys that are allowed get the same
-# weight. This works in `F.scaled_dot_product_attention` too, with a mask of True and False or without any mask.
+# The control takes one line: with a query of zeros, all scores are 0, so all keys that are allowed get the same weight.
+# This works in `F.scaled_dot_product_attention` too, with a mask of True and False or without any mask.
 
 # %% torch-control
 import torch.nn.functional as F
@@ -687,8 +686,8 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # alike.** *Less:* this takes attending for sorting. *As before:* this forgets that the values are averaged.
 #
 # **2.** You want to know whether the *weights* cause an effect. What is the control? **Equal weights, with the same
-# values.** *No attention at all:* this takes the mixing away too. *Random weights:* they answer another question,
-# which is whether chance would do as well. It is worth asking too.
+# values.** *No attention at all:* this takes the mixing away too. *Random weights:* they answer another question, which
+# is whether chance would do as well. It is worth asking too.
 #
 # **3.** A query asks with strength 0. What comes out? **The plain average.** *Zeros:* this takes the scores for the
 # weights. *The word itself:* this thinks that a query that asks for nothing gets nothing new.
