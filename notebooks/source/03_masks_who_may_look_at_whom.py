@@ -294,12 +294,12 @@ moved(with_floats, x, place=5)
 #
 # | family | where you meet it | the mask |
 # |---|---|---|
-# | **True or 1 = may look** | True: attnlab, `F.scaled_dot_product_attention`; 1: the `attention_mask` of a Hugging Face tokenizer, which cuts texts into tokens | `True True True False` or `1 1 1 0` |
+# | **True or 1 = may look** | with True: attnlab, `F.scaled_dot_product_attention`; with 1: the `attention_mask` of a Hugging Face tokenizer, which cuts texts into tokens | `True True True False`<br>`1 1 1 0` |
 # | **True = blocked** | `nn.MultiheadAttention`, `masked_fill` | `False False False True` |
 # | **added to the scores** | a float `attn_mask` in torch | `0 0 0 -inf` |
 #
 # So when you meet a mask, ask three questions. What does True or 1 mean? Is the mask added to the scores? Which axes
-# does it have? Then convert it, and run the leak test. Here is the inverted mask again, this time in
+# does it have? Then convert it, and run the leak test. Here is the inverted mask again, now in
 # `nn.MultiheadAttention`, torch's complete attention layer, which has parameters of its own (lessons 6 and 7).
 
 # %% torch-layer
