@@ -31,9 +31,10 @@ lesson_setup()
 # %% [markdown]
 # ## Six words, five numbers each
 #
-# A model does not read words. It reads [tokens](glossary.ipynb#token), which are words or pieces of words, and it keeps a vector of numbers
-# for each of them. Here is a small table of such vectors for the sentence *The cat sat on the mat*. We typed the numbers in by hand, so every
-# column, or [feature](glossary.ipynb#feature), has a name. A trained model finds its own numbers, and its columns have no names.
+# A model does not read words. It reads [tokens](glossary.ipynb#token), which are words or pieces of words, and it keeps a
+# vector of numbers for each of them. Here is a small table of such vectors for the sentence *The cat sat on the mat*. We
+# chose the columns and typed the numbers in by hand, so every column, or [feature](glossary.ipynb#feature), has a name. A
+# trained model finds its own numbers, and its columns have no names.
 
 # %% the-table
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
@@ -45,10 +46,10 @@ Table(tokens, features, x)
 #
 # ## Which words matter to `cat`?
 #
-# Before `cat` can take anything from the other words, attention has to settle how much it should take from each. It does
-# so by comparing vectors: it multiplies two rows feature by feature and adds up the products. The result is their [dot
-# product](glossary.ipynb#dot-product), which Python writes as `@`. Here it is for `on` and `mat`. The only column in
-# which both are above 0 is `place`.
+# Before `cat` can take anything from the other words, attention has to settle how much `cat` should take from each.
+# Attention does so by comparing vectors: it multiplies two rows feature by feature and adds up the products. The result
+# is their [dot product](glossary.ipynb#dot-product), which Python writes as `@`. Here it is for `on` and `mat`. The only
+# column in which both are above 0 is `place`.
 
 # %% one-dot-product
 on, mat = x[3], x[5]
@@ -72,8 +73,8 @@ scores = x @ x.T / E**0.5  # (L, L)
 Table(tokens, tokens, scores)
 
 # %% after-the-scores [markdown]
-# The table of scores has one row for each word whose new vector we want, called the [query](glossary.ipynb#query), and one column for each word
-# that it is compared with, called the [key](glossary.ipynb#key). Your prediction was about the row of `cat`.
+# Each row of the table of scores belongs to a word whose new vector we want; that word is called the [query](glossary.ipynb#query). Each column belongs
+# to a word that the query is compared with, called the [key](glossary.ipynb#key). Your prediction was about the row of `cat`.
 #
 # ## From scores to weights
 #
@@ -155,8 +156,7 @@ assert torch.allclose(attend(x), fast(x, x, x), atol=1e-6)
 # %% [markdown]
 # Why does PyTorch take `x` three times? Because the vector of a word plays three parts. As a [query](glossary.ipynb#query) it asks which words match
 # it, as a [key](glossary.ipynb#key) it is compared with a query, and as a [value](glossary.ipynb#value) it is what gets averaged. On this page one
-# vector plays all three parts. A trained model makes three different vectors from the vector of each word, by multiplying it with three trained
-# matrices. Lesson 6 shows how.
+# vector plays all three parts. A trained model makes three different vectors from the vector of each word, one with each of three trained matrices. Lesson 6 shows how.
 
 # %% steps jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_attention_steps, draw_transformer_block
@@ -354,7 +354,7 @@ masked[cat]
 #   into the scores, and whose norm rescales each vector without shifting its mean to 0.
 # - Haviv et al., [Transformer Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634), 2022:
 #   with a causal mask, a language model can learn the positions of the words even if they are not given to it. The authors suspect that the mask makes
-#   this possible. One step of attention is not enough for it: a word sees *which* words come before it, but not in what order.
+#   this possible. One step of attention is not enough for this: a word sees *which* words come before it, but not in what order.
 # - The numbers in the table for *The cat sat on the mat* were made up for this series.
 
 # %% the-lessons [markdown]
