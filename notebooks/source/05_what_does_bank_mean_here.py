@@ -314,7 +314,7 @@ ax.plot(
 ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
 ax.set(xlabel="head", ylabel="uniform shares of the clue")
 ax.set_title("What the askers give to the clue")
-ax.legend(loc="upper right")
+ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
 show_figure(ax, "5.4")
 
 # %% which-meaning [markdown]
@@ -414,11 +414,11 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # ## So does attention find the meaning?
 #
 # Nothing that we tried shows that it does so in this layer. In clear sentences mixing is enough: all heads together get
-# 64 pairs with a plain average too. In mixed sentences the outputs do better than guessing, but here too a plain
-# average keeps up with attention. (Head 4 does gain from its weights: 52 pairs against 40. But the plain averages of
-# some other heads get as far without them.) What one head has learned is to select: on average, "bank" gives more
-# weight to the clue than any of the other words that we put in its place. That is a step towards the meaning. But what
-# "river" says about the bank depends on a third word, "saw" or "robbed", and no score in this layer sees one.
+# 64 pairs with a plain average too. In mixed sentences they do better than guessing, but here too a plain average keeps
+# up with attention. (Head 4 does gain from its weights: 52 pairs against 40. But the plain averages of some other heads
+# get as far without them.) What one head has learned is to select: on average, "bank" gives more weight to the clue
+# than any of the other words that we put in its place. That is a step towards the meaning. But what "river" says about
+# the bank depends on a third word, "saw" or "robbed", and no score in this layer sees one.
 #
 # A model with six layers can do more. From the second layer on, the vectors that are compared are mixtures themselves,
 # so a score can depend on any word of the sentence. In whole models, the senses of a word do come apart (Reif et al.,
