@@ -59,10 +59,11 @@ def off(weights: Tensor, other: object) -> float:
         "These are the weights of the three tokens in the text. Here the row has one more a.": (
             [0.212, 0.576, 0.212, 0.212]
         ),
-        "The numbers are right, but not in the order of the keys a, b, a, a.": Either(
+        "The numbers are correct, but not in the order of the keys a, b, a, a.": Either(
             *([LONELY[1] if key == place else LONELY[0] for key in range(4)] for place in (0, 2, 3))
         ),
-        "A uniform row: but b scores 1 with itself and 0 with each a.": [0.25] * 4,
+        "This is a uniform row, but b has a score of 1 with itself and of 0 with each a.": [0.25]
+        * 4,
     },
     otherwise=lambda weights: (
         f"Weights sum to 1, yours to {weights.sum():.3f}."
@@ -109,8 +110,8 @@ def positive(value: object) -> float:
     right=lambda factor: FACTOR - 0.0001 < factor < ROUNDED + 0.001,
     near=lambda factor, other: abs(factor - other) < 0.01 * other,
     slips={
-        "By this the score must grow. Query and key both grow with the features, so the score "
-        "grows by the square of the factor.": FACTOR**2,
+        "This is the factor by which the score must grow. Query and key both grow with the "
+        "features, so the score is multiplied by the square of your number.": FACTOR**2,
         "That is too little. Divide the product by the root of 4 features.": FACTOR / math.sqrt(2),
         "That is too little, because two other tokens share the row with b.": (
             math.sqrt(math.log(99))
@@ -129,7 +130,7 @@ def check_sharp_factor(factor: float) -> str:
     Verified: the positive number, as it is or rounded up to two decimals.
     """
     scores = torch.tensor([0.0, factor * factor, 0.0], dtype=torch.float64)
-    return f"With {factor:.4g} token b gives itself {scores.softmax(dim=-1)[1]:.4f}."
+    return f"With a factor of {factor:.4g}, token b gives itself {scores.softmax(dim=-1)[1]:.4f}."
 
 
 # --- what a key contributes -----------------------------------------------------------------------
@@ -162,8 +163,8 @@ def check_sharp_factor(factor: float) -> str:
     axes=("sentence", "head", "query", "key"),
     misshapen="One number for each query and key: the shape of the weights.",
     otherwise="Set the value of one key to 0: how far does an output move?",
-    verified="Each number is how far the output of a query moves if the value of a key is set to "
-    "0, for one map, a batch and with heads.",
+    verified="Each number says how far the output of a query moves if the value of a key is set "
+    "to 0. It is correct for one map, for a batch and for a batch with heads.",
 )
 def check_contributions() -> Iterator[tuple[str, tuple]]:
     """Check how far each key's value moves each output: weight times length.
@@ -209,15 +210,15 @@ def one_over_sum(shades: Tensor) -> Tensor:
     read=two_numbers,
     right=ends_of(one_over_keys, one_over_sum),
     slips={
-        "The shades are seen, so more is known than that a weight is at most 1. White is at least "
-        "0: what would the darkest weight be if white were exactly 0?": (
+        "You can see the shades, so you know more than that a weight is at most 1. The palest "
+        "weight is at least 0. What would the darkest be if the palest were exactly 0?": (
             ends_of(one_over_keys, lambda shades: 1)
         ),
         "The darkest weight cannot be 0: the largest weight of a row is at least the uniform "
         "share.": Either(
             ends_of(lambda shades: 0, lambda shades: 1), ends_of(lambda shades: 0, one_over_sum)
         ),
-        "The two numbers are right, but the smaller one comes first.": (
+        "The two numbers are correct, but the smaller one comes first.": (
             ends_of(one_over_sum, one_over_keys)
         ),
         "You divided by the number of rows. The weights of a row are shared by the keys, so the "
@@ -230,10 +231,10 @@ def one_over_sum(shades: Tensor) -> Tensor:
         ),
     },
     what="ends",
-    otherwise="With white = w and dark = d, a cell of shade s holds w + s (d - w). Each row sums "
-    "to 1. Which d fits w = 0, and which fits w = d?",
-    verified="The true weight lies between your two numbers for every picture, and neither end can "
-    "be moved.",
+    otherwise="With palest = w and darkest = d, a cell of shade s holds w + s (d - w). Each row "
+    "sums to 1. Which d fits w = 0, and which fits w = d?",
+    verified="The true weight lies between your two numbers for every picture, and neither number "
+    "can be improved.",
     rtol=1e-4,
 )
 def check_darkest_range() -> Iterator[tuple[str, tuple]]:

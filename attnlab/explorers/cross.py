@@ -144,11 +144,11 @@ def sentence(result: CrossResult) -> str:
     if len(top) > 1:
         names = " and ".join(f"“{key}”" for key in top)
         names = "all alike" if len(top) == len(row) else f"{names} most"
-        return f"{start} looks at {names} ({most:.2f} each). {rest}, a column need not."
+        return f"{start} looks at {names} ({most:.2f} each). {rest}, but a column need not."
     column = result.weights[:, result.keys.index(top[0])].sum().item()
     return (
         f"{start} looks at “{top[0]}” most ({most:.2f}). {rest}, "
-        f"the column of “{top[0]}” to {column:.2f}."
+        f"and the column of “{top[0]}” adds up to {column:.2f}."
     )
 
 

@@ -51,7 +51,7 @@ class TestCross(DeclaredTests):
         if "all alike" in said:
             torch.testing.assert_close(row, torch.full_like(row, top))
             return
-        key, total = re.search(r"column of “(.+)” to (\d\.\d\d)", said).groups()
+        key, total = re.search(r"column of “(.+)” adds up to (\d\.\d\d)", said).groups()
         assert result.keys[row.argmax()] == key
         assert (row > top - 0.005).sum() == 1
         column = result.weights[:, result.keys.index(key)].sum().item()
