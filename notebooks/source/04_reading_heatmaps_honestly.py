@@ -6,9 +6,8 @@
 # them afterwards. Which is which? Write down your guess and what led you to it. You will find the answer at the end of
 # this lesson.
 #
-# Two things need a word before you look. The trained model puts the markers `[CLS]` and `[SEP]` before and after each
-# sentence and treats them like words. And its layer computes twelve maps of a sentence side by side. Each of them is
-# called a *head* (lesson 7 explains why there are several), and we show one.
+# The trained model puts the markers `[CLS]` and `[SEP]` before and after each sentence and treats them like words. Its
+# layer computes twelve maps side by side, by what are called its *heads* (lesson 7), and we show one of them.
 #
 # People read such maps in papers and blogs every day. They find a dark cell and write that the model "connects" two
 # words, or "understands" a phrase. Perhaps it does. But **what does a dark cell prove?**
@@ -122,8 +121,7 @@ CrossExplorer(ask=False)
 #
 # Our maps have numbers in their cells. Larger maps have no room for them, so that only the colours are left. Seaborn's
 # `heatmap` and matplotlib's `imshow` *fit* the colours to each table: one end of the colour map stands for its smallest
-# number, and the other for its largest. (With their default colours, dark even stands for the smallest. Here, as
-# everywhere in this series, dark is large.)
+# number, and the other for its largest. (With their default colours, dark is small. In this series, dark is large.)
 
 # %% ask-darkest
 predict("04/darkest-cell")
@@ -219,10 +217,9 @@ axes[0].figure.suptitle("Our table (orange) is a table like any other")
 show_figure(axes[0], "4.5")
 
 # %% choose-after [markdown]
-# The trap is that we chose the story *after* seeing the table. There are many stories of this kind: about any key, and
-# about any two of the rows. So the question is not how rare this one is, but how rare it is to find one at all. Figure
-# 4.5 tries three kinds of story: the votes for one key, the diagonal, and the largest weight. In all three, our table
-# is in good company.
+# The trap is that we chose the story *after* seeing the table. There are many such stories, about any key and any two
+# rows. So the question is not how rare this one is, but how rare it is to find one at all. Figure 4.5 tries three kinds
+# of story, and in none of them is our table unusual.
 #
 # ### Draw again
 #
@@ -246,8 +243,8 @@ live(draw, table=list(range(6)), figsize=(5, 3.2), alt="Weights of random querie
 #
 # A pattern is evidence if you name it **before** you look, find it in **many inputs**, and find it more often than in a
 # **baseline**. The toy translator allows such a test, because we can say in advance where each word should look: at the
-# English word that it translates, which we call its *partner*. (The grammar knows the partners. The translator was
-# never told them.) So we take 200 sentences and ask how often the darkest cell of a row lies in the partner's column.
+# English word that it translates, which we call its *partner*. (The translator was never told the partners.) So we take
+# 200 sentences and ask how often the darkest cell of a row lies in the partner's column.
 
 # %% on-partner
 import pandas as pd
@@ -273,24 +270,23 @@ pd.DataFrame(hits).groupby(kind).mean().round(2)
 #
 # There are two baselines. The column *untrained* shows the first translator before its training. The column *same
 # place* is a plain diagonal: every word looks at the English word in its own place. For the others, that word is the
-# partner in 57% of the rows, so a model that reaches 57% would have shown nothing but the similar word order of the two
-# languages.
+# partner in 57% of the rows, so 57% alone would not have been a finding.
 #
-# For the articles, the pattern that we named does not hold. A plain diagonal is always correct there, because the
-# article comes first in both languages, but the darkest cell of the trained translators is on the partner in only about
-# half of the rows. Yet every article is correct. To write *le*, the translator has to know not only whether the English
-# says *the* or *a*, but also whether the French noun is masculine. Look at its row in Figure 4.2.
+# For the articles, the pattern that we named does not hold. The diagonal always finds their partner, because the
+# article comes first in both languages. The trained translators look elsewhere in about half of the rows, and yet every
+# article is correct. To write *le*, the translator has to know not only whether the English says *the* or *a*, but also
+# whether the French noun is masculine. Look at its row in Figure 4.2.
 #
 # ## Take it away
 #
 # A pattern that passes this test is real. It still does not follow that the translator *uses* these cells. To find out,
-# we change something and watch what happens. Let us begin with a pale cell. Here, in a map of the second translator,
-# *la* gives almost no weight to *cow*:
+# we change something and watch what happens. We also give the translator the correct French words before each step, so
+# that an error cannot spread. Let us begin with a pale cell. Here, in a map of the second translator, *la* gives almost
+# no weight to *cow*:
 
 # %% pale
 french = "la grande vache blanche veut une fleur"
 second = load_translator("second")
-# the word at each step follows upon the given French words before it
 seen = second.translate("the big white cow wants a flower", french=french)
 Table(["la"], seen.english, seen.weights[:1])
 
@@ -304,9 +300,8 @@ Table(swapped.french[:1], swapped.english, swapped.weights[:1])
 
 # %% hide [markdown]
 # Now we turn to the dark cells. We mask one cell in each row of the map. The French word of that row can then no longer
-# look at that English word, and the softmax shares out its weight among the others. The translator is given the correct
-# French words before each step, so that an error cannot spread to the next row. First we hide the darkest cell of every
-# row, and then, as a baseline, the second darkest instead. In what share of the rows does the translator write a
+# look at that English word, and the softmax shares out its weight among the others. First we hide the darkest cell of
+# every row, and then, as a baseline, the second darkest instead. In what share of the rows does the translator write a
 # different word?
 
 # %% hidden-cells
@@ -321,15 +316,15 @@ pd.DataFrame(changed).groupby(row).mean().round(2)
 
 # %% full-stops [markdown]
 # Nouns, verbs and adjectives nearly always need their darkest cell, and never the second darkest. The articles need the
-# second darkest in 40% of their rows, since they depend on two words. (To be fair, a translator with a hidden cell is in
-# a situation that never occurred in its training.)
+# second darkest in 40% of their rows, since they depend on two words. (To be fair, hidden cells never occurred in its
+# training.)
 #
 # The full stops are different. They correspond to no English word. After a last noun the row has to find out that no
 # adjective follows; if there is none, the weight of 1 still has to go somewhere. This translator still writes 62% of
 # its full stops when the darkest cell is hidden. But the second translator, trained in the same way, writes only 40%,
 # so this finding does not hold for both. It also depends on the way in which we take the cell away. If we set the whole
-# output of the attention to 0 instead, both translators write all 200 full stops. So the masked rows do not fail
-# because they need the darkest cell: they fail because the mask moves its weight to the wrong words.
+# output of the attention to 0 instead, both translators write all 200 full stops. So these rows fail not because they
+# need the darkest cell, but because the mask moves its weight to other words.
 #
 # ## What a weight multiplies
 #
@@ -374,9 +369,7 @@ Table(lines, reading.tokens, torch.stack([given, lengths, given * lengths]))
 # | "The model has learned this pattern." | Name the pattern first, take many inputs, and compare with a baseline. |
 # | "The model needs this cell." | Take the cell away in more than one way, and see whether the output changes each time. |
 # | "The model does not use that word." | Change the word. A pale cell is not enough. |
-# | "Without this value the output would be far away." | Multiply the weight by the length of the value. |
-#
-# The last claim is about one value at a time. Two large terms may still point in opposite directions and cancel.
+# | "Without this value the output would be far away." | Multiply the weight by the length of the value. (Two such terms may still cancel.) |
 #
 # And what about the two maps from the beginning?
 
@@ -389,11 +382,10 @@ dict(zip("AB", [["trained", "noise"][i] for i in order], strict=True)), between_
 # rows 1 and 5, and the code above has computed the largest difference between these two rows, first in map A and then
 # in map B. In the trained map they are nearly the same.
 #
-# But we found this reason after looking, and in one head of twelve. In nine other heads of the layer these rows differ
-# by at most 0.10 as well, but in head 5 they differ by 0.42 and in head 2 by 1.00, which is more than in the noise.
-# Moreover, the two tokens have similar vectors to begin with, and an untrained layer tends to give such tokens similar
-# rows as well. So one map of one sentence does not prove that a model was trained, and does not show what it has
-# learned.
+# But we found this reason after looking. In nine of the other eleven heads these rows differ by at most 0.10, too, but
+# in head 5 by 0.42 and in head 2 by 1.00. Moreover, the two tokens have similar vectors to begin with, and even an
+# untrained layer tends to give such tokens similar rows. So one map of one sentence does not prove that a model was
+# trained, and does not show what it has learned.
 
 # %% further [markdown]
 # ## Further
