@@ -101,10 +101,10 @@ SoftLookupExplorer(ask=False)
 #
 # All three get the same weight only if the tip of the query is at the origin: a query of length 0 has a raw score of 0
 # with every key, so no key is preferred. To come close to 8 legs, choose a low temperature, and drag the query into the
-# corner at the lower left. It is long there, and *spider* is the only key with a positive raw score. (Straight at
-# *spider*, the raw score of *bird* is 0 instead of negative. At the lowest temperature you cannot see the difference.)
-# You cannot get beyond 8, or below 2, because an average lies between the smallest and the largest of the values that it
-# averages.
+# corner at the lower left. It is long there, and *spider* is the only key with a positive raw score. (If the query
+# points straight at *spider*, the raw score of *bird* is 0 instead of negative, but at the lowest temperature you
+# cannot see the difference.) You cannot get beyond 8, or below 2, because an average lies between the smallest and the
+# largest of the values that it averages.
 # </details>
 #
 # ## Why give up a clear answer?
@@ -131,9 +131,10 @@ show_figure(ax, "1.1")
 # soft curve at temperature 1 has a slope nearly everywhere. The soft answer is farther from the truth, but a small step along its slope brings it
 # closer to 4, and that is one reason why attention is soft.
 #
-# Now let us measure the slope at 30 degrees, where the kitten is. In Figure 1.1 the query only turns. It can also become longer or shorter, so it
-# may move in any direction of the plane. There is one direction in which the answer changes fastest. The slope in that direction, in legs per unit of
-# length, is the length of the [gradient](glossary.ipynb#gradient), which PyTorch computes with `backward` and leaves in `query.grad`. At temperature
+# Now let us measure the slope at 30 degrees, where the kitten is. In Figure 1.1 the query only turns. It can also
+# become longer or shorter, so it may move in any direction of the plane. There is one direction in which the answer
+# rises fastest. The slope in that direction, in legs per unit that the tip of the query moves, is the length of the
+# [gradient](glossary.ipynb#gradient), which PyTorch computes with `backward` and leaves in `query.grad`. At temperature
 # 1 the slope is 0.645.
 
 # %% ask-slope
@@ -167,8 +168,9 @@ raw = Q @ K.T  # (L, S)
 Table(tokens, tokens, raw)
 
 # %% after-raw [markdown]
-# One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. These are not weights, since the rows do
-# not sum to 1. (The letters in the comments are those of Figure 0.3; here there are L queries and S keys.)
+# One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. These are
+# not weights, since the rows do not sum to 1. (The letters in the comments are those of Figure 0.3: L is the number of
+# queries and S the number of keys.)
 #
 # Scaled dot-product attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features. A raw score divided by $\sqrt{E}$ is the
 # [score](glossary.ipynb#score) of lesson 0, and the softmax of a row of scores gives the weights.
@@ -266,9 +268,10 @@ changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown]
-# Adding 1000 changes nothing, apart from rounding: near 1000, a float32 has only about four decimals. The differences stay the same, and on paper the
-# factor $e^{1000}$ appears in both numerator and denominator and cancels. (In floats $e^{1000}$ is infinite. How a softmax avoids it is the subject
-# of exercise 4.) Multiplying by 8 makes all differences eight times as large, and `cat` takes almost all of the weight. (A weight shown as 0.00 is
+# Adding 1000 changes nothing, apart from rounding: near 1000, a float32 has only about four decimals. The differences
+# stay the same, and on paper the factor $e^{1000}$ appears in both the numerator and the denominator of every weight
+# and cancels. (In floats $e^{1000}$ is infinite. How a softmax avoids this is the subject of exercise 4.) Multiplying
+# by 8 makes all differences eight times as large, and `cat` takes almost all of the weight. (A weight shown as 0.00 is
 # small, not zero.) You know this knob: multiplying by 8 lowers the temperature to an eighth of what it was.
 #
 # Why not divide each score by the sum of its row? Such shares could be negative, and they are undefined where
@@ -298,11 +301,12 @@ show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
 # %% the-answer [markdown]
 # ## A dictionary that answers “almost”
 #
-# Now you have built one: asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`. It does not test whether a key is equal to the
-# question; it measures how well each key matches it. It does not pick one value; it returns an average of all of them, in which each counts in
-# proportion to its weight. It has an answer to every question, and the answer nearly always has a slope, so that keys and questions can be learned.
-# (The slope all but vanishes where one raw score leads the others by many times the temperature.) One thing is still open: why do we divide by
-# $\sqrt{E}$, of all numbers? That is the subject of lesson 2.
+# Now you have built one: asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`. It does not test
+# whether a key is equal to the question; it measures how well each key matches it. It does not pick one value; it
+# returns an average of all the values, in which each counts in proportion to its weight. It has an answer to every
+# question, and the answer nearly always has a slope, so that keys and questions can be learned. (The slope all but
+# vanishes where one raw score leads the others by many times the temperature.) One thing is still open: why do we
+# divide by $\sqrt{E}$, of all numbers? That is the subject of lesson 2.
 
 # %% [markdown]
 # ## Further: three words on paper
@@ -324,9 +328,10 @@ RowExplorer()
 # Choose “He” as the query. Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
 # the same direction and is the longest of the three.
 #
-# In both example sentences, the queries, keys and values all have the same number of features. The values may have any
-# other number. When we looked up legs, each value was a single number, while each key had two. But there must be one
-# value for each key, or some weights would have nothing to multiply.
+# In both example sentences, the queries, keys and values all have the same number of features. In general, only the
+# queries and the keys must agree in this; the values may have a different number of features. When we looked up legs,
+# each value was a single number, while each key had two. But there must be one value for each key, or some weights
+# would have nothing to multiply.
 #
 # One choice of values is worth knowing: give each key a value with a 1 in a place of its own and zeros elsewhere. Each
 # feature of the output is then the weight of one key, so the output is the table of weights itself.
@@ -492,8 +497,9 @@ by_torch[1]
 #
 # - Bahdanau, Cho and Bengio, [Neural Machine Translation by Jointly Learning to Align and Translate](https://arxiv.org/abs/1409.0473), September 2014: a soft
 #   look-up in a sentence, trained through its slope.
-# - Graves, Wayne and Danihelka, [Neural Turing Machines](https://arxiv.org/abs/1410.5401), October 2014, section 3.3.1: content-based
-#   look-up with a “key strength”, by which the scores are multiplied; it plays the part of one divided by the temperature.
+# - Graves, Wayne and Danihelka, [Neural Turing Machines](https://arxiv.org/abs/1410.5401), October 2014, section 3.3.1:
+#   content-based look-up with a “key strength”, by which the scores are multiplied. It corresponds to the reciprocal of
+#   the temperature.
 # - Luong, Pham and Manning, [Effective Approaches to Attention-based Neural Machine Translation](https://arxiv.org/abs/1508.04025), 2015: dot products as scores.
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1: the formula.
 # - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a look-up in
@@ -514,11 +520,12 @@ by_torch[1]
 # **45 minutes.** From the dictionary to the average: 9. Dragging, on the projector: 5. Why soft, with the slopes: 8. The sentence, by hand: 10. Zeros and
 # differences: 7. The wrong axis: 6. The exercises and “Further” are homework.
 #
-# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. (If only this query is trained, and only on this one
-# number, it reaches 4 by giving *spider* more weight, not by choosing *cat*, because many averages make 4. With values of several numbers, fewer
-# mixtures fit.) *Does the order of the keys matter?* No, as long as the values are shuffled along with them, as in a dictionary. *Why a dot product?*
-# It is cheap: one matrix product compares all pairs. *Where do the arrows come from?* Here they were typed in; a model computes them with matrices
-# that are learned (lesson 6).
+# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. (If only this query is
+# trained, and only on this one number, the output reaches 4 because *spider* gets more weight, not because *cat* is
+# chosen: many different averages are equal to 4. If each value had several numbers, fewer averages would match all of
+# them.) *Does the order of the keys matter?* No, as long as the values are shuffled along with them, as in a
+# dictionary. *Why a dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?*
+# Here they were typed in; a model computes them with matrices that are learned (lesson 6).
 #
 # **Where a class gets stuck.** If it is not clear why one row plays three parts, give one student three cards: “my question”, “my label” and “my
 # content”. If someone says that a score of zero does no harm, write $e^0 = 1$ on the board. If a dot product is mistaken for a measure of the angle,
@@ -531,16 +538,16 @@ by_torch[1]
 # **1.** Four scores are 0. What are the weights? **A quarter each.** *All 0* mistakes scores for weights. *NaN* is what you get if you divide each
 # score by the sum of the scores.
 #
-# **2.** In a row of several scores, one is larger than all the others. Now all of them are doubled. What happens to the
-# weight of the key with the largest score? **It grows.** *It stays the same* is the effect of adding a constant. It would
-# also be the answer if each score were divided by the sum of its row. *It doubles* ignores the fact that the weights
-# must still sum to 1.
+# **2.** In a row of several scores, one is larger than the rest. Now every score in the row is doubled. What happens to
+# the weight of the key with the largest score? **It grows.** *It stays the same* is the effect of adding a constant. It
+# would also be the answer if each score were divided by the sum of its row. *It doubles* ignores the fact that the
+# weights must still sum to 1.
 #
 # **3.** The values are 4, 2 and 8 legs. Can the output be 9? **No, never.** *With a long query* and *at a low temperature* ignore the fact that
 # sharper weights still give an average, which cannot exceed 8.
 #
-# **4.** The scores have the shape (N, L, S). Over which dimension does the softmax run? **-1.** *1* shares out each key among the queries. *0* shares
-# it among the sentences.
+# **4.** The scores have the shape (N, L, S). Over which dimension does the softmax run? **-1.** *1* shares out the
+# weight of each key among the queries. *0* shares out the weight of each pair of query and key among the sentences.
 #
 # **5.** In “He is awesome”, “He” has a higher raw score with “is” than with itself. Why? **“is” is longer.** *The
 # angle is smaller* ignores the fact that the angle between “He” and itself is 0, the smallest possible. *The meanings are

@@ -206,8 +206,8 @@ softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
 # derivatives with respect to the three weights are $g = (1, 0, 0)$. Three steps lead from there to the query:
 #
 # 1. **The softmax.** The first row of the table says how fast the first weight, and with it the loss, moves with each
-#    *score*: $(0.25, -0.15, -0.1)$. For any $g$, these derivatives are $J g$, where $J$ is the table, which is
-#    symmetric.
+#   *score*: $(0.25, -0.15, -0.1)$. For any $g$, the derivatives with respect to the scores are $J g$, where $J$ is the
+#   table. (The table is symmetric, so its first row is also its first column.)
 # 2. **The division.** A score is a raw score divided by some number $c$. So the derivatives with respect to the *raw
 #    scores* are those of step 1, divided by $c$. If $d_k$ is 4, then $c$ is $\sqrt{4} = 2$, and we get
 #    $(0.125, -0.075, -0.05)$.
@@ -274,9 +274,9 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 # ## Why not divide by something else?
 #
 # If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself, or by $\sqrt{d_{model}}$, is better. Here $d_k$
-# is the number of features in *one query*, whereas $d_{model}$ is the width of a whole layer. In lesson 7, a layer of
-# width 512 will be split into 8 [heads](glossary.ipynb#head). Each head is a small attention computation of its own,
-# and its queries have 64 features.
+# is the number of features in *one query*, whereas $d_{model}$ is the width of a whole layer, that is, the number of
+# features of each of its tokens. In lesson 7, a layer of width 512 will be split into 8 [heads](glossary.ipynb#head).
+# Each head is a small attention computation of its own, and its queries have 64 features.
 #
 # The explorer labels its map with the six words of lesson 0, but all features are random. Its curves are averages over
 # many queries with 16 keys, and $d_{model}$ is always 512. Try all four divisors with a small and with a large $d_k$,
@@ -423,9 +423,9 @@ ax.set(ylim=(0, 1.02), title="Learning rate 0.001: the root arrives first")
 show_figure(ax, "2.5")
 
 # %% five-rates [markdown]
-# The other two are slower at this rate, but they come close to 1 as well. Here is the accuracy after 400 steps for all
-# five rates. In the lower half of the table, the parameters that produce the queries and keys are three times as large
-# at initialisation.
+# The models with the other two divisors are slower than the one with the root at this rate, but their accuracy comes
+# close to 1 as well. Here is the accuracy after 400 steps for all five rates. In the lower half of the table, the
+# parameters that produce the queries and keys are three times as large at initialisation.
 
 # %% race-table
 last = race[race.step == 400].groupby(["weight_scale", "divisor", "learning_rate"])
@@ -445,7 +445,7 @@ final.round(3)
 # %% temperature [markdown]
 # ### A temperature
 #
-# In lesson 1 you divided scores by a [temperature](glossary.ipynb#temperature) $\tau$. So $\sqrt{d_k}$ is a temperature
+# In lesson 1 you divided raw scores by a [temperature](glossary.ipynb#temperature) $\tau$. So $\sqrt{d_k}$ is a temperature
 # that is set by the number of features. What happens to the ratio of the first two weights if you halve $\tau$ from 1
 # to 0.5?
 
@@ -528,8 +528,8 @@ show_figure(ax, "2.6")
 #
 # ### Is the division needed at all?
 #
-# A layer can *compute* the same things without it, because the factor can be absorbed into the parameters that make the
-# queries. The scores then stay the same.
+# A layer can *compute* the same things without the division, because the factor can be absorbed into the parameters
+# that make the queries. The scores then stay the same.
 
 # %% moved-factor
 torch.manual_seed(0)
@@ -542,21 +542,22 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 # The T5 models do this. Their code does not divide. Instead, the parameters that make the queries are initialised with
 # smaller values, so the initial scores are as small as they would be with the division.
 #
-# The training steps differ, however, because the parameters of the queries are now $\sqrt{d_k}$ times as small. A step
-# of the optimiser Adam is as long for small parameters as for large ones, so in proportion it changes the small ones
-# more. A step of plain gradient descent (SGD) is even longer for them, because their gradient is larger. With $d_k =
-# 64$ and the same learning rate, the first step with Adam moved our scores about 5 times as far as it does with the
-# division. With SGD it moved them about 30 times as far. With a third optimiser, Adafactor, it makes no difference
+# The training steps differ, however, because the parameters that make the queries are now smaller by a factor of
+# $\sqrt{d_k}$. A step of the optimiser Adam is as long for small parameters as for large ones, so in proportion it
+# changes the small ones more. A step of plain gradient descent (SGD) is even longer for small parameters than for large
+# ones, because their gradient is larger. We tried this with $d_k = 64$ and the same learning rate for both versions.
+# Without the division, the first step with Adam moved the scores about 5 times as far as it did with the division, and
+# the first step with SGD moved them about 30 times as far. With a third optimiser, Adafactor, it makes no difference
 # where the factor is, because its steps are proportional to the size of the parameters (unless these are tiny). T5 was
 # trained with Adafactor.
 
 # %% own-experiments [markdown]
 # ### Random experiments of your own
 #
-# Every cell of this lesson that draws random numbers sets torch's global seed itself, so it shows the same numbers
-# whenever you run it. In a function that other code calls, it is better to leave the global random state alone and to
-# draw from a generator of its own. Here is such a function, with a check that calls it several times. See what the
-# check says if you let the function call `torch.manual_seed(seed)` and leave out `generator=own`.
+# Every cell above that draws random numbers sets torch's global seed itself, so it shows the same numbers whenever you
+# run it. A function that other code calls should leave the global random state alone and draw from a generator of its
+# own. Here is such a function, with a check that calls it several times. See what the check says if you let the
+# function call `torch.manual_seed(seed)` and leave out `generator=own`.
 
 # %% repeatable
 from attnlab.exercises import check_repeatable_experiment
@@ -737,8 +738,8 @@ check_normed_scores(normed_scores_solution)
 #
 # `F.scaled_dot_product_attention` multiplies the dot products by `scale`. Its default is $1/\sqrt{E}$, where $E$ is the
 # size of the last dimension of the query. Note that `scale` is a *factor*: to divide by a number $c$, pass `scale=1 /
-# c`. Torch's layer with several heads, `nn.MultiheadAttention`, divides by the root of the size of one head, not by the
-# root of the width of the whole layer.
+# c`. Torch's layer with several heads, `nn.MultiheadAttention`, divides by the root of the number of features of one
+# head, not by the root of the width of the whole layer.
 
 # %% torch-scale
 import torch.nn.functional as F
@@ -761,8 +762,8 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 #   [modeling_t5.py](https://github.com/huggingface/transformers/blob/main/src/transformers/models/t5/modeling_t5.py).
 #   Its training with Adafactor: Raffel et al., [Exploring the Limits of Transfer Learning with a Unified Text-to-Text
 #   Transformer](https://arxiv.org/abs/1910.10683), 2020, section 3.1.2.
-# - Yang et al., [Tensor Programs V](https://arxiv.org/abs/2203.03466), 2022. Here the scores are divided by $d_k$,
-#   because queries and keys align during training.
+# - Yang et al., [Tensor Programs V](https://arxiv.org/abs/2203.03466), 2022. In this paper the dot products are divided
+#   by $d_k$, because queries and keys align during training.
 
 # %% next [markdown]
 # ## Next
