@@ -207,7 +207,7 @@ softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
 #
 # 1. **The softmax.** The first row of the table says how fast the first weight, and with it the loss, moves with each
 #   *score*: $(0.25, -0.15, -0.1)$. For any $g$, the derivatives with respect to the scores are $J g$, where $J$ is the
-#   table. (The table is symmetric, so its first row is also its first column.)
+#   table. (It is symmetric.)
 # 2. **The division.** A score is a raw score divided by some number $c$. So the derivatives with respect to the *raw
 #    scores* are those of step 1, divided by $c$. If $d_k$ is 4, then $c$ is $\sqrt{4} = 2$, and we get
 #    $(0.125, -0.075, -0.05)$.
@@ -274,9 +274,9 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 # ## Why not divide by something else?
 #
 # If dividing by $\sqrt{d_k}$ is good, perhaps dividing by $d_k$ itself, or by $\sqrt{d_{model}}$, is better. Here $d_k$
-# is the number of features in *one query*, whereas $d_{model}$ is the width of a whole layer, that is, the number of
-# features of each of its tokens. In lesson 7, a layer of width 512 will be split into 8 [heads](glossary.ipynb#head).
-# Each head is a small attention computation of its own, and its queries have 64 features.
+# is the number of features in *one query*, whereas $d_{model}$ is the number of features of a token in the whole layer.
+# In lesson 7, a layer of width 512 will be split into 8 [heads](glossary.ipynb#head). Each head is a small attention
+# computation of its own, and its queries have 64 features.
 #
 # The explorer labels its map with the six words of lesson 0, but all features are random. Its curves are averages over
 # many queries with 16 keys, and $d_{model}$ is always 512. Try all four divisors with a small and with a large $d_k$,

@@ -82,7 +82,7 @@ show_figure(axes[0], "3.2")
 # %% leak-test [markdown]
 # ## The leak test
 #
-# How can you be sure that a mask works? Many functions do not return their weights, but there is a test that needs only
+# How can you be sure that a mask works? Many functions do not return the weights, but there is a test that needs only
 # the output: **change one word and see which outputs move.** Here is attention with a mask, and the test.
 
 
@@ -121,8 +121,8 @@ moved(causal, x, place=5)  # change "mat"
 #
 # ### A mask that leaks
 #
-# Torch's own function, `F.scaled_dot_product_attention`, also reads `True` as "may look". So let us pass it
-# `~may_look`, the inverted mask, and change *mat* once more.
+# Torch's own function, `F.scaled_dot_product_attention`, also reads `True` as "may look". Now we wrongly pass it
+# `~may_look`, the inverted mask, and change *mat* again.
 
 
 # %% inverted
@@ -328,7 +328,7 @@ alone[2], causal(x)[2]  # from "The cat sat" on its own, and from the whole sent
 # So all guesses are honest, and they come from a single pass. The same trick keeps padding from affecting the outputs
 # of the words in a batch. Mistakes with masks are often silent: a mask that is inverted, that is added to the scores as
 # ones and zeros, or that is applied after the softmax still has the correct shape and raises no error. The leak test
-# finds them.
+# finds all three.
 
 # %% further [markdown]
 # ## Further
@@ -468,8 +468,8 @@ print("output of torch's function:", torch_output[0])
 # %% half-precision [markdown]
 # All four weights are 1/4, including those on future words. Torch's own function returns 0 for this row.
 #
-# Large models usually compute in 16 bits, which saves memory. In float16 the largest number is 65504, so `masked_fill`
-# with -1e9 raises an error.
+# Large models usually compute in 16 bits, which saves memory. In float16 the largest finite number is 65504, so
+# `masked_fill` with -1e9 raises an error.
 
 # %% half tags=["raises-exception"]
 half = torch.zeros(4, 4, dtype=torch.float16)
@@ -509,7 +509,7 @@ added.softmax(dim=-1)[0]
 # %% exercise-1 [markdown]
 # ### 1 · Implement ★★ (8 minutes)
 #
-# Write the leak test for causal attention. `causal_test(attend, x)` returns one of three words:
+# Write the leak test for causal attention. `causal_test(attend, x)` returns one of three strings:
 # - "leaks" if changing a token moves an output at an earlier position,
 # - otherwise "too tight" if some output $i$ stays the same when one of the tokens 0 to $i$ changes,
 # - otherwise "correct".
@@ -683,12 +683,12 @@ check_padded_batch(mended_solution)
 #
 # `nn.MultiheadAttention` takes two masks: `attn_mask`, with a cell for each query and key, and `key_padding_mask`, with
 # a row of keys for each sentence. In both, True means *blocked*. Here `is_causal=True` makes no mask. It only states
-# that your `attn_mask` is the causal mask, and torch may then use its own instead. So pass both, and only if
-# `attn_mask` is exactly the causal mask. For a sentence that is all padding, the output can be NaN or finite. This
-# depends on settings that have nothing to do with the mask, such as `need_weights`, which asks for the weights as well.
-# Do not rely on either.
+# that your `attn_mask` is the causal mask, and torch may then use its own instead. So set `is_causal=True` only if
+# `attn_mask` is exactly the causal mask, and then pass both of them. For a sentence that is all padding, the output can
+# be NaN or finite. This depends on settings that have nothing to do with the mask, such as `need_weights`, which asks
+# for the weights as well. Do not rely on either.
 #
-# `F.cross_entropy` leaves padding out of the loss if you pass the number of `<pad>` among the targets as
+# `F.cross_entropy` leaves padding out of the loss if you pass the number that stands for `<pad>` in the targets as
 # `ignore_index`.
 
 # %% sources [markdown]
