@@ -315,14 +315,14 @@ row = [names.get(word, "others") for word in written]
 pd.DataFrame(changed).groupby(row).mean().round(2)
 
 # %% full-stops [markdown]
-# Nouns, verbs and adjectives nearly always need their darkest cell, and never the second darkest. The articles need the
-# second darkest in 40% of their rows, since they depend on two words. (To be fair, hidden cells never occurred in its
-# training.)
+# Nouns, verbs and adjectives nearly always change without their darkest cell, and never without the second darkest. The
+# articles change without the second darkest in 40% of their rows, since they depend on two words. (To be fair, hidden
+# cells never occurred in the training.)
 #
 # The full stops are different. They correspond to no English word. After a last noun the row has to find out that no
-# adjective follows; if there is none, the weight of 1 still has to go somewhere. This translator still writes 62% of
-# its full stops when the darkest cell is hidden. But the second translator, trained in the same way, writes only 40%,
-# so this finding does not hold for both. It also depends on the way in which we take the cell away. If we set the whole
+# adjective follows; if there is none, the weight of 1 still has to go somewhere. In these sentences, our translator
+# writes 62% of its full stops even with the darkest cell hidden. But the second translator writes only 40%, so this
+# finding does not hold for both. It also depends on the way in which we take the cell away. If we set the whole
 # output of the attention to 0 instead, both translators write all 200 full stops. So these rows fail not because they
 # need the darkest cell, but because the mask moves its weight to other words.
 #
@@ -349,9 +349,7 @@ predict("04/set-a-value-to-zero")
 
 # %% see-carried
 # %%answer 04/set-a-value-to-zero
-all_values = layer.attention.v_proj(
-    reading.embedded
-)  # (8, 384): 32 features in each of twelve heads
+all_values = layer.attention.v_proj(reading.embedded)  # (8, 384): 12 heads of 32
 values = all_values[:, 6 * 32 : 7 * 32]  # (8, 32): those of head 6
 lengths, given = values.norm(dim=-1), reading.weights[6, 3]  # row 3 is that of “sat”
 lines = ["weight", "length of the value", "moves the output by"]
