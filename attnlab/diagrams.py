@@ -132,7 +132,11 @@ def draw_projections(*, ax: Axes | None = None) -> Axes:
     ]
     arrows = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 7), (7, 8), (6, 8)]
     ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.4), height=(0.55, 3.7))
-    for y, role in ((3.0, "what it asks for"), (2.0, "how it is found"), (1.0, "what it gives")):
+    for y, role in (
+        (3.0, "what it asks for"),
+        (2.0, "how it is found"),
+        (1.0, "what it hands over"),
+    ):
         ax.text(5.2, y + 0.42, role, ha="center", fontsize=9.5, color=INK)
     return ax
 

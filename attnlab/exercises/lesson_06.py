@@ -76,7 +76,7 @@ def check_linear_from(answer: Answer) -> Right:
                 "The layer shares its memory with the matrix, so training it changes the matrix. "
                 "Copy the numbers."
             )
-    return Right("The layer gives x @ matrix, for a square matrix too, and it trains a copy.")
+    return Right("The layer returns x @ matrix, even for a square matrix, and it trains a copy.")
 
 
 def linear(value: object) -> nn.Linear:
@@ -218,7 +218,7 @@ class Layer(nn.Module):
 @Opinion(
     answer="A function of a layer, which maps (N, L, 8) to (N, L, 4), that returns a bool.",
     see="attnlab.clinic.diagnose : such tests, and many more.",
-    verified="It says True of two working layers and False of five broken ones.",
+    verified="It returns True for two working layers and False for five broken ones.",
 )
 def check_layer_test() -> Iterator[Case]:
     """Check a test that separates a working self-attention from five broken ones.

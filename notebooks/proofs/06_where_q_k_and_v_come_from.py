@@ -12,6 +12,7 @@ assert torch.equal(raw.diagonal(), torch.full((7,), 2.0)) and torch.equal(raw, r
 alike = (numbers[:, None] == numbers).float()
 assert torch.equal(raw, alike + torch.eye(7))  # the same number, and the same day
 assert torch.equal(as_they_are.argmax(dim=-1), torch.arange(7))
+assert as_they_are.diagonal().max() < 0.25  # the largest of its row, and far from most of it
 many, _ = make_weeks(500)  # in any week the diagonal is ahead
 assert torch.equal((many @ many.mT).argmax(dim=-1), torch.arange(7).expand(500, 7))
 
@@ -65,6 +66,8 @@ theirs = torch.nn.Linear(12, 2, bias=False).weight
 torch.manual_seed(5)
 assert torch.allclose(theirs.flatten(), (2 * torch.rand(24) - 1) / 12**0.5)
 assert ours.abs().max() <= 12**-0.5 and ours.requires_grad
+# this holds for nn.Linear; nn.MultiheadAttention draws from a wider range
+assert torch.nn.MultiheadAttention(12, 3).in_proj_weight.abs().max() > 12**-0.5
 
 # with the numbers of the reference, the class repeats the steps that have no class
 _, _, five = load_table("the_next_day_is_bright.csv")
@@ -139,10 +142,11 @@ right = torch.stack([accuracy(copy) for copy in copies])  # (steps / 10, days)
 last = [int((right[:, i] > 0.99).nonzero()[0]) * 10 for i in range(7)]
 assert days[last.index(max(last))] == "Fri" and sorted(last)[-2] < 70 <= max(last)
 queries, keys = two.W_query[:7], two.W_key[:7]
-cosine = F.cosine_similarity(queries, keys.roll(-1, dims=0), dim=-1)
-assert cosine.min() > 0.9  # every arrow points to the next day's dot
+cosine = F.cosine_similarity(queries[:, None], keys, dim=-1)  # of each arrow with each dot
+assert torch.equal(cosine.argmax(dim=-1), torch.arange(1, 8) % 7)  # the next day's is nearest
+assert 0.9 < cosine.amax(dim=-1).min() < 0.97  # and not every arrow points at it exactly
 spread = [copy.W_key[:7].norm(dim=-1).mean() for copy in copies]
-assert spread[0] < 0.5 and spread[7] < spread[12] < spread[20]
+assert spread[0] < 0.5 and spread[7] < spread[12] < spread[20] < spread[30]
 others = [i for i in range(7) if days[i] != "Fri"]
 for copy in copies[3:7]:
     assert copy.W_query[4].norm() < 1 < copy.W_query[others].norm(dim=-1).min()
@@ -150,13 +154,20 @@ for copy in copies[3:7]:
     assert largest[4] < 0.5 and largest[4] < largest[others].min()
 torch.manual_seed(2)
 many, wanted = make_weeks(500)
-losses = [F.cross_entropy(copies[i](many)[0].flatten(0, 1), wanted.flatten()) for i in (8, 14, 20)]
-assert losses[0] > losses[1] > losses[2]
+losses = [
+    F.cross_entropy(copies[i](many)[0].flatten(0, 1), wanted.flatten()) for i in (8, 14, 20, 30)
+]
+assert losses[0] > losses[1] > losses[2] > losses[3]
 assert copies[8](week)[1].amax(dim=-1).mean() < copies[20](week)[1].amax(dim=-1).mean()
 
 # %% after: see-again
 cosine = F.cosine_similarity(another.W_query[:7], another.W_key[:7].roll(-1, dims=0), dim=-1)
 assert cosine.min() > 0.9 and accuracy(another).mean() == 1
+for seed in range(2, 6):  # and in four further runs
+    layer = new_layer(seed)
+    train(layer)
+    arrows = F.cosine_similarity(layer.W_query[:7, None], layer.W_key[:7], dim=-1)
+    assert torch.equal(arrows.argmax(dim=-1), torch.arange(1, 8) % 7)
 
 
 def order(layer):
@@ -247,6 +258,14 @@ assert torch.allclose(matrices(five)[0], layers(five)[0], atol=1e-6)
 ours = SelfAttention(8, 4)
 ours.load_state_dict(layers.state_dict())  # the same names
 assert torch.allclose(ours(five[None]).output[0], layers(five)[0], atol=1e-6)
+widths = {tuple(projection.weight.shape) for projection in (ours.q_proj, ours.k_proj, ours.v_proj)}
+assert widths == {(4, 8)}  # one width for all three
+try:
+    ours(five)
+except ValueError:
+    pass
+else:
+    raise AssertionError("SelfAttention took a sentence without a batch axis")
 # a forgotten .T: an error for (12, 2), and silently another layer for a square matrix
 try:
     torch.empty(2, 12).copy_(torch.empty(12, 2))
@@ -282,10 +301,27 @@ assert not stuck.W_query.any() and not stuck.W_key.any() and stuck.W_value.any()
 # %% after: bias-of-keys
 assert not torch.equal(with_bias(week)[0], torch.zeros(7, 5))
 
+
+def rotated_pairs(rows):
+    angles = torch.arange(7.0)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.stack(
+        [rows[:, 0] * cos - rows[:, 1] * sin, rows[:, 0] * sin + rows[:, 1] * cos], -1
+    )
+
+
+# with a rotation by position between the projection and the dot product, the bias does matter
+b = torch.tensor([5.0, 5.0])
+unbiased = (rotated_pairs(query) @ rotated_pairs(key).T).softmax(dim=-1)
+biased = (rotated_pairs(query) @ rotated_pairs(key + b).T).softmax(dim=-1)
+assert (biased - unbiased).abs().max() > 0.1
+
 # %% after: untrained  covers: C4.52
 positive, linear, centred = (agreeing(a, words, low, high) for a, low, high in settings)
 assert positive > 900 and 200 < linear < 400 and centred == 0
 assert words.min() > 0
+assert 1000 * len(words) * (1 / len(words)) ** 5 < 2  # of 1,000 draws, by chance
+assert abs(linear / 1000 - 1 / 3) < 0.05
 # whatever the matrices: centred queries never agree
 assert agreeing(words - words.mean(dim=0), words, -1, 1) == 0
 # the layer of nn.Linear's numbers starts with nearly even weights
@@ -309,21 +345,28 @@ def wrong_axis(x):
 
 
 assert layer_test_solution(own_and_mean) and layer_test_solution(wrong_axis)
+for seed in range(300):  # it refuses no working layer by chance, even if the scores are large
+    torch.manual_seed(seed)
+    W_q, W_k, W_v = torch.randn(3, 8, 4)
+
+    def working(x, W_q=W_q, W_k=W_k, W_v=W_v):
+        return (x @ W_q @ (x @ W_k).mT / 2).softmax(dim=-1) @ x @ W_v
+
+    assert layer_test_solution(working)
 
 # %% after: one-sided
 assert one_sided.W_query.numel() == 144 and W_Q.numel() + W_K.numel() == 48
-wide = torch.nn.Linear(512, 64, bias=False).weight
-assert 2 * wide.numel() == 65_536 and (wide.T @ wide).numel() == 262_144
 assert accuracy(one_sided).mean() > 0.995
-product = (two.W_query @ two.W_key.T).detach() * (12 / 2) ** 0.5  # the divisor is the root of 12
+product = (two.W_query @ two.W_key.T).detach() * 6**0.5  # she divides by the root of 12, not of 2
 hers = new_layer()
 hers.W_query, hers.W_key = torch.nn.Parameter(product), one_sided.W_key
 hers.W_value = two.W_value
 assert torch.allclose(hers(week)[0], two(week)[0], atol=1e-4)
 
-# %% after: exercise-5  numbers: 512, 64
+# %% after: exercise-5  numbers: 12, 2
 
 # %% after: torch-layer
+assert nn.MultiheadAttention(12, 3, kdim=5).in_proj_weight is None  # three separate matrices
 assert module.in_proj_weight.shape == (3 * 12, 12) and module.in_proj_bias is not None
 one_piece = nn.Linear(12, 9, bias=False)
 with torch.no_grad():

@@ -3,20 +3,20 @@
 #
 # In lesson 1, one row of numbers did three jobs for each word. It was the query with which the word asked, the key by
 # which the word was found, and the value that the word handed over. A real layer makes three different rows from each
-# token, and for that it has three matrices. Why three matrices, and why not the tokens themselves?
+# token, and it uses three matrices to do so. Why three matrices? Why not use the tokens themselves?
 #
-# You will meet a small task that attention cannot do without the matrices. You will then fill in three matrices by
-# hand, let training find its own, and look at what it has found: our queries and keys have only two features, so they
-# are points in the plane, and you can watch them move.
+# You will meet a small task that attention cannot solve as long as the tokens themselves are the queries and the keys.
+# You will then fill in three matrices by hand, let training find its own, and look at what it has found. Our queries
+# and keys have only two features, so you can draw them as points in the plane and watch them move.
 #
-# **You need** lesson 1: queries, keys, values, scores and weights. It helps if you have seen a training loop in PyTorch
-# before.
+# **You need** lesson 1: queries, keys, values, scores and weights. You should also know how a layer is trained in
+# PyTorch (the loss, its gradients, the steps of an optimizer) and what the inverse of a matrix is.
 #
 # **You will be able to**
 # - say what each of the three matrices is for,
 # - write self-attention as a class that can be trained, and count its parameters,
-# - see in trained matrices what a token looks for,
-# - name changes of the matrices that change no score.
+# - read off trained matrices what a token looks for,
+# - describe changes to the matrices that leave every score as it was.
 #
 # **Time:** 45 minutes in class, 75 alone.
 
@@ -32,19 +32,19 @@ from torch import nn
 lesson_setup()
 
 # %% a-week [markdown]
-# ## A question for every day
+# ## One question for each day
 #
-# A small hotel has written down how many guests arrive on each day of the week, from 0 to 4. Every entry of its list is
-# a token with twelve features: one of the first seven is 1 and says which day it is, and one of the last five is 1 and
-# says how many guests arrive. All other features are 0. The folded cell makes such weeks at random; here is one of
-# them.
+# A small hotel has written down how many guests arrive on each day of the week. Every number is between 0 and 4. Each
+# entry of the list is a token with twelve features: one of the first seven is 1 and says which day it is, and one of
+# the last five is 1 and says how many guests arrive. All other features are 0. The folded cell makes such weeks at
+# random; here is one of them.
 
 # %% make-weeks jupyter={"source_hidden": true}
 days = "Mon Tue Wed Thu Fri Sat Sun".split()
 
 
 def make_weeks(count):
-    """Return random weeks (count, 7, 12) and for each day the number of the next."""
+    """Return random weeks (count, 7, 12) and, for each day, tomorrow's number."""
     number = torch.randint(5, (count, 7))
     day = torch.eye(7).expand(count, 7, 7)
     tokens = torch.cat([day, F.one_hot(number, 5)], dim=-1)
@@ -52,7 +52,7 @@ def make_weeks(count):
 
 
 def accuracy(layer):
-    """Return the share of correct answers in 2,000 new weeks, for each day. (7,)"""
+    """Return, for each day, the share of correct answers in 2,000 new weeks. (7,)"""
     torch.manual_seed(1)
     tokens, answers = make_weeks(2000)
     return (layer(tokens)[0].argmax(dim=-1) == answers).float().mean(dim=0)
@@ -60,31 +60,33 @@ def accuracy(layer):
 
 # %% one-week
 torch.manual_seed(34)
-week, answer = (one[0] for one in make_weeks(1))  # (L, d_in) = (7, 12), and (7,)
+[week], [answer] = make_weeks(1)  # one week: (L, d_in) = (7, 12), and (7,)
 labels = [f"{day} {row[7:].argmax()}" for day, row in zip(days, week, strict=True)]
 Table(labels, [*days, *"01234"], week)
 
 # %% the-question [markdown]
 # Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number of
-# `Tue`, and so on. The list is the same every week, so `Sun` has to find the number of `Mon`. One layer of attention
-# should answer for all seven days at once. (It cannot use the order of the rows. It knows a day only by its features.)
+# `Tue`, and so on. Assume that the same seven numbers repeat week after week, so `Sun` has to find the number of `Mon`.
+# One layer of attention should answer for all seven days at once. (It cannot use the order of the rows. It knows a day
+# only by its features.)
 #
-# Let us first try what we have done so far: the tokens themselves are the queries and the keys.
+# Let us first do what we have done so far: the tokens themselves are the queries and the keys.
 
 # %% tokens-as-they-are
 as_they_are = (week @ week.T / 12**0.5).softmax(dim=-1)  # (L, L)
 show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 
 # %% why-it-fails [markdown]
-# Each day looks mostly at itself, because no other token has as much in common with it. Of the other days it notices
-# only whether they have the same number. `Mon` cannot prefer `Tue` to `Wed` for being `Tue`, and no clever choice of
-# values can mend that: a value decides what a token hands over, but not which token takes it.
+# Each day gives its largest weight to itself, because no other token has as much in common with it. Of the other days
+# it notices only whether they have the same number. That `Tue` is the next day cannot make `Mon` prefer it to `Wed`,
+# and no choice of values, however clever, can mend that: a value decides what a token hands over, but not which token
+# takes it.
 #
-# There is a second problem. A dot product does not change when its two vectors change places, so `Tue` has the same
-# score for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should not look back.
+# There is a second problem. A dot product does not change when its two vectors are swapped, so `Tue` has the same score
+# for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should not look back.
 #
-# So `Mon` needs three different rows: a query that says “I am looking for Tuesday”, a key that says “I am Monday”, and
-# a value that says how many guests arrive.
+# So we give `Mon` three different rows: a query that says “I am looking for Tuesday”, a key that says “I am Monday”,
+# and a value that says how many guests arrive.
 #
 # ## Three rows from one
 #
@@ -99,21 +101,22 @@ from attnlab.diagrams import draw_projections
 show_figure(draw_projections(), "6.2")
 
 # %% widths [markdown]
-# All tokens share the same three matrices. Each matrix has one row for every feature of a token; that number is
-# $d_{in}$, and ours is 12. Queries and keys must have the same number of features, $d_k$, because we multiply them with
-# each other. Values are never compared with anything, so their number of features, $d_v$, may be different. (In lesson
-# 1 the token was its own query, so $d_k$ was also the width of a token. From now on these are two numbers.)
+# All tokens share the same three matrices. Each matrix has one row for every feature of a token. The number of features
+# is $d_{in}$; in our case it is 12. Queries and keys must have the same number of features, $d_k$, because we take dot
+# products of them. Values are never compared with anything, so their number of features, $d_v$, may be different. (In
+# lesson 1 the token was its own query, so $d_k$ was also the width of a token. From now on these may be two different
+# numbers.)
 #
-# With our tokens you can read a projection off the matrix. A token has a 1 in two places, so $x\,W_Q$ is the sum of two
-# rows of $W_Q$: the row of its day and the row of its number. That is why we can fill in the matrices by hand. We
-# choose $d_k = 2$ and place the seven days on a circle, like the hours on a clock.
+# With our tokens you can read the result of a projection straight from the matrix. A token has a 1 in two places, so
+# $x\,W_Q$ is the sum of two rows of $W_Q$: the row of its day and the row of its number. That is why we can fill in the
+# matrices by hand. We choose $d_k = 2$ and place the seven days on a circle, like the hours on a clock.
 
 # %% by-hand
 angle = 2 * torch.pi * torch.arange(7) / 7
 place = 4 * torch.stack([angle.cos(), angle.sin()], dim=-1)  # (7, 2)
 W_query, W_key, W_value = torch.zeros(12, 2), torch.zeros(12, 2), torch.zeros(12, 5)
 W_key[:7] = place  # a day is found at its own place ...
-W_query[:7] = place.roll(-1, dims=0)  # ... it asks at the place of the next day ...
+W_query[:7] = place.roll(-1, dims=0)  # ... its query is at the next day's place ...
 W_value[7:] = torch.eye(5)  # ... and it hands over its number
 
 # %% three-rows
@@ -123,8 +126,8 @@ print("key of Tue  ", key[1])
 print("value of Tue", value[1])
 
 # %% ask-back [markdown]
-# From the row of `Tue` we have made a key and a value, and the query of `Mon` is equal to that key. Both vectors have
-# length 4, so their raw score is 16, and the score of `Mon` for `Tue` is $16/\sqrt{2} \approx 11.3$.
+# From the row of `Tue` we have made a query, a key and a value, and the query of `Mon` is equal to the key of `Tue`.
+# Both vectors have length 4, so their raw score is 16, and the score of `Mon` for `Tue` is $16/\sqrt{2} \approx 11.3$.
 
 # %% ask-tuesday
 predict("06/tuesday-asks-monday")
@@ -137,8 +140,8 @@ print("Mon for Tue:", scores[0, 1], " Tue for Mon:", scores[1, 0])
 show_figure(plot_attention(weights, queries=labels, keys=labels), "6.3")
 
 # %% average-them [markdown]
-# The last step is the same as always: the weights average the values. Each row of the output has one entry for each
-# number from 0 to 4, and the largest entry is the answer of that day.
+# The last step is the usual one: the weights average the values. Each row of the output has one entry for each number
+# from 0 to 4, and the largest entry is the answer for that day.
 
 # %% output
 output = weights @ value  # (L, d_v)
@@ -151,12 +154,12 @@ output, output.argmax(dim=-1), answer
 #
 # We could write down the matrices because we had named the features and knew what to look for. In a trained model the
 # features have no names. Its matrices begin as random numbers, and training changes them step by step. (Ours begin
-# between $-1/\sqrt{12}$ and $1/\sqrt{12}$, as PyTorch's own layers do.)
+# between $-1/\sqrt{12}$ and $1/\sqrt{12}$, like those of PyTorch's `nn.Linear`.)
 #
-# For this, PyTorch must know which tensors it may change. An `nn.Module` keeps a list of its
+# To train the matrices, PyTorch must know which tensors it may change. An `nn.Module` keeps a list of its
 # [**parameters**](glossary.ipynb#parameter). To put a tensor on the list, wrap it in `nn.Parameter` and assign it to an
 # attribute. Wrapping also sets `requires_grad=True`, so gradients are computed for it. In the class below, `__init__`
-# runs once and makes the matrices. Calling the layer runs `forward`, which holds the lines that you have seen. They
+# runs once and makes the matrices. Calling the layer runs `forward`, which contains the lines that you have seen. They
 # work for a single week and for a batch of weeks alike.
 
 
@@ -196,9 +199,11 @@ print(sum(parameter.numel() for parameter in untrained.parameters()))
 print(untrained(torch.rand(700, 12))[0].shape)
 
 # %% the-loop [markdown]
-# Now we train the layer on random weeks, 32 at a time. The loss compares each output with the number of the next day.
-# It does not mention attention at all: nothing tells the layer which day to look at, or in which order the days follow
-# each other. We keep a copy of the layer after every ten steps, so that we can look at them later.
+# Now we train the layer on random weeks, 32 at a time. For each day, the loss (`cross_entropy`) is small if the entry
+# of the correct answer is much larger than the other four entries of the output. In every step, `backward` computes the
+# gradients of this loss, and the optimizer then changes each parameter a little so that the loss falls. The loss does
+# not mention attention at all: nothing tells the layer which day to look at, or in which order the days follow each
+# other. We keep a copy of the layer after every ten steps, so that we can look at them later.
 
 # %% train
 from copy import deepcopy
@@ -226,10 +231,10 @@ copies = train(two)
 accuracy(copies[0]).mean(), accuracy(two).mean()
 
 # %% which-matrices [markdown]
-# Before training, the layer does no better than guessing one of the five numbers, which is correct in a fifth of the
-# cases. After 300 steps, every answer is correct.
+# Before training, the layer does no better than guessing one of the five numbers at random, which is correct in a fifth
+# of the cases. After 300 steps, every answer is correct.
 #
-# ## Do we need all of them?
+# ## Do we need both $W_Q$ and $W_K$?
 #
 # Which part of the layer made this possible? We train three more layers on the same weeks, and all of them learn their
 # own $W_V$.
@@ -237,7 +242,7 @@ accuracy(copies[0]).mean(), accuracy(two).mean()
 # - *Equal weights*: $W_Q$ stays 0, so all scores are 0 and the layer takes a plain average.
 # - *Tokens as they are*: $W_Q$ and $W_K$ are fixed to the identity matrix, so every token is its own query and key, as
 #   in Figure 6.1.
-# - *One matrix for both*: query and key have the same matrix, $W_Q = W_K$, and it is trained.
+# - *One matrix for both*: query and key share one matrix, $W_Q = W_K$, which is trained.
 
 # %% ask-one-matrix
 predict("06/one-matrix-for-both")
@@ -262,16 +267,16 @@ figure.set_figheight(3.4)
 show_figure(figure, "6.4")
 
 # %% the-controls [markdown]
-# The first two rows of the table show what can be had without knowing where to look. A plain average of all values
-# finds the number that occurs most often in the week, and naming it is correct in about 0.41 of the cases. The tokens
-# as they are do worse than that plain average. They look mostly at themselves, and a day's own number says nothing
-# about the number of the next day.
+# The first two rows of the table show how far a layer can get without knowing where to look. A plain average of all
+# values finds the number that occurs most often in the week, and this number is the correct answer in about 41% of the
+# cases. The layer that uses the tokens as they are does worse than the plain average. Each day gives extra weight to
+# its own number, which says nothing about the number of the next day.
 #
 # ## What the matrices have learned
 #
 # Since $d_k$ is 2, we can draw what the layer with two matrices has learned. The first seven rows of $W_Q$ and of $W_K$
-# are the queries and the keys of the seven days. (A number adds its own row, but these rows have stayed small.) In the
-# picture, an arrow is the query of a day and a dot is a key.
+# are the queries and the keys of the seven days. (The number of guests adds another row to each of them, but the
+# entries of the last five rows have stayed small.) In the picture, an arrow is the query of a day and a dot is a key.
 #
 # ### Watch it learn
 #
@@ -309,7 +314,7 @@ def plot_planes(*layers):
     figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained")
     for ax, layer, number in zip(axes, layers, ("first", "second"), strict=True):
         draw_plane(ax, layer)
-        ax.set_title(f"{number} training")
+        ax.set_title(f"{number} run")
     return figure
 
 
@@ -327,8 +332,8 @@ def draw_training(fig, step):
 
 
 alt = "Left: queries as arrows and keys as dots in the plane. Right: weights of a week."
-steps = list(range(0, 201, 10))
-live(draw_training, start={"step": 40}, step=steps, figsize=(7.5, 3.8), alt=alt)
+steps = list(range(0, 301, 10))
+live(draw_training, start={"step": 0}, step=steps, figsize=(7.5, 3.8), alt=alt)
 
 # %% explore-training-answer [markdown]
 # <details><summary>What you see</summary>
@@ -336,11 +341,11 @@ live(draw_training, start={"step": 40}, step=steps, figsize=(7.5, 3.8), alt=alt)
 # At first all points lie near the origin, so all scores are near 0. The dots then spread out to a circle, and the
 # arrows turn towards them. `Fri` comes last: up to step 60 its arrow stays short while the others grow, so its scores
 # stay small and its row of the map stays pale. When every answer is correct, the points go on moving outwards. Longer
-# vectors have larger dot products, so the weights become sharper, and the loss goes on falling.
+# vectors have larger dot products, so the weights become sharper, and the loss goes on falling. After 300 steps every
+# arrow points towards the dot of the next day: not always exactly, but more nearly than at any other dot.
 # </details>
 #
-# In the end every arrow points to the dot of the next day. The layer has learned whom to ask. But the dots do not go
-# round the circle in the order of the week.
+# The layer has learned whom to ask. But the dots do not go round the circle in the order of the week.
 
 # %% ask-again
 predict("06/another-initialisation")
@@ -355,14 +360,16 @@ show_figure(plot_planes(two, another), "6.5")
 # %% only-the-product [markdown]
 # ## What the numbers of a matrix mean
 #
-# What does this say about the single numbers in $W_Q$? Let us write out a raw score:
+# What does this say about the individual numbers in $W_Q$? Let us write out a raw score:
 #
 # $$q_i \cdot k_j = (x_i W_Q)(x_j W_K)^\top = x_i \left(W_Q W_K^\top\right) x_j^\top$$
 #
 # The two matrices meet only in the product $M = W_Q W_K^\top$. It has a row and a column for every feature, and
 # $M_{ab}$ is what the raw score gains if the token that asks has feature $a$ and the other token has feature $b$. All
-# pairs of matrices with the same product give the same scores. You can multiply $W_Q$ by *any* invertible matrix $A$ if
-# you multiply $W_K$ by the transpose of its inverse, because $A A^{-1}$ cancels in the product.
+# pairs of matrices with the same product give the same scores. You can multiply $W_Q$ by *any* invertible matrix $A$,
+# that is, by any square matrix that has an inverse $A^{-1}$, if you multiply $W_K$ by the transpose of $A^{-1}$:
+#
+# $$(W_Q A)\left(W_K (A^{-1})^\top\right)^\top = W_Q\, A\, A^{-1}\, W_K^\top = W_Q W_K^\top$$
 
 # %% another-pair
 A = torch.tensor([[2.0, 1.0], [0.0, 1.0]])  # any invertible matrix
@@ -372,23 +379,22 @@ assert torch.allclose(new_Q @ new_K.T, W_Q @ W_K.T, atol=1e-4)
 print("first row of W_Q:", W_Q[0], "now", new_Q[0])
 
 # %% read-the-product [markdown]
-# Every query and every key is different now, and no score has changed. So a single number of $W_Q$, or one of its
+# Every query and every key is different now, and no score has changed. So an individual number of $W_Q$, or one of its
 # columns, need not mean anything by itself. If $A$ is [**orthogonal**](glossary.ipynb#orthogonal), which means that it
 # only turns or reflects the plane, the transpose of its inverse is $A$ itself: turn all arrows and all dots together,
-# and no score changes. (Biases are multiplied in the same way. But if a layer also rotates its queries and keys by
-# their positions, as many language models do, only those $A$ are allowed that commute with the rotations.)
+# and no score changes.
 #
-# The product also shows what two matrices are good for. $M$ is a table of $12 \cdot 12 = 144$ numbers, and we have
-# written it with two thin matrices of 24 numbers each. If tokens have 512 features and $d_k$ is 64, the two matrices
-# have 65,536 numbers instead of 262,144. The price is that not every table can be written as such a product. (A single
-# matrix of 144 numbers on one side would also do for our week, as exercise 5 shows. What matters is that the query is
-# not made in the same way as the key.)
+# The product also shows what is gained by having two matrices. $M$ is a table of $12 \cdot 12 = 144$ numbers, and we
+# have written it as the product of two thin matrices of 24 numbers each. If tokens have 512 features and $d_k$ is 64,
+# the two matrices have 65,536 numbers instead of 262,144. The price is that not every table can be written as such a
+# product. (One matrix of 144 numbers, used for the queries only, would also solve our task, as exercise 5 shows. What
+# matters is that the query is not made in the same way as the key.)
 #
 # ## The same with `nn.Linear`
 #
-# You will rarely see bare matrices in other people's code. The usual way to write a projection is `nn.Linear`. It
-# stores its matrix transposed, with one *row* for each output feature, and calls it `weight`. Unless told otherwise it
-# also adds a trainable vector to each result, the [**bias**](glossary.ipynb#bias).
+# The usual way to write a projection in PyTorch is `nn.Linear`. It stores its matrix transposed, with one *row* for
+# each output feature, and calls it `weight`. Unless told otherwise it also adds a trainable vector to each result, the
+# [**bias**](glossary.ipynb#bias).
 
 
 # %% with-linear
@@ -416,26 +422,28 @@ assert torch.allclose(linear(week)[0], two(week)[0], atol=1e-5)
 two.W_query.shape, linear.q_proj.weight.shape
 
 # %% the-answer [markdown]
-# With the same numbers the two classes give the same output. Each matrix has to be transposed on the way. If you
-# forget the `.T`, `copy_` raises an error here, but for a square matrix it would silently build a different layer.
-# `attnlab.SelfAttention` is the second class with masks and checks, and it calls its projections by the same names.
+# With the same numbers the two classes give the same output. Each matrix has to be transposed on the way. If you forget
+# the `.T`, `copy_` raises an error here, but for a square matrix it would silently build a different layer.
+# `attnlab.SelfAttention` is a class of this kind, extended by masks and checks. Its projections have the same names,
+# but it uses one width for queries, keys and values, and it expects a batch.
 #
 # ## So why three matrices?
 #
 # Because a token plays three parts, and they need not have anything in common. Our `Mon` asks for Tuesday, is found as
 # Monday, and hands over a number. If the tokens themselves are queries and keys, each token asks for what it is. If one
-# matrix makes both, every question goes both ways: as well as `Mon` matches `Tue`, `Tue` matches `Mon`. Two matrices
-# separate the question from the label. The third one chooses what is handed over. (Our week could do without $W_V$,
-# because a token as it is contains its number. But $W_V$ leaves out the day, and it lets the output have a width of its
-# own.) We did not have to tell the layer whom to ask: the loss depended on it, and so training found it.
+# matrix makes both, every question goes both ways: `Tue` matches `Mon` exactly as well as `Mon` matches `Tue`. Two
+# matrices separate the question from the label. The third one chooses what is handed over. (Our week could do without
+# $W_V$, because a token as it is contains its number. But $W_V$ leaves out the day, and it lets the output have a width
+# of its own.) We did not have to tell the layer whom to ask. The loss depended on the right choice, so training found
+# it.
 #
 # In this lesson one set of matrices asks one question. “How many guests arrive tomorrow, and how many arrived
-# yesterday?” would be two. For that a layer has several heads, which are the subject of lesson 7.
+# yesterday?” would be two questions. For that a layer has several heads, which are the subject of lesson 7.
 
 # %% further [markdown]
 # ## Further
 #
-# This section has four side paths. If you are tired, go on to **What to remember**.
+# This section has four side paths. You can skip it and go on to **What to remember**.
 #
 # ### `.T` on a batch
 #
@@ -481,8 +489,9 @@ nothing.shape, same.sum(dim=-1), nothing[:2]
 # All shapes are correct and all rows of weights sum to 1, but every token gets the same output. So a test must look
 # further than the shape. In exercise 4 you will write one.
 #
-# Zeros are also a bad place to start. The gradient of $W_Q$ contains the keys, and the gradient of $W_K$ contains the
-# queries. If both matrices are zero, both gradients are zero as well, at every step, and only $W_V$ is trained.
+# Zeros are also a bad place to start. A raw score is the dot product of a query and a key, so how much it changes with
+# the query depends on the key, and the other way round. If $W_Q$ and $W_K$ are both zero, all queries and all keys are
+# zero. Then the gradients of both matrices are zero as well, at every step, and only $W_V$ is trained.
 
 # %% zeros-learn
 stuck = new_layer()
@@ -490,14 +499,15 @@ nn.init.zeros_(stuck.W_query)
 nn.init.zeros_(stuck.W_key)
 train(stuck)
 for name, parameter in stuck.named_parameters():
-    print(f"{name:8}largest number {parameter.abs().max():.2f}")
+    print(f"{name:8}largest absolute value {parameter.abs().max():.2f}")
 
 # %% bias-text [markdown]
 # ### A bias that does nothing
 #
 # If the keys have a bias $b$, each score of query $q_i$ gains the same number, $q_i \cdot b$ divided by $\sqrt{d_k}$.
-# The softmax ignores a number that is added to a whole row, so the bias of the keys never changes an output. (It can
-# matter if something happens between the projection and the dot product, such as a norm or a rotation by position.)
+# The softmax ignores a number that is added to a whole row, so the bias of the keys changes no output, apart from
+# rounding. (It can matter if something happens between the projection and the dot product. Many language models, for
+# example, rotate each query and each key by an angle that depends on its position in the text.)
 
 # %% bias-of-keys
 torch.manual_seed(0)
@@ -511,9 +521,12 @@ assert torch.allclose(with_bias(week)[0], unmoved, atol=1e-5)
 # ### Do not interpret an untrained map
 #
 # Here are five words with eight features each, all of them positive. We draw $W_Q$ and $W_K$ a thousand times and count
-# how often all five words give their largest weight to the same word: with numbers between 0 and 1 (`torch.rand`), with
-# the smaller numbers of both signs that `nn.Linear` draws, and with `torch.rand` again after subtracting the mean word
-# from the words that ask.
+# how often all five words give their largest weight to the same word. If each word chose one of the five by chance,
+# this would happen in fewer than 2 of 1,000 draws. We try three settings:
+#
+# - the numbers of the matrices lie between 0 and 1 (`torch.rand`);
+# - they are smaller and of both signs, as `nn.Linear` draws them;
+# - they lie between 0 and 1 again, but we subtract the mean of the five words from each word that asks.
 
 # %% untrained
 from attnlab import load_table
@@ -533,11 +546,13 @@ settings = [(words, 0, 1), (words, -limit, limit), (words - words.mean(dim=0), 0
 [agreeing(asking, words, low, high) for asking, low, high in settings]
 
 # %% untrained-read [markdown]
-# Write each query as the mean query $\bar q$ plus a rest $r_i$. The raw score is then
-# $\bar q \cdot k_j + r_i \cdot k_j$, and the first part is the same in every row. If matrices and features are all
-# positive, it usually outweighs the second, so it decides which column wins. Without the mean, no column can win in
-# all rows: the rests add up to 0, so a key that beats another key in one row must lose to it in some other row. All
-# this happens before any training. A map on which everything points to one word may show nothing but that.
+# In the first setting all five words agree in 973 draws of 1,000, in the second in 315, and in the third in none. To
+# see why, write each query as the mean query $\bar q$ plus a deviation $r_i$. The raw score is then $\bar q \cdot k_j +
+# r_i \cdot k_j$, and the first part is the same in every row. If matrices and features are all positive, it usually
+# outweighs the second, so it decides which column wins. With matrices of both signs it still does so in about a third
+# of the draws. Without the mean, no column can win in all rows: the deviations add up to 0, so a key that beats another
+# key in one row must lose to it in some other row. All this happens before any training. If every row of a map points
+# to one word, this may be the only reason.
 
 # %% remember [markdown]
 # ## What to remember
@@ -546,9 +561,9 @@ settings = [(words, 0, 1), (words, -limit, limit), (words - words.mean(dim=0), 0
 #   All tokens share them, so their size does not depend on the length of the sequence.
 # - With one matrix for query and key, the scores are symmetric. A token cannot ask for another without being asked in
 #   return.
-# - Scores depend on the product $W_Q W_K^\top$ only. Many pairs of matrices give the same scores, so single numbers of
-#   a trained $W_Q$ need not mean anything.
-# - `nn.Linear` stores the matrix transposed. With the same numbers it computes the same.
+# - Scores depend only on the product $W_Q W_K^\top$. Many pairs of matrices give the same scores, so the individual
+#   numbers of a trained $W_Q$ need not mean anything.
+# - `nn.Linear` stores the matrix transposed. With the same numbers it computes the same output.
 # - On a batch, transpose the keys with `key.mT`, not with `key.T`.
 
 # %% exercises [markdown]
@@ -559,7 +574,7 @@ settings = [(words, 0, 1), (words, -limit, limit), (words - words.mean(dim=0), 0
 # %% exercise-1 [markdown]
 # ### 1 · Count ★ (3 minutes)
 #
-# A self-attention layer takes tokens with 12 features. Its queries and keys have 7 features, its values 5, and all
+# A self-attention layer takes tokens with 12 features. Its queries and keys have 7 features, its values have 5, and all
 # three projections have a bias. How many parameters does it have, for a sentence of 9 words?
 #
 # <details><summary>Hint</summary>
@@ -574,7 +589,7 @@ from attnlab.exercises import check_other_pair, check_parameter_count
 
 # %% tags=["exercise"]
 def parameter_count():
-    """Return the number."""
+    """Return the number of parameters."""
 
 
 # %%
@@ -596,8 +611,8 @@ check_parameter_count(parameter_count_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Print the shapes of the weight and of the matrix. What does the layer add to the product? Does a parameter that is
-# made from a tensor copy its numbers?
+# Print the shapes of the weight and of the matrix. What does the layer add to the product? If you make a parameter from
+# a tensor, are the numbers copied?
 # </details>
 
 
@@ -633,8 +648,8 @@ check_linear_from(linear_from_solution)
 #
 # <details><summary>Hint</summary>
 #
-# An invertible matrix for one, and the transpose of its inverse for the other, is one answer. There are shorter ones:
-# what can one matrix gain if the other loses it?
+# One answer is to multiply one of them by an invertible matrix and the other by the transpose of the inverse. There are
+# shorter answers: what can one matrix gain if the other loses it?
 # </details>
 
 
@@ -659,12 +674,13 @@ check_other_pair(other_pair_solution)
 #
 # Write a test that looks further than the shape. Your function receives a layer that maps tokens (N, L, 8) to an output
 # (N, L, 4). It should return True if two different tokens of a sentence get different outputs **and** the output of a
-# token moves when another token changes. Use tokens from `torch.randn`. Five broken layers must get False.
+# token moves when another token changes. Use tokens from `torch.randn`. For each of the five broken layers in the check
+# it must return False.
 #
 # <details><summary>Hint</summary>
 #
-# You need two comparisons: outputs 0 and 1 of one sentence, and output 0 before and after you change token 1 only.
-# Change a copy of the tokens, `x.clone()`.
+# You need two comparisons: outputs 0 and 1 of a sentence, and output 0 before and after you change token 1 only. A
+# single sentence may mislead you by chance, so use several at once. Change a copy of the tokens, `x.clone()`.
 # </details>
 
 
@@ -679,13 +695,13 @@ check_layer_test(layer_test)
 
 # %% layer-test-solution tags=["solution"] jupyter={"source_hidden": true}
 def layer_test_solution(layer):
-    x = torch.randn(1, 5, 8)
+    x = torch.randn(20, 5, 8)  # 20 sentences: one alone may mislead
     changed = x.clone()
-    changed[0, 1] = torch.randn(8)
+    changed[:, 1] = torch.randn(20, 8)
     with torch.no_grad():
-        before, after = layer(x)[0], layer(changed)[0]
-    differ = not torch.allclose(before[0], before[1], atol=1e-5)
-    listens = not torch.allclose(before[0], after[0], atol=1e-5)
+        before, after = layer(x), layer(changed)
+    differ = not torch.allclose(before[:, 0], before[:, 1], atol=1e-5)
+    listens = not torch.allclose(before[:, 0], after[:, 0], atol=1e-5)
     return differ and listens
 
 
@@ -695,7 +711,7 @@ check_layer_test(layer_test_solution)
 # <details><summary>What such a test does not prove</summary>
 #
 # It does not prove that the layer attends. A layer that adds the mean of all values to each token's own value passes
-# without any weights, and so does a softmax along the wrong axis. Lesson 9 has finer tests.
+# without any weights, and so does a layer that applies the softmax along the wrong axis. Lesson 9 has finer tests.
 # </details>
 
 # %% exercise-5 [markdown]
@@ -707,10 +723,11 @@ check_layer_test(layer_test_solution)
 #
 # <details><summary>An answer</summary>
 #
-# There is nothing: for any $W_Q$ and $W_K$ she can use the product $W_Q W_K^\top$ as her $W_Q$ (and adjust the
-# divisor), and she gets the same scores. Her query differs from her key, and that is what the task needs. But her
-# matrix has 144 numbers, where two thin ones have 48. For tokens with 512 features and $d_k = 64$ it would be 262,144
-# against 65,536, and her raw scores would be sums of 512 products instead of 64.
+# There is nothing: for any $W_Q$ and $W_K$ she can use the product $W_Q W_K^\top$ as her $W_Q$, and she gets the same
+# raw scores. (Her $d_k$ is 12 instead of 2, so she divides them by $\sqrt{12}$ instead of $\sqrt{2}$. She can multiply
+# her matrix by $\sqrt{6}$ to make up for that.) Her query differs from her key, and that is what the task needs. But
+# her matrix has 144 numbers, whereas the two thin ones have 48 in all, and each of her raw scores is a sum of 12
+# products instead of 2. For the wide tokens of a real model both differences are much larger.
 # </details>
 
 # %% one-sided tags=["solution"] jupyter={"source_hidden": true}
@@ -723,10 +740,12 @@ accuracy(one_sided).mean()
 # %% in-torch [markdown]
 # ## In torch
 #
-# Write `nn.Linear(d_in, d_out, bias=False)` three times, or one `nn.Linear(d_in, 3 * d_out, bias=False)` and cut its output
-# in three: the numbers are the same up to rounding. `nn.MultiheadAttention` stacks its three matrices, the one for the
-# query first, in `in_proj_weight` of shape $(3E, E)$, where $E$ is the width of a token. It has biases unless told
-# otherwise, and a fourth projection after the heads (lesson 7).
+# Write `nn.Linear(d_in, d_out, bias=False)` three times. If queries, keys and values have the same width, you can also
+# write one `nn.Linear(d_in, 3 * d_out, bias=False)` and split its output into three parts: with the same numbers, the
+# results agree up to rounding. `nn.MultiheadAttention` stacks its three matrices, the one for the query first, in
+# `in_proj_weight` of shape $(3E, E)$, where $E$ is the width of a token. (It keeps three separate matrices if you give
+# its keys or values another width.) It has biases unless told otherwise, and a fourth projection after the heads
+# (lesson 7).
 
 # %% torch-layer
 module = nn.MultiheadAttention(12, num_heads=3, batch_first=True)
@@ -737,10 +756,11 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2.
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3:
-#   the two classes, with `nn.Parameter` and with `nn.Linear`. The five words with eight features extend a table of his.
+#   the two classes, with `nn.Parameter` and with `nn.Linear`. The five words with eight features extend one of his
+#   tables.
 # - Elhage et al., [A Mathematical Framework for Transformer
-#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: our $W_Q W_K^\top$ is their
-#   $W_Q^\top W_K$, because their vectors are columns.
+#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: our $W_Q W_K^\top$ is their $W_Q^\top
+#   W_K$, because their vectors are columns.
 
 # %% next [markdown]
 # ## Next
@@ -761,25 +781,25 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # - *Why one matrix is not enough.* Write the seven scores of neighbouring days round a circle on the board. If every
 #   day preferred the next to the one before, each number would have to be larger than the one before it, all the way
 #   round.
-# - *Two transposes.* That of the keys swaps the last two axes of a result. That of `nn.Linear` is a way of storing a
-#   matrix.
+# - *Two transposes.* The transpose of the keys swaps the last two axes of a result. The transpose in `nn.Linear` is
+#   only a way of storing a matrix.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** A layer gets a longer sentence. What does it need? **Nothing new.** *More parameters* counts scores. *A larger
-# $W_Q$* forgets that its rows belong to features, not to tokens.
+# **1.** A layer gets a longer sentence. What does it need? **Nothing new.** *More parameters* mistakes scores for
+# parameters. *A larger $W_Q$* overlooks that its rows belong to features, not to tokens.
 #
 # **2.** What is the shape of `nn.Linear(8, 4).weight`? **(4, 8).** *(8, 4)* follows the order of the arguments. *(4,)*
 # is the bias.
 #
-# **3.** Values have 5 features. How many have the queries? **It is not determined.** *5* forgets that values are never
-# compared with queries. *As many as the token has* mistakes a projection for the token.
+# **3.** Values have 5 features. How many have the queries? **It is not determined.** *5* overlooks that values are
+# never compared with queries. *As many as the token has* mistakes a projection for the token.
 #
 # **4.** $W_Q = W_K = 0$. What are the weights? **All equal.** *NaN* is what a row gets if all its scores are minus
 # infinity. *The identity* would need a large score of each token with itself.
 #
-# **5.** Two trainings end with different $W_Q$. Do the layers attend differently? **That cannot be said.** *Yes* and
-# *one of them has failed* forget that many pairs of matrices have the same product.
+# **5.** Two training runs end with different $W_Q$. Do the layers attend differently? **We cannot tell.** *Yes* and
+# *one of them has failed* overlook that many pairs of matrices have the same product.
 # </details>
