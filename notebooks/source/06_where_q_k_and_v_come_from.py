@@ -70,7 +70,7 @@ Table(labels, [*days, *"01234"], week)
 # One layer of attention should answer for all seven days at once. (It cannot use the order of the rows. It knows a day
 # only by its features.)
 #
-# Let us first do what we have done so far: the tokens themselves are the queries and the keys.
+# Let us first do what we have done so far and use the tokens themselves as queries and keys.
 
 # %% tokens-as-they-are
 as_they_are = (week @ week.T / 12**0.5).softmax(dim=-1)  # (L, L)
@@ -78,9 +78,9 @@ show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 
 # %% why-it-fails [markdown]
 # Each day gives its largest weight to itself, because no other token has as much in common with it. Of the other days
-# it notices only whether they have the same number. That `Tue` is the next day cannot make `Mon` prefer it to `Wed`,
-# and no choice of values, however clever, can mend that: a value decides what a token hands over, but not which token
-# takes it.
+# it notices only whether they have the same number. `Mon` cannot tell that `Tue` is the next day and `Wed` is not, and
+# no choice of values, however clever, can mend that: a value decides what a token hands over, but not which token takes
+# it.
 #
 # There is a second problem. A dot product does not change when its two vectors are swapped, so `Tue` has the same score
 # for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should not look back.
@@ -234,7 +234,7 @@ accuracy(copies[0]).mean(), accuracy(two).mean()
 # Before training, the layer does no better than guessing one of the five numbers at random, which is correct in a fifth
 # of the cases. After 300 steps, every answer is correct.
 #
-# ## Do we need both $W_Q$ and $W_K$?
+# ## Do queries and keys need different matrices?
 #
 # Which part of the layer made this possible? We train three more layers on the same weeks, and all of them learn their
 # own $W_V$.
