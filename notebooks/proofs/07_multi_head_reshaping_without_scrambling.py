@@ -21,6 +21,26 @@ tokens, answer = two_animals(2000)
 different = answer[:, 0] != answer[:, 1]
 read = guess(one_head, two_animals, tokens).argmax(dim=-1)
 assert (read[:, 0] == read[:, 1])[different].float().mean() > 0.5  # often the same number twice
+# one place of the question has more weight in nearly all questions, so the mixture holds the order:
+# two linear layers, trained on the output of the finished head, find both numbers
+asked = tokens[:, 5, 16:].unflatten(-1, (2, 8))  # (n, 2, 8)
+where = tokens[:, :5, :8] @ asked.mT  # (n, 5, 2): 1 at the animal that is named
+share_of_first, share_of_second = (one_head(tokens).weights[:, 0, -1:, :5] @ where)[:, 0].T
+first_leads = (share_of_first > share_of_second).float().mean()
+assert max(first_leads, 1 - first_leads) > 0.9
+torch.manual_seed(0)
+reader = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16))
+adam = torch.optim.Adam(reader.parameters(), lr=0.01)
+for _ in range(600):
+    some, wanted = two_animals(256)
+    mixture = one_head(some)[0][:, -1].detach()
+    adam.zero_grad()
+    F.cross_entropy(
+        reader(mixture).unflatten(-1, (2, 8)).flatten(0, 1), wanted.flatten()
+    ).backward()
+    adam.step()
+both_read = reader(one_head(tokens)[0][:, -1]).unflatten(-1, (2, 8)).argmax(dim=-1) == answer
+assert both_read.all(dim=-1).float().mean() > 0.9
 for seed in (1, 2):  # other seeds, and fewer steps: a fifth to a third
     layer = train(MultiHeadAttention(32, 1, bias=False), two_animals, steps=400, seed=seed)
     assert 1 / 6 < share_correct(layer, two_animals)[2] < 0.36
@@ -235,7 +255,7 @@ assert torch.equal(influence_map(lambda x: apart(x[None])[0][0], numbers[0]) > 0
 # %% after: see-round-trip  covers: M3
 assert [*round_trip.values()] == [True, False, False, True, True]
 
-# %% after: would-training  numbers: 0, 7
+# %% after: would-training  numbers: 0, 7, 300
 
 # %% after: see-copy  covers: M3
 assert min(copied.values()) > 0.99 and answered["correct"] > 0.99
@@ -265,6 +285,26 @@ def crossed_back(heads):
 
 assert torch.equal(causal_map(crossed, crossed_back), triangle)
 assert not slice_test(crossed, crossed_back)
+
+
+# such a layer is correct, until each sentence has a mask of its own
+def padded(split, merge, keep):  # keep (N, 1, 1, S)
+    heads = split(x / 100, 3)
+    return merge(F.scaled_dot_product_attention(heads, heads, heads, attn_mask=keep))
+
+
+for keep, same in ((None, True), (torch.arange(5) < torch.tensor([3, 5]).view(2, 1, 1, 1), False)):
+    assert torch.allclose(padded(crossed, crossed_back, keep), padded(split, merge, keep)) is same
+# a saturated softmax: zeros below the diagonal in the correct layer
+loud = 30 * torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
+
+
+def attend_loudly(tokens):
+    heads = split(tokens[None], 4)
+    return merge(F.scaled_dot_product_attention(heads, heads, heads, is_causal=True))[0]
+
+
+assert not torch.equal(influence_map(attend_loudly, loud) > 0, triangle)
 # features 0, 3, 6, 9 for head 0, as in a question for teachers: other names for the features
 dealt = x.view(2, 5, 4, 3).permute(0, 3, 1, 2)
 assert torch.equal(dealt[:, 0], x[..., [0, 3, 6, 9]]) and dealt.shape == split(x, 3).shape

@@ -5,8 +5,8 @@
 # and dog*, and asks for their numbers in this order, *0 and 7*. The question *dog and owl* has the answer *7 and 0*.
 #
 # For you this is hardly more difficult than asking for one animal. For attention it is. From all that it looks at, a head
-# returns a single weighted average, and the average of two numbers does not say which of them came first. So what can two
-# heads do that one cannot?
+# returns a single weighted average. If two numbers go into the average with equal weights, it does not say which of them
+# came first. So what can two heads do that one cannot?
 #
 # In this lesson you will measure it, and then write the layer, which takes about twenty lines. After that you will break
 # it. One step, cutting the features into heads, often goes wrong without any error.
@@ -355,7 +355,7 @@ round_trip
 # ## Would training reveal it?
 #
 # The loss goes down, so the code must be correct? Our class takes `split` and `merge` as arguments, so we can train all
-# five layers. The new task is to copy. There are eight tokens, each with a digit from 0 to 7 and a feature for its place.
+# five layers, with 300 steps each. The new task is to copy. There are eight tokens, each with a digit from 0 to 7 and a feature for its place.
 # The first 8 features of output $i$ should name digit $i$. Then we train the five layers once more, on the two
 # animals.
 
@@ -375,8 +375,9 @@ learned.round(1)
 #
 # **The causal map.** Under a causal mask, output $i$ has to depend on every token up to $i$ and on none after it. An
 # [**influence map**](glossary.ipynb#influence-map) shows this. Entry $(i, j)$ is the size of the gradient of output $i$
-# with respect to token $j$. An entry of 0 means that the output does not depend on the token. The correct map is a full lower
-# triangle.
+# with respect to token $j$. An entry of 0 means that, for this input, a small change of the token does not change the
+# output. The correct map is a full lower triangle. (The input is random and not too large. Where a softmax is saturated,
+# gradients vanish in a correct layer too.)
 #
 # **The slice test.** Head 1 of three has to hold the features 4 to 7 of every token of every sentence, and this is one
 # line of code. If it holds, a round trip then tests the merge.
@@ -425,9 +426,10 @@ pd.DataFrame(found).replace({True: "passes", False: "caught"}).T
 # %% how-many-heads [markdown]
 # Read the table row by row, and look for the tests that catch all four broken layers. One of them is the task with the
 # two animals, but a failed training does not tell you where to look. The other two need no training. Of these, the slice
-# test is the simpler one, and it sees something that the causal map cannot see. If `split` swaps the sentences of a batch
-# and `merge` swaps them back, the causal map remains a full lower triangle, because it looks at a single sentence. The
-# slice test fails. (It has holes of its own, and in exercise 4 you can close them.)
+# test is the simpler one, and it sees something that the causal map cannot see. Suppose that `split` swaps the sentences of
+# a batch and `merge` swaps them back. Such a layer works until each sentence gets a mask of its own, for example for
+# padding. Then each mask meets the wrong sentence. The causal map remains a full lower triangle, because it looks at a
+# single sentence, but the slice test fails. (It has holes of its own, and in exercise 4 you can close them.)
 #
 # ## More heads, same price?
 #
@@ -462,7 +464,7 @@ ManyHeadsExplorer(ask=False)
 #
 # A tensor is a row of numbers in memory and a rule for reading it. Its [**strides**](glossary.ipynb#stride) say how far to
 # step in memory for the next entry along each axis. Neither `view` nor `transpose` moves a number. `transpose` exchanges two
-# strides.
+# sizes and their strides.
 
 # %% strides
 cut = names.view(4, 3, 2)  # (tokens, heads, features)
@@ -752,8 +754,8 @@ check_pair_test(is_correct_solution)
 #
 # <details><summary>An answer</summary>
 #
-# A merge that scrambles the heads has the same shape, and if all sentences have the same length, the parameters around it
-# can learn to live with the shuffle. Ask for a test that shows where each number comes from: compare every head with its
+# A merge that scrambles the heads has the same shape, and in a task like copying, with sentences of one length, the
+# parameters around it can learn to live with the shuffle. Ask for a test that shows where each number comes from: compare every head with its
 # slice, merge the slices again, and draw the causal map.
 # </details>
 
@@ -814,7 +816,8 @@ check_pair_test(is_correct_solution)
 # cuts pass too. *Each head holds all tokens:* the round trip never looks into a head.
 #
 # **3.** The loss falls. What does that show? **Neither that the heads are correct nor that the layer attends.** *The heads
-# are correct:* parameters can make up for a fixed shuffle. *The layer attends:* copying needs no other token.
+# are correct:* in a task like copying, parameters can make up for
+# a fixed shuffle. *The layer attends:* copying needs no other token.
 #
 # **4.** 8 heads instead of 1, for the same width. What grows by a factor of 8? **The number of attention weights.** *The
 # parameters:* each head has an eighth of the columns. *The length of a row of scores:* a row has one entry for each key.
