@@ -24,7 +24,7 @@ SEED = 0
 class Cost(NamedTuple):
     """What a layer of multi-head attention costs for one sentence of six tokens."""
 
-    parameters: int  # of the four projections, biases included
+    parameters: int  # of the four projections, without biases
     flops: int  # additions and multiplications of the matrix products, as torch counts them
     weights: int  # number of attention weights
     weight_bytes: int  # their memory, in float32
@@ -57,7 +57,7 @@ def measure(heads: int) -> Cost:
     The FLOPs are those of four projections, of the scores and of the outputs. torch counts the
     same, but needs seconds for the first count of a process.
     """
-    tokens, layer = len(TOKENS), MultiHeadAttention(EMBED_DIM, heads)
+    tokens, layer = len(TOKENS), MultiHeadAttention(EMBED_DIM, heads, bias=False)
     flops = 2 * tokens * EMBED_DIM * (4 * EMBED_DIM + 2 * tokens)
     with torch.no_grad():
         weights = layer(torch.zeros(1, tokens, EMBED_DIM)).weights  # (1, H, 6, 6)
@@ -104,7 +104,7 @@ class ManyHeadsExplorer(Explorer):
             Table(
                 "costs",
                 "what it costs",
-                under="six words, one layer: four matrices of 12 × 12, with biases",
+                under="six words, one layer: four matrices of 12 × 12",
                 caption="Costs of one head and of this number of heads",
             ),
             Panel("slices", "who gets which feature", kind="slices"),
