@@ -189,7 +189,7 @@ SIZES = ((2, 5, 7, 3, 6), (3, 4, 2, 5, 7))  # N, L, S, H, head_dim: no root is a
         if query.shape[-1] == 6
         else "With head_dim 6 it is correct. Is a size fixed?"
     ),
-    verified="The numbers are correct in every head, for two sizes.",
+    verified="The numbers are correct in every head, for both sizes that were tried.",
     axes=("sequence", "query", "head", "feature"),
 )
 def check_by_letters() -> Iterator[tuple[str, tuple]]:
@@ -368,7 +368,9 @@ def passed(_case: Case, said: dict[str, bool | None]) -> Evidence:
 @Opinion(
     answer="A function of (split, merge) that returns a bool.",
     see="attnlab.clinic.diagnose : names what is wrong with such a pair.",
-    verified=f"{len(CORRECT_PAIRS)} correct pairs pass, {len(WRONG_PAIRS)} wrong ones do not.",
+    verified=(
+        f"All {len(CORRECT_PAIRS)} correct pairs pass, and all {len(WRONG_PAIRS)} wrong ones fail."
+    ),
     evidence=passed,
 )
 def check_pair_test() -> Iterator[Case]:

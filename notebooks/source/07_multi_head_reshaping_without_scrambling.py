@@ -1,18 +1,20 @@
 # %% opening [markdown]
 # # 7 · Multi-head attention: reshaping without scrambling
 #
-# Here is a list of animals, each with a number: *cat 3, dog 7, owl 0, fox 5, bat 1*. A question names two of them, *owl
-# and dog*, and asks for their numbers in this order, *0 and 7*. The question *dog and owl* has the answer *7 and 0*.
+# Here is a list of animals, each with a number: *cat 3, dog 7, owl 0, fox 5, bat 1*. A question names two of them, say
+# *owl and dog*, and asks for their numbers in that order. The answer is *0 and 7*. The question *dog and owl* has the
+# answer *7 and 0*.
 #
-# For you this is hardly more difficult than asking for one animal. For attention it is. From all that it looks at, a head
-# returns a single weighted average. If two numbers go into the average with equal weights, it does not say which of them
-# came first. So what can two heads do that one cannot?
+# For you this is hardly more difficult than a question about one animal. For attention it is. One attention computation,
+# with queries, keys and values of its own, is called a **head**, and it returns a single weighted average of all that it
+# looks at. If two numbers go into the average with equal weights, it does not say which of them came first. So what can
+# two heads do that one cannot?
 #
-# In this lesson you will measure it, and then write the layer, which takes about twenty lines. After that you will break
-# it. One step, cutting the features into heads, often goes wrong without any error.
+# In this lesson you will find out by experiment, and then write the layer yourself, which takes about twenty lines. After
+# that you will break it. One step, cutting the features into heads, often goes wrong without raising an error.
 #
 # **You need** lesson 6: queries, keys and values that are made by trained matrices. For one test you need the causal mask
-# of lesson 3.
+# of lesson 3. You should know what a loss, a gradient and a step of an optimizer are, and what ReLU does.
 #
 # **You will be able to**
 # - explain what several heads are good for and what they cost,
@@ -41,9 +43,10 @@ lesson_setup()
 # and the next 8 its number. In a question, the last 16 name the two animals, 8 features for each.
 #
 # The layer will be `MultiHeadAttention` from attnlab, until you have written your own. It returns 32 features for each
-# token, and we read the answer straight off those of the question. The largest of the first 8 is the guess for the first
-# number, and the largest of the next 8 is the guess for the second. `train` trains a layer with 600 steps of Adam, and
-# `report` tests it with 2,000 new questions. Here are three lists with their questions and answers.
+# token, and we read the answer directly from those of the question. The position of the largest of the first 8 is the
+# guess for the first number, and that of the largest of the next 8 is the guess for the second. `train` trains a layer
+# with 600 steps of Adam, and `report` tests it on 2,000 new questions. Here are three lists with their questions and
+# answers.
 
 # %% the-task jupyter={"source_hidden": true}
 ANIMALS = ["ant", "bat", "cat", "cow", "dog", "elk", "fox", "owl"]
@@ -125,7 +128,8 @@ report({1: one_head})
 
 # %% more-heads [markdown]
 # Is the layer too small? Let us train the same layer with two heads and with four. The table counts the parameters as
-# well. The figure below it shows where one question looks: a row for the single head, and one for each of the two.
+# well. The figure below it shows where one question looks, with one row for the single head and one for each of the two
+# heads.
 
 # %% see-more-heads
 # %%answer 07/one-head-and-two-animals
@@ -150,19 +154,21 @@ show_figure(ax, "7.1")
 # %% the-layer [markdown]
 # The single head looks at both animals and returns a mixture of their two numbers. Of the two heads, each looks at one
 # animal, and what they find ends up in different features. This is what several heads are for: **one layer computes
-# several weighted averages and keeps them apart.** It costs no parameters, because the heads share the 32 features.
-# Two heads have 16 each.
+# several weighted averages and keeps them apart.** It takes no extra parameters, because the heads share the 32 features:
+# with two heads, each works on 16 of them.
 #
-# (We read the answer straight off the layer. If two linear layers with a ReLU between them follow, a single head can learn
-# the task as well. It then gives one animal more weight than the other, about 0.66 and 0.26, and the linear layers take the
-# mixture apart. A second head is the simple way, not the only one.)
+# (We read the answer directly from the output of the layer. If two linear layers with a ReLU between them follow it and are
+# trained as well, a single head is enough. When we tried this, the head gave one animal about 0.66 of its weight and the
+# other 0.26, and the linear layers could tell the two numbers apart by their shares in the mixture. A second head
+# is the simple way, not the only one.)
 #
 # ## The layer
 #
 # Here is the whole layer, drawn with three heads. Three matrices **project** every token to its query, key and value.
-# To [**split**](glossary.ipynb#split) means that head 0 gets the first third of their features, head 1 the second third,
-# and so on. Each head **attends** on its own: scores, softmax, weighted average. To [**merge**](glossary.ipynb#merge)
-# means that the results of all heads are put side by side again, and a last matrix **projects** them once more.
+# The layer then [**splits**](glossary.ipynb#split) them: head 0 gets the first third of the features of each query, key
+# and value, head 1 gets the second third, and so on. Each head **attends** on its own: scores, softmax, weighted average.
+# Finally the layer [**merges**](glossary.ipynb#merge) the results of all heads, which means that it puts them side by side
+# again, and a last matrix **projects** them once more.
 #
 # The number of features in a head is called [**head_dim**](glossary.ipynb#head_dim). It is $E / H$, so the number of
 # heads $H$ has to divide the number of features $E$.
@@ -206,14 +212,14 @@ class MultiHead(torch.nn.Module):
 
 # %% equal-to-torch [markdown]
 # That is all. (`split` and `merge` are arguments because we are going to replace them later.) The matrix product `@` works
-# on the last two axes and leaves all axes in front of them alone, so one line computes the scores of all heads of all
+# on the last two axes and leaves the axes in front of them as they are, so one line computes the scores of all heads of all
 # sentences.
 #
-# Two details deserve a second look. The scores are divided by the root of head_dim, not of $E$, because a dot product
-# inside a head has only head_dim terms. And without the last projection, each feature of the output would come from a
-# single head. `out_proj` lets every feature depend on all of them.
+# Two details deserve a second look. The scores are divided by the square root of head_dim, not of $E$, because a dot
+# product inside a head has only head_dim terms. And without the last projection, each feature of the output would come
+# from a single head. `out_proj` lets every feature depend on all of them.
 #
-# Torch's own layer is the same. It keeps the three input matrices in one tensor, `in_proj_weight`, with all rows for the
+# Torch's own layer does the same. It keeps the three input matrices in one tensor, `in_proj_weight`, with all rows for the
 # queries first, then those for the keys and then those for the values.
 
 # %% torch-layer
@@ -233,9 +239,9 @@ output.shape, weights.shape
 # ### What does a head read?
 #
 # Does head 0 see only the first 8 of the 32 features of a token? It does not. The layer projects first and splits
-# afterwards, so what is cut is the *projection*, and each of its features is made from all 32 features of the token. You
-# can also give every head a small matrix of its own, from 32 features to 8, and project once for each head. The result is
-# the same: one large matrix is several small ones, stacked.
+# afterwards, so what is cut is the *projection*, and each of its features is made from all 32 features of the token.
+# You can also give every head a small matrix of its own that maps 32 features to 8, and project once for each head. The
+# result is the same: one large matrix is several small ones, stacked.
 
 # %% small-matrices
 small = ours.q_proj.weight.chunk(4)  # four matrices, (8, 32) each
@@ -247,7 +253,8 @@ small[0].shape, one_by_one.shape  # (N, H, L, head_dim)
 # ## Follow the numbers
 #
 # To see where `split` puts the numbers, we let each number spell out its own address: 210 belongs to token 2, head 1,
-# feature 0. (So 1 is 001: token 0, head 0, feature 1.) There are four tokens with six features, for three heads.
+# feature 0. (So 1 is 001: token 0, head 0, feature 1.) There are four tokens with six features each, to be split into
+# three heads.
 
 # %% names
 token, head = torch.arange(4)[:, None, None], torch.arange(3)[:, None]
@@ -257,9 +264,9 @@ print(names, by_head, sep="\n")
 
 # %% the-short-cut [markdown]
 # `view` cuts the six features of each token into three pairs, and `transpose` moves the heads to the front. Now each head
-# is a table of its own with one row for each token: the second digit is the same in the whole table.
+# is a table of its own with one row for each token: the second digit is the same throughout the table.
 #
-# The final shape is (3, 4, 2). Why not ask `view` for this shape at once? We call `names.view(3, 4, 2)` the **short
+# The final shape is (3, 4, 2). Why not ask `view` for this shape directly? We call `names.view(3, 4, 2)` the **short
 # cut**.
 
 # %% ask-rows
@@ -303,8 +310,8 @@ show_figure(fig, "7.3")
 # %% experiment-follow [markdown]
 # ### Your experiment: follow the numbers
 #
-# The explorer goes through the layer step by step. Step as far as the scores, first with view + transpose, then with the
-# short cut. How many of the 48 scores compare the rows that they should, and which ones are they? (We come to the last
+# The explorer goes through the layer step by step. Go as far as the scores, first with view + transpose, then with the
+# short cut. How many of the 48 scores compare the rows that they should, and which ones are they? (We will come to the last
 # step, merge, in the next section.)
 
 # %% explore-heads
@@ -319,10 +326,10 @@ HeadsExplorer(ask=False)
 #
 # ## Broken layers with the correct shape
 #
-# There is a short cut for merging too: join the heads without transposing back. And there is a third mistake, which is to
-# forget the transpose in `split`. The heads then stay behind the tokens, so the "scores" have the shape (N, L, H, H).
-# Every token compares its own heads with each other, and no token ever looks at another one. The output still has the
-# correct shape. So we have the correct pair of functions and four broken pairs.
+# There is a short cut for merging too: join the heads without transposing back. And there is a third mistake, which is
+# to forget the transpose in `split`. The axis of the heads then stays behind that of the tokens, so the "scores" have
+# the shape (N, L, H, H). Every token compares its own heads with each other, and no token ever looks at another one.
+# The output still has the correct shape. So we have the correct pair of functions and four broken pairs.
 
 
 # %% pairs
@@ -355,9 +362,9 @@ round_trip
 # ## Would training reveal it?
 #
 # The loss goes down, so the code must be correct? Our class takes `split` and `merge` as arguments, so we can train all
-# five layers, with 300 steps each. The new task is to copy. There are eight tokens, each with a digit from 0 to 7 and a feature for its place.
-# The first 8 features of output $i$ should name digit $i$. Then we train the five layers once more, on the two
-# animals.
+# five layers, with 300 steps each. The new task is to copy. There are eight tokens, each with a digit from 0 to 7 and a
+# feature that marks its place. The first 8 features of output $i$ should name digit $i$. Then we train the five layers
+# once more, on the task with the two animals.
 
 # %% ask-copy
 predict("07/learn-to-copy")
@@ -379,8 +386,9 @@ learned.round(1)
 # output. The correct map is a full lower triangle. (The input is random and not too large. Where a softmax is saturated,
 # gradients vanish in a correct layer too.)
 #
-# **The slice test.** Head 1 of three has to hold the features 4 to 7 of every token of every sentence, and this is one
-# line of code. If it holds, a round trip then tests the merge.
+# **The slice test.** The tensor `x` of the round trip has 12 features, four for each of three heads. So head 1 has to hold
+# features 4 to 7 of every token of every sentence, and one line of code checks this. If the check passes, a round trip
+# then tests the merge.
 
 
 # %% tests
@@ -425,28 +433,28 @@ pd.DataFrame(found).replace({True: "passes", False: "caught"}).T
 
 # %% how-many-heads [markdown]
 # Read the table row by row, and look for the tests that catch all four broken layers. One of them is the task with the
-# two animals, but a failed training does not tell you where to look. The other two need no training. Of these, the slice
-# test is the simpler one, and it sees something that the causal map cannot see. Suppose that `split` swaps the sentences of
-# a batch and `merge` swaps them back. Such a layer works until each sentence gets a mask of its own, for example for
-# padding. Then each mask meets the wrong sentence. The causal map remains a full lower triangle, because it looks at a
-# single sentence, but the slice test fails. (It has holes of its own, and in exercise 4 you can close them.)
+# two animals, but a failed training run does not tell you where to look. The other two need no training. Of these, the
+# slice test is the simpler one, and it sees something that the causal map cannot see. Suppose that `split` swaps the
+# sentences of a batch and `merge` swaps them back. Such a layer works until each sentence gets a mask of its own, for
+# example for padding. Then each mask meets the wrong sentence. The causal map remains a full lower triangle, because it
+# looks at a single sentence, but the slice test fails. (It has holes of its own, and in exercise 4 you can close them.)
 #
 # ## More heads, same price?
 #
 # We went from one head to two and to four, and the number of parameters stayed the same. Does anything grow? In the
 # explorer, six words have queries and keys with 12 random features. Move the slider from 1 head to 12 and watch the table.
-# Then take 12 heads and compare the six rows of one head. In how many orders do they rank the words, and why?
+# Then take 12 heads and compare the six rows of one head. In how many different orders do they rank the words, and why?
 
 # %% explore-many-heads
-ManyHeadsExplorer(ask=False)
+ManyHeadsExplorer(heads=1, ask=False)
 
 # %% the-answer [markdown]
 # <details><summary>The answers</summary>
 #
-# What grows is the number of attention weights, because every head has a table of its own, and their memory with it. The
-# parameters stay the same, and so do the [**FLOPs**](glossary.ipynb#FLOPs) of the matrix products, the number of their
-# additions and multiplications. (Equal FLOPs do not mean equal time: there is more to scale and to put through the
-# softmax, and many small products run less efficiently than one large one.)
+# What grows is the number of attention weights, and with it the memory that they take, because every head has a table
+# of its own. The parameters stay the same, and so do the [**FLOPs**](glossary.ipynb#FLOPs) of the matrix products, that
+# is, the number of their additions and multiplications. (Equal FLOPs do not mean equal time: there is more to scale and
+# to put through the softmax, and many small products run less efficiently than one large one.)
 #
 # With 12 heads, each head has a single feature, so a score is one number times another. All rows then rank the words in
 # the same order or, if the query has the opposite sign, in exactly the reverse order.
@@ -457,14 +465,14 @@ ManyHeadsExplorer(ask=False)
 # They keep two weighted averages apart, at the price of one: same matrices, same parameters. What each head can express
 # gets smaller in return, because it has fewer features. The layer takes about twenty lines, and the line with the
 # `transpose` is the one to test. Check where the numbers go: a correct shape, a round trip and a falling loss do not prove
-# that they go to the correct place.
+# that they go where they should.
 
 # %% further-contiguity [markdown]
 # ## Further: what the contiguity error means
 #
-# A tensor is a row of numbers in memory and a rule for reading it. Its [**strides**](glossary.ipynb#stride) say how far to
-# step in memory for the next entry along each axis. Neither `view` nor `transpose` moves a number. `transpose` exchanges two
-# sizes and their strides.
+# A tensor is a row of numbers in memory and a rule for reading it. Its [**strides**](glossary.ipynb#stride) say how far
+# to step in memory for the next entry along each axis. Neither `view` nor `transpose` moves a number. `transpose`
+# exchanges two sizes and their strides.
 
 # %% strides
 cut = names.view(4, 3, 2)  # (tokens, heads, features)
@@ -477,28 +485,28 @@ names.stride(), cut.stride(), by_head.stride()
 by_head.view(4, 6)
 
 # %% further-contiguity-3 [markdown]
-# A tensor is called [**contiguous**](glossary.ipynb#contiguous) if reading it in order means walking through memory step
-# by step. `by_head` is not. Its first row of six would have to be 0, 1, 100, 101, 200, 201, and in memory these lie 1, 5, 1,
-# 5 and 1 steps apart. But an axis has a single stride, and so `view` refuses.
+# A tensor is called [**contiguous**](glossary.ipynb#contiguous) if reading it in order means walking through memory
+# step by step. `by_head` is not. Its first row of six would have to be 0, 1, 100, 101, 200, 201, and in memory these
+# lie 1, 5, 1, 5 and 1 steps apart. But an axis has a single stride, and so `view` refuses.
 #
 # The error message recommends `reshape`, which copies the numbers if it must. This is good advice once the axes are in
-# the order that you mean. If they are not, `reshape` joins the wrong numbers without an error.
+# the order that you intend. If they are not, `reshape` joins the wrong numbers without an error.
 
 # %% reshape-joins
 print(by_head.reshape(4, 6), by_head.transpose(0, 1).reshape(4, 6), sep="\n")
 
 # %% further-contiguity-4 [markdown]
-# The first row of the upper table holds three different tokens. So if `view` complains, check the order of your axes, and
-# then use `reshape`. And if it does not complain, that proves nothing. The product `weights @ value` is a new tensor that
-# is stored with the heads in front. There the wrong `view` works, and the correct one, after the transpose, raises the
-# error.
+# The first row of the upper table mixes numbers of three different tokens. So if `view` complains, check the order of
+# your axes, and then use `reshape`. And if it does not complain, that proves nothing. The product `weights @ value` is
+# a new tensor that is stored with the heads in front. There the wrong `view` works, and the correct one, after the
+# transpose, raises the error.
 #
-# ## Further: four traps of torch's layer
+# ## Further: four traps in torch's attention
 #
-# `nn.MultiheadAttention` computes what our class computes, but its interface holds some surprises. The first is that it
-# takes the *first* axis for the tokens and the second for the sentences, unless you pass `batch_first=True`. There are
-# three sentences of five tokens below. We change sentence 0 and see which outputs move, first with the default and then
-# with `batch_first=True`.
+# `nn.MultiheadAttention` computes what our class computes, but torch's interfaces hold some surprises. The first is
+# that the layer takes the *first* axis for the tokens and the second for the sentences, unless you pass
+# `batch_first=True`. Below are three sentences of five tokens each. We change sentence 0 and see which outputs change,
+# first with the default and then with `batch_first=True`.
 
 # %% batch-axis
 torch.manual_seed(0)
@@ -512,13 +520,13 @@ for layer in (default, theirs):
     print(((after - before).abs().amax(dim=-1) > 1e-6).int())  # (N, L)
 
 # %% batch-axis-reading [markdown]
-# With the default, the other two sentences move as well, because the layer mixes the sentences and keeps the words apart.
+# With the default, the other two sentences change as well, because the layer mixes the sentences and keeps the words apart.
 # The output has the correct shape. The weights would betray the mistake by their shape, (5, 3, 3) instead of (3, 5, 5),
 # unless there are as many sentences as tokens.
 #
 # The second trap is [**dropout**](glossary.ipynb#dropout). During training it sets some weights to zero and makes the
 # others larger, and the layer returns the weights *after* that. So call `.eval()` before you look at weights. Here are the
-# row sums of one sentence, in training and in `eval` mode.
+# row sums of one sentence, in training mode and in `eval` mode.
 
 # %% dropout-sums
 torch.manual_seed(0)
@@ -530,8 +538,8 @@ for mode in (True, False):
 
 # %% mean-of-heads [markdown]
 # Third, these weights have no axis for the heads: the layer returns the mean over its heads, unless you call it with
-# `average_attn_weights=False`. No head has used this mean. Below, one head prefers key 0 and one key 2, and their mean
-# prefers key 1.
+# `average_attn_weights=False`. No head has used this mean. Below, one head prefers key 0 and the other prefers key 2, but
+# their mean prefers key 1.
 
 # %% mean-of-two
 two_rows = torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.4, 0.6]])
@@ -569,22 +577,25 @@ interleaved.shape == stacked.shape, off_by, output.abs().max()
 #
 # ## Further: what a narrow head can express
 #
-# The table of raw scores is the product of the queries, (L, head_dim), and the transposed keys, (head_dim, S). So its rank
-# is at most head_dim. For six words with 12 features, cut into 1, 3 and 12 heads, the rank of the first table is 6, 4 and 1. (A
-# 6 by 6 matrix cannot have more than 6.) The softmax lifts the bound: even with one feature, the weights can have rank 6.
+# The *rank* of a matrix is the largest number of its rows of which none is a weighted sum of the others. The table of raw
+# scores is the product of the queries, (L, head_dim), and the transposed keys, (head_dim, S), so each of its rows is a
+# weighted sum of the head_dim rows of the transposed keys. Its rank is therefore at most head_dim. For six words with 12
+# features, cut into 1, 3 and 12 heads, the table of head 0 has rank 6, 4 and 1. (A 6 by 6 matrix cannot have more than 6.)
+# The softmax lifts the bound: even with one feature, the weights can have rank 6, as the last number shows.
 
 # %% ranks
 torch.manual_seed(0)
 wide_q, wide_k = torch.randn(2, 1, 6, 12)  # (N, L, E) each, as if projected
 tables_of = [split(wide_q, H)[0, 0] @ split(wide_k, H)[0, 0].T for H in (1, 3, 12)]
-[torch.linalg.matrix_rank(raw).item() for raw in tables_of]
+narrow = tables_of[2].double().softmax(dim=-1)  # the weights with one feature
+[torch.linalg.matrix_rank(table).item() for table in (*tables_of, narrow)]
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - A head is one attention: its own queries, keys and values, one softmax for each query, one weighted average. Several
-#   heads keep several averages apart.
-# - Project, split, attend, merge, project. To split, use `view` to (N, L, H, head_dim) and then `transpose`. To merge,
+# - A head is one attention computation with its own queries, keys and values: for each query, one softmax and one weighted
+#   average. Several heads keep several averages apart.
+# - Project, split, attend, merge, project. To split, use `view` to get (N, L, H, head_dim) and then `transpose`. To merge,
 #   use `transpose` and then `reshape`.
 # - A head reads the whole token, because the layer projects before it splits. One large matrix is several small ones.
 # - More heads need no more parameters and no more FLOPs in the matrix products. They have more attention weights, and fewer
@@ -633,7 +644,7 @@ check_tokens_in_head(tokens_in_head_2_solution)
 # ### 2 · Modify ★★ (8 minutes)
 #
 # `torch.einsum` names every axis by a letter, and it sums over the letters that are missing after the arrow. With it you
-# need no transpose, because the order of the axes can be read in the code. These are the raw scores of all heads:
+# need no transpose, because you name the axes instead of moving them. These are the raw scores of all heads:
 
 # %% by-letters
 letters_q = torch.randn(2, 5, 3, 4)  # (N, L, H, head_dim)
@@ -641,13 +652,13 @@ letters_k = torch.randn(2, 7, 3, 4)  # (N, S, H, head_dim)
 torch.einsum("nlhd,nshd->nhls", letters_q, letters_k).shape
 
 # %% exercise-2-task [markdown]
-# Complete the computation: scale, softmax, weighted average. The output keeps the layout of the query, with the heads
-# behind the tokens.
+# Complete the computation: scale, softmax, weighted average. The output keeps the layout of the query, with the axis
+# of the heads behind that of the tokens.
 #
 # <details><summary>Hint</summary>
 #
 # The weights are <code>nhls</code> and the values <code>nshd</code>. Which letters does the output have, and in which
-# order? The size under the root belongs to the last letter of the query.
+# order? The size under the square root belongs to the last letter of the query.
 # </details>
 
 
@@ -671,7 +682,7 @@ check_by_letters(attend_by_letters_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `broken` returns the correct shape and has three bugs. Write `mended` without them.
+# `broken` returns the correct shape but has three bugs. Write `mended` without them.
 #
 # <details><summary>Hint</summary>
 #
@@ -710,17 +721,17 @@ check_mended_heads(mended_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# The slice test of this lesson has two holes. It looks at one head only. And it merges what `split` returns,
-# whereas in a layer `merge` gets heads that attention has computed and stored in a new place in memory. Write a test
-# without these holes, for any pair of functions `split(x, num_heads)` and `merge(heads)`. It returns True only if head
-# $h$ holds its slice of every token of every sentence, for every $h$, and if `merge` joins the heads correctly. This
-# includes heads that lie in memory in their own order. (`heads.contiguous()` returns such heads.) The check tries your test on correct and wrong
-# pairs.
+# The slice test of this lesson has two holes. It looks at one head only. And it merges what `split` returns, whereas in
+# a layer `merge` gets heads that attention has computed and stored in a new place in memory. Write a test without these
+# holes, for any pair of functions `split(x, num_heads)` and `merge(heads)`. It should return True if head $h$ holds its
+# slice of every token of every sentence, for every $h$, and if `merge` joins the heads correctly, also when they have
+# been stored anew with the heads in front. (`heads.contiguous()` returns such heads.) Otherwise it should return False.
+# The check tries your test on correct and wrong pairs.
 #
 # <details><summary>Hint</summary>
 #
-# Use numbers that are all different, as from <code>torch.arange</code>, and give all axes different sizes. What must
-# <code>split(x, H)[:, h]</code> be equal to?
+# Use numbers that are all different, such as those from <code>torch.arange</code>, and give all axes different sizes.
+# What must <code>split(x, H)[:, h]</code> be equal to?
 # </details>
 
 
@@ -755,20 +766,20 @@ check_pair_test(is_correct_solution)
 # <details><summary>An answer</summary>
 #
 # A merge that scrambles the heads has the same shape, and in a task like copying, with sentences of one length, the
-# parameters around it can learn to live with the shuffle. Ask for a test that shows where each number comes from: compare every head with its
-# slice, merge the slices again, and draw the causal map.
+# parameters around it can learn to live with the shuffle. Ask for a test that shows where each number comes from:
+# compare every head with its slice, merge the slices again, and draw the causal map.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
 # `nn.MultiheadAttention(embed_dim, num_heads, bias=False, batch_first=True)` is the layer of this lesson. By default it
-# has biases and expects (L, N, E). It returns the output and the weights, averaged over the heads unless you pass
-# `average_attn_weights=False`, or None instead of the weights with `need_weights=False`. True in its Boolean masks means
-# *blocked*. `attnlab.MultiHeadAttention.from_torch` makes a copy as a layer of ours.
+# has biases and expects (L, N, E). It returns the output and the weights. The weights are averaged over the heads
+# unless you pass `average_attn_weights=False`, and with `need_weights=False` you get None in their place. True in its
+# Boolean masks means *blocked*. `attnlab.MultiHeadAttention.from_torch` copies such a layer into one of ours.
 #
 # `F.scaled_dot_product_attention` attends over the last two axes and accepts any axes in front of them. With heads, the
-# shape is (N, H, L, head_dim). It divides by the root of the last size, it returns the output alone, and True in its
+# shape is (N, H, L, head_dim). It divides by the square root of the last size, it returns the output alone, and True in its
 # Boolean mask means *may look*.
 
 # %% sources [markdown]
@@ -777,8 +788,8 @@ check_pair_test(is_correct_solution)
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2: multi-head
 #   attention, and why a single head is not enough.
 # - Baan, [transformer-from-scratch, pull request 6](https://github.com/jsbaan/transformer-from-scratch/pull/6): a merge
-#   without a transpose, in a model that had learned to copy all the same. Its author writes that this is probably because
-#   the task asks too little.
+#   without a transpose, in a model that had learned to copy all the same. The pull request says that this is probably
+#   because copying demands too little.
 # - Lippe, [UvA tutorial 6](https://github.com/phlippe/uvadlc_notebooks), and
 #   [GPT-NeoX](https://github.com/EleutherAI/gpt-neox): interleaved queries, keys and values.
 # - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: in trained models
@@ -798,26 +809,26 @@ check_pair_test(is_correct_solution)
 # **45 minutes.** Two animals: 11. The layer: 9. Follow the numbers, with the explorer: 9. Broken layers and their tests:
 # 11. More heads and the answer: 5. Leave "Further" for home.
 #
-# **Where a class stalls.** *"But the shape is correct":* give every student a card with a number such as 210, and let the
-# class sort itself, first by token and then by head. *`reshape` and `transpose` taken for the same:* ask what each of them
-# does to the shape and to the order in memory. *"Why not one large head?":* go back to the mixture of two numbers. *"How
-# many heads should I take?":* many models choose a head_dim of 64 or 128.
+# **Where a class stalls.** *"But the shape is correct":* give every student a card with a number such as 210, and let
+# the class sort itself, first by token and then by head. *`reshape` and `transpose` taken for the same thing:* ask what
+# each of them does to the shape and to the order in memory. *"Why not one large head?":* go back to the mixture of two
+# numbers. *"How many heads should I take?":* many models choose a head_dim of 64 or 128.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** `x` is (2, 5, 12). Which line splits it into 3 heads? **`x.view(2, 5, 3, 4).transpose(1, 2)`.** *`x.view(2, 3, 5,
-# 4)`* cuts the order of memory, not the features. *`x.view(2, 5, 4, 3).permute(0, 3, 1, 2)`* has the correct shape too, but
-# gives head 0 the features 0, 3, 6 and 9. That is harmless if you train from scratch, and wrong for parameters that were
-# made for the other order.
+# **1.** `x` is (2, 5, 12). Which line splits it into 3 heads? **`x.view(2, 5, 3, 4).transpose(1, 2)`.** *`x.view(2, 3,
+# 5, 4)`* cuts each sentence into pieces that lie together in memory, not into features. *`x.view(2, 5, 4, 3).permute(0,
+# 3, 1, 2)`* has the correct shape too, but gives head 0 the features 0, 3, 6 and 9. That is harmless if you train from
+# scratch, but wrong for parameters that were made for the other order.
 #
 # **2.** `merge(split(x))` equals `x`. What does that show? **That the two undo each other.** *Both are correct:* two short
 # cuts pass too. *Each head holds all tokens:* the round trip never looks into a head.
 #
-# **3.** The loss falls. What does that show? **Neither that the heads are correct nor that the layer attends.** *The heads
-# are correct:* in a task like copying, parameters can make up for
-# a fixed shuffle. *The layer attends:* copying needs no other token.
+# **3.** The loss falls. What does that show? **Neither that the heads are correct nor that the layer attends.** *The
+# heads are correct:* in a task like copying, parameters can make up for a fixed shuffle. *The layer attends:* copying
+# needs no other token.
 #
 # **4.** 8 heads instead of 1, for the same width. What grows by a factor of 8? **The number of attention weights.** *The
 # parameters:* each head has an eighth of the columns. *The length of a row of scores:* a row has one entry for each key.
