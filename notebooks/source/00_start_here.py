@@ -352,9 +352,10 @@ masked[cat]
 # - Su et al., [RoFormer: Enhanced Transformer with Rotary Position Embedding](https://arxiv.org/abs/2104.09864), 2021: positions built into the scores.
 # - Touvron et al., [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023: a model that builds the positions
 #   into the scores, and whose norm rescales each vector without shifting its mean to 0.
-# - Haviv et al., [Transformer Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634), 2022:
-#   with a causal mask, a language model can learn the positions of the words even if they are not given to it. The authors suspect that the mask makes
-#   this possible. One step of attention is not enough for this: a word sees *which* words come before it, but not in what order.
+# - Haviv et al., [Transformer Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634),
+#   2022: with a causal mask, a language model can learn the positions of the words even if they are not given to it. The authors suspect that the
+#   mask makes this possible, because a word can then tell how many words come before it. In one step of attention it sees *which* words these are,
+#   but not in what order they come.
 # - The numbers in the table for *The cat sat on the mat* were made up for this series.
 
 # %% the-lessons [markdown]
@@ -401,8 +402,8 @@ masked[cat]
 # **2.** With a causal mask, which words does the first word see? **Only itself.** *All later words* reads the mask the wrong way round. *No word* forgets that a
 # word may look at itself.
 #
-# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0* forgets that $e^0 = 1$. *An error* would come only if
-# `scale` were a divisor.
+# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0* forgets that $e^0 = 1$. *An error* takes `scale` for
+# a divisor, but it is a factor.
 #
 # **4.** Without a mask and without positions, does attention notice the order of the words? **No.** *Yes, through the rows* and *yes, through the columns* forget that each
 # output moves along with its word.
