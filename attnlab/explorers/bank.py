@@ -130,8 +130,8 @@ class BankExplorer(Explorer):
     figsize = (9.2, 3.9)
     title = "What does “bank” mean here?"
     hint = (
-        "Each word has the same place in all sentences, and “bank” ends at the weighted average of "
-        "its sentence. Drag any word, or use the arrow keys."
+        "Each word has one place, and “bank” ends at the weighted average of its sentence. Drag "
+        "any word, or use the arrow keys."
     )
     prediction = Question(
         ask="“this bank by the river gave a loan”: river and loan in one sentence. Where does "

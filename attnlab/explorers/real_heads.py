@@ -33,7 +33,7 @@ DIGITS = 4
 
 WORDS = {
     "say": f"In head {{head}}, {{asking}} looks most at **{{top}}** ({{most}}{{each}}). {FIRST} "
-    f"and {LAST} together get {{marked}}; with uniform attention, each token would get {{equal}}.",
+    f"and {LAST} together get {{marked}}; uniform attention would give {{equal}} to each.",
     "itself": "itself",
     "quoted": "“{token}”",
     "several": "{name} at {place}",

@@ -37,7 +37,7 @@ def test_without_the_first_output_the_others_stand_still_with_their_sentence(out
     for explorer, host in zip(made[1:], page.locator(".attnlab-explorer").all(), strict=True):
         assert host.locator("img").get_attribute("alt") == explorer.say()
         assert host.locator("p").first.inner_text() == explorer.say()
-        assert "run this cell" in host.inner_text()
+        assert "Run this cell" in host.inner_text()
 
 
 def test_they_move_when_the_scripts_come_in_whatever_order(outputs, show):

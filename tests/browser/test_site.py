@@ -170,7 +170,7 @@ def lesson(open_named):
 
 def test_a_prediction_shows_its_answer_after_a_choice(lesson):
     box = lesson.locator(".attnlab-predict-stored").first
-    answer = box.get_by_text("In a soft look-up every key takes part")
+    answer = box.get_by_text("points away from the query and still gets")
     assert answer.is_hidden()
     box.get_by_role("button", name="exactly 3").press("Enter")
     assert answer.is_visible()
@@ -218,7 +218,7 @@ def test_a_page_without_scripts_is_whole(browser, folder):
     box = page.locator(".attnlab-predict-stored").first
     assert box.get_by_text("exactly 3").first.is_visible()
     box.get_by_text("Show the answer").click()
-    assert box.get_by_text("In a soft look-up every key takes part").is_visible()
+    assert box.get_by_text("points away from the query and still gets").is_visible()
     assert page.locator("button").count() == 0
     context.close()
 

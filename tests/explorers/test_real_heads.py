@@ -47,7 +47,7 @@ class TestRealHeads(ExplorerTests):
         tokens, row = result.tokens, result.weights[explorer.head, explorer.picked]
         head, asking, top, most, sinks, equal = re.fullmatch(
             r"In head (\d+), (.+) looks most at (.+) \((\d\.\d\d)(?: each)?\)\. \[CLS\] and \[SEP\]"
-            r" together get (\d\.\d\d); with uniform attention, each token would get (\d\.\d\d)\.",
+            r" together get (\d\.\d\d); uniform attention would give (\d\.\d\d) to each\.",
             said,
         ).groups()
         assert int(head) == explorer.head
