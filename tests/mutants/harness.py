@@ -43,7 +43,7 @@ class Job(NamedTuple):
     file: str
     source: str
     tests: tuple[str, ...]  # files of tests
-    seconds: float = 60.0  # for one file of tests
+    seconds: float = 180.0  # for one file of tests
     first: str = ""  # a test to run before them, because it is known to notice
     whole: bool = False  # run all the tests of the files, also after a failure
 
@@ -155,7 +155,7 @@ def control(jobs: Sequence[tuple[int, Job]], verdicts: dict[int, Verdict], run: 
     _, job = jobs[0]
     itself = (PACKAGE / job.file).read_text(encoding="utf-8")
     most = max(job.seconds for _, job in jobs)
-    return run(job._replace(source=itself, seconds=max(most, 60.0)), *noticed)
+    return run(job._replace(source=itself, seconds=max(most, 240.0)), *noticed)
 
 
 def joined(controls: Sequence[Verdict]) -> Verdict:
