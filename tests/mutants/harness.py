@@ -33,7 +33,8 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # what a fork can do without: a third of the time of a short run is the start of plugins
 UNUSED = """cacheprovider debugging faulthandler junitxml pastebin setuponly setupplan
     stepwise unittest""".split()
-FLAGS = ["-q", "-s", "--tb=no", *(f"-pno:{name}" for name in UNUSED)]
+# Plain asserts: to explain how two pictures differ takes pytest longer than a test may last.
+FLAGS = ["-q", "-s", "--tb=no", "--assert=plain", *(f"-pno:{name}" for name in UNUSED)]
 SCRIPT = ".mjs"
 
 
@@ -43,7 +44,7 @@ class Job(NamedTuple):
     file: str
     source: str
     tests: tuple[str, ...]  # files of tests
-    seconds: float = 180.0  # for one file of tests
+    seconds: float = 60.0  # for one file of tests
     first: str = ""  # a test to run before them, because it is known to notice
     whole: bool = False  # run all the tests of the files, also after a failure
 
@@ -155,7 +156,7 @@ def control(jobs: Sequence[tuple[int, Job]], verdicts: dict[int, Verdict], run: 
     _, job = jobs[0]
     itself = (PACKAGE / job.file).read_text(encoding="utf-8")
     most = max(job.seconds for _, job in jobs)
-    return run(job._replace(source=itself, seconds=max(most, 240.0)), *noticed)
+    return run(job._replace(source=itself, seconds=max(most, 60.0)), *noticed)
 
 
 def joined(controls: Sequence[Verdict]) -> Verdict:
