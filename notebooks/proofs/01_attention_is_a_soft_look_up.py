@@ -22,7 +22,7 @@ used = [(kitten @ keys.T / t).softmax(dim=-1) for t in (0.1, 0.5, 1, 2, 10)]
 assert all(torch.equal(w.argsort(), used[0].argsort()) for w in used)
 assert sorted((w.max().item() for w in used), reverse=True) == [w.max().item() for w in used]
 
-# %% after: found  numbers: 0, 2, 8, 3.64
+# %% after: found  numbers: 0, 2, 8
 assert torch.allclose((torch.zeros(2) @ keys.T).softmax(dim=-1), torch.full((3,), 1 / 3))
 anywhere = 5 * torch.randn(10_000, 2, generator=torch.Generator().manual_seed(0))
 for temperature in (0.05, 1, 5):
@@ -136,11 +136,9 @@ for _ in range(200):  # "vanishes": a lead of 25 temperatures, other queries and
     far = one * 25 * temperature / (first - second)
     assert slope_of(far, temperature) * temperature < 1e-8
 
-# %% after: the-table
+# %% after: raw  covers: S2.4, S2.5, S2.6, S2.13, S3.2, C2.12, C2.14, C3.12
 assert x.shape == (6, 5) and list(x[1]) == list(x[tokens.index("cat")])
 assert (x[0] * x[1] == 0).all()  # “cat” and “The” have no feature in common
-
-# %% after: raw  covers: S2.4, S2.5, S2.6, S2.13, S3.2, C2.12, C2.14, C3.12
 assert raw.shape == (6, 6) and raw.numel() == 36
 assert abs(raw[1, 2] - (1.6 * 0.9 + 0.6 * 1.4)) < 1e-5
 assert ((raw.sum(dim=-1) - 1).abs() > 0.1).all()

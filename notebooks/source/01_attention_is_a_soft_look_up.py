@@ -106,7 +106,8 @@ SoftLookupExplorer(ask=False)
 # cannot see the difference.) You cannot get beyond 8, or below 2, because an average lies between the smallest and the
 # largest of the values that it averages.
 # </details>
-#
+
+# %% why-soft [markdown]
 # ## Why give up a clear answer?
 #
 # The correct answer for a kitten is four legs, not 3.64. So what is a soft answer good for? Let us turn the query from *cat* through *bird* to
@@ -156,16 +157,16 @@ for temperature in (1.0, 0.2, 0.05, 0.02):
 # In lesson 0, each word put its question to every word of its own sentence. This is [self-attention](glossary.ipynb#self-attention), and it is the look-up that
 # you have built. Each word plays three parts. As a query, it asks a question; as a key, it is the label by which it is found; and as a
 # [value](glossary.ipynb#value), it is the content that is handed over. In a dictionary you would never confuse the last two: *cat* is a key and 4 is
-# a value. Here all three are the same row of numbers; in lesson 6 each token gets three different rows. This is the table of lesson 0 again:
-
-# %% the-table
-tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
-Table(tokens, features, x)
+# a value. Here all three are the same row of numbers; in lesson 6 each token gets three different rows. This is the table of lesson 0 again,
+# and below it are the raw scores:
 
 # %% raw
+from IPython.display import display
+
+tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Q = K = V = x  # queries, keys and values, one in each row
 raw = Q @ K.T  # (L, S)
-Table(tokens, tokens, raw)
+display(Table(tokens, features, x), Table(tokens, tokens, raw))
 
 # %% after-raw [markdown]
 # One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. These are
