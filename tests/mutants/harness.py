@@ -150,7 +150,7 @@ def control(jobs: Sequence[tuple[int, Job]], verdicts: dict[int, Verdict], run: 
 
     Where the jobs run whole files of tests, all of these are run.
     """
-    noticed = {verdicts[place].by: None for place, _ in jobs if "::" in verdicts[place].by}
+    noticed = {verdicts[place].failed[0]: None for place, _ in jobs if verdicts[place].failed}
     if any(job.whole for _, job in jobs):
         noticed = {path: None for _, job in jobs for path in job.tests}
     _, job = jobs[0]
