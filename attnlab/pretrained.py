@@ -457,9 +457,14 @@ def load_layer() -> PretrainedLayer:
     >>> output.shape, weights.shape
     (torch.Size([1, 10, 384]), torch.Size([1, 12, 10, 10]))
     """
-    stored = load_tensors("minilm_layers.safetensors")
-    first = {name.removeprefix("layers.0."): tensor for name, tensor in stored.items()}
-    return _loaded(PretrainedLayer, {n: t for n, t in first.items() if n.startswith("attention.")})
+    first = "layers.0."
+    stored = load_tensors("minilm_layers.safetensors").items()
+    attention = {
+        name.removeprefix(first): one
+        for name, one in stored
+        if name.startswith(f"{first}attention.")
+    }
+    return _loaded(PretrainedLayer, attention)
 
 
 def load_encoder() -> PretrainedEncoder:

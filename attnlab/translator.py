@@ -40,6 +40,7 @@ AFTER = {  # adjectives that follow the noun in French
     "white": ("blanc", "blanche"),
 }
 VERBS = {"sees": "voit", "wants": "veut", "likes": "aime", "finds": "trouve"}
+FORMS = {**ARTICLES, **BEFORE, **AFTER}  # of the words that agree with a noun
 ENGLISH = (*ARTICLES, *NOUNS, *BEFORE, *AFTER, *VERBS)
 FRENCH = (
     START,
@@ -365,8 +366,7 @@ def _sentence(chance: random.Random) -> Sentence:
         first = len(english)
         order = [article, *before, *after, noun]
         for word in (article, *before, noun, *after):
-            forms = {**ARTICLES, **BEFORE, **AFTER}.get(word)
-            french.append(forms[form] if forms else NOUNS[word][0])
+            french.append(FORMS[word][form] if word in FORMS else NOUNS[word][0])
             partner.append(first + order.index(word))
         english += order
     return Sentence(" ".join(english), " ".join(french), torch.tensor(partner))
