@@ -175,17 +175,18 @@ def sentence(d_k: int) -> str:
     raw, scaled = sweep(d_k)
     start = (
         f"**d_k = {d_k}**: the scores have variance {_short(raw.variance)} without scaling and "
-        f"{_short(scaled.variance)} with it. Without scaling, "
+        f"{_short(scaled.variance)} with it. "
     )
     median, mean = raw.median / scaled.median, raw.mean / scaled.mean
     middle = (
-        f"the gradients have {_times(median)} the median length and {_times(mean)} the mean length."
+        f"Without scaling, the median length of the gradient is {_times(median)} what it is with "
+        f"scaling, and the mean length is {_times(mean)} what it is with scaling."
     )
     if raw.dead < 0.05:
         return f"{start}{middle}"
     return (
         f"{start}{middle} Of the queries, {raw.dead:.0%} get less than a thousandth of the mean "
-        "length."
+        "length, and a few near ties get a huge gradient."
     )
 
 
