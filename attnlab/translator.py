@@ -292,9 +292,11 @@ def darkest_on_partner(translator: Translator, sentences: Sequence[Sentence]) ->
 
     See Also
     --------
+    kinds_of_words : which of these words are articles.
     changed_without : whether a cell is needed.
     """
-    _check_sentences(translator, sentences)
+    check_type("translator", translator, Translator, "a Translator")
+    _check_sentences(sentences)
     hits = []
     for english, french, partner in sentences:
         weights = translator.translate(english, french=french).weights[:-1]
@@ -302,10 +304,38 @@ def darkest_on_partner(translator: Translator, sentences: Sequence[Sentence]) ->
     return torch.cat(hits)
 
 
+def kinds_of_words(sentences: Sequence[Sentence]) -> list[str]:
+    """Return, for each French word, which kind of word it is.
+
+    Parameters
+    ----------
+    sentences : sequence of Sentence
+        From ``make_sentences``.
+
+    Returns
+    -------
+    list of str
+        "la, une" for a feminine article, "le, un" for a masculine one, or "others"; one for each
+        French word of all sentences, in order, without the full stops.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``sentences`` is of another type, or there is no sentence.
+
+    See Also
+    --------
+    darkest_on_partner, changed_without : what is told of the same words.
+    """
+    _check_sentences(sentences)
+    kinds = {"la": "la, une", "une": "la, une", "le": "le, un", "un": "le, un"}
+    return [kinds.get(word, "others") for one in sentences for word in one.french.split()]
+
+
 def changed_without(
     translator: Translator, sentences: Sequence[Sentence], *, rank: int = 0
 ) -> Tensor:
-    """Return, for each French word and full stop, whether it changes if one cell is hidden.
+    """Return, for each French word, whether it changes if one cell of its row is hidden.
 
     Parameters
     ----------
@@ -318,8 +348,8 @@ def changed_without(
 
     Returns
     -------
-    Tensor of bool, shape (words and full stops,)
-        One for each row of all maps, in order.
+    Tensor of bool, shape (words,)
+        One for each French word of all sentences, in order, without the full stops.
 
     Raises
     ------
@@ -330,7 +360,8 @@ def changed_without(
     --------
     Translator.translate : its argument ``hidden`` hides any cells.
     """
-    _check_sentences(translator, sentences)
+    check_type("translator", translator, Translator, "a Translator")
+    _check_sentences(sentences)
     fewest = min(len(sentence.english.split()) for sentence in sentences)
     check_size("rank", rank, at_least=0, at_most=fewest - 1)
     changed = []
@@ -338,12 +369,11 @@ def changed_without(
         plain = translator.translate(english, french=french)
         cells = plain.weights.argsort(dim=-1, descending=True)[:, rank].tolist()
         other = translator.translate(english, french=french, hidden=list(enumerate(cells)))
-        changed += [a != b for a, b in zip(plain.french, other.french, strict=True)]
+        changed += [a != b for a, b in zip(plain.french, other.french, strict=True)][:-1]
     return torch.tensor(changed)
 
 
-def _check_sentences(translator: object, sentences: object) -> None:
-    check_type("translator", translator, Translator, "a Translator")
+def _check_sentences(sentences: object) -> None:
     check_list("sentences", sentences, "a list of Sentence")
     if not sentences:
         raise ValueError("sentences must hold at least one Sentence, got an empty list.")

@@ -286,6 +286,7 @@ CALLS = {
     "pretrained.PretrainedLayer.read": {"text": "the bank"},
     "translator.changed_without": {**TOY, "rank": 0},
     "translator.darkest_on_partner": {**TOY},
+    "translator.kinds_of_words": {"sentences": TOY["sentences"]},
     "translator.load_translator": {"name": "first"},
     "translator.make_sentences": {"count": 1, "seed": 0},
     "translator.Translator": {},

@@ -19,6 +19,7 @@ from attnlab.translator import (
     Translator,
     changed_without,
     darkest_on_partner,
+    kinds_of_words,
     load_translator,
     make_sentences,
 )
@@ -125,8 +126,8 @@ def test_a_hidden_cell_changes_its_own_row_only(trained):
 
 
 def test_how_often_the_darkest_cell_lies_on_the_partner(trained):
-    hits, stops = darkest_on_partner(trained, SENTENCES), [s.french for s in SENTENCES]
-    article = torch.tensor([w in ("le", "la", "un", "une") for w in " ".join(stops).split()])
+    hits = darkest_on_partner(trained, SENTENCES)
+    article = torch.tensor([kind != "others" for kind in kinds_of_words(SENTENCES)])
     assert hits[~article].all()
     assert 0.4 < hits[article].float().mean() < 0.7
     english, french, partner = SENTENCES[0]
@@ -136,12 +137,20 @@ def test_how_often_the_darkest_cell_lies_on_the_partner(trained):
     ]
 
 
+def test_which_words_are_articles():
+    by_hand = {"le": "le, un", "un": "le, un", "la": "la, une", "une": "la, une"}
+    words = " ".join(sentence.french for sentence in SENTENCES).split()
+    for word, kind in zip(words, kinds_of_words(SENTENCES), strict=True):
+        assert kind == by_hand.get(word, "others")
+    assert set(by_hand) < set(words)
+
+
 def test_which_words_change_if_the_cell_of_a_rank_is_hidden(trained):
     sentence = SENTENCES[3]
     plain = trained.translate(sentence.english, french=sentence.french)
     for rank in (0, 1):
         expected = []
-        for row, word in enumerate(plain.french):
+        for row, word in enumerate(plain.french[:-1]):
             column = plain.weights[row].sort(descending=True).indices[rank].item()
             cell = {"french": sentence.french, "hidden": [(row, column)]}
             expected.append(trained.translate(sentence.english, **cell).french[row] != word)
@@ -204,3 +213,5 @@ def test_a_rank_that_a_sentence_does_not_have_is_an_error():
         changed_without(load_translator(), make_sentences(200), rank=5)
     with pytest.raises(ValueError, match="at least one Sentence"):
         darkest_on_partner(load_translator(), [])
+    with pytest.raises(ValueError, match="at least one Sentence"):
+        kinds_of_words([])
