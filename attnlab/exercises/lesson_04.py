@@ -70,7 +70,7 @@ def off(weights: Tensor, other: object) -> float:
         if abs(weights.sum() - 1) > 0.015
         else "The weights differ. What does b score with each key? Take e to each of these scores."
     ),
-    verified="Token b keeps less than half: three scores of 0 count three times.",
+    verified="These are the four weights that attention gives, found without a softmax.",
     evidence=lambda weights: table(
         "Query b, keys a, b, a, a:",
         {"raw score of b": [0, 2, 0, 0], "your weight": weights},
@@ -130,7 +130,7 @@ def check_sharp_factor(factor: float) -> str:
     Verified: the positive number, as it is or rounded up to two decimals.
     """
     scores = torch.tensor([0.0, factor * factor, 0.0], dtype=torch.float64)
-    return f"With a factor of {factor:.4g}, token b gives itself {scores.softmax(dim=-1)[1]:.4f}."
+    return f"With your factor, token b gives itself {scores.softmax(dim=-1)[1]:.4f}."
 
 
 # --- what a key contributes -----------------------------------------------------------------------
@@ -164,7 +164,7 @@ def check_sharp_factor(factor: float) -> str:
     misshapen="One number for each query and key: the shape of the weights.",
     otherwise="Set the value of one key to 0: how far does an output move?",
     verified="Each number says how far the output of a query moves if the value of a key is set "
-    "to 0. It is correct for one map, for a batch and for a batch with heads.",
+    "to 0. Your function is correct for one map, for a batch, and for a batch with heads.",
 )
 def check_contributions() -> Iterator[tuple[str, tuple]]:
     """Check how far each key's value moves each output: weight times length.
