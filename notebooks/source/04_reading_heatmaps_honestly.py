@@ -256,7 +256,7 @@ import pandas as pd
 from attnlab.translator import changed_without, darkest_on_partner, kinds_of_words
 
 sentences = make_sentences(200, seed=1)
-print(sentences[0])
+print(*sentences[0], sep="\n")
 hits = {
     name: darkest_on_partner(load_translator(name), sentences)
     for name in ("first", "second", "untrained")
@@ -316,7 +316,7 @@ changed.groupby(kinds).mean().round(2)
 
 # %% two-words [markdown]
 # Nouns, verbs and adjectives nearly always change when their darkest cell is hidden, but never when the second darkest
-# is. (The second darkest holds only 0.03 on average. Hidden cells never occurred in training, so part of the change may
+# is. (That cell holds only 0.03 on average. Hidden cells never occurred in training, so part of the change may
 # come from the unusual input.)
 #
 # An article depends on two English words, the article and the noun. For *le* and *un*, both of these cells are dark,
