@@ -9,6 +9,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from attnlab.diagrams import (
     draw_attention_steps,
+    draw_followed_steps,
     draw_multi_head_attention,
     draw_projections,
     draw_transformer_block,
@@ -16,7 +17,13 @@ from attnlab.diagrams import (
 
 every_drawing = pytest.mark.parametrize(
     "draw",
-    [draw_attention_steps, draw_transformer_block, draw_projections, draw_multi_head_attention],
+    [
+        draw_attention_steps,
+        draw_transformer_block,
+        draw_projections,
+        draw_multi_head_attention,
+        draw_followed_steps,
+    ],
 )
 
 
