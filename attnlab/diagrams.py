@@ -206,9 +206,9 @@ def draw_followed_steps(*, ax: Axes | None = None) -> Axes:
         Box(0.0, 2.0, "x", DATA, width=0.9),
         Box(2.2, 2.0, "linear layers", OTHER),
         Box(4.8, 2.0, "query, key,\nvalue", DATA),
-        Box(7.7, 2.0, "the layer's\nown steps", OTHER, width=2.0),
+        Box(7.7, 2.0, "the layer's\nown steps", OTHER, width=2.3),
         Box(10.5, 2.0, "output", DATA, width=1.6),
-        Box(7.7, 0.6, "attention in\nmany known ways", STEP, width=2.0),
+        Box(7.7, 0.6, "attention in\nmany known ways", STEP, width=2.3),
         Box(10.5, 0.6, "candidates", DATA, width=1.6),
     ]
     arrows = [(0, 1), (1, 2), (2, 3), (3, 4), (2, 5), (5, 6)]

@@ -4,25 +4,25 @@
 # You have written attention. It runs, the output has the correct shape, and the loss goes down. Is it correct? Lesson 7
 # showed that none of this proves it: layers with scrambled heads returned the correct shape and learned to copy.
 #
-# If a correct version exists, compare with it on random numbers. Often there is none. Your attention has a new mask or
-# a new scale, and that is why you wrote it. Even where one exists, the comparison tells you *that* something is wrong,
-# but not *what*. So how do you find a bug without a correct version?
+# If a correct version exists, compare with it on random numbers. But often there is none, because your attention has a
+# new mask or a new scale, and that is why you wrote it. And a comparison only shows *that* something is wrong, not
+# *what*. So how do you find a bug without a correct version?
 #
 # You know some things that must hold for any input. The weights of a query add up to 1, and no output depends on a
-# blocked key. A [**probe**](glossary.ipynb#probe) tests one such property. It uses inputs for which the output shows
-# the property, or it changes one thing and looks at what moves. In this lesson you will probe six broken
-# functions and layers, which we call patients. Then you will let a program, the clinic, examine a function and a layer
-# of your own, and learn how far you can trust its report.
+# blocked key. A [**probe**](glossary.ipynb#probe) tests one such property. It chooses inputs for which the output shows
+# the property, or it changes one thing and looks at what moves. In this lesson you will probe seven broken functions
+# and layers, which we call patients. Then a program, the clinic, will examine a function and a layer of your own, and
+# you will learn how far you can trust its report.
 #
 # **You need** lesson 2 (the square root of $d_k$), lesson 3 (masks, padding and the leak test) and lesson 7 (heads).
 #
 # **You will be able to**
-# - test attention when you have no correct version to compare with, and work out the bug from what changes,
+# - test attention when you have no correct version, and work out the bug from what changes,
 # - tell a test that can fail from one that cannot,
 # - examine code of your own with `diagnose`, and tell it what your masks mean and how to call your code,
 # - say what a report without findings proves, and what it does not.
 #
-# **Time:** 50 minutes in class, 100 alone. You may skip the part "Further".
+# **Time:** 45 minutes in class, 90 alone. You may skip the part "Further".
 
 # %% setup
 import pandas as pd
@@ -38,9 +38,9 @@ lesson_setup()
 # %% a-test-that-cannot-fail [markdown]
 # ## A test that cannot fail
 #
-# Here are attention as you know it and patient A, which has one bug. We call both with inputs whose five sizes are all
-# different, so that an axis taken for another one has a chance to show: $N = 2$ sequences, $L = 5$ queries, $S = 7$
-# keys, $E = 11$ features and $E_v = 3$ features in a value.
+# Here are attention as you know it and patient A, which has one bug. The five sizes of the inputs are all different, so
+# that an axis that is mistaken for another one has a chance to show. There are $N = 2$ sequences, $L = 5$ queries, $S =
+# 7$ keys, $E = 11$ features, and $E_v = 3$ features in a value.
 
 # %% patient-a
 N, L, S, E, Ev = 2, 5, 7, 11, 3
@@ -61,14 +61,14 @@ def patient_a(query, key, value):
 attention(query, key, value).shape, patient_a(query, key, value).shape
 
 # %% probe-1 [markdown]
-# Both pass the shape test, and so would a function that returns nothing but zeros. A test is worth little until you have
+# Both pass the shape test, and so would a function that returns nothing but zeros. Do not trust a test until you have
 # seen it fail.
 #
 # ## Probe 1: values that show the weights
 #
-# Each output is a weighted sum of values. Let value $j$ be 1 in feature $j$ and 0 in all others. Then feature $j$ of the
-# output *is* weight $j$. This works for a function that accepts values with $S$ features. It does not work for a whole
-# layer, because a layer makes its own values.
+# Each output is a weighted sum of values. Let value $j$ be 1 in feature $j$ and 0 in all others. Then feature $j$ of
+# the output *is* weight $j$. This works for functions that accept values with $S$ features. It does not work for a
+# whole layer, because a layer makes its own values.
 
 
 # %% weights-of
@@ -84,21 +84,20 @@ def weights_of(attend, query, key):
 )
 
 # %% probe-2 [markdown]
-# The weights of patient A do not add up to 1 for each query. Its softmax runs over the queries instead, so each *key* has
-# a total weight of 1, and the 7 keys share out 7 among 5 queries.
+# The weights of patient A do not add up to 1 for each query. Its softmax runs over the queries, so the weights of each
+# *key* add up to 1, and the 7 keys share out 7 among the 5 queries.
 #
 # ## Probe 2: the divisor
 #
 # Are the scores divided by the correct number? Take one query and two keys. The softmax raises $e$ to each score and
-# divides the results by their sum. In the ratio of two weights this sum cancels, and the logarithm of the ratio
-# is the difference of the two scores:
+# divides the results by their sum. In the ratio of two weights this sum cancels, so the logarithm of the ratio is the
+# difference of the two scores:
 #
 # $$\log \frac{w_0}{w_1} = s_0 - s_1$$
 #
-# The scores are raw scores (dot products) divided by a number. You know the raw scores, so you can compute that
-# number. We do it for one query first and then, with `divisor_of`, for all of them. There are two more patients now.
-# Patient B forgets to divide. Patient C divides by 8, the number in the original Transformer, where a head has 64
-# features.
+# The scores are raw scores (dot products) divided by a number. You know the raw scores, so you can compute that number.
+# We do it for one query first and then, with `divisor_of`, for all of them. There are two more patients now. Patient B
+# forgets to divide. Patient C divides by 8, the number in the original Transformer, where a head has 64 features.
 
 # %% two-keys
 raw, weights = query @ key.mT, weights_of(attention, query, key)  # (N, L, S) both
@@ -129,12 +128,15 @@ import matplotlib.pyplot as plt
 from attnlab.palette import BLUE, GREEN, ORANGE
 
 torch.manual_seed(1)
-looks = {"attention": (attention, BLUE, "o", 7)}
-looks["patient B"] = (patient_b, ORANGE, "s", 4)
-looks["patient C"] = (patient_c, GREEN, "^", 4)
+titles = {4: "4 features", 11: "11 features", 64: "64 features: C looks correct"}
+looks = {
+    "attention": (attention, BLUE, "o", 7),
+    "patient B": (patient_b, ORANGE, "s", 4),
+    "patient C": (patient_c, GREEN, "^", 4),
+}
 points = {}
 _, axes = plt.subplots(1, 3, figsize=(7.5, 2.9), layout="constrained", sharey=True)
-for ax, size in zip(axes, (4, 11, 64), strict=True):
+for ax, (size, title) in zip(axes, titles.items(), strict=True):
     some_query, some_key = torch.randn(N, L, size), torch.randn(N, S, size)
     products = some_query @ some_key.mT
     for name, (function, colour, marker, width) in looks.items():
@@ -142,22 +144,22 @@ for ax, size in zip(axes, (4, 11, 64), strict=True):
         x, y = ((t[..., :1] - t[..., 1:]).flatten() for t in (products, logs))
         points[size, name] = x, y
         ax.plot(x, y, marker, color=colour, ms=width, mew=0, alpha=0.7, label=name)
-    ax.set(title=f"{size} features", xlabel="difference of raw scores", ylim=(-8, 8))
+    ax.set(title=title, xlabel="difference of raw scores", xlim=(-9, 9), ylim=(-8, 8))
+    ax.title.set_fontsize(10)
 axes[0].set_ylabel("log of the ratio of weights")
 axes[0].legend(loc="upper left")
 show_figure(axes[0], "9.1")
 
 # %% certificate [markdown]
-# Our 11 features ask for $\sqrt{11} = 3.317$, and only attention divides by it. Figure 9.1 repeats the probe with more keys
-# at three sizes, with a point for every query and every further key. The weights are a softmax of divided dot products, so the
-# points of each function lie on a line, and its slope is 1 / divisor. At 64 features the points of patient C lie on the line of
-# attention. A test at a single size cannot tell a rule from a number.
+# Our 11 features ask for $\sqrt{11} = 3.317$, and only attention divides by it. Figure 9.1 repeats the probe with more
+# pairs of keys and at three sizes. For a softmax of divided dot products, the points lie on a line, and its slope is 1
+# / divisor. At 64 features the points of patient C lie on the line of attention. So a test at a single size cannot tell
+# a rule from a number.
 #
-# ### A test with a certificate
+# ### A test with stored numbers
 #
-# In a published exercise a test like the following one has to tell whether you remembered to divide. It compares your output with
-# stored correct numbers. The inputs are large whole numbers. Ours count from 1 to 30, in five rows of six features, and
-# serve as query, key and value.
+# A public course checks your attention by comparing its output with stored correct numbers (see Sources). The inputs
+# are whole numbers up to 114. Ours count from 1 to 30, in five rows of six features, and serve as query, key and value.
 
 # %% ask-certificate
 predict("09/large-whole-numbers")
@@ -201,14 +203,14 @@ tokens, patient_d = torch.randn(L, E), PatientD(E)
 moved(patient_d.train(), tokens, place=-1), moved(patient_d.eval(), tokens, place=-1)
 
 # %% probe-4 [markdown]
-# In training mode only the last output moves. In `eval` mode all five do: every token sees the future, and the layer computes
-# something that it was not trained for. So run the leak test twice, once in each mode. The patient is not invented. A tutorial
-# of PyTorch switches causality off together with dropout (see Sources).
+# In training mode only the last output moves. In `eval` mode all five do: every token sees the future, and the layer
+# computes something that it was not trained for. So run the leak test twice, once in each mode. The bug is not
+# invented. A tutorial of PyTorch switches causality off together with dropout (see Sources).
 #
 # ## Probe 4: change what is blocked
 #
-# The last two of seven keys are padding. Patient E gives them the weight 0, but only after the softmax. The content of
-# padding must not matter, so we write 99 into all its features: first into its values, then into its keys.
+# The last two of the seven keys are padding. Patient E gives them the weight 0, but only after the softmax. The content
+# of padding must not matter, so we write 99 into all its features, first into its values and then into its keys.
 
 
 # %% patient-e
@@ -230,19 +232,16 @@ plain = patient_e(query, key, value, real)
 (by_value - plain).abs().max(), (by_key - plain).abs().max()
 
 # %% two-more [markdown]
-# Always do both halves, the values and the keys. The repair is that of lesson 3: fill the scores with $-\infty$ before the
-# softmax.
-#
 # ## Two more probes, and a table
 #
-# **Alone or in a batch.** The sequences of a batch must not influence each other. So give the function one sequence alone, and
-# compare with what it returns for the same sequence in a batch.
+# **Alone or in a batch?** The sequences of a batch must not influence each other. So give the function one sequence
+# alone, and compare with what it returns for the same sequence in the batch.
 #
-# **Another order.** Shuffle the queries, and the outputs must follow in the same order. This holds without a causal mask
-# and without positions, because then no query has a place.
+# **Does the order follow?** If you shuffle the queries, the outputs must follow in the same order. This holds for
+# functions without a causal mask and without positions, because there no query has a place of its own.
 #
-# Patient F reshapes where it should transpose, and patient G joins the batch into one long sequence. Let us try all probes
-# for functions on all patients that are functions of query, key and value.
+# Patient F reshapes where it should transpose, and patient G joins the batch into one long sequence. Let us try these
+# probes on all patients that are functions of query, key and value.
 
 
 # %% patients-f-g
@@ -279,10 +278,10 @@ table = {
 pd.DataFrame(table).replace({True: "passes", False: "fails"}).T
 
 # %% the-clinic [markdown]
-# The shape test catches none of them, and every patient fails some other probe. The divisor catches all of them but explains only two:
-# where the weights are not a softmax of dot products, its number means nothing. So the rest of the row matters. If only the
-# divisor fails, the divisor is wrong. If the row sums fail too, begin there, and if the order fails, begin with the order. The
-# table has no column for masks and leaks, which need probes 3 and 4.
+# The shape test catches none of the patients, and each of them fails some other probe. The divisor catches all five but
+# explains only B and C. Where the weights are not a softmax of dot products, its number means nothing. So look at the
+# rest of the row: if the row sums or the order fail as well, begin there. The table has no column for masks and leaks,
+# which need probes 3 and 4.
 #
 # ## Let the clinic do it
 #
@@ -294,15 +293,15 @@ from attnlab.clinic import diagnose
 diagnose(patient_b)
 
 # %% read-the-report [markdown]
-# Read the report from the top. The headline names the [**finding**](glossary.ipynb#finding), and the sentence below says it in
-# words. The evidence is a small table: here the factor stays the same while $1/\sqrt{d_k}$ changes. ($d_k$ is our $E$, and the
-# factor is 1 over our divisor.) Then come a repair and the lesson that explains it. The folded list at the end says what was
-# checked and held.
+# Read the report from the top. The headline names the [**finding**](glossary.ipynb#finding), and the sentence below it
+# says what is wrong. The table is the evidence: the factor stays the same while $1/\sqrt{d_k}$ changes. ($d_k$ is our
+# $E$, and the factor is 1 over our divisor.) Then come a repair and the lesson that explains it. The folded list at the
+# end shows what was checked and held.
 #
 # ### Your experiment: a function, drawn and checked
 #
-# This explorer uses probe 1 to draw the weights of patient E, and beside them it lists what the clinic checked. Answer the
-# question, make a word padding by clicking it, and read the row sums. Then put a function of your own in the place of
+# This explorer uses probe 1 to draw the weights of patient E, and lists what the clinic checked. Answer the question,
+# click a word to turn it into padding, and read the row sums. Then put a function of your own in the place of
 # `patient_e`: a function of query, key and value, with or without a mask in which True means "may attend".
 
 # %% explore
@@ -311,7 +310,8 @@ YourAttentionExplorer(patient_e)
 # %% a-function-of-your-own [markdown]
 # ## A function of your own
 #
-# Suppose that the next function is yours. It is correct. In its mask, True means *blocked*, as in `nn.MultiheadAttention`.
+# Suppose that the next function is yours. It is correct, and in its mask True means *blocked*, as in
+# `nn.MultiheadAttention`.
 
 
 # %% mine
@@ -329,21 +329,23 @@ predict("09/true-means-blocked")
 print(diagnose(mine).summary)
 
 # %% options [markdown]
+# ### Say what you mean
+#
 # The clinic cannot know what you mean, so tell it:
 #
-# | your code | call |
+# | your code | your call |
 # |---|---|
-# | True in its mask means blocked | `diagnose(mine, mask="blocked")` |
-# | its mask is added to the scores, 0 or $-\infty$ | `diagnose(mine, mask="additive")` |
-# | no query is meant to see a later key | `diagnose(mine, causal=True)` |
-# | it has to be called in a way of its own | `diagnose(mine, call=adapter)` |
+# | In its mask, True means blocked. | `diagnose(mine, mask="blocked")` |
+# | Its mask is added to the scores, 0 or $-\infty$. | `diagnose(mine, mask="additive")` |
+# | No query is meant to see a later key. | `diagnose(mine, causal=True)` |
+# | It has to be called in a special way. | `diagnose(mine, call=adapter)` |
 #
-# Without `causal=`, the clinic guesses from the name of the function. Suppose that `mine` was meant to be causal, and you forgot
-# the causal mask. What you have written is correct attention without one, so nothing can be found until you say what you
-# meant.
+# Without `causal=`, the clinic guesses from the name of the function. Suppose that `mine` was meant to be causal, and
+# that you forgot the causal mask. What is left is correct attention without one, so there is nothing to find until you
+# say what you meant.
 #
-# An adapter is a function of your function, the query, the key, the value and a mask. The mask is None or Boolean with
-# True = may attend, whatever yours means, so the adapter converts it if need be. The next function has a required
+# An adapter is a function that calls yours. It gets your function, the query, the key, the value and a mask, which is
+# None or Boolean with True = may attend. So it can also convert the mask. The function `tempered` below requires a
 # temperature, which the clinic cannot guess.
 
 
@@ -361,12 +363,12 @@ print(diagnose(tempered).summary)
 print(diagnose(tempered, call=lambda f, q, k, v, mask: f(q, k, v, 1.0, mask)).summary)
 
 # %% a-layer [markdown]
-# "It raises ..." often means only that the clinic called your code in the wrong way. Now replace `mine` by a function of your own,
-# and run the cells of this part again.
+# As you see, "it raises ..." may only mean that the clinic called your code in the wrong way. Now replace `mine` by a
+# function of your own, and run its cells again.
 #
 # ## A layer of your own
 #
-# Here is a layer with three heads. It takes its attention function as an argument, so that we can break it.
+# Here is a layer with three heads. It takes its attention function as an argument, so that we can exchange it.
 
 
 # %% my-layer
@@ -388,14 +390,14 @@ torch.manual_seed(0)
 diagnose(MyLayer(attention, norm=torch.nn.Identity()))
 
 # %% follow [markdown]
-# The report looks the same, but it was made in another way. A layer makes its own queries, keys and values, so probes 1 and 2
-# cannot be used on it. Some probes only change the input: shuffle the tokens, pad a sequence, switch the mode. For
-# all others the clinic has to *follow the steps* of the layer, as Figure 9.2 shows. It records what the linear layers
-# return, takes this for queries, keys and values, and computes attention from it in the correct way and in many wrong
-# ways, until one of the results gives the output of the layer.
+# This report was made in another way. A layer makes its own queries, keys and values, so probes 1 and 2 cannot be used
+# on it. Some probes only change its input: they shuffle the tokens, pad a sequence or switch the mode. For the scores,
+# their factor and the softmax, the clinic has to *follow the steps* of the layer, as Figure 9.2 shows. It records what
+# the linear layers return and takes this for the queries, keys and values. From them it computes attention in the
+# correct way and in many wrong ways, until one of the results gives the output of the layer.
 #
-# Many recent language models normalise each query and each key before the dot products. OLMo 2 is one of them. `torch.nn.RMSNorm(4)`
-# does this for our heads with four features. So we have four layers: correct attention and patient A, each without
+# Many language models, such as OLMo 2, normalise each query and each key before the dot products. `torch.nn.RMSNorm(4)`
+# does this for our heads with four features. So we can build four layers: correct attention and patient A, each without
 # and with this norm.
 
 # %% follow-figure jupyter={"source_hidden": true}
@@ -435,54 +437,53 @@ pd.DataFrame(summary)
 #
 # <details><summary>What the table shows</summary>
 #
-# Both wrong layers have the same bug, and the report on the second one is "OK". Only a line under *Good to know* says
-# that its own steps **could not be followed**: the norm comes between the linear layers and the dot products, and the
-# clinic does not know it. That note is not a verdict on your code. It means that the scores, their factor and the softmax have
-# not been checked. The list of what holds does not help either. It says that equal tokens are averaged to the same, which is
+# Both layers with patient A have the same bug, but the second one gets no finding. Only a note under *Good to know*
+# says that its own steps **could not be followed**. The norm comes between the linear layers and the dot products, and
+# the clinic does not know it. This note is not a verdict on your code. It means that the factor and the softmax were
+# not checked. The list of what holds does not help here. It says that equal tokens are averaged to the same, which is
 # true of the wrong softmax as well.
 #
-# The way out is in the last column. Write the attention inside your layer as a function of its own, as here, and then
-# both probe 1 and `diagnose` can examine that function.
+# The last column shows the way out. Write the attention inside your layer as a function of its own. Then you can use
+# probe 1 or `diagnose` on this function.
 # </details>
 #
-# So read three things in a report: the findings, the list of what was checked (is what you care about in it?), and the
-# notes. "Nothing wrong found" is a statement about what was tried.
+# So read three things in a report: the findings, the notes, and the list of what was checked. Is what you care about in
+# that list?
 #
 # ### How often is it right?
 #
-# A review tried an earlier version of the clinic on code that its authors had never seen: 143 implementations
-# of attention from 62 public repositories, articles and packages. Each was judged by hand and compared with
-# `F.scaled_dot_product_attention`. Then 229 textbook bugs were put into 56 of the correct ones.
+# A review tried an earlier version of the clinic on code that its authors had never seen: 143 implementations of
+# attention from 62 public repositories, articles and packages. Each was judged by hand and compared with
+# `F.scaled_dot_product_attention`. In addition, 229 textbook bugs were put into 56 of the correct ones.
 #
-# | examined | the first call of `diagnose` | with the fitting option or adapter |
+# | what was examined | at the first call | with the fitting option or adapter |
 # |---|---|---|
 # | 68 correct ones | 16 accused | 10 accused |
 # | 33 correct ones with a convention of their own | 27 accused | 15 accused |
-# | 42 wrong ones | 32 named, 6 found under another or a vague name, 4 missed | 2 more named |
+# | 42 wrong ones | 32 named, 6 found under another or a vague name, 4 missed | 34 named |
 # | 229 textbook bugs | 200 named, 9 found under another name, 20 missed | |
 #
-# So about one in four correct implementations was accused at the first call, and half of these 16 only because the
-# clinic had called them in the wrong way. Of the 10 that were left, 6 were accused of something true that did not matter to
-# them, such as a result in float32 for an input in float64. Whether the steps of a layer were followed made a large difference.
-# Of 186 bugs in code that was followed, 178 were named, and of 43 in code that was not, only 22. The clinic has been changed since
-# then and may do better or worse now. On its own collection of broken and correct code it does better, but it was repaired
-# until it did.
+# Nearly one in four of the 68 was accused at the first call, half of these 16 only because the clinic had called them
+# in the wrong way. Of the 10 that remained, 6 were accused of something that is true but did not matter, such as
+# returning float32 for an input in float64. It made a large difference whether the steps could be followed: where they
+# were, 178 of 186 bugs were named, and where they were not, 22 of 43. The clinic has been changed since then and may do
+# better or worse now. It does well on its own collection of code, but it was repaired until it did.
 #
 # ## So how do you find a bug without a correct version?
 #
-# You write down what must hold, and you test it: the weights, the divisor at more than one size, leaks in both modes, the
-# content of padding, one sequence alone, another order. Use random numbers and unequal sizes, and let each test
-# fail once on something broken. A program such as the clinic saves you work, because it runs many probes within a second. But
-# you have to tell it what you mean, and you have to judge what it says: a finding may be the clinic's mistake, and a report
-# without findings may have examined little.
+# You write down what must hold, and you test it: the weights, the divisor at more than one size, leaks in both modes,
+# the content of padding, a sequence alone, the order. You use random numbers and unequal sizes, and you make sure that
+# each test can fail. A program like the clinic saves work, because it runs many probes at once. But you have to say
+# what you mean, and you have to judge what it reports. A finding may be a mistake of the clinic, and a report without
+# findings may have examined little.
 
 # %% further [markdown]
 # ## Further
 #
 # ### What no probe can tell
 #
-# A probe sees what a function does at the sizes and the numbers that it tries. The next patient forgets its divisor if there are
-# a thousand keys or more.
+# A probe sees what a function does with the sizes and numbers that it tries. The next patient forgets its divisor if
+# there are a thousand keys or more.
 
 
 # %% patient-long
@@ -498,14 +499,14 @@ print(diagnose(patient_long).summary)
 gap_at_1000.abs().max()
 
 # %% intention [markdown]
-# Nor can a probe know what you intended. The language model T5 leaves out the divisor on purpose and makes up for it when it
-# initialises its parameters. If you examine a function without a divisor, `diagnose` says what it said of patient B.
-# You decide whether a property is wanted.
+# Nor can a probe know what you intended. The language model T5 leaves out the divisor on purpose and makes up for it
+# when it initialises its parameters. For such a function, `diagnose` reports what it reports for patient B. You decide
+# whether a property is wanted.
 #
 # ### Heads have no names
 #
-# Some differences leave no trace at all. In any layer, number the heads backwards and move their parameters along with them. What
-# changes?
+# Some differences cannot be seen in the output at all. In any layer, number the heads backwards and move their
+# parameters along with them. What changes?
 
 # %% backwards
 import copy
@@ -527,13 +528,13 @@ with torch.no_grad():
 )
 
 # %% side-effects [markdown]
-# The outputs stay the same, and only the order of the heads in the weights changes. Nothing is wrong here until you copy
-# parameters between two programs that count heads differently.
+# The outputs stay the same, and only the order of the heads in the weights changes. This does no harm until you copy
+# parameters between two programs that number the heads differently.
 #
 # ### Two side effects
 #
-# A function can return correct numbers and still cause trouble. Does it change its input? Does it keep float64? (`gradcheck`,
-# which compares gradients with small steps, needs float64.)
+# A function can return correct numbers and still cause trouble. Does it change its input? Does it keep float64?
+# (`torch.autograd.gradcheck`, which compares gradients with small steps, needs float64.)
 
 
 # %% patient-rude
@@ -552,15 +553,15 @@ print("findings:", ", ".join(one.name for one in diagnose(patient_h).findings))
 # ## What to remember
 #
 # - A probe tests a property that your attention is meant to have. It needs no correct version.
-# - A correct shape proves nothing, and large whole numbers, equal sizes or a single size can hide a bug. Before you trust a test, let
-#   it fail once.
-# - Values that are unit vectors show the weights of a function that averages values of any width. Two weights and their scores
-#   show the divisor.
+# - A correct shape proves nothing. Large whole numbers, equal sizes or a single size can hide a bug. Do not trust a
+#   test until you have seen it fail.
+# - Values that are unit vectors show the weights of a function, if it averages values of any width. Two weights and their
+#   raw scores show the divisor.
 # - Run the leak test in training mode and in `eval` mode. Change the keys of the padding as well as its values.
 # - Tell `diagnose` what you mean: `mask=`, `causal=`, `call=`. A finding can be wrong, and "nothing wrong found" is a
 #   statement about what was tried.
-# - "Could not be followed" means that the scores and the softmax inside your layer were not checked. Examine its attention
-#   function by itself.
+# - "Could not be followed" means that the factor and the softmax inside your layer were not checked. Examine its
+#   attention function by itself.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -644,10 +645,10 @@ check_mended_mask(mended_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Write a probe ★★ (10 minutes)
 #
-# `frozen_weights` and `frozen_query` return correct numbers, and all our probes pass. Still, a part of the model gets no gradient
-# through them. Write a probe that is True for correct functions and False for these two, and for any other
-# through which the query, the key or the value gets no gradient, or nothing but zeros. The check tries it on more functions of
-# both kinds.
+# `frozen_weights` and `frozen_query` return correct numbers, and all probes in our table pass. Still, a part of the
+# model gets no gradient through them. Write a probe that is True for correct functions. It should be False for these
+# two, and for any other function through which the query, the key or the value gets no gradient, or nothing but zeros.
+# The check tries it on more functions of both kinds.
 #
 # <details><summary>Hint</summary>
 #
@@ -732,9 +733,9 @@ check_disguise(wolf_solution)
 #
 # <details><summary>An answer</summary>
 #
-# The report says that no property which was tried has failed, at the sizes and numbers that were tried, so it depends on what was tried. Look under
-# <em>Good to know</em>: if the steps of the layer could not be followed, its scores and its softmax were not checked.
-# Then examine the attention function inside the layer by itself.
+# The report says that no property that was tried has failed, at the sizes and numbers that were tried. Look under
+# <em>Good to know</em>: if the steps of the layer could not be followed, its factor and its softmax were not checked,
+# and you should examine the attention function inside the layer by itself.
 # </details>
 
 # %% in-torch [markdown]
@@ -765,14 +766,14 @@ check_disguise(wolf_solution)
 # [10 · One real attention layer](10_one_real_attention_layer.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Probes 1 and 2: 14. Probes 3 and 4: 9. The table and the explorer: 9. A function of your own: 8. A layer of your own, and
-# what a report does not prove: 10. Leave "Further" for home.
+# **45 minutes.** Probes 1 and 2: 12. Probes 3 and 4: 8. The table and the explorer: 8. A function of your own: 7. A
+# layer of your own, and what a report does not prove: 10. Leave "Further" for home.
 #
-# **Where a class stalls.** *The logarithm of probe 2:* let the class divide two weights of one row by hand. The sum in the
-# softmax cancels. *"But it passes":* let everyone write a wrong function that passes. *Training and eval:* ask where
-# `.eval()` is called in code that they know. *"The program says OK":* ask what the program has tried.
+# **Where a class stalls.** *The logarithm of probe 2:* let the class divide two weights of one row by hand. The sum in
+# the softmax cancels. *"But it passes":* let everyone write a wrong function that passes. *Training and eval:* ask
+# where `.eval()` is called in code that they know. *"The program says OK":* ask what the program has tried.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]

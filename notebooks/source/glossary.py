@@ -272,8 +272,9 @@
 #
 # ### probe
 #
-# A test of one property that attention must have, such as that its rows of weights sum to one. (In the literature a probe is a
-# small model that is trained to read a property from vectors.) [Lesson 9](09_clinic.ipynb)
+# A test of one property that an attention function is meant to have, such as that its rows of weights sum to one. It needs
+# no correct version to compare with. (In the literature a probe is a small model that is trained to read a property from
+# vectors.) [Lesson 9](09_clinic.ipynb)
 #
 # ### projection
 #

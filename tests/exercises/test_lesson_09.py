@@ -274,7 +274,7 @@ def shown(*wanted):
     tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
     body = [node for node in functions if node.name in (*wanted, "same")]
-    space = {"math": math, "torch": torch, "right": attention}
+    space = {"torch": torch, "attention": attention}
     exec(compile(ast.Module(body, []), SOURCE.name, "exec"), space)
     return [space[name] for name in wanted]
 
