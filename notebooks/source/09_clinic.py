@@ -348,7 +348,6 @@ print(diagnose(mine).summary)
 # None or Boolean with True = may attend. So it can also convert the mask. The function `tempered` below requires a
 # temperature, which the clinic cannot guess.
 
-
 # %% what-you-mean
 print(diagnose(mine, mask="blocked").summary)
 print(diagnose(mine, mask="blocked", causal=True).summary)

@@ -1,7 +1,6 @@
 """The checks of lesson 9: what they accept, and what they say of answers that are not slips."""
 
 import ast
-import math
 from pathlib import Path
 
 import pytest
