@@ -169,12 +169,12 @@ class Padded(torch.nn.Module):
 
     def forward(self, x, mask=None):
         heads = [split_heads(part, 3) for part in self.qkv(x).chunk(3, dim=-1)]
-        mask = torch.zeros(x.shape[:2], dtype=torch.bool) if mask is None else mask
+        mask = x.new_zeros(x.shape[:2]).bool() if mask is None else mask
         return merge_heads(mine(*heads, mask[:, None, None]))
 
 
 assert diagnose(Padded()).findings[0].name == "mask-inverted"
-assert not diagnose(Padded(), mask="blocked").findings[1:]
+assert diagnose(Padded(), mask="blocked").ok
 
 # %% after: what-you-mean
 blocked = diagnose(mine, mask="blocked")
@@ -221,6 +221,7 @@ assert dropped.findings[0].name == "mask-ignored"
 plain = MyLayer(attention, torch.nn.Identity())
 assert diagnose(plain).ok and any("1/sqrt" in held for held in diagnose(plain).properties)
 x = torch.randn(2, 5, 12, generator=torch.Generator().manual_seed(0))
+assert diagnose(plain, causal=True).findings[0].name == "causal-missing"
 heads = [split_heads(part, 3) for part in plain.qkv(x).chunk(3, dim=-1)]
 assert torch.allclose(plain(x), plain.out(merge_heads(attention(*heads))), atol=1e-6)
 

@@ -78,10 +78,7 @@ def weights_of(attend, query, key):
     return attend(query, key, torch.eye(S).expand(N, S, S))
 
 
-(
-    weights_of(attention, query, key)[0].sum(dim=-1),
-    weights_of(patient_a, query, key)[0].sum(dim=-1),
-)
+[weights_of(f, query, key)[0].sum(dim=-1) for f in (attention, patient_a)]
 
 # %% probe-2 [markdown]
 # The weights of patient A do not add up to 1 for each query. Its softmax runs over the queries, so the weights of each
@@ -280,8 +277,8 @@ pd.DataFrame(table).replace({True: "passes", False: "fails"}).T
 # %% the-clinic [markdown]
 # The shape test catches none of the patients, and each of them fails some other probe. The divisor catches all five but
 # explains only B and C. Where the weights are not a softmax of dot products, its number means nothing. So look at the
-# rest of the row: if the row sums or the order fail as well, begin there. The table has no column for masks and leaks,
-# which need probes 3 and 4.
+# rest of the row: if another probe fails as well, begin there. The table has no column for masks and leaks, which need
+# probes 3 and 4.
 #
 # ## Let the clinic do it
 #
@@ -350,7 +347,7 @@ print(diagnose(mine).summary)
 
 # %% what-you-mean
 print(diagnose(mine, mask="blocked").summary)
-print(diagnose(mine, mask="blocked", causal=True).summary)
+diagnose(mine, mask="blocked", causal=True)
 
 
 # %% how-to-call
@@ -358,16 +355,17 @@ def tempered(query, key, value, temperature, mask=None):
     return F.scaled_dot_product_attention(query / temperature, key, value, mask)
 
 
-print(diagnose(tempered).summary)
+print(diagnose(tempered).findings[0].name)
 print(diagnose(tempered, call=lambda f, q, k, v, mask: f(q, k, v, 1.0, mask)).summary)
 
 # %% a-layer [markdown]
-# As you see, "it raises ..." may only mean that the clinic called your code in the wrong way. Now replace `mine` by a
-# function of your own, and run its cells again.
+# As you see, `raises` may only mean that the clinic called your code in the wrong way. Now replace `mine` by a function
+# of your own, and run its cells again.
 #
 # ## A layer of your own
 #
-# Here is a layer with three heads. It takes its attention function as an argument, so that we can exchange it.
+# Here is a layer with three heads. It takes its attention function as an argument, so that we can exchange it. When you
+# have read this part, hand over a layer of your own. The options are the same.
 
 
 # %% my-layer
@@ -378,9 +376,8 @@ class MyLayer(torch.nn.Module):
         self.qkv, self.out = torch.nn.Linear(12, 36), torch.nn.Linear(12, 12)
 
     def forward(self, x):  # (N, L, 12)
-        query, key, value = (
-            split_heads(part, 3) for part in self.qkv(x).chunk(3, dim=-1)
-        )
+        parts = self.qkv(x).chunk(3, dim=-1)
+        query, key, value = (split_heads(part, 3) for part in parts)
         query, key = self.norm(query), self.norm(key)  # Identity changes nothing
         return self.out(merge_heads(self.attend(query, key, value)))
 
