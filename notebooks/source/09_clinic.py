@@ -125,7 +125,6 @@ import matplotlib.pyplot as plt
 from attnlab.palette import BLUE, GREEN, ORANGE
 
 torch.manual_seed(1)
-titles = {4: "4 features", 11: "11 features", 64: "64 features: C looks correct"}
 looks = {
     "attention": (attention, BLUE, "o", 7),
     "patient B": (patient_b, ORANGE, "s", 4),
@@ -133,7 +132,7 @@ looks = {
 }
 points = {}
 _, axes = plt.subplots(1, 3, figsize=(7.5, 2.9), layout="constrained", sharey=True)
-for ax, (size, title) in zip(axes, titles.items(), strict=True):
+for ax, size in zip(axes, (4, 11, 64), strict=True):
     some_query, some_key = torch.randn(N, L, size), torch.randn(N, S, size)
     products = some_query @ some_key.mT
     for name, (function, colour, marker, width) in looks.items():
@@ -141,8 +140,9 @@ for ax, (size, title) in zip(axes, titles.items(), strict=True):
         x, y = ((t[..., :1] - t[..., 1:]).flatten() for t in (products, logs))
         points[size, name] = x, y
         ax.plot(x, y, marker, color=colour, ms=width, mew=0, alpha=0.7, label=name)
-    ax.set(title=title, xlabel="difference of raw scores", xlim=(-9, 9), ylim=(-8, 8))
-    ax.title.set_fontsize(10)
+    ax.set(xlabel="difference of raw scores", xlim=(-9, 9), ylim=(-8, 8))
+    ax.set_title(f"{size} features")
+axes[2].text(8.5, -6.5, "C looks correct", ha="right", color=GREEN, fontsize=11)
 axes[0].set_ylabel("log of the ratio of weights")
 axes[0].legend(loc="upper left")
 show_figure(axes[0], "9.1")
