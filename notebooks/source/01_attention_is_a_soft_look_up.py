@@ -128,9 +128,12 @@ show_figure(ax, "1.1")
 # %% after-turning [markdown]
 # The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope. It changes each of its numbers,
 # here those of the query, by a little, in the direction that brings the answer closer to the correct one. On a flat stretch there is no such
-# direction, and at a jump there is no slope at all. (A model can learn which key to choose in a hard look-up, but only with special methods.) The
-# soft curve at temperature 1 has a slope nearly everywhere. The soft answer is farther from the truth, but a small step along its slope brings it
-# closer to 4, and that is one reason why attention is soft.
+# direction, and at a jump there is no slope at all. (A model can learn which key to choose in a hard look-up, but only with special methods.)
+#
+# Suppose that a query should find *cat* and starts at 50 degrees. The hard look-up answers 2, which is wrong, and it is
+# flat there, so training cannot find out in which direction to turn the query. The soft look-up at temperature 1 answers
+# 3.52. That is not correct either, but this curve has a slope nearly everywhere, and a small step along it brings the
+# answer closer to 4. This is one reason why attention is soft.
 #
 # Now let us measure the slope at 30 degrees, where the kitten is. In Figure 1.1 the query only turns. It can also
 # become longer or shorter, so it may move in any direction of the plane. There is one direction in which the answer
@@ -522,9 +525,9 @@ by_torch[1]
 # differences: 7. The wrong axis: 6. The exercises and “Further” are homework.
 #
 # **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. (If only this query is
-# trained, and only on this one number, the output reaches 4 because *spider* gets more weight, not because *cat* is
-# chosen: many different averages are equal to 4. If each value had several numbers, fewer averages would match all of
-# them.) *Does the order of the keys matter?* No, as long as the values are shuffled along with them, as in a
+# trained, only on this one number and at temperature 1, the output reaches 4 because *spider* gets more weight, not
+# because *cat* is chosen: many different averages are equal to 4. If each value had several numbers, fewer averages
+# would match all of them.) *Does the order of the keys matter?* No, as long as the values are shuffled along with them, as in a
 # dictionary. *Why a dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?*
 # Here they were typed in; a model computes them with matrices that are learned (lesson 6).
 #
