@@ -356,10 +356,10 @@ step_100 = narrow[narrow.step == 100].groupby(["divisor", "learning_rate"]).accu
 for rate in (0.0003, 0.001):  # low rates: the root learns fastest, the raw scores slowest
     assert step_100["sqrt(d_k)"][rate] > step_100["d_k"][rate] > step_100["raw"][rate]
 assert final.loc[1, "raw"][0.001] > 0.95
-raw = narrow[narrow.divisor == "raw"].groupby(["learning_rate", "step"]).accuracy.mean()
-assert raw[0.0003, 400] > raw[0.0003, 350] + 0.1  # still rising
-for rate in (0.01, 0.03):
-    assert raw[rate, 400] <= raw[rate, 200] < 0.6  # no longer rising
+by_step = narrow.groupby(["divisor", "learning_rate", "step"]).accuracy.mean()
+for name in ("raw", "d_k"):
+    assert by_step[name, 0.0003, 400] > by_step[name, 0.0003, 350] + 0.1  # still improving
+assert by_step["raw", 0.01].max() < 0.7 and by_step["raw", 0.03].max() < 0.2
 
 
 # %% after: explore-temperature

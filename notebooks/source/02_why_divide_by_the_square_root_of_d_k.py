@@ -8,9 +8,9 @@
 # ```
 #
 # The dot products say how well each query matches each key, so why divide them by anything? And why by the square root
-# of the number of features, rather than by that number itself? The paper that introduced the formula derives the root
-# in a footnote. For the division itself it offers only a suspicion: that large dot products push the softmax into
-# regions where its gradients are extremely small. In this lesson you will measure what the authors suspected.
+# of the number of features, rather than by that number itself? The paper that introduced the formula gives the reason
+# for the root in a footnote. Why large dot products do harm at all, the authors could only suspect: they may push the
+# softmax into regions where its gradients are extremely small. In this lesson you will measure what they suspected.
 #
 # **You need** lesson 1: scores, weights, output, and the softmax along a row. You should also know what a loss, a
 # gradient, the chain rule and a learning rate are.
@@ -336,18 +336,18 @@ show_figure(figure, "2.4")
 #
 # A raw score is a sum of $d_k$ products. If the features are independent, with mean 0 and variance 1, its typical size
 # is $\sqrt{d_k}$. Dividing by this number makes heads of all but the smallest sizes behave in nearly the same way at
-# initialisation, that is, before any training. Each query then averages over several keys, and all queries get
-# gradients of similar length. This is all that the root promises. How large the features are at initialisation depends
+# initialisation, that is, before any training. Each query then averages over several keys, and most
+# queries get gradients of similar length. How large the features are at initialisation depends
 # on the random parameters, not on the root.
 #
 # A model can also learn without the division, because training can change the size of the scores by itself. T5, a
 # family of language models, does not divide at all and is initialised with smaller queries instead. Under "Further" you
 # will find a small training race between three divisors. When the queries and keys had variance 1 at initialisation,
-# even the model with the raw scores learned its task at two of five learning rates. But it was slower than the other
-# two and more sensitive to the learning rate.
+# even the model with the raw scores learned its task at two of five learning rates, and at a third it was still improving
+# when we stopped. But it was slower than the other two and more sensitive to the learning rate.
 #
-# And why not divide by $d_k$? Because at initialisation, a larger head would then be closer to a plain average. A model
-# can grow out of that as well. In the same runs, dividing by $d_k$ made learning slower than the root did at low
+# And why not divide by $d_k$? Because at initialisation, a larger head would then be closer to a plain average. In the
+# same runs, dividing by $d_k$ made learning slower than the root did at low
 # learning rates, but it led to a higher accuracy at the two highest.
 
 # %% further [markdown]
@@ -433,9 +433,9 @@ final = last.accuracy.mean().unstack("learning_rate")
 final.round(3)
 
 # %% race-reading [markdown]
-# In the upper half, the model with raw scores passes 0.95 at two of the five rates, the model with the root at four,
-# and the model with $d_k$ at three. At 0.0003 the raw model is slow, and its accuracy is still rising when we stop. At
-# 0.01 and 0.03, its mean accuracy is no higher at the end than halfway through.
+# In the upper half, the model with raw scores ends above 0.95 at two of the five rates, the model with the root at four,
+# and the model with $d_k$ at three. At 0.0003, the raw model and the one with $d_k$ are slow, and both are still
+# improving when we stop. At 0.01 the raw model is still far from 0.95, and at 0.03 it hardly gets beyond chance.
 #
 # The root is not the best choice in every setting. In the upper half, $d_k$ is ahead at the two highest rates, and in
 # the lower half at all five. In the lower half, the raw model does not reach 0.95 at any rate within 400 steps. This is
@@ -544,8 +544,9 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 #
 # The training steps differ, however, because the parameters that make the queries are now smaller by a factor of
 # $\sqrt{d_k}$. A step of the optimiser Adam is as long for small parameters as for large ones, so in proportion it
-# changes the small ones more. A step of plain gradient descent (SGD) is even longer for small parameters than for large
-# ones, because their gradient is larger. We tried this with $d_k = 64$ and the same learning rate for both versions.
+# changes the small ones more. With plain gradient descent (SGD), the step here is even longer than with the division:
+# the same scores now come from smaller parameters, so their gradient is larger by a factor of $\sqrt{d_k}$. We tried
+# this with $d_k = 64$ and the same learning rate for both versions.
 # Without the division, the first step with Adam moved the scores about 5 times as far as it did with the division, and
 # the first step with SGD moved them about 30 times as far. With a third optimiser, Adafactor, it makes no difference
 # where the factor is, because its steps are proportional to the size of the parameters (unless these are tiny). T5 was
@@ -753,7 +754,7 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1 and footnote 4.
-#   The footnote derives the variance, and the suspicion is stated in the sentence that begins "We suspect".
+#   The footnote states the variance. The comparison is reported in the sentence before the one that begins "We suspect".
 # - The trained layer is the first attention layer of
 #   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
 # - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020. Its method
