@@ -138,6 +138,9 @@ assert (~(may_look & from_left)).all(dim=-1).tolist() == [True, True] + 4 * [Fal
 assert first[0].isnan().all() and first[1:].isfinite().all()
 assert torch.equal(left_mask, may_look[:4, :4] & ~(left == 0).all(dim=-1))
 
+# an output that is NaN before and after the change has not moved
+assert moved(lambda t: masked_attention(t, t, t, left_mask), left, 3).tolist() == [0, 0, 0, 1]
+
 # %% after: second-layer
 _scores = first @ first.mT / 5**0.5
 again = _scores.masked_fill(~left_mask, -torch.inf).softmax(dim=-1)

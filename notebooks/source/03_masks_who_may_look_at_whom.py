@@ -101,7 +101,7 @@ def moved(attend, x, place):
     """Change the tokens at `place`; return 1 for each output that moves, else 0."""
     changed = x.clone()
     changed[place] += torch.rand_like(x[place])  # a different number for each feature
-    same = torch.isclose(attend(changed), attend(x), atol=1e-5)
+    same = torch.isclose(attend(changed), attend(x), atol=1e-5, equal_nan=True)
     return (~same).any(dim=-1).int()
 
 
