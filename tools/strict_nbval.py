@@ -5,8 +5,8 @@
 By itself nbval passes a cell that was never executed, wrong execution counts, a picture that was
 replaced or deleted, and outputs in another order; and it cannot see the other positions of a
 control. Its classes do the running here. Every output is then compared by ``compare_outputs``, and
-each proof runs right after its cell. After the last cell every cell runs once more, and every
-control of every live figure is moved.
+each proof runs right after its cell. After the last cell every control of every live figure is
+moved, and then every cell runs once more.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ class Notebook(IPyNbFile):
                 yield Block.from_parent(self, name=f"proof {cell.id}", proof=proof)
         if not tests:  # the glossary
             return
+        # first the controls: afterwards there is a second figure from each cell that runs again
+        yield Controls.from_parent(self, name="controls")
         if self.path.stem not in FIRST_EDITION:
             yield Again.from_parent(self, name="again")
-        yield Controls.from_parent(self, name="controls")
 
     def setup(self) -> None:
         """Start the kernel; start it again if it dies, because another process took its ports."""
