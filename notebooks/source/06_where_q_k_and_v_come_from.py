@@ -1,9 +1,9 @@
 # %% opening [markdown]
 # # 6 · Where Q, K and V come from
 #
-# In lesson 1, one row of numbers did three jobs for each word. It was the query with which the word asked, the key by
-# which the word was found, and the value that the word handed over. A real layer makes three different rows from each
-# token, and it uses three matrices to do so. Why three matrices? Why not use the tokens themselves?
+# In lesson 1, one row of numbers did three jobs for each word. It was the query that the word asked with, the key that
+# it was found by, and the value that it handed over. A real layer makes three different rows from each token, and it
+# uses three matrices to do so. Why three matrices? Why not use the tokens themselves?
 #
 # You will meet a small task that attention cannot solve as long as the tokens themselves are the queries and the keys.
 # You will then fill in three matrices by hand, let training find its own, and look at what it has found. Our queries
@@ -15,10 +15,10 @@
 # **You will be able to**
 # - say what each of the three matrices is for,
 # - write self-attention as a class that can be trained, and count its parameters,
-# - read off trained matrices what a token looks for,
+# - read from the trained matrices what a token looks for,
 # - describe changes to the matrices that leave every score as it was.
 #
-# **Time:** 45 minutes in class, 75 alone.
+# **Time:** 45 minutes in class, 75 on your own.
 
 # %% setup
 import torch
@@ -35,9 +35,9 @@ lesson_setup()
 # ## One question for each day
 #
 # A small hotel has written down how many guests arrive on each day of the week. Every number is between 0 and 4. Each
-# entry of the list is a token with twelve features: one of the first seven is 1 and says which day it is, and one of
-# the last five is 1 and says how many guests arrive. All other features are 0. The folded cell makes such weeks at
-# random; here is one of them.
+# day is a token with twelve features: one of the first seven is 1 and says which day it is, and one of the last five is
+# 1 and says how many guests arrive. All other features are 0. The folded cell generates random weeks of this kind; here
+# is one of them.
 
 # %% make-weeks jupyter={"source_hidden": true}
 days = "Mon Tue Wed Thu Fri Sat Sun".split()
@@ -65,25 +65,26 @@ labels = [f"{day} {row[7:].argmax()}" for day, row in zip(days, week, strict=Tru
 Table(labels, [*days, *"01234"], week)
 
 # %% the-question [markdown]
-# Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number of
-# `Tue`, and so on. Assume that the same seven numbers repeat week after week, so `Sun` has to find the number of `Mon`.
-# One layer of attention should answer for all seven days at once. (It cannot use the order of the rows. It knows a day
-# only by its features.)
+# Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number
+# for `Tue`, and so on. Assume that the same seven numbers repeat week after week, so `Sun` has to find the number for
+# `Mon`. One layer of attention should answer for all seven days at once. (It cannot use the order of the rows. It knows
+# a day only by its features.)
 #
-# Let us first do what we have done so far and use the tokens themselves as queries and keys.
+# Let us first use the tokens themselves as queries and keys, as in lesson 1.
 
 # %% tokens-as-they-are
 as_they_are = (week @ week.T / 12**0.5).softmax(dim=-1)  # (L, L)
 show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 
 # %% why-it-fails [markdown]
-# Each day gives its largest weight to itself, because no other token has as much in common with it. Of the other days
-# it notices only whether they have the same number. `Mon` cannot tell that `Tue` is the next day and `Wed` is not, and
-# no choice of values, however clever, can mend that: a value decides what a token hands over, but not which token takes
-# it.
+# Each day gives its largest weight to itself, because no other token has as much in common with it. About the other
+# days it notices only one thing: whether they have the same number. `Mon` cannot tell that `Tue` is the next day and
+# `Wed` is not, and no choice of values, however clever, can fix that: a value decides what a token hands over, but not
+# which token receives it.
 #
 # There is a second problem. A dot product does not change when its two vectors are swapped, so `Tue` has the same score
-# for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should not look back.
+# for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should look at `Wed` instead. We shall
+# test below how much harm this does.
 #
 # So we give `Mon` three different rows: a query that says “I am looking for Tuesday”, a key that says “I am Monday”,
 # and a value that says how many guests arrive.
@@ -91,7 +92,8 @@ show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 # ## Three rows from one
 #
 # The usual way to make a new row from a token is a [**projection**](glossary.ipynb#projection): we multiply the token
-# $x$ by a matrix. There is one matrix for each role:
+# $x$ by a matrix. Because queries, keys and values are all made from the same tokens, this is called *self-attention*.
+# There is one matrix for each role:
 #
 # $$q = x\, W_Q \qquad k = x\, W_K \qquad v = x\, W_V$$
 
@@ -101,15 +103,17 @@ from attnlab.diagrams import draw_projections
 show_figure(draw_projections(), "6.2")
 
 # %% widths [markdown]
-# All tokens share the same three matrices. Each matrix has one row for every feature of a token. The number of features
-# is $d_{in}$; in our case it is 12. Queries and keys must have the same number of features, $d_k$, because we take dot
-# products of them. Values are never compared with anything, so their number of features, $d_v$, may be different. (In
-# lesson 1 the token was its own query, so $d_k$ was also the width of a token. From now on these may be two different
-# numbers.)
+# All tokens share the same three matrices, so if $x$ holds a whole week, one token in each row, $x\, W_Q$ holds all
+# seven queries. Each matrix has one row for every feature of a token. The number of features is $d_{in}$; in our case
+# it is 12. Queries and keys must have the same number of features, $d_k$, because we take dot products of them. Values
+# are never compared with anything, so their number of features, $d_v$, may be different. (In lesson 1 the token was its
+# own query, so $d_k$ was also the width of a token.)
 #
 # With our tokens you can read the result of a projection straight from the matrix. A token has a 1 in two places, so
 # $x\,W_Q$ is the sum of two rows of $W_Q$: the row of its day and the row of its number. That is why we can fill in the
-# matrices by hand. We choose $d_k = 2$ and place the seven days on a circle, like the hours on a clock.
+# matrices by hand. We choose $d_k = 2$ and place the seven days on a circle, like the hours on a clock. The radius is
+# 4, because longer vectors have larger scores, which make the weights sharper. (With radius 1, the next day would get a
+# weight of only 0.26.)
 
 # %% by-hand
 angle = 2 * torch.pi * torch.arange(7) / 7
@@ -126,8 +130,8 @@ print("key of Tue  ", key[1])
 print("value of Tue", value[1])
 
 # %% ask-back [markdown]
-# From the row of `Tue` we have made a query, a key and a value, and the query of `Mon` is equal to the key of `Tue`.
-# Both vectors have length 4, so their raw score is 16, and the score of `Mon` for `Tue` is $16/\sqrt{2} \approx 11.3$.
+# The query of `Mon` is equal to the key of `Tue`. Both vectors have length 4, so their raw score is 16, and the score
+# of `Mon` for `Tue` is $16/\sqrt{2} \approx 11.3$.
 
 # %% ask-tuesday
 predict("06/tuesday-asks-monday")
@@ -140,8 +144,8 @@ print("Mon for Tue:", scores[0, 1], " Tue for Mon:", scores[1, 0])
 show_figure(plot_attention(weights, queries=labels, keys=labels), "6.3")
 
 # %% average-them [markdown]
-# The last step is the usual one: the weights average the values. Each row of the output has one entry for each number
-# from 0 to 4, and the largest entry is the answer for that day.
+# The last step is the usual one: we average the values, using the weights. Each row of the output has one entry for
+# each number from 0 to 4, and the largest entry is the answer for that day.
 
 # %% output
 output = weights @ value  # (L, d_v)
@@ -153,14 +157,14 @@ output, output.argmax(dim=-1), answer
 # ## Let training find the matrices
 #
 # We could write down the matrices because we had named the features and knew what to look for. In a trained model the
-# features have no names. Its matrices begin as random numbers, and training changes them step by step. (Ours begin
-# between $-1/\sqrt{12}$ and $1/\sqrt{12}$, like those of PyTorch's `nn.Linear`.)
+# features have no names. Its matrices begin as random numbers, and training changes them step by step. (Here the
+# initial numbers are drawn between $-1/\sqrt{12}$ and $1/\sqrt{12}$, as they are in PyTorch's `nn.Linear`.)
 #
 # To train the matrices, PyTorch must know which tensors it may change. An `nn.Module` keeps a list of its
 # [**parameters**](glossary.ipynb#parameter). To put a tensor on the list, wrap it in `nn.Parameter` and assign it to an
 # attribute. Wrapping also sets `requires_grad=True`, so gradients are computed for it. In the class below, `__init__`
-# runs once and makes the matrices. Calling the layer runs `forward`, which contains the lines that you have seen. They
-# work for a single week and for a batch of weeks alike.
+# runs once and makes the matrices. Calling the layer runs `forward`, which contains the same computation as before. It
+# works for a single week and for a batch of weeks alike.
 
 
 # %% the-class
@@ -200,10 +204,12 @@ print(untrained(torch.rand(700, 12))[0].shape)
 
 # %% the-loop [markdown]
 # Now we train the layer on random weeks, 32 at a time. For each day, the loss (`cross_entropy`) is small if the entry
-# of the correct answer is much larger than the other four entries of the output. In every step, `backward` computes the
-# gradients of this loss, and the optimizer then changes each parameter a little so that the loss falls. The loss does
-# not mention attention at all: nothing tells the layer which day to look at, or in which order the days follow each
-# other. We keep a copy of the layer after every ten steps, so that we can look at them later.
+# for the correct answer is much larger than the other four entries of the output. In every step, `backward` computes
+# the gradients of this loss, and the optimizer then changes each parameter a little so that the loss falls. The loss
+# does not mention attention at all: nothing tells the layer which day to look at, or in which order the days follow
+# each other. The list `copies` will hold the layer before training and after every 20 steps. The function `accuracy`,
+# defined in the folded cell at the top, asks a layer about 2,000 new weeks and returns the share of correct answers for
+# each day.
 
 # %% train
 from copy import deepcopy
@@ -214,13 +220,13 @@ def train(layer, steps=300):
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.05)
     copies = [deepcopy(layer)]
     for step in range(1, steps + 1):
-        tokens, answers = make_weeks(32)
-        output, _ = layer(tokens)
-        loss = F.cross_entropy(output.flatten(0, 1), answers.flatten())
+        tokens, answers = make_weeks(32)  # (32, 7, 12) and (32, 7)
+        output, _ = layer(tokens)  # (32, 7, 5)
+        loss = F.cross_entropy(output.flatten(0, 1), answers.flatten())  # 224 rows
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 10 == 0:
+        if step % 20 == 0:
             copies.append(deepcopy(layer))
     return copies
 
@@ -236,12 +242,12 @@ accuracy(copies[0]).mean(), accuracy(two).mean()
 #
 # ## Do queries and keys need different matrices?
 #
-# Which part of the layer made this possible? We train three more layers on the same weeks, and all of them learn their
+# Which part of the layer made this possible? We train three more layers on the same weeks, and each of them learns its
 # own $W_V$.
 #
 # - *Equal weights*: $W_Q$ stays 0, so all scores are 0 and the layer takes a plain average.
-# - *Tokens as they are*: $W_Q$ and $W_K$ are fixed to the identity matrix, so every token is its own query and key, as
-#   in Figure 6.1.
+# - *Tokens as they are*: $W_Q$ and $W_K$ are set to the identity matrix and not trained, so every token is its own
+#   query and key, as in Figure 6.1.
 # - *One matrix for both*: query and key share one matrix, $W_Q = W_K$, which is trained.
 
 # %% ask-one-matrix
@@ -267,21 +273,22 @@ figure.set_figheight(3.4)
 show_figure(figure, "6.4")
 
 # %% the-controls [markdown]
-# The first two rows of the table show how far a layer can get without knowing where to look. A plain average of all
+# The first two rows of the table show how far two layers get that do not know where to look. A plain average of all
 # values finds the number that occurs most often in the week, and this number is the correct answer in about 41% of the
-# cases. The layer that uses the tokens as they are does worse than the plain average. Each day gives extra weight to
-# its own number, which says nothing about the number of the next day.
+# cases. The layer that uses the tokens as they are does worse, because each day gives extra weight to its own number,
+# which says nothing about that of the next day.
 #
 # ## What the matrices have learned
 #
 # Since $d_k$ is 2, we can draw what the layer with two matrices has learned. The first seven rows of $W_Q$ and of $W_K$
-# are the queries and the keys of the seven days. (The number of guests adds another row to each of them, but the
-# entries of the last five rows have stayed small.) In the picture, an arrow is the query of a day and a dot is a key.
+# are the queries and the keys of the seven days. (A full token adds the row of its number to that of its day, but the
+# last five rows have stayed small.) In the picture, an arrow is the query of a day and a dot is a key.
 #
 # ### Watch it learn
 #
-# Move the slider from step 0 through the training. Which day is the last to find the next day, and how does the picture
-# show it? And what still changes once every answer is correct?
+# The picture shows the layer after 100 steps. Move the slider back to step 0, and then all the way to step 300. Which
+# day is the last to find the next day, and how does the picture show it? And what still changes once every answer is
+# correct?
 
 # %% plane jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -323,7 +330,7 @@ from attnlab.live import live
 
 
 def draw_training(fig, step):
-    layer = copies[step // 10]
+    layer = copies[step // 20]
     left, right = fig.subplots(1, 2)
     draw_plane(left, layer)
     shown = layer(week)[1]
@@ -331,18 +338,18 @@ def draw_training(fig, step):
     return f"Correct answers after {step} steps: <b>{accuracy(layer).mean():.0%}</b>"
 
 
-alt = "Left: queries as arrows and keys as dots in the plane. Right: weights of a week."
-steps = list(range(0, 301, 10))
-live(draw_training, start={"step": 0}, step=steps, figsize=(7.5, 3.8), alt=alt)
+alt = "Left: queries as arrows, keys as dots. Right: the attention weights of one week."
+steps = list(range(0, 301, 20))
+live(draw_training, start={"step": 100}, step=steps, figsize=(7.5, 3.8), alt=alt)
 
 # %% explore-training-answer [markdown]
 # <details><summary>What you see</summary>
 #
-# At first all points lie near the origin, so all scores are near 0. The dots then spread out to a circle, and the
+# At first all points lie near the origin, so all scores are near 0. The dots then spread out into a circle, and the
 # arrows turn towards them. `Fri` comes last: up to step 60 its arrow stays short while the others grow, so its scores
-# stay small and its row of the map stays pale. When every answer is correct, the points go on moving outwards. Longer
-# vectors have larger dot products, so the weights become sharper, and the loss goes on falling. After 300 steps every
-# arrow points towards the dot of the next day: not always exactly, but more nearly than at any other dot.
+# stay small and its row of the map stays pale. Even after every answer is correct, the points keep moving outwards.
+# Longer vectors have larger dot products, so the weights become sharper, and the loss keeps falling. After 300 steps
+# every arrow points towards the dot of the next day: not always straight at it, but closer to it than to any other dot.
 # </details>
 #
 # The layer has learned whom to ask. But the dots do not go round the circle in the order of the week.
@@ -354,7 +361,7 @@ predict("06/another-initialisation")
 # %%answer 06/another-initialisation
 another = new_layer(seed=1)
 train(another)
-print(f"correct answers of the other layer: {accuracy(another).mean():.2f}")
+print(f"share of correct answers of the other layer: {accuracy(another).mean():.2f}")
 show_figure(plot_planes(two, another), "6.5")
 
 # %% only-the-product [markdown]
@@ -367,39 +374,45 @@ show_figure(plot_planes(two, another), "6.5")
 # The two matrices meet only in the product $M = W_Q W_K^\top$. It has a row and a column for every feature, and
 # $M_{ab}$ is what the raw score gains if the token that asks has feature $a$ and the other token has feature $b$. All
 # pairs of matrices with the same product give the same scores. You can multiply $W_Q$ by *any* invertible matrix $A$,
-# that is, by any square matrix that has an inverse $A^{-1}$, if you multiply $W_K$ by the transpose of $A^{-1}$:
+# provided that you also multiply $W_K$ by the transpose of $A^{-1}$. Transposing a product swaps its factors, so the
+# two cancel:
 #
 # $$(W_Q A)\left(W_K (A^{-1})^\top\right)^\top = W_Q\, A\, A^{-1}\, W_K^\top = W_Q W_K^\top$$
 
 # %% another-pair
 A = torch.tensor([[2.0, 1.0], [0.0, 1.0]])  # any invertible matrix
-W_Q, W_K = two.W_query.detach(), two.W_key.detach()
-new_Q, new_K = W_Q @ A, W_K @ A.inverse().T
-assert torch.allclose(new_Q @ new_K.T, W_Q @ W_K.T, atol=1e-4)
-print("first row of W_Q:", W_Q[0], "now", new_Q[0])
+trained_Q, trained_K = two.W_query.detach(), two.W_key.detach()
+new_Q, new_K = trained_Q @ A, trained_K @ A.inverse().T
+M = trained_Q @ trained_K.T
+assert torch.allclose(new_Q @ new_K.T, M, atol=1e-4)
+print("row of Mon in W_Q:", trained_Q[0], "now", new_Q[0])
+Table(days, days, M[:7, :7])
 
 # %% read-the-product [markdown]
-# Every query and every key is different now, and no score has changed. So an individual number of $W_Q$, or one of its
+# Every query and every key is different now, yet no score has changed. So an individual number of $W_Q$, or one of its
 # columns, need not mean anything by itself. If $A$ is [**orthogonal**](glossary.ipynb#orthogonal), which means that it
 # only turns or reflects the plane, the transpose of its inverse is $A$ itself: turn all arrows and all dots together,
 # and no score changes.
 #
+# The entries of $M$ do have a meaning. The table above shows those for two days: in every row, the largest belongs to
+# the next day.
+#
 # The product also shows what is gained by having two matrices. $M$ is a table of $12 \cdot 12 = 144$ numbers, and we
 # have written it as the product of two thin matrices of 24 numbers each. If tokens have 512 features and $d_k$ is 64,
 # the two matrices have 65,536 numbers instead of 262,144. The price is that not every table can be written as such a
-# product. (One matrix of 144 numbers, used for the queries only, would also solve our task, as exercise 5 shows. What
-# matters is that the query is not made in the same way as the key.)
+# product. (A matrix for the queries alone would also solve our task, as exercise 5 shows. What failed above was *the
+# same* matrix in both roles.)
 #
-# ## The same with `nn.Linear`
+# ## The same layer with `nn.Linear`
 #
 # The usual way to write a projection in PyTorch is `nn.Linear`. It stores its matrix transposed, with one *row* for
-# each output feature, and calls it `weight`. Unless told otherwise it also adds a trainable vector to each result, the
-# [**bias**](glossary.ipynb#bias).
+# each output feature, and calls it `weight`. Unless told otherwise, it also adds a trainable vector, the
+# [**bias**](glossary.ipynb#bias), to each result.
 
 
 # %% with-linear
 class WithLinear(nn.Module):
-    """The same with linear layers."""
+    """The same layer with nn.Linear."""
 
     def __init__(self, d_in, d_k, d_v, bias=False):
         super().__init__()
@@ -422,45 +435,45 @@ assert torch.allclose(linear(week)[0], two(week)[0], atol=1e-5)
 two.W_query.shape, linear.q_proj.weight.shape
 
 # %% the-answer [markdown]
-# With the same numbers the two classes give the same output. Each matrix has to be transposed on the way. If you forget
-# the `.T`, `copy_` raises an error here, but for a square matrix it would silently build a different layer.
-# `attnlab.SelfAttention` is a class of this kind, extended by masks and checks. Its projections have the same names,
-# but it uses one width for queries, keys and values, and it expects a batch.
+# With the same numbers the two classes give the same output. Each matrix has to be transposed when it is copied. If you
+# forget the `.T`, `copy_` raises an error here, but with a square matrix you would silently get a different layer.
+# `attnlab.SelfAttention` is a class of this kind, with masks and checks added.
 #
 # ## So why three matrices?
 #
-# Because a token plays three parts, and they need not have anything in common. Our `Mon` asks for Tuesday, is found as
-# Monday, and hands over a number. If the tokens themselves are queries and keys, each token asks for what it is. If one
-# matrix makes both, every question goes both ways: `Tue` matches `Mon` exactly as well as `Mon` matches `Tue`. Two
-# matrices separate the question from the label. The third one chooses what is handed over. (Our week could do without
-# $W_V$, because a token as it is contains its number. But $W_V$ leaves out the day, and it lets the output have a width
-# of its own.) We did not have to tell the layer whom to ask. The loss depended on the right choice, so training found
-# it.
+# We need three matrices because a token plays three parts, which may have nothing in common. Our `Mon` asks for
+# Tuesday, is found as Monday, and hands over a number. If the tokens themselves are queries and keys, each token asks
+# for what it is. If one matrix makes both, the score of `Mon` for `Tue` is also that of `Tue` for `Mon`, and then not
+# every day of the week can prefer the next day to the one before. Two matrices separate the question from the label.
+# The third one chooses what is handed over. (Our week could do without $W_V$, because each token already contains its
+# number. But $W_V$ leaves out the day, and it lets the output have a width of its own.) We did not have to tell the
+# layer whom to ask. The loss depended on the right choice, so training found it.
 #
 # In this lesson one set of matrices asks one question. “How many guests arrive tomorrow, and how many arrived
-# yesterday?” would be two questions. For that a layer has several heads, which are the subject of lesson 7.
+# yesterday?” would be two questions. For that, a layer has several heads, which are the subject of lesson 7.
 
 # %% further [markdown]
 # ## Further
 #
-# This section has four side paths. You can skip it and go on to **What to remember**.
+# This section contains four side topics. You can skip it and go on to **What to remember**.
 #
 # ### `.T` on a batch
 #
-# For one sequence, `key.T` is correct. On a batch it is not, because `.T` reverses the order of *all* axes. Here it
-# raises an error. (PyTorch also warns, but the lesson switches the warning off.)
+# For one sequence, `key.T` is correct. On a batch it is not, because `.T` reverses the order of *all* axes. Here the
+# product raises an error. (PyTorch also issues a warning, but the lesson switches it off.)
 
 # %% t-on-a-batch tags=["raises-exception"]
 import warnings
 
-batch = torch.stack([week, week])  # (N, L, d_in) = (2, 7, 12)
-queries_of_two, keys_of_two = batch @ W_query, batch @ W_key  # (2, 7, 2)
+batch = torch.stack([week, week, week])  # (N, L, d_in) = (3, 7, 12)
+three_queries, three_keys = batch @ W_query, batch @ W_key  # (3, 7, 2)
 with warnings.catch_warnings(action="ignore"):
-    print("reversed:", keys_of_two.T.shape)
-    queries_of_two @ keys_of_two.T
+    print("reversed:", three_keys.T.shape)
+    three_queries @ three_keys.T
 
 # %% t-silent [markdown]
-# We were lucky to get an error. Take four sequences of four tokens, and $d_k = 4$: now all axes have the same length.
+# We were lucky to get an error. Take four sequences of four tokens and let $d_k = 4$: now all axes have the same
+# length.
 
 # %% t-silent-code
 torch.manual_seed(0)
@@ -487,11 +500,11 @@ nothing.shape, same.sum(dim=-1), nothing[:2]
 
 # %% zeros-read [markdown]
 # All shapes are correct and all rows of weights sum to 1, but every token gets the same output. So a test must look
-# further than the shape. In exercise 4 you will write one.
+# beyond the shape. In exercise 4 you will write one.
 #
 # Zeros are also a bad place to start. A raw score is the dot product of a query and a key, so how much it changes with
-# the query depends on the key, and the other way round. If $W_Q$ and $W_K$ are both zero, all queries and all keys are
-# zero. Then the gradients of both matrices are zero as well, at every step, and only $W_V$ is trained.
+# the query depends on the key, and vice versa. If $W_Q$ and $W_K$ are both zero, all queries and all keys are zero.
+# Then the gradients of both matrices are zero as well, at every step, and only $W_V$ is trained.
 
 # %% zeros-learn
 stuck = new_layer()
@@ -507,7 +520,7 @@ for name, parameter in stuck.named_parameters():
 # If the keys have a bias $b$, each score of query $q_i$ gains the same number, $q_i \cdot b$ divided by $\sqrt{d_k}$.
 # The softmax ignores a number that is added to a whole row, so the bias of the keys changes no output, apart from
 # rounding. (It can matter if something happens between the projection and the dot product. Many language models, for
-# example, rotate each query and each key by an angle that depends on its position in the text.)
+# example, rotate each query and each key by angles that depend on its position in the text.)
 
 # %% bias-of-keys
 torch.manual_seed(0)
@@ -521,46 +534,56 @@ assert torch.allclose(with_bias(week)[0], unmoved, atol=1e-5)
 # ### Do not interpret an untrained map
 #
 # Here are five words with eight features each, all of them positive. We draw $W_Q$ and $W_K$ a thousand times and count
-# how often all five words give their largest weight to the same word. If each word chose one of the five by chance,
+# how often all five words give their largest weight to the same word. If each word chose one of the five at random,
 # this would happen in fewer than 2 of 1,000 draws. We try three settings:
 #
-# - the numbers of the matrices lie between 0 and 1 (`torch.rand`);
+# - the entries of the matrices lie between 0 and 1 (`torch.rand`);
 # - they are smaller and of both signs, as `nn.Linear` draws them;
-# - they lie between 0 and 1 again, but we subtract the mean of the five words from each word that asks.
+# - they lie between 0 and 1 again, but we subtract the mean of the five words from each word before we make its query
+#   (the keys stay as they are).
 
 # %% untrained
 from attnlab import load_table
 
+five_words = load_table("the_next_day_is_bright.csv")
+five_words
 
-def agreeing(asking, asked, low, high):
-    """Return in how many of 1,000 draws one key has the largest score in all rows."""
+# %% untrained-draws
+words = five_words.values  # (L, d_in) = (5, 8)
+
+
+def agreeing(asking, low, high):
+    """Return the number of draws, of 1,000, in which all rows prefer the same key."""
     torch.manual_seed(0)
-    first, second = (low + (high - low) * torch.rand(2, 1000, 8, 4)).unbind()
-    best = (asking @ first @ (asked @ second).mT).argmax(dim=-1)  # (1000, L)
-    return int((best == best[:, :1]).all(dim=-1).sum())
+    draws_Q, draws_K = torch.empty(2, 1000, 8, 4).uniform_(low, high)
+    raw_scores = (asking @ draws_Q) @ (words @ draws_K).mT  # (1000, L, L)
+    preferred = raw_scores.argmax(dim=-1)  # (1000, L)
+    return (preferred == preferred[:, :1]).all(dim=-1).sum().item()
 
 
-words = load_table("the_next_day_is_bright.csv").values  # (5, 8)
-limit = 8**-0.5
-settings = [(words, 0, 1), (words, -limit, limit), (words - words.mean(dim=0), 0, 1)]
-[agreeing(asking, words, low, high) for asking, low, high in settings]
+limit, centred = 8**-0.5, words - words.mean(dim=0)
+agreeing(words, 0, 1), agreeing(words, -limit, limit), agreeing(centred, 0, 1)
 
 # %% untrained-read [markdown]
-# In the first setting all five words agree in 973 draws of 1,000, in the second in 315, and in the third in none. To
-# see why, write each query as the mean query $\bar q$ plus a deviation $r_i$. The raw score is then $\bar q \cdot k_j +
-# r_i \cdot k_j$, and the first part is the same in every row. If matrices and features are all positive, it usually
-# outweighs the second, so it decides which column wins. With matrices of both signs it still does so in about a third
-# of the draws. Without the mean, no column can win in all rows: the deviations add up to 0, so a key that beats another
-# key in one row must lose to it in some other row. All this happens before any training. If every row of a map points
-# to one word, this may be the only reason.
+# In the first setting all five words agree in 973 of the 1,000 draws, in the second in 315, and in the third in none.
+# To see why, write each query as the mean query $\bar q$ plus a deviation $r_i$. The raw score is then $\bar q \cdot
+# k_j + r_i \cdot k_j$, and the first part is the same in every row. These five words have much in common, so $\bar q$
+# is large compared with the deviations. With positive matrices the first part then nearly always decides which column
+# wins, and with matrices of both signs in about a third of the draws. (Tokens that have less in common, such as our
+# days, agree less often.)
+#
+# In the third setting, no column can win in all rows. To see why, take two keys and subtract the raw score of the
+# second from that of the first in each row. The deviations add up to 0, so these five differences add up to 0 as well:
+# if one of them is positive, another is negative. All this happens before any training. If every row of a map points to
+# one word, this may be the only reason.
 
 # %% remember [markdown]
 # ## What to remember
 #
 # - $W_Q$, $W_K$ and $W_V$ make three rows from each token: what it asks for, how it is found, and what it hands over.
 #   All tokens share them, so their size does not depend on the length of the sequence.
-# - With one matrix for query and key, the scores are symmetric. A token cannot ask for another without being asked in
-#   return.
+# - With one matrix for query and key, the scores are symmetric. The weights need not be, since each row has its own
+#   softmax; but seven days in a circle cannot all prefer the next day to the day before.
 # - Scores depend only on the product $W_Q W_K^\top$. Many pairs of matrices give the same scores, so the individual
 #   numbers of a trained $W_Q$ need not mean anything.
 # - `nn.Linear` stores the matrix transposed. With the same numbers it computes the same output.
@@ -575,11 +598,12 @@ settings = [(words, 0, 1), (words, -limit, limit), (words - words.mean(dim=0), 0
 # ### 1 · Count ★ (3 minutes)
 #
 # A self-attention layer takes tokens with 12 features. Its queries and keys have 7 features, its values have 5, and all
-# three projections have a bias. How many parameters does it have, for a sentence of 9 words?
+# three projections have a bias. How many parameters does it have for a sentence of 9 words?
 #
 # <details><summary>Hint</summary>
 #
-# A projection has a matrix, inputs times outputs, and one bias for each output. Does the number of words matter?
+# A projection has a matrix, whose size is inputs times outputs, and it has one bias for each output. Does the number of
+# words matter?
 # </details>
 
 # %%
@@ -643,19 +667,19 @@ check_linear_from(linear_from_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Modify ★★ (6 minutes)
 #
-# Given $W_Q$ and $W_K$, return two other matrices of the same shapes, both of them changed, that leave every score as
-# it was.
+# Given $W_Q$ and $W_K$, return two matrices of the same shapes that both differ from the given ones and yet give the
+# same scores.
 #
 # <details><summary>Hint</summary>
 #
 # One answer is to multiply one of them by an invertible matrix and the other by the transpose of the inverse. There are
-# shorter answers: what can one matrix gain if the other loses it?
+# shorter answers: how can a change in one matrix be undone by the other?
 # </details>
 
 
 # %% tags=["exercise"]
 def other_pair(W_query, W_key):
-    """Both (d_in, d_k) -> two others of the same shape."""
+    """Both (d_in, d_k) -> two other matrices of the same shape."""
 
 
 # %%
@@ -672,10 +696,10 @@ check_other_pair(other_pair_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# Write a test that looks further than the shape. Your function receives a layer that maps tokens (N, L, 8) to an output
-# (N, L, 4). It should return True if two different tokens of a sentence get different outputs **and** the output of a
-# token moves when another token changes. Use tokens from `torch.randn`. For each of the five broken layers in the check
-# it must return False.
+# Write a test that looks beyond the shape. Your function receives a layer that maps tokens (N, L, 8) to an output (N,
+# L, 4), without weights. It should return True if two different tokens of a sentence get different outputs
+# **and** the output of a token changes when another token does. Use tokens from `torch.randn`. For each of the five
+# broken layers in the check it must return False.
 #
 # <details><summary>Hint</summary>
 #
@@ -711,7 +735,8 @@ check_layer_test(layer_test_solution)
 # <details><summary>What such a test does not prove</summary>
 #
 # It does not prove that the layer attends. A layer that adds the mean of all values to each token's own value passes
-# without any weights, and so does a layer that applies the softmax along the wrong axis. Lesson 9 has finer tests.
+# although it computes no weights, and so does a layer that applies the softmax along the wrong axis. Lesson 9 has
+# stricter tests.
 # </details>
 
 # %% exercise-5 [markdown]
@@ -719,15 +744,15 @@ check_layer_test(layer_test_solution)
 #
 # A friend leaves $W_K$ out: the tokens themselves are the keys, and $W_Q$ is a matrix of 12 rows and 12 columns. She
 # trains this layer on our weeks and gets every answer right. “So $W_K$ is superfluous,” she says. Is there anything
-# that a layer with two matrices can do and hers cannot? What does hers cost?
+# that a layer with two matrices can do but hers cannot? What does hers cost?
 #
 # <details><summary>An answer</summary>
 #
-# There is nothing: for any $W_Q$ and $W_K$ she can use the product $W_Q W_K^\top$ as her $W_Q$, and she gets the same
-# raw scores. (Her $d_k$ is 12 instead of 2, so she divides them by $\sqrt{12}$ instead of $\sqrt{2}$. She can multiply
-# her matrix by $\sqrt{6}$ to make up for that.) Her query differs from her key, and that is what the task needs. But
-# her matrix has 144 numbers, whereas the two thin ones have 48 in all, and each of her raw scores is a sum of 12
-# products instead of 2. For the wide tokens of a real model both differences are much larger.
+# No: for any $W_Q$ and $W_K$ she can use the product $W_Q W_K^\top$ as her $W_Q$, and she gets the same raw scores.
+# (Her $d_k$ is 12 instead of 2, so she divides them by $\sqrt{12}$ instead of $\sqrt{2}$. She can multiply her matrix
+# by $\sqrt{6}$ to make up for that.) Her query differs from her key, and that is what the task needs. But her matrix
+# has 144 numbers, whereas the two thin ones have 48 in all, and each of her raw scores is a sum of 12 products instead
+# of 2. With 512 features and $d_k = 64$ it is a sum of 512 products instead of 64.
 # </details>
 
 # %% one-sided tags=["solution"] jupyter={"source_hidden": true}
@@ -740,12 +765,12 @@ accuracy(one_sided).mean()
 # %% in-torch [markdown]
 # ## In torch
 #
-# Write `nn.Linear(d_in, d_out, bias=False)` three times. If queries, keys and values have the same width, you can also
-# write one `nn.Linear(d_in, 3 * d_out, bias=False)` and split its output into three parts: with the same numbers, the
-# results agree up to rounding. `nn.MultiheadAttention` stacks its three matrices, the one for the query first, in
-# `in_proj_weight` of shape $(3E, E)$, where $E$ is the width of a token. (It keeps three separate matrices if you give
-# its keys or values another width.) It has biases unless told otherwise, and a fourth projection after the heads
-# (lesson 7).
+# Write `nn.Linear(d_in, d_out, bias=False)` three times. You can also write one `nn.Linear(d_in, 2 * d_k + d_v,
+# bias=False)` and split its output into three parts: with the same numbers, the results agree up to rounding.
+# `nn.MultiheadAttention` stacks its three matrices, the one for the query first, in `in_proj_weight` of shape $(3E,
+# E)$, where $E$ is the width of a token. (It keeps three separate matrices if the tokens from which keys or values are
+# made have another width, `kdim` or `vdim`.) It has biases unless told otherwise, and a fourth projection after the
+# heads (lesson 7).
 
 # %% torch-layer
 module = nn.MultiheadAttention(12, num_heads=3, batch_first=True)
@@ -756,8 +781,8 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2.
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3:
-#   the two classes, with `nn.Parameter` and with `nn.Linear`. The five words with eight features extend one of his
-#   tables.
+#   the two classes, with `nn.Parameter` and with `nn.Linear`. Public tutorials extended one of his tables to the five
+#   words with eight features.
 # - Elhage et al., [A Mathematical Framework for Transformer
 #   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: our $W_Q W_K^\top$ is their $W_Q^\top
 #   W_K$, because their vectors are columns.
@@ -779,8 +804,8 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # - *“The query is the day, isn't it?”* Let seven people stand in a circle. Each holds a card with a name (the key) and
 #   another with a number (the value), and points at the next person (the query).
 # - *Why one matrix is not enough.* Write the seven scores of neighbouring days round a circle on the board. If every
-#   day preferred the next to the one before, each number would have to be larger than the one before it, all the way
-#   round.
+#   day preferred the next day to the previous one, each score would have to be larger than the one before it, all the
+#   way round.
 # - *Two transposes.* The transpose of the keys swaps the last two axes of a result. The transpose in `nn.Linear` is
 #   only a way of storing a matrix.
 # </details>
@@ -794,11 +819,11 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # **2.** What is the shape of `nn.Linear(8, 4).weight`? **(4, 8).** *(8, 4)* follows the order of the arguments. *(4,)*
 # is the bias.
 #
-# **3.** Values have 5 features. How many have the queries? **It is not determined.** *5* overlooks that values are
+# **3.** Values have 5 features. How many do the queries have? **That is not determined.** *5* overlooks that values are
 # never compared with queries. *As many as the token has* mistakes a projection for the token.
 #
 # **4.** $W_Q = W_K = 0$. What are the weights? **All equal.** *NaN* is what a row gets if all its scores are minus
-# infinity. *The identity* would need a large score of each token with itself.
+# infinity. *The identity* would require a large score of each token with itself.
 #
 # **5.** Two training runs end with different $W_Q$. Do the layers attend differently? **We cannot tell.** *Yes* and
 # *one of them has failed* overlook that many pairs of matrices have the same product.
