@@ -49,16 +49,16 @@ def test_tensors_by_name_and_two_readers_do_not_share_them():
         load_tensors("layer.safetensors")
 
 
-def test_ambiguous_words_stand_once_in_their_sentence_and_telling_words_beside_them():
+def test_ambiguous_words_stand_once_in_their_sentence_and_clues_beside_them():
     with data_path("ambiguous_words.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, strict=True))
     assert len(rows) == len({row["sentence"] for row in rows}) == 46
     for row in rows:
         words = row["sentence"].split()
         assert words.count(row["word"]) == 1
-        telling = row["telling"].split()
-        assert telling
-        assert set(telling) <= set(words) - {row["word"]}
+        clues = row["clues"].split()
+        assert clues
+        assert set(clues) <= set(words) - {row["word"]}
 
 
 def test_an_unknown_file_is_an_error_that_names_the_known_ones():

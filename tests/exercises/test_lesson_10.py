@@ -11,12 +11,12 @@ from attnlab.exercises import (
 from attnlab.pretrained import load_layer
 from tests.exercises.verdicts import accepted, accepts, names, refused
 
-# --- what the markers get -------------------------------------------------------------------------
+# --- what a sink gets -----------------------------------------------------------------------------
 
 
 def share(weights):
-    rows = weights[:, 1:-1]
-    return (rows[:, :, 0] + rows[:, :, -1]).mean(dim=-1)
+    length = weights.shape[-1]
+    return torch.stack([weights[:, row, 0] for row in range(1, length - 1)]).mean(dim=0) * length
 
 
 # --- a layer without a head -----------------------------------------------------------------------
@@ -87,9 +87,13 @@ test_names_the_mistake = names(
         check_own_word: {
             "lesson's words": ("bank", ("she sat on the bank of the river", "river", 4), GOLF),
             "where is the other meaning": ("club", GOLF, GOLF),
-            "head 7 attends most to [CLS]": ("club", (*GOLF[:2], 7), DANCED),
-            ("“book” in the same place gives it 1.00", "not 0.05 less: the head attends to"): (
+            ("In head 2, 2,961 of 5,000 other words give “golf” more", "fewer than 100"): (
                 ("club", ("the golf club", "golf", 2), DANCED)
+            ),
+            "In head 2, “club” gives “danced” 0.00 uniform shares": (
+                "club",
+                GOLF,
+                (*DANCED[:2], 2),
             ),
             "“club” must occur once": ("club", GOLF, ("a club is a club, we danced", "danced", 10)),
             "“dance” must occur once": ("club", GOLF, ("they danced in the club", "dance", 10)),
