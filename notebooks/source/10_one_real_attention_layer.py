@@ -18,7 +18,7 @@
 # - say what an attention sink does,
 # - remove a head or its weights, and measure how far the output moves.
 #
-# **Time:** 50 minutes in class, 80 alone. You may skip the parts called "Further".
+# **Time:** 45 minutes in class, 80 alone. You may skip the parts called "Further".
 
 # %% setup
 import pandas as pd
@@ -172,7 +172,10 @@ def places(reading):
 
 portrait = over_words(places, readings).mean(dim=-1)  # (5, H)
 names = ["[CLS]", "[SEP]", "itself", "token before", "token after"]
-ax = plot_attention(portrait, queries=names, keys=[*map(str, range(12))], vmax=9)
+_, ax = plt.subplots(figsize=(7.4, 3.2), layout="constrained")
+heads = [str(head) for head in range(12)]
+plot_attention(portrait, ax=ax, queries=names, keys=heads, vmax=9)
+ax.set_aspect("auto")
 ax.set(xlabel="head", ylabel="", title="Where words look, in uniform shares")
 show_figure(ax, "10.2")
 
@@ -251,7 +254,7 @@ look = {"color": "#c8500a", "ms": 8, "zorder": 5}
 ax.plot(range(12), own, "D", label="the ambiguous words ask", **look)
 ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
 ax.set(xlabel="head", ylabel="uniform shares of the clues")
-ax.set_title("What the askers give to the clues")
+ax.set_title("What the clues get")
 ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
 show_figure(ax, "10.3")
 
@@ -413,11 +416,14 @@ grid = sns.relplot(
     col_wrap=4,
     s=9,
     height=1.6,
-    aspect=1.1,
+    aspect=1.15,
     color="#0b61a4",
     linewidth=0,
 )
-grid.set(xlim=(0, 1), ylim=(0, 1))
+grid.set(xlim=(0, 1), ylim=(0, 0.65), xticks=[0, 0.5], xlabel="", ylabel="")
+grid.set_titles("head {col_name}")
+grid.figure.supxlabel("attention that moves", fontsize=11)
+grid.figure.supylabel("output moves", fontsize=11)
 show_figure(grid.figure, "10.5")
 
 # %% the-answer [markdown]
@@ -716,10 +722,10 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # This is the last lesson. To look up a word or an earlier claim: [0 · Start here](00_start_here.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The layer and the explorer: 8. How much is a weight, and the portrait: 9. Places: 6. The word that asks,
-# and "it": 12. What arrives, and the sink: 8. Heads removed or moved, and the answer: 7. Leave "Further" for home.
+# **45 minutes.** The layer and the explorer: 8. How much is a weight, and the portrait: 8. Places: 5. The word that asks,
+# and "it": 10. What arrives, and the sink: 7. Heads removed or moved, and the answer: 7. Leave "Further" for home.
 #
 # **Where a class stalls.** *A beautiful arc:* ask how many pictures the finder looked at, and what another word does in
 # the same place. *"`[CLS]` is important, since everything looks at it":* ask what the weight would be in a text of a
