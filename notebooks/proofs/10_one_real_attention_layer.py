@@ -131,23 +131,26 @@ assert percentile.topk(5).values[4] < 95
 medians = others.median(dim=1).values
 assert medians[3] > 1.66 and medians.argmax() == 3 and medians[8] < 0.22
 assert round(100 * len(own) / (len(own) + 1)) == 92  # expected of the largest of twelve ranks
-# rarer words: every fortieth of the others with at least three letters
+# rarer words: every fortieth of the others with at least three letters; and every tenth asker
 many = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2][5000::40]
-of_rare = []
+some = askers[::10]
+each = []
 for example in examples.itertuples():
-    words_here = layer.tokens(example.sentence)
-    rows_of = layer.attend_as(many, words_here, words_here.index(example.word))
-    clues = torch.tensor([token in example.clues.split() for token in words_here])
-    of_rare.append(rows_of[..., clues].mean(dim=-1) * len(words_here))
-of_rare = torch.stack(of_rare).mean(dim=0)
+    here = layer.tokens(example.sentence)
+    rows = layer.attend_as([example.word, *many, *some], here, here.index(example.word))
+    clues = torch.tensor([token in example.clues.split() for token in here])
+    each.append(rows[..., clues].mean(dim=-1) * len(here))
+each = torch.stack(each)  # (46, H, 1 + A)
+of_rare = each[:, :, 1 : 1 + len(many)].mean(dim=0)
+each = torch.cat([each[:, :, :1], each[:, :, 1 + len(many) :]], dim=-1)
 beyond = 100 * (of_rare < own).float().mean(dim=1)
 assert beyond[[1, 4, 8, 10]].min() > 98 and beyond[3] < 96
 # ten of the 21 words, drawn at random
 number = torch.tensor(examples.word.factorize()[0])
 generator, drawn = torch.Generator().manual_seed(0), []
 for _ in range(40):
-    some = torch.isin(number, torch.randperm(21, generator=generator)[:10])
-    mean = each[some].mean(dim=0)
+    ten = torch.isin(number, torch.randperm(21, generator=generator)[:10])
+    mean = each[ten].mean(dim=0)
     drawn.append(100 * (mean[:, 1:] < mean[:, :1]).float().mean(dim=1))
 drawn = torch.stack(drawn).quantile(0.1, dim=0)  # in nine of ten draws it is higher
 assert drawn[[1, 4, 8, 10]].min() > 85 and drawn[3] < 80
@@ -196,7 +199,7 @@ assert (of_cls.mean(dim=0) < 0.4 * of_words.mean(dim=1)).sum() == 10  # much sho
 assert (of_cls.mean(dim=0) < 0.4 * of_words.mean(dim=1))[[4, 6, 9]].all()
 
 # %% after: see-sink
-every = over_words(lambda one: growth(one, 0), readings)  # (H, 304)
+every = over_words(lambda one: change_of_length(one, 0), readings)  # (H, 304)
 assert torch.allclose(every.mean(dim=1), no_cls, atol=1e-5) and abs(no_cls[9] - 1.6) < 0.05
 assert abs(cls_shares[0][9] - 3.8) < 0.05
 assert (every > 1).all(dim=1).nonzero().flatten().tolist() == [h for h in range(12) if h != 2]

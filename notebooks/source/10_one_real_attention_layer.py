@@ -2,8 +2,8 @@
 # # 10 · One real attention layer: what it looks at
 #
 # Many articles show a sentence with an arc from *bank* to *river*. The caption says that the model connects the two
-# words, or even that it knows which bank is meant. You can draw this picture with the layer of this lesson, too. But the
-# layer has twelve heads, and each of them has a row of weights for every token of every sentence. If you may choose
+# words, or even that it knows which bank is meant. You can draw this picture with the layer of this lesson, too. But
+# the layer has twelve heads, and each of them has a row of weights for every token of every sentence. If you may choose
 # among so many pictures, you will find one for almost any story.
 #
 # So let us ask without choosing: **what does a trained layer really look at?** We measure all twelve heads on 46
@@ -36,13 +36,13 @@ lesson_setup()
 # ## A layer that was trained
 #
 # all-MiniLM-L6-v2 is a small model with six layers. It was made from a larger model and then trained to give similar
-# vectors to sentences with similar meanings. Its first attention layer is that of lesson 7, with 384 features and twelve
-# heads, counted from 0. Unlike there, its four matrices have biases.
+# vectors to sentences with similar meanings. Its first attention layer is that of lesson 7, with 384 features and
+# twelve heads, counted from 0. Unlike there, its four matrices have biases.
 #
-# A sentence is first cut into [**word pieces**](glossary.ipynb#word-piece), and `##` marks a piece that continues a word.
-# The markers `[CLS]` and `[SEP]` are put before and after it. Each token then enters as the sum of a vector for its piece
-# and a vector for its position (and one that is the same for all tokens), and the sum is normalised. So no token knows
-# anything of the others yet.
+# A sentence is first cut into [**word pieces**](glossary.ipynb#word-piece), and `##` marks a piece that continues a
+# word. The markers `[CLS]` and `[SEP]` are put before and after it. Each token then enters as the sum of a vector for
+# its piece and a vector for its position (and one that is the same for all tokens), and the sum is normalised. So no
+# token knows anything of the others yet.
 
 # %% read-sentence
 layer = load_layer()
@@ -67,8 +67,8 @@ RealHeadsExplorer(ask=False)
 #
 # ## How much is a weight?
 #
-# Now for many sentences. Each of these 46 contains one of 21 ambiguous words. The words that show its meaning were marked
-# by hand as **clues**. We will need them later.
+# Now for many sentences. Each of these 46 contains one of 21 ambiguous words. The words that show its meaning were
+# marked by hand as **clues**. We will need them later.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
@@ -104,7 +104,7 @@ def agreement(x, y):
 # %% largest-weights
 readings = [layer.read(sentence) for sentence in examples.sentence]
 top = over_words(lambda one: one.weights[:, 1:-1].argmax(dim=-1), readings)
-(top == 0).float().mean()  # (H, words): in which part is [CLS] first?
+(top == 0).float().mean()  # [CLS] is token 0
 
 # %% so-much [markdown]
 # The sentences have 304 words. (From here on we leave out the rows of the two markers, because no word asks there. The
@@ -153,11 +153,11 @@ show_figure(fig, "10.1")
 # %% in-uniform-shares [markdown]
 # ## The portrait of twelve heads
 #
-# A row has one unit of weight to give away, however many tokens it has. So to compare sentences of different lengths, we
-# count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of tokens. 1 is what a key gets
-# if all get the same. Figure 10.1 shows the difference. In eleven of the twelve heads, the uniform shares of `[CLS]`
-# change by less than a factor of two while the texts become seven times as long. (The exception is head 5. There they
-# rise to 11.)
+# A row has one unit of weight to give away, however many tokens it has. So to compare sentences of different lengths,
+# we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of tokens. 1 is what a key
+# gets if all get the same. Figure 10.1 shows the difference. In eleven of the twelve heads, the uniform shares of
+# `[CLS]` change by less than a factor of two while the texts become seven times as long. (The exception is head 5.
+# There they rise to 11.)
 #
 # Here is where the words of the 46 single sentences look, on average, in uniform shares.
 
@@ -212,7 +212,7 @@ over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  #
 # which heads? For each sentence, we measure the uniform shares that the ambiguous word gives to its clues. Then we let
 # the 5,000 commonest words ask in its place.
 #
-# We need this control badly. In most of these sentences, *every* word with a meaning of its own is marked as a clue, and
+# This control is necessary. In most of these sentences, *every* word with a meaning of its own is marked as a clue, and
 # only words such as "the" and "in" are not. So a head that favours such words will give much to the clues, even if it
 # does not care which word asks. (Moreover, one person made the marks, and another person would have made some of them
 # differently.)
@@ -230,9 +230,8 @@ def clue_shares(word, sentence, clues):
     return rows[..., is_clue].mean(dim=-1) * len(tokens)
 
 
-each = [clue_shares(*example) for example in examples.itertuples(index=False)]
-each = torch.stack(each)  # (46, H, 1 + A)
-shares = each.mean(dim=0)
+of_sentences = (clue_shares(*example) for example in examples.itertuples(index=False))
+shares = sum(of_sentences) / len(examples)
 shares[:, 0]  # (H,): the ambiguous words ask
 
 # %% ask-percentile
@@ -261,12 +260,13 @@ show_figure(ax, "10.3")
 # %% third-word [markdown]
 # ## Can "it" find its animal?
 #
-# The two numbers answer two questions. The share says how much the clues get. The percentile says whether that has to do
-# with the word that asks. Heads 1, 4 and 10 are high in both: about 1.5 uniform shares, and more than nearly all of the
-# 5,000 askers would give. So the arc from "bank" to "river" in head 4 is not a lucky pick.
+# The two numbers answer two questions. The share says how much the clues get. The percentile says whether that has to
+# do with the word that asks. Heads 1, 4 and 10 are high in both: about 1.5 uniform shares, and more than nearly all of
+# the 5,000 askers would give. So the arc from "bank" to "river" in head 4 is more than a lucky pick.
 #
-# Is there anything that no head of this layer can look at? Take a famous pair of sentences: "The animal didn't cross the
-# street because it was too *tired*", and the same with *wide*. First "it" is the animal, then it is the street.
+# Is there anything that no head of this layer can look at? Take a famous pair of sentences: "The animal didn't cross
+# the street because it was too *tired*", and the same with *wide*. In the first sentence, "it" means the animal, and in
+# the second it means the street.
 
 # %% ask-it
 predict("10/tired-or-wide")
@@ -281,10 +281,10 @@ for last in ("tired", "wide"):
 # %% what-arrives [markdown]
 # ## What arrives?
 #
-# So far we have only looked at weights. What a weight brings depends on the token that gets it. Head $h$ turns token $j$
-# into a value of 32 features, and its 32 columns of the last matrix turn that into 384 features again. We call the
-# result $u_{h,j}$. It is what the output would get if head $h$ gave token $j$ all of its weight. The output is the sum of
-# these contributions over all heads and tokens:
+# So far we have only looked at weights. What a weight brings depends on the token that gets it. Head $h$ turns token
+# $j$ into a value of 32 features, and its 32 columns of the last matrix turn that into 384 features again. We call the
+# result $u_{h,j}$. It is what the output would get if head $h$ gave token $j$ all of its weight. The output is the sum
+# of these contributions over all heads and tokens:
 #
 # $$\text{output}_i = \text{constant} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 #
@@ -309,10 +309,10 @@ pd.DataFrame(lengths[[4, 6, 9]], ["head 4", "head 6", "head 9"], sat.tokens).rou
 
 # %% sink [markdown]
 # In these three heads, as in most others, the $u$ of `[CLS]` is much shorter than that of any word. A token that gets
-# much weight and contributes little is called an [**attention sink**](glossary.ipynb#attention-sink), and you met one in
-# lesson 4. It is often called a place for attention that a head does not need. So can we do without it?
+# much weight and contributes little is called an [**attention sink**](glossary.ipynb#attention-sink), and you met one
+# in lesson 4. It is often called a place for attention that a head does not need. So can we do without it?
 #
-# We take one token away: no word may look at it any more, and the softmax gives its weight to the others. Then we
+# We take one token away: no token may look at it any more, and the softmax gives its weight to the others. Then we
 # compare what the head adds to the words, $\sum_j \text{weight}_{h,i,j} \, u_{h,j}$, before and after.
 
 # %% ask-sink
@@ -321,7 +321,7 @@ predict("10/without-the-sink")
 
 # %% see-sink
 # %%answer 10/without-the-sink
-def growth(reading, place):
+def change_of_length(reading, place):
     fewer = reading.weights.index_fill(-1, torch.tensor(place), 0)
     fewer = fewer / fewer.sum(dim=-1, keepdim=True)  # rows sum to 1 again
     before, after = (w @ contributions(reading) for w in (reading.weights, fewer))
@@ -329,11 +329,12 @@ def growth(reading, place):
 
 
 def without_each_word(reading):
-    found = [growth(reading, j) for j in range(1, len(reading.tokens) - 1)]
+    inner = range(1, len(reading.tokens) - 1)
+    found = [change_of_length(reading, place) for place in inner]
     return torch.cat(found, dim=-1)
 
 
-no_cls = over_words(lambda one: growth(one, 0), readings).mean(dim=-1)  # (H,)
+no_cls = over_words(lambda one: change_of_length(one, 0), readings).mean(dim=-1)  # (H,)
 no_word = over_words(without_each_word, readings).mean(dim=-1)
 pd.DataFrame({"without [CLS]": no_cls, "without a word": no_word}).round(2)
 
@@ -341,9 +342,9 @@ pd.DataFrame({"without [CLS]": no_cls, "without a word": no_word}).round(2)
 # ## Take a head away
 #
 # To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without what the head adds. Figure 10.4
-# shows how far that moves the output of a word, relative to its length. But a head could add the same if it did not look
-# anywhere in particular. So the figure also shows the control of lesson 5: the head stays, but all of its weights become
-# uniform. Then only its *choice* is lost.
+# shows how far that moves the output of a word, relative to its length. But a head could add the same if it did not
+# look anywhere in particular. So the figure also shows the control of lesson 5: the head stays, but all of its weights
+# become uniform. Then only its *choice* is lost.
 
 
 # %% ablate
@@ -430,14 +431,14 @@ show_figure(grid.figure, "10.5")
 # ## So what does a trained layer look at?
 #
 # On average over our sentences, ten of its twelve heads look at `[CLS]` more than at any other place that we tried, and
-# that keeps short what they add. Heads 2, 5 and partly 4 look at places. In heads 1, 4 and 10, the clues get much weight
-# because of the word that asks, so the arc from "bank" to "river" in head 4 shows something real. But in no head can a
-# third word change the score of "river". So the arc does not show that the model knows which bank is meant.
+# that keeps short what they add. Heads 2, 5 and partly 4 look at places. In heads 1, 4 and 10, the clues get much
+# weight because of the word that asks, so the arc from "bank" to "river" in head 4 shows something real. But in no head
+# can a third word change the score of "river". So the arc does not show that the model knows which bank is meant.
 #
 # Do the weights explain the output? They are evidence: of two rows, the one in which more attention moves is often also
 # the one whose output moves further. But they do not measure it, as head 2 and `[CLS]` show. So if you want to know
-# whether something matters, remove it and measure the output. For the model as a whole, measure how well it does what it was
-# trained for.
+# whether something matters, remove it and measure the output. For the model as a whole, measure how well it does what
+# it was trained for.
 #
 # And this is one layer of six. A [**residual connection**](glossary.ipynb#residual-connection) adds its output to
 # its input, so that each token keeps what it was. For our words, the sum still points nearly in the direction of the
@@ -446,10 +447,10 @@ show_figure(grid.figure, "10.5")
 # %% further-copy [markdown]
 # ## Further: is it the original?
 #
-# Our layer is a copy, made from a file of numbers. A copy can run, draw fine maps and still be wrong, because a matrix is
-# transposed, for example. So the weights and outputs of the original model for 13 sentences were stored, and we compare.
-# Our numbers are kept in float16, so a difference of 0.002 is allowed. Then we transpose the last matrix of a second
-# copy. It is square, so no error is raised.
+# Our layer is a copy, made from a file of numbers. A copy can run, draw fine maps and still be wrong, because a matrix
+# is transposed, for example. So the weights and outputs of the original model for 13 sentences were stored, and we
+# compare. Our numbers are kept in float16, so a difference of 0.002 is allowed. Then we transpose the last matrix of a
+# second copy. It is square, so no error is raised.
 
 # %% compare-copy
 import json
@@ -504,11 +505,11 @@ for one, word in zip(readings, examples.word, strict=True):
         in_heads = moved(one.weights, new.weights[0])[:, place]  # (H,)
         found.append([in_heads.max(), by / one.output[place].norm()])
 columns = ["attention that moves", "output moves"]
-pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max", "count"]).round(2)
+pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
 
 # %% the-or-a-reading [markdown]
-# Hardly any attention moves, and yet the output moves by a third of its length or more. Head 2 looks at the same place as
-# before, but another word is there now. The weights say where a head takes something from, and not what it takes.
+# Hardly any attention moves, and yet the output moves by a third of its length or more. Head 2 looks at the same place
+# as before, but another word is there now. The weights say where a head takes something from, and not what it takes.
 
 # %% remember [markdown]
 # ## What to remember
@@ -520,7 +521,8 @@ pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max", "count"]).
 #   In most heads, words look most at `[CLS]`.
 # - An attention sink gets much weight and contributes little. But without it, what the head adds to the words becomes
 #   longer: the sink sets how much a head adds.
-# - In a first layer, the ratio of two weights in a row does not depend on any third word.
+# - In a first layer, the ratio of two weights in a row does not depend on any third word, as long as all words keep
+#   their places.
 # - Weights are evidence for what matters, but they are not its measure. Remove something, and measure the output.
 
 # %% exercises [markdown]
@@ -568,8 +570,8 @@ check_third_word(weight_of_street_solution)
 #
 # <details><summary>Hint</summary>
 #
-# The weights are (H, queries, keys). Which rows remain, and which column? And what is one uniform share if there are $L$
-# tokens, markers included?
+# The weights are (H, queries, keys). Which rows remain, and which column? And what is one uniform share if there are
+# $L$ tokens, markers included?
 # </details>
 
 
@@ -630,18 +632,18 @@ check_mended_ablation(careful_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Find ★★★ (15 minutes)
 #
-# Find an ambiguous word that is not among the 21 of the lesson, and two sentences with two of its meanings. Choose a clue
-# and a head for each sentence. In that head, your word must give the clue at least one uniform share, and fewer than 100
-# of the 5,000 askers may give it more in the same place.
+# Find an ambiguous word that is not among the 21 of the lesson, and two sentences with two of its meanings. Choose a
+# clue and a head for each sentence. In that head, your word must give the clue at least one uniform share, and fewer
+# than 100 of the 5,000 askers may give it more in the same place.
 #
-# You have twelve heads to choose from, and as many sentences as you like, so keep count of what you try. Suppose that your
-# word were an asker like any other. How often would the best of twelve heads pass the test by chance?
+# You have twelve heads to choose from, and as many sentences as you like, so keep count of what you try. Suppose that
+# your word were an asker like any other. How often would the best of twelve heads pass the test by chance?
 #
 # <details><summary>Hint</summary>
 #
-# Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with glass, tank and coach, for example.
-# By chance, a word is among the first 100 of 5,000 in one head of 50. So with twelve heads to choose from, chance finds
-# one in up to a fifth of the sentences.
+# Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with glass, tank and coach, for
+# example. By chance, a word is among the first 100 of 5,000 in one head of 50. So with twelve heads to choose from,
+# chance finds one in up to a fifth of the sentences.
 # </details>
 
 
@@ -671,10 +673,10 @@ check_own_word(my_word_solution)
 #
 # <details><summary>An answer</summary>
 #
-# The arc shows one head of twelve on one sentence; that "bank" prefers words such as "river" to other words in this head
-# is true, as a test with many askers shows. But the score of "bank" for "river" would be the same in a sentence about a
-# robbery, as long as both words keep their places, because a score in a first layer depends on two tokens only. And an arc
-# shows where a head looks, not what arrives in the output, and not what the other five layers do with it.
+# The arc shows one head of twelve on one sentence; that "bank" prefers words such as "river" to other words in this
+# head is true, as a test with many askers shows. But the score of "bank" for "river" would be the same in a sentence
+# about a robbery, as long as both words keep their places, because a score in a first layer depends on two tokens only.
+# And an arc shows where a head looks, not what arrives in the output, and not what the other five layers do with it.
 # </details>
 
 # %% in-torch [markdown]
@@ -683,8 +685,8 @@ check_own_word(my_word_solution)
 # `layer.attention.to_torch()` returns an `nn.MultiheadAttention` with the same parameters. Pass
 # `average_attn_weights=False` if you want the heads one by one. The mean over the heads, which you get otherwise, shows
 # none of them: for "bank" and "river", it is far from what head 4 does. In Hugging Face Transformers, load a model with
-# `attn_implementation="eager"` and call it with `output_attentions=True`. You get one tensor (N, H, L, L) for each layer.
-# In its `attention_mask`, 1 stands for a real token.
+# `attn_implementation="eager"` and call it with `output_attentions=True`. You get one tensor (N, H, L, L) for each
+# layer. In its `attention_mask`, 1 stands for a real token.
 
 # %% torch-weights
 theirs = layer.attention.to_torch().eval()
@@ -698,23 +700,25 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # ## Sources
 #
 # - Wang et al., [MiniLM](https://arxiv.org/abs/2002.10957), 2020, and Reimers and Gurevych,
-#   [Sentence-BERT](https://arxiv.org/abs/1908.10084), 2019: how such a model is made from a larger one, and how it learns to compare
-#   sentences. The model is [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2).
-# - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019: heads that look at the token before, or at `[SEP]`
-#   if, as the authors suppose, they have nothing else to do.
-# - Xiao et al., [Efficient Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023: models that fail
-#   when the sink is removed.
-# - Kobayashi et al., [Attention is Not Only a Weight](https://arxiv.org/abs/2004.10102), 2020: the length of what arrives.
-# - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: heads removed, and the effect
-#   measured on the task of the model.
-# - Jain and Wallace, [Attention is not Explanation](https://arxiv.org/abs/1902.10186), 2019, and the reply by Wiegreffe and Pinter,
-#   [Attention is not not Explanation](https://arxiv.org/abs/1908.04626), 2019. They object that weights that were put in by
-#   hand, like our uniform ones, need not be weights that the model could compute.
-# - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: heads that look at the token
-#   before, in models that predict the next word.
+#   [Sentence-BERT](https://arxiv.org/abs/1908.10084), 2019: how such a model is made from a larger one, and how it
+#   learns to compare sentences. The model is
+#   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2).
+# - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019: heads that look at the token
+#   before, or at `[SEP]` if, as the authors suppose, they have nothing else to do.
+# - Xiao et al., [Efficient Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023:
+#   models that fail when the sink is removed.
+# - Kobayashi et al., [Attention is Not Only a Weight](https://arxiv.org/abs/2004.10102), 2020: the length of what
+#   arrives.
+# - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: heads removed,
+#   and the effect measured on the task of the model.
+# - Jain and Wallace, [Attention is not Explanation](https://arxiv.org/abs/1902.10186), 2019, and the reply by Wiegreffe
+#   and Pinter, [Attention is not not Explanation](https://arxiv.org/abs/1908.04626), 2019. They object that weights
+#   that were put in by hand, like our uniform ones, need not be weights that the model could compute.
+# - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: heads that look at
+#   the token before, in models that predict the next word.
 # - The sentences with "it" are those of Uszkoreit, [Transformer: A Novel Neural Network
-#   Architecture](https://research.google/blog/transformer-a-novel-neural-network-architecture-for-language-understanding/), 2017. Pairs
-#   of this kind are called Winograd schemas.
+#   Architecture](https://research.google/blog/transformer-a-novel-neural-network-architecture-for-language-understanding/),
+#   2017. Pairs of this kind are called Winograd schemas.
 
 # %% next [markdown]
 # ## Next
@@ -724,8 +728,9 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
-# **45 minutes.** The layer and the explorer: 8. How much is a weight, and the portrait: 8. Places: 5. The word that asks,
-# and "it": 10. What arrives, and the sink: 7. Heads removed or moved, and the answer: 7. Leave "Further" for home.
+# **45 minutes.** The layer and the explorer: 8. How much is a weight, and the portrait: 8. Places: 5. The word that
+# asks, and "it": 10. What arrives, and the sink: 7. Heads removed or moved, and the answer: 7. Leave "Further" for
+# home.
 #
 # **Where a class stalls.** *A beautiful arc:* ask how many pictures the finder looked at, and what another word does in
 # the same place. *"`[CLS]` is important, since everything looks at it":* ask what the weight would be in a text of a
@@ -737,21 +742,21 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** A token gets a weight of 0.1. Is that much? **It depends on the number of tokens.** *No, 0.1 is little:* in a text
-# of 60 tokens it is six uniform shares. *Yes:* in a sentence of five tokens it is half of one.
+# **1.** A token gets a weight of 0.1. Is that much? **It depends on the number of tokens.** *No, 0.1 is little:* in a
+# text of 60 tokens it is six uniform shares. *Yes:* in a sentence of five tokens it is half of one.
 #
-# **2.** Head 2 looks at the token before. What does it respond to? **To positions.** *To words:* after a shuffle it looks
-# at other words, in the same places. *To the markers:* it does the same far away from both.
+# **2.** Head 2 looks at the token before. What does it respond to? **To positions.** *To words:* after a shuffle it
+# looks at other words, in the same places. *To the markers:* it does the same far away from both.
 #
 # **3.** A head gives many uniform shares to the clues. What do you need to know before you say that it finds meanings?
-# **What it gives them if other words ask.** *More decimals:* the question is not how exact the number is. *The mean over
-# all heads:* it hides the head.
+# **What it gives them if other words ask.** *More decimals:* the question is not how exact the number is. *The mean
+# over all heads:* it hides the head.
 #
 # **4.** A token gets much weight, and its $u$ is short. What happens to what the head adds to the words if you take the
 # token away? **It gets longer.** *Nothing:* its weight goes to other tokens, and these contribute more. *It gets
 # shorter:* what is lost is a short vector.
 #
-# **5.** "tired" becomes "wide". What happens to the ratio of two other weights in a row of a first layer? **It stays the
-# same.** *It turns around:* that would help the meaning, but no score of the layer depends on "tired". *It depends on the
-# head:* all heads compute their scores from two tokens at a time.
+# **5.** "tired" becomes "wide". What happens to the ratio of two other weights in a row of a first layer? **It stays
+# the same.** *It turns around:* that would help the meaning, but no score of the layer depends on "tired". *It depends
+# on the head:* all heads compute their scores from two tokens at a time.
 # </details>
