@@ -642,8 +642,8 @@ check_mended_ablation(careful_solution)
 # <details><summary>Hint</summary>
 #
 # Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with glass, tank and coach, for
-# example. By chance, a word is among the first 100 of 5,000 in one head of 50. So with twelve heads to choose from,
-# chance finds one in up to a fifth of the sentences.
+# example. By chance, a word is among the first 100 of 5,000 in one head of 50. With twelve heads to choose from, it is
+# so in at least one of them in about one sentence of five.
 # </details>
 
 
@@ -673,10 +673,10 @@ check_own_word(my_word_solution)
 #
 # <details><summary>An answer</summary>
 #
-# The arc shows one head of twelve on one sentence; that "bank" prefers words such as "river" to other words in this
-# head is true, as a test with many askers shows. But the score of "bank" for "river" would be the same in a sentence
-# about a robbery, as long as both words keep their places, because a score in a first layer depends on two tokens only.
-# And an arc shows where a head looks, not what arrives in the output, and not what the other five layers do with it.
+# This is one head of twelve, in which "bank" does give more weight to words such as "river" than most other words would
+# give in its place. But its score for "river" would be the same in a sentence about a robbery, as long as both words
+# keep their places. And an arc shows where a head looks, not what arrives in the output, and not what the other five
+# layers do with it.
 # </details>
 
 # %% in-torch [markdown]
@@ -716,9 +716,9 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 #   that were put in by hand, like our uniform ones, need not be weights that the model could compute.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: heads that look at
 #   the token before, in models that predict the next word.
-# - The sentences with "it" are those of Uszkoreit, [Transformer: A Novel Neural Network
-#   Architecture](https://research.google/blog/transformer-a-novel-neural-network-architecture-for-language-understanding/),
-#   2017. Pairs of this kind are called Winograd schemas.
+# - The sentences with "it" are those of Uszkoreit, 2017, [Transformer: A Novel Neural Network
+#   Architecture](https://research.google/blog/transformer-a-novel-neural-network-architecture-for-language-understanding/).
+#   Pairs of this kind are called Winograd schemas.
 
 # %% next [markdown]
 # ## Next
