@@ -117,7 +117,6 @@ top = over_words(lambda one: one.weights[:, 1:-1].argmax(dim=-1), readings)
 # %% ask-length
 predict("10/cls-in-longer-texts")
 
-
 # %% see-length
 # %%answer 10/cls-in-longer-texts
 for texts in (joined(1), joined(3), joined(9)):
@@ -216,7 +215,6 @@ over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  #
 # only words such as "the" and "in" are not. So a head that favours such words will give much to the clues, even if it
 # does not care which word asks. (Moreover, one person made the marks, and another person would have made some of them
 # differently.)
-
 
 # %% askers
 askers = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2][:5000]
