@@ -377,8 +377,8 @@ masked[cat]
 # | 6 | [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb) | Why use three matrices instead of comparing the tokens themselves? | 45 / 75 |
 # | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | What can two heads do that one cannot? | 45 / 90 |
 # | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | Where does the memory go, and can we use less? | 45 / 90 |
-# | 9 | [The attention clinic](09_clinic.ipynb) | How do you find a bug with no correct version to compare against? | 60 / 100 |
-# | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 50 / 90 |
+# | 9 | [The attention clinic](09_clinic.ipynb) | How do you find a bug with no correct version to compare against? | 45 / 90 |
+# | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 45 / 80 |
 
 # %% plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 40 minutes, and where a class gets stuck</summary>
