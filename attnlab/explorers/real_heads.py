@@ -32,13 +32,13 @@ LONGEST = 24  # tokens that can stand side by side, markers included
 DIGITS = 4
 
 WORDS = {
-    "say": f"In head {{head}}, {{asking}} looks most at **{{top}}** ({{most}}{{each}}). {FIRST} "
+    "say": f"In head {{head}}, {{asking}} attends most to **{{top}}** ({{most}}{{each}}). {FIRST} "
     f"and {LAST} together get {{marked}}; uniform attention would give {{equal}} to each.",
     "itself": "itself",
     "quoted": "“{token}”",
     "several": "{name} at {place}",
     "each": " each",
-    "head": "Head {head}: where {asking} looks",
+    "head": "Head {head}: what {asking} attends to",
     "row": "Row {place} of head {head}",
     "code": "{lines}\nweights[0, {head}, {place}]  # head {head}, {token}",
     "box": "A sentence of your own",
@@ -54,7 +54,7 @@ class RealHeadsResult(NamedTuple):
     """What the layer makes of the sentence."""
 
     tokens: tuple[str, ...]  # word pieces, L of them, from ``[CLS]`` to ``[SEP]``
-    # (12, L, L): a map for each head, counted from 0: row i says where token i looks
+    # (12, L, L): a map for each head, counted from 0: row i says what token i attends to
     weights: Tensor
 
 
@@ -142,13 +142,13 @@ class RealHeadsExplorer(Explorer):
         fit = [f"head {head}" for head, token in enumerate(most) if token == "river"]
         marked = sum(token in (FIRST, LAST) for token in most)
         return Question(
-            ask=f"twelve heads read “{sentence}”. In how many of them does “{word}” look most at "
-            "“river”?",
+            ask=f"twelve heads read “{sentence}”. In how many of them does “{word}” attend most "
+            "to “river”?",
             then="Now keep another head, and look through all of them.",
             options=("at most 2", "3 to 9", "10 or more"),
             right=(len(fit) > 2) + (len(fit) > 9),
             why=f"In “{sentence}” it is {len(fit)}: {' and '.join(fit)}. In {marked} heads "
-            f"“{word}” looks most at {FIRST} or {LAST}, which are not words.",
+            f"“{word}” attends most to {FIRST} or {LAST}, which are not words.",
             settled=({"head": [head for head in range(NUM_HEADS) if head != self.head]},),
         )
 
@@ -194,7 +194,7 @@ class RealHeadsExplorer(Explorer):
         return {"maps": {"maps": weights}, "row": {**row, "title": WORDS["head"].format(**asking)}}
 
     def say_rich(self) -> str:
-        """Return where the word looks most in this head, and what the two markers get."""
+        """Return what the word attends to most in this head, and what the two markers get."""
         tokens, weights = self.result
         row = numbers(weights[self.head, self.picked], DIGITS)
         top = [WORDS["itself"] if i == self.picked else _named(tokens, i) for i in largest(row)]

@@ -46,8 +46,9 @@ class TestRealHeads(ExplorerTests):
     def check_words(self, explorer, said, result):
         tokens, row = result.tokens, result.weights[explorer.head, explorer.picked]
         head, asking, top, most, sinks, equal = re.fullmatch(
-            r"In head (\d+), (.+) looks most at (.+) \((\d\.\d\d)(?: each)?\)\. \[CLS\] and \[SEP\]"
-            r" together get (\d\.\d\d); uniform attention would give (\d\.\d\d) to each\.",
+            r"In head (\d+), (.+) attends most to (.+) \((\d\.\d\d)(?: each)?\)\. "
+            r"\[CLS\] and \[SEP\] together get (\d\.\d\d); "
+            r"uniform attention would give (\d\.\d\d) to each\.",
             said,
         ).groups()
         assert int(head) == explorer.head
@@ -189,7 +190,7 @@ def test_the_still_picture_shows_every_head_and_the_row():
     torch.testing.assert_close(shown, explorer.result.weights)
     widths = torch.tensor([bar.get_width() for bar in row.patches])
     torch.testing.assert_close(widths, explorer.result.weights[10, 5], check_dtype=False)
-    assert row.get_title(loc="left") == "Head 10: where “bank” looks"
+    assert row.get_title(loc="left") == "Head 10: what “bank” attends to"
 
 
 def test_the_question_counts_the_heads_of_the_first_sentence():

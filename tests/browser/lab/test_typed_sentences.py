@@ -77,7 +77,7 @@ def test_a_choice_takes_the_complaint_away(lab):
     card.get_by_role("radio", name="bat, cave").check()
     card.get_by_role("alert").wait_for(state="hidden")
     for one in lab.cards.all():
-        waits_for(one, "“bat” looks most")
+        waits_for(one, "“bat” attends most")
         assert one.get_by_role("textbox").input_value() == "the bat flew out of the cave at night"
 
 
