@@ -45,19 +45,19 @@ PULL = 20  # width of the line of a weight of 1
 
 WORDS = {
     "flat": "Sharpness 0: all weights are equal, and attention is the plain average. “bank” ends "
-    "**{here}**; nothing is selected.",
-    "ends": "“bank” ends **{here}**; it attends most to {names} ({most}{each}). The plain average "
-    "ends {there}{verdict}",
+    "up **{here}**; nothing is selected.",
+    "ends": "“bank” ends up **{here}**; it attends most to {names} ({most}{each}). The plain "
+    "average ends up {verdict}",
     "itself": "itself",
     "word": "“{word}”",
     "each": " each",
     "middle": "in the middle",
-    "towards": "{far} towards {side}",
+    "towards": "{far} units towards {side}",
     "verdicts": {
-        "undecided": " too: **undecided**.",
-        "mixing": " as well: **mixing is enough for that**.",
-        "selecting": ": here the weights decide. **They select.**",
-        "holding": ": it is the weights that keep “bank” undecided.",
+        "undecided": "{there} too: **undecided**.",
+        "mixing": "on the same side, {there}, so **mixing is enough for that**.",
+        "selecting": "{there}: here the weights decide. **They select.**",
+        "holding": "{there}: it is the weights that keep “bank” undecided.",
     },
     "attention": "“bank” after attention: {where}",
     "average": "plain average, every weight 1/{count}: {where}",
@@ -79,7 +79,7 @@ class BankResult(NamedTuple):
     words: tuple[str, ...]  # the sentence, S words
     vectors: Tensor  # (S, 2): queries, keys and values in one
     weights: Tensor  # (S,): of the query "bank"
-    output: Tensor  # (2,): where "bank" ends: ``weights @ vectors``
+    output: Tensor  # (2,): where "bank" ends up: ``weights @ vectors``
     average: Tensor  # (2,): the control: the mean of the same vectors, without any weights
 
 
@@ -130,20 +130,19 @@ class BankExplorer(Explorer):
     figsize = (9.2, 3.9)
     title = "What does “bank” mean here?"
     hint = (
-        "Each word has one place, and “bank” ends at the weighted average of its sentence. Drag "
-        "any word, or use the arrow keys."
+        "Each word has one place, and “bank” ends up at the weighted average of its sentence. Drag "
+        "words or use arrow keys."
     )
     prediction = Question(
-        ask="“this bank by the river gave a loan”: river and loan in one sentence. Where does "
-        "“bank” end?",
-        then="Now choose “river and loan” and look.",
-        options=("with nature", "with money", "undecided"),
-        right=2,
-        why="Both words get the same weight, so neither wins. Now drag one of them down to the "
-        "filler words, and then to the other side: what does the plain average do?",
-        settled=({"sentence": ["both"]},),
+        ask="“river” on the left and “loan” on the right leave “bank” in the middle. What moves it "
+        "towards money when “river” is dragged straight down to the filler words?",
+        then="Now drag “river” straight down.",
+        options=("attention and the plain average", "only attention", "neither"),
+        right=1,
+        why="Down there, “river” gets little weight, so attention turns to “loan”. The plain "
+        "average moves down too, but not to the right.",
     )
-    sentence = Choice("river", NAMES, label="sentence")
+    sentence = Choice("both", NAMES, label="sentence")
     sharpness = Slider(
         1.0,
         SHARPNESS,
@@ -193,7 +192,7 @@ class BankExplorer(Explorer):
         fig.legend(*plane.get_legend_handles_labels(), loc="outside lower left", ncols=2)
 
     def say_rich(self) -> str:
-        """Return where "bank" ends, and whether a plain average ends on the same side."""
+        """Return where "bank" ends up, and whether a plain average ends up on the same side."""
         result = self.result
         here, control = (point[0].item() for point in (result.output, result.average))
         if self.sharpness == 0:
@@ -206,8 +205,7 @@ class BankExplorer(Explorer):
             names=" and ".join(names),
             most=decimals(max(weights)),
             each=WORDS["each"] if len(names) > 1 else "",
-            there=_where(control),
-            verdict=WORDS["verdicts"][_case(here, control)],
+            verdict=WORDS["verdicts"][_case(here, control)].format(there=_where(control)),
         )
 
 

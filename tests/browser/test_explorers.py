@@ -285,6 +285,11 @@ def test_a_prediction_comes_first_and_is_settled(still):
         ("order", {"order": [0, 2, 1], "positions": False}, True),
         ("order", {"order": [0, 2, 1], "positions": True}, False),
         ("order", {"order": [0, 1, 2], "positions": False}, False),
+        ("bank", {"sentence": "both", "sharpness": 1, "moved": [["river", -3, -1.25]]}, True),
+        ("bank", {"sentence": "both", "sharpness": 1, "moved": [["river", -3, 1.25]]}, False),
+        ("bank", {"sentence": "both", "sharpness": 1, "moved": [["river", 0, -1.25]]}, False),
+        ("bank", {"sentence": "both", "sharpness": 0, "moved": [["river", -3, -1.25]]}, False),
+        ("bank", {"sentence": "both", "sharpness": 1, "moved": []}, False),
     ],
 )
 def test_a_prediction_is_settled_where_its_answer_is_seen(still, module, state, settled):

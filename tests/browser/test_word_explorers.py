@@ -31,12 +31,12 @@ def shades(numbers, low, high):
 
 SUNK = [("river", -3, -2.4)]
 BANKS = [
+    {"sentence": "river"},
     {},
-    {"sentence": "both"},
-    {"sentence": "both", "moved": SUNK},
-    {"sentence": "both", "moved": SUNK, "sharpness": 0},
+    {"moved": SUNK},
+    {"moved": SUNK, "sharpness": 0},
     {"sentence": "loan", "sharpness": 4, "moved": [("bank", -3.5, 2.5), ("loan", 0.37, -1.11)]},
-    {"sharpness": 8, "moved": [("bank", 0, 2.5)]},
+    {"sentence": "river", "sharpness": 8, "moved": [("bank", 0, 2.5)]},
 ]
 
 

@@ -26,7 +26,7 @@ PLACES = (
 def expected_end(x):
     if abs(x) < MIDDLE:
         return "in the middle"
-    return f"{abs(x) + 1e-9:.2f} towards {'money' if x > 0 else 'nature'}"
+    return f"{abs(x) + 1e-9:.2f} units towards {'money' if x > 0 else 'nature'}"
 
 
 class TestBank(ExplorerTests):
@@ -48,21 +48,22 @@ class TestBank(ExplorerTests):
 
     def check_words(self, explorer, said, result):
         here, control = result.output[0].item(), result.average[0].item()
-        ends = re.findall(r"ends (in the middle|[\d.]+ towards (?:money|nature))", said)
+        places = r"ends up (?:on the same side, )?(in the middle|[\d.]+ units towards \w+)"
+        ends = re.findall(places, said)
         for end, x in zip(ends, (here, control), strict=explorer.sharpness > 0):
             assert end == expected_end(x)
         sides = [0 if abs(x) < MIDDLE else x / abs(x) for x in (here, control)]
         assert ("They select" in said) == (sides[0] != 0 and sides[0] != sides[1])
         enough = explorer.sharpness > 0 and sides[0] == sides[1] != 0
-        assert ("mixing is enough" in said) == enough
+        assert ("mixing is enough" in said) == ("on the same side" in said) == enough
         for word in re.findall(r"most to (?:and |“(\w+)” )+", said):
             place = result.words.index(word)
             assert result.weights[place] > result.weights.max() - 0.005
 
 
 def test_sharpness_8_is_one_word():
-    assert at(BankExplorer, sharpness=8).result.weights.max() > 0.98
-    assert at(BankExplorer, sharpness=1).result.weights.max() < 0.6
+    assert at(BankExplorer, sentence="river", sharpness=8).result.weights.max() > 0.98
+    assert at(BankExplorer, sentence="river", sharpness=1).result.weights.max() < 0.6
 
 
 def test_river_and_loan_are_undecided_at_every_sharpness_until_one_is_moved():
@@ -81,9 +82,10 @@ def test_river_and_loan_are_undecided_at_every_sharpness_until_one_is_moved():
 def test_a_moved_word_lies_elsewhere_in_every_sentence():
     explorer = BankExplorer(moved=[("river", 1, -1), ("loan", 0, 0), ("river", 2, -2)])
     assert explorer.moved == (("loan", 0.0, 0.0), ("river", 2.0, -2.0))
+    assert explorer.result.vectors[4].tolist() == [2, -2]
+    explorer.sentence = "river"
     assert explorer.result.vectors[1].tolist() == [2, -2]
     explorer.sentence = "both"
-    assert explorer.result.vectors[4].tolist() == [2, -2]
     explorer.moved = []
     assert explorer.result.vectors[4].tolist() == [-3, 2]
 
@@ -92,13 +94,13 @@ def test_what_is_said_at_places_worth_a_visit():
     def say(**state):
         return at(BankExplorer, **state).say()
 
-    assert "“river” (0.54)" in say()
-    assert "mixing is enough" in say()
-    alike = "“river” and “loan” (0.37 each). The plain average ends in the middle too"
-    assert alike in say(sentence="both")
-    assert "They select" in say(sentence="both", moved=SUNK)
-    assert "nothing is selected" in say(sentence="both", moved=SUNK, sharpness=0)
-    alone = say(sharpness=8, moved=[("bank", 0, 2.5)])
+    alike = "“river” and “loan” (0.37 each). The plain average ends up in the middle too"
+    assert alike in say()
+    assert "They select" in say(moved=SUNK)
+    assert "nothing is selected" in say(moved=SUNK, sharpness=0)
+    assert "“river” (0.54)" in say(sentence="river")
+    assert "mixing is enough" in say(sentence="river")
+    alone = say(sentence="river", sharpness=8, moved=[("bank", 0, 2.5)])
     assert "most to itself (1.00)" in alone
     assert "keep “bank” undecided" in alone
 

@@ -153,7 +153,7 @@ ANSWERS = {
     "MaskExplorer": "“The” (row 0)",
     "AfterSoftmaxExplorer": "0 before",
     "TemperatureExplorer": "never",
-    "BankExplorer": "undecided",
+    "BankExplorer": "only attention",
     "RowExplorer": "0.380",
     "HeadsExplorer": "no, and no error",
     "SoftLookupExplorer": "less than 5",

@@ -6,6 +6,12 @@ import { dot, softmax } from "./maths.mjs";
 import { panelOf } from "./panels.mjs";
 import { fill } from "./words.mjs";
 
+/** "river" alone has been dragged down, but not to the middle. */
+export function settled({ sentence, sharpness, moved }) {
+  const [[word, x, y]] = moved.length === 1 ? moved : [[]];
+  return sentence === "both" && sharpness >= 1 && word === "river" && x < -1.5 && y <= -1;
+}
+
 export function render(lab) {
   const { sentences, words: texts, panels: [panel] } = lab.data;
   const controls = showControls(lab), heading = html("h4", {});
@@ -24,12 +30,13 @@ export function render(lab) {
   back.className = "plain";
   lab.bar.append(back);
   lab.picture.append(html("section", { class: "panel bank" }, heading, plane.element), place,
-    html("section", { class: "panel ends" }, html("h4", {}, "where it ends"),
+    html("section", { class: "panel ends" }, html("h4", {}, "where it ends up"),
       html("div", { class: "key" }, Object.entries(ends).map(([look, text]) =>
         html("span", {}, html("i", { class: look }), text))),
       html("h4", {}, "this word"), sum));
-  lab.longest([fill(texts.ends, { here: texts.middle, there: texts.middle, names: "“river” and “loan”",
-    most: "0.00", each: texts.each, verdict: texts.verdicts.selecting })]);
+  const far = fill(texts.towards, { far: "0.00", side: "money" });
+  lab.longest([fill(texts.ends, { here: far, names: "“river” and “loan”", most: "0.00",
+    each: texts.each, verdict: fill(texts.verdicts.mixing, { there: far }) })]);
 
   return (state) => {
     if (words !== sentences[state.sentence]) {
@@ -124,8 +131,8 @@ function say(data, { words, weights, end, average, sharpness }) {
   const [side, control] = [end[0], average[0]].map((x) => sideOf(data, x));
   const verdict = side === control ? (side ? "mixing" : "undecided") : side ? "selecting" : "holding";
   return fill(texts.ends, { here, names: names.join(" and "), most: size(data, most),
-    each: names.length > 1 ? texts.each : "", there: where(data, average[0]),
-    verdict: texts.verdicts[verdict] });
+    each: names.length > 1 ? texts.each : "",
+    verdict: fill(texts.verdicts[verdict], { there: where(data, average[0]) }) });
 }
 
 function sideOf(data, x) {
