@@ -81,7 +81,8 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
     },
     nan="It gives NaN: a query that may look at nothing gets zeros, not 0 / 0.",
     otherwise="Every allowed value must count the same.",
-    verified="One sentence, a batch and heads are correct, even where a query may look at nothing.",
+    verified="Your function is correct for one sentence, for a batch and for several heads, even "
+    "where a query may look at nothing.",
     keeps_inputs=True,
     keeps_dtype=True,
 )
@@ -161,7 +162,8 @@ def misreported(got: Tensor, right: Tensor, known: Tensor, fresh: Tensor) -> str
     what="report",
     read=head_and_mean,
     otherwise=misreported,
-    verified="Chosen on the known sentences, measured on the fresh ones, for three tables.",
+    verified="For all three tables, your function chooses the head on the known sentences and "
+    "measures it on the fresh ones.",
     evidence=lambda got, right, known, fresh: table(
         "Head and mean:", {"yours": got, "correct": right}, ("head", "mean")
     ),
@@ -229,8 +231,8 @@ def check_minimal_pair(answer: Answer) -> Right:
     columns = (f"“{words[0]}”", "the changed word", "uniform attention")
     return Right(
         f"In both, “bank” attends most to “{words[0]}” in head {HEAD}: {weights[0]:.3f} and "
-        f"{weights[1]:.3f}. If a reader agrees that only the second is about money, the claim is "
-        "broken.",
+        f"{weights[1]:.3f}. If a reader agrees that “{words[0]}” is a water word and that only "
+        "the second sentence is about money, the claim is refuted.",
         table(f"Head {HEAD}, weights of the query “bank”:", shown, columns),
     )
 
