@@ -7,14 +7,14 @@
 # it?
 #
 # To answer this, we have to keep two things apart. In any average, a word gets **mixed** with its sentence. It takes
-# more to **select**, that is, to give large weights to the very words that show the meaning. You will learn to tell the
-# one from the other, first with typed numbers and then in a trained layer.
+# more to **select**, that is, to give large weights to certain words because of what they are. Whether these are the
+# words that show the meaning is a further question.
 #
-# **You need** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and
-# from lesson 4 uniform attention and the idea of comparing a pattern with chance.
+# **You need** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and from
+# lesson 4 uniform attention and the idea of comparing a pattern with chance.
 #
 # **You will be able to**
-# - put a control beside an experiment with attention,
+# - design a control for an experiment on attention,
 # - tell selecting from mixing,
 # - test whether what a head does depends on the word that asks,
 # - say what a score in the first layer of a model can depend on, and what it cannot.
@@ -35,13 +35,14 @@ lesson_setup()
 # %% two-banks [markdown]
 # ## Two banks in one table
 #
-# Suppose a tutorial wants to show that attention can separate two meanings of "bank". It types in four tokens with four
-# features. One bank lends money, and the other is the shore of a river. The queries, keys and values are the typed
-# vectors themselves.
+# Suppose a tutorial wants to show that attention can separate two meanings of "bank". Its author types in four tokens,
+# each with four features. One bank lends money, and the other is the shore of a river. The queries, keys and values are
+# the typed vectors themselves.
 
 # %% typed-banks
-tokens, features, x = load_table("two_banks.csv")  # x: (4, 4)
-load_table("two_banks.csv")
+two_banks = load_table("two_banks.csv")
+tokens, features, x = two_banks  # x: (4, 4)
+two_banks
 
 # %% banks-map
 bank_weights = (x @ x.T / 4**0.5).softmax(dim=-1)  # (L, S)
@@ -49,13 +50,12 @@ ax = plot_attention(bank_weights, queries=tokens, keys=tokens, colorbar=True)
 show_figure(ax, "5.1")
 
 # %% read-map [markdown]
-# The bottom row belongs to the bank at the shore. Apart from itself, it attends most to River, because the two share
-# nature and shore. That looks promising. But remember [uniform attention](glossary.ipynb#uniform-attention), which
-# would give 0.25 to each of the four tokens. River gets 0.28, hardly more than that. Water gets a little less, and 0.15
-# goes to the other bank.
+# The bottom row belongs to the river bank. Apart from itself, it attends most to River, because both have the features
+# *nature* and *shore*. But [uniform attention](glossary.ipynb#uniform-attention) would give 0.25 to each of the four
+# tokens, and the 0.28 of River is hardly more than that. Water gets a little less, and 0.15 goes to the other bank.
 #
-# What does that do to the vectors? We compare them by their **cosine**, the cosine of the angle between them. It is 1
-# for two vectors of the same direction and 0 for two that are at a right angle.
+# What does that do to the vectors? We compare them by the **cosine** of the angle between them. It is 1 for two vectors
+# that point in the same direction and 0 for two at right angles to each other.
 
 
 # %% cosine
@@ -75,21 +75,21 @@ print(bank_output)
 cosine(bank_output[2], bank_output[3])
 
 # %% fair-test [markdown]
-# Whatever comes out, the demonstration has a flaw. The two banks went in as different vectors, so their meanings had
+# Whatever the result, the demonstration has a flaw. The two banks went in as different vectors, so their meanings had
 # already been separated by the person who typed the table.
 #
 # ## A fair test
 #
 # A model looks each word up in a list, so at the start "bank" has the same vector in every sentence (apart from the
-# effect of its position). So let us give it one vector, and move it by attention.
+# effect of its position). So let us give it a single vector and let attention move it.
 #
 # If it moves towards one of the two meanings, do the weights deserve the credit? To find out, an experiment needs a
 # [**control**](glossary.ipynb#control): the same experiment without the ingredient that is thought to cause the effect.
 # Our ingredient is the weights. So the control is a **plain average** of the same vectors, in which all of them count
-# the same.
+# equally.
 #
 # The table `bank_words.csv` holds 53 words with the four features from above and a fifth one, which we will need later.
-# Here are the vector of "bank" and its cosines with the bank that lends money and with the shore.
+# Below are the vector of "bank" and its cosines with the two banks of the first table.
 
 # %% one-bank
 names, _, rows = load_table("bank_words.csv")
@@ -111,17 +111,16 @@ predict("05/the-plain-average")
 # %% see-average
 # %%answer 05/the-plain-average
 def new_vectors(context):
-    """Return the new vector of "bank", by attention and by a plain average: (2, 4)."""
+    """Return the new vector of "bank", with attention and plain average: (2, 4)."""
     words = vectors([*context, "bank"])[:, :4]  # (S, 4)
     weights = (bank @ words.T / 4**0.5).softmax(dim=-1)  # (S,)
     return torch.stack([weights @ words, words.mean(dim=0)])
 
 
-fair = {}
-for context in (["river", "water"], ["money", "loan"]):
-    for way, new in zip(["attention", "plain"], new_vectors(context), strict=True):
-        fair[", ".join(context), way] = cosine(new, x[2:]).tolist()
-pd.DataFrame(fair, index=["cosine with money bank", "with shore"]).T.round(2)
+moved = torch.cat([new_vectors(["river", "water"]), new_vectors(["money", "loan"])])
+fair = cosine(moved[:, None], x[2:])  # (4, 2)
+ways = ["river, water: attention", "plain", "money, loan: attention", "plain"]
+pd.DataFrame(fair, ways, ["cosine with money bank", "with shore"]).round(2)
 
 # %% draw-average jupyter={"source_hidden": true}
 # %%answer 05/the-plain-average
@@ -158,8 +157,9 @@ show_figure(ax, "5.2")
 # to it. We call such a word the **clue** of its sentence. The fifth feature of our table is 1 for some words that make
 # good clues, and 0 for all the others.
 #
-# A query that asks for this feature, and for nothing else, should find the clue. We type one in. The number `strength`
-# says how hard it asks.
+# A query that asks for this feature, and for nothing else, should find the clue. So we do not let "bank" ask with its
+# own vector. We type in such a query for it, and the output is the new vector of "bank". The number `strength` says how
+# hard it asks.
 
 
 # %% ask-for-clue
@@ -187,14 +187,13 @@ pd.DataFrame(asked, columns).T.round(2)
 # moves to the correct side. Here the weights do what the plain average cannot: they select.
 #
 # The mechanism *can* select. But we typed in the query and the column of clues by hand, with the sentences in sight.
-# Nothing here has found out by itself which words are clues.
 #
 # ### Your experiment: drag a meaning
 #
-# Here every word is a point, with nature on the left, money on the right, and filler words at the bottom. Query, keys
-# and values are these points, not the numbers of our table. First answer the question above the picture. Then drag
-# "river" down to the filler words. Put it back and push it to the right. Which of the two moves does the plain average
-# follow?
+# Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. These points
+# are queries, keys and values in one. "River" and "loan" are mirror images of each other, so "bank" ends up in the
+# middle. Answer the question above the picture, and drag "river" **straight down**. Then put it back and push it to the
+# right. In which move do the weights select?
 
 # %% explore-bank
 BankExplorer()
@@ -202,20 +201,19 @@ BankExplorer()
 # %% trained-layer [markdown]
 # <details><summary>The answer</summary>
 #
-# Pushed to the right, "river" takes the plain average along: mixing is enough. Down among the filler words, "river"
-# gets little weight, so attention turns to "loan", and the plain average stays in the middle. There the weights select.
-# (Before you moved anything, no sharpness could break the tie, because we made "river" and "loan" mirror images of each
-# other.)
+# Straight down, "river" gets little weight, so attention turns to "loan". The plain average moves down too, but not to
+# the right: it stays between nature and money. There the weights select. Pushed to the right, "river" takes the plain
+# average along, so mixing is enough.
 # </details>
 #
-# Keep that sentence in mind: "this bank by the river gave a loan." Its bank is a money bank, even though it lies by a
-# river. So here "river" is not a clue at all, although it is one in most other sentences.
+# In "this bank by the river gave a loan", the bank is a money bank. So "river" is not a clue here, although it is one
+# in most sentences.
 #
 # ## A trained layer
 #
-# Nobody typed in the numbers of a trained layer. We take the one that you know from lesson 2: the first attention layer
-# of all-MiniLM-L6-v2, with twelve [heads](glossary.ipynb#head). It puts a token before each sentence, `[CLS]`, and one
-# after it, `[SEP]`.
+# The numbers in a trained layer were learned, not typed in. We take the one that you know from lesson 2: the first
+# attention layer of all-MiniLM-L6-v2, with twelve [heads](glossary.ipynb#head). It puts a token before each sentence,
+# `[CLS]`, and one after it, `[SEP]`.
 
 # %% read-sentence
 from attnlab.pretrained import load_layer
@@ -230,8 +228,8 @@ predict("05/heads-that-attend-to-river")
 # %% see-heads
 # %%answer 05/heads-that-attend-to-river
 of_bank = sat.weights[:, sat.tokens.index("bank")]  # (H, S): the row of "bank"
-heads = [f"head {head}" for head in range(12)]
-ax = plot_attention(of_bank, queries=heads, keys=sat.tokens, colorbar=True)
+ax = plot_attention(of_bank, keys=sat.tokens, colorbar=True)
+ax.set_ylabel("head")
 show_figure(ax, "5.3")
 
 # %% look-through [markdown]
@@ -247,15 +245,15 @@ show_figure(ax, "5.3")
 
 # %% explore-heads
 sentence_of_both = "this bank by the river gave a loan"
-RealHeadsExplorer(sentence=sentence_of_both, head=4, word=2, ask=False)
+RealHeadsExplorer(sentence=sentence_of_both, head=2, word=2, ask=False)
 
 # %% who-asks [markdown]
-# ## Is it "bank" that asks?
+# ## Does it matter which word asks?
 #
-# It is tempting to pick the head with the nicest picture. But in twelve maps there is nearly always something nice. So
-# we test all twelve heads, on fresh sentences. We wrote 35 sentences with "bank" and named the clue of each before the
-# layer read it. Three of them had served to explore the layer. Without these and all others with the same clues, 25
-# remain.
+# It is tempting to pick the head with the nicest picture. But among twelve maps, one nearly always looks nice, so we
+# test all twelve heads, on fresh sentences. We wrote 35 sentences with "bank" and named the clue of each before the
+# layer read it. With three of them we had already explored the layer. Without these, and without seven others that have
+# the same clues, 25 sentences remain. (A head noticed because of "river" would do well on every "river".)
 
 # %% fresh-sentences
 sentences = pd.read_csv(data_path("bank_sentences.csv"))
@@ -268,19 +266,20 @@ fresh.sample(4, random_state=0)[["sentence", "clue", "meaning"]]
 # times that, or **three [uniform shares](glossary.ipynb#uniform-share)**. In general, we multiply the weight by the
 # number of tokens.
 #
-# The function below does this for the clue of every fresh sentence. It can also put another word in the place of
-# "bank", so that the layer reads "we swam to the chair". Then "chair" asks. `attend_as` computes the rows of many such
-# askers at once.
+# The function below does this for the clue of every fresh sentence. It can also put another word in place of "bank", so
+# that the layer reads "we swam to the chair". Then "chair" is the **query word**. `attend_as` computes the rows of many
+# query words at once.
 
 
 # %% clue-shares
-def clue_shares(askers):
-    """Return the uniform shares of the clue, averaged over the sentences: (H, A)."""
-    total = torch.zeros(12, len(askers))
+def clue_shares(query_words):
+    """Return the uniform shares of the clue, averaged over the sentences: (H, W)."""
+    total = torch.zeros(12, len(query_words))
     for sentence, clue in zip(fresh.sentence, fresh.clue, strict=True):
         tokens = layer.tokens(sentence)
-        of_askers = layer.attend_as(askers, tokens, tokens.index("bank"))  # (H, A, S)
-        total += of_askers[:, :, tokens.index(clue)] * len(tokens)
+        place = tokens.index("bank")
+        weights = layer.attend_as(query_words, tokens, place)  # (H, W, S)
+        total += weights[:, :, tokens.index(clue)] * len(tokens)
     return total / len(fresh)
 
 
@@ -288,19 +287,20 @@ clue_shares(["bank"])[:, 0]  # (H,)
 
 # %% many-askers [markdown]
 # In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. But is "bank" the
-# reason? Perhaps these heads favour such words even when another word asks. So we let 5,000 words ask in the place of
-# "bank". They are the first words of at least three letters in the vocabulary of the layer, and roughly the commonest.
+# reason? Perhaps these heads favour the clue words no matter which word asks. So we let 5,000 words ask in place of
+# "bank": the first ones of at least three letters in the layer's vocabulary, which are roughly the most common.
 
 # %% ask-rank
 predict("05/rank-of-bank")
 
 # %% see-rank
 # %%answer 05/rank-of-bank
-askers = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2][:5000]
-shares = clue_shares(askers)  # (H, A)
-of_bank_itself = shares[:, askers.index("bank"), None]
-ranks = 1 + (shares > of_bank_itself).sum(dim=1)  # 1 if "bank" gives the most
-len(askers), ranks
+long_words = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2]
+query_words = long_words[:5000]
+shares = clue_shares(query_words)  # (H, W)
+by_bank = shares[:, query_words.index("bank"), None]
+ranks = 1 + (shares > by_bank).sum(dim=1)  # rank 1 is the largest share
+len(query_words), ranks
 
 # %% draw-askers jupyter={"source_hidden": true}
 # %%answer 05/rank-of-bank
@@ -308,27 +308,27 @@ import seaborn as sns
 
 _, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 sns.boxplot(shares.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax)
-ax.plot(
-    range(12), of_bank_itself, "D", color="#c8500a", ms=8, label="“bank” asks", zorder=5
-)
+ax.plot(range(12), by_bank, "D", color="#c8500a", ms=8, label="“bank” asks", zorder=5)
 ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
-ax.set(xlabel="head", ylabel="uniform shares of the clue")
-ax.set_title("What the askers give to the clue")
+ax.set(xlabel="head", ylabel="uniform shares given to the clue")
+ax.set_title("In head 4, “bank” comes first")
 ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
 show_figure(ax, "5.4")
 
 # %% which-meaning [markdown]
-# ## Does it select by the meaning?
+# ## Does the head select by meaning?
 #
-# In head 4, no other asker gives the clue as much as "bank" does. (This holds for the mean over 25 sentences. In single
-# sentences, the median rank of "bank" is 219.) In no other head is "bank" among the first 70. So here is a trained head
-# that selects: it lets "bank" pick out words that go with banks, or at least mostly. (In most sentences, fewer than one
-# in ten of the 5,000 words would get more weight from "bank" in the place of the clue.)
+# In head 4, no other query word gives the clue as much as "bank" does, on average over the 25 sentences. In each of the
+# other heads, "bank" ranks below 70th place. So here is a trained head that selects, and what it selects depends on the
+# word that asks. Most of our clues are among the words that it favours.
 #
-# But a word that goes with banks need not show which bank is meant in this sentence. "The thief saw the bank by the
-# river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river" is no
-# longer a clue. What becomes of the score of "bank" for "river"? In lesson 2 we saw that the logarithm of a weight is
-# its score, up to a constant for the whole row. So we measure how far the score for "river" is above the score of
+# But not all of its favoured words go with banks. In "in america the bank kept my money", "bank" gives 0.86 to
+# "america" and 0.01 to "money". (Try it in the explorer.)
+#
+# And even a word that goes with banks need not show which bank is meant in a given sentence. "The thief saw the bank by
+# the river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river" is
+# no longer a clue. What happens to the score of "bank" for "river"? In lesson 2 we saw that the logarithm of a weight
+# is its score, up to a constant for the whole row. So we measure how far the score for "river" is above the score of
 # "bank" for itself.
 
 # %% ask-robbed
@@ -341,26 +341,29 @@ for verb in ("saw", "robbed"):
     reading = layer.read(f"the thief {verb} the bank by the river")
     at, river = (reading.tokens.index(word) for word in ("bank", "river"))
     to_itself, to_river = reading.weights[:, at, at], reading.weights[:, at, river]
-    compared[verb, "score of river"] = (to_river / to_itself).log()  # above itself
+    # the score for "river", relative to the score for itself
+    compared[verb, "score of river"] = (to_river / to_itself).log()
     compared[verb, "weight of river"] = to_river
 pd.DataFrame(compared).rename_axis("head").round(2)
 
 # %% what-a-score-sees [markdown]
 # ## What does the output know?
 #
-# In a first layer, a score is computed from two tokens: their vectors, which come from a list, and their positions. No
-# third word takes part. So no score of this layer can depend on whether the river matters here. A weight can, because
-# "robbed" competes with "river" for the same row, as in head 10.
+# In a first layer, a score is computed from the vectors of two words and their positions. So no score of this layer can
+# depend on whether the river matters here. But the output collects the values of the whole sentence, "robbed" included.
 #
-# The output collects the values of the whole sentence, "robbed" included. So let us ask the outputs. Imagine a line
-# that leads from money words to water words, and take one sentence about a river and one about money. The pair counts
-# as correct if the output of "bank" lies nearer to the water end in the sentence about the river. We have 64 pairs of
-# **clear** sentences, with words of one kind only, and 64 pairs of **mixed** ones, such as that of the thief and the
-# gold. Guessing would get about 32 right.
+# We choose twelve water words (such as "ocean" and "ship") and ten money words (such as "cash" and "tax"), none of
+# which occurs in our sentences. In each head, a line leads from the mean value of the money words to the mean value of
+# the water words. How far the output of "bank" lies along this line is a single number. For all heads together, we add
+# up the twelve numbers.
 #
-# The helper `count_pairs` does this for each head, for all heads together and, as a control, with a plain average of
-# the same values. The control deserves the same freedom: if we pick the best head of attention, we also pick the best
-# head of the plain average.
+# Besides the three known ones, we have 16 **clear** sentences, with words of one kind only, and 16 **mixed** ones, such
+# as the one about the thief and the gold. Half of each are about a river. We compare every river sentence with every
+# money sentence, which makes 8 × 8 = 64 pairs of each kind. A pair counts as correct if the output of "bank" lies
+# nearer to the water end in the river sentence.
+#
+# The helper `count_pairs` does this for attention and, as a control, for a plain average of the same values. If we pick
+# the best head of attention, we also pick the best head of the control.
 
 # %% count-pairs jupyter={"source_hidden": true}
 from attnlab import split_heads
@@ -383,7 +386,7 @@ direction = mean_value(WATER) - mean_value(MONEY)
 
 
 def leans(sentence):
-    """Return how far "bank" leans to water, by attention and plainly: (2, 13)."""
+    """Return how "bank" leans to water, with attention and plain average: (2, 13)."""
     tokens = layer.tokens(sentence)
     lean = (values_of(tokens) * direction[:, None]).sum(dim=-1)  # (H, S)
     row = layer(tokens).weights[0, :, tokens.index("bank")]  # (H, S)
@@ -392,7 +395,7 @@ def leans(sentence):
 
 
 def count_pairs(kind):
-    """Return the numbers of correct pairs, by attention and plainly: (2, 13)."""
+    """Count the correct pairs, with attention and plain average: (2, 13)."""
     of_kind = sentences[sentences.kind == kind].groupby("meaning").sentence
     river, money = (
         torch.stack([leans(one) for one in of_kind.get_group(meaning)])
@@ -414,11 +417,12 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # ## So does attention find the meaning?
 #
 # Nothing that we tried shows that it does so in this layer. In clear sentences mixing is enough: all heads together get
-# 64 pairs with a plain average too. In mixed sentences they do better than guessing, but here too a plain average keeps
-# up with attention. (Head 4 does gain from its weights: 52 pairs against 40. But the plain averages of some other heads
-# get as far without them.) What one head has learned is to select: on average, "bank" gives more weight to the clue
-# than any of the other words that we put in its place. That is a step towards the meaning. But what "river" says about
-# the bank depends on a third word, "saw" or "robbed", and no score in this layer sees one.
+# all 64 pairs right with a plain average too. In mixed sentences they do better than guessing, but a plain average
+# keeps up with attention.
+#
+# What one head has learned is to select, and what it selects depends on the word that asks. But this head also favours
+# words that say nothing about banks. And what "river" says about the bank depends on a third word, "saw" or "robbed",
+# while no score in this layer depends on one.
 #
 # A model with six layers can do more. From the second layer on, the vectors that are compared are mixtures themselves,
 # so a score can depend on any word of the sentence. In whole models, the senses of a word do come apart (Reif et al.,
@@ -431,8 +435,8 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 #
 # Lesson 4 taught you to ask what chance would do. To make random heads that still have all the numbers of the trained
 # ones, we shuffle the numbers inside each parameter of the attention. The vectors of the words stay as they are. We do
-# this twenty times and let "bank" ask. The three results below are uniform shares of the clue: the mean of all 240
-# heads, the mean of the best heads of the twenty layers, and the best of all.
+# this twenty times and let "bank" ask. The three results below are uniform shares of the clue: the mean over all 240
+# heads, the best head of each of the twenty layers, averaged, and the best of all 240.
 
 
 # %% shuffled-layers
@@ -460,20 +464,20 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 
 # %% shuffled-reading [markdown]
 # If you may choose the best of twelve, chance gives you 2.0 uniform shares. So if the best head of our layer had been
-# head 0, 3 or 10, its 1.8 to 2.3 would be nothing unusual. It is less usual to have them all: none of the twenty
-# shuffled layers has four heads with more than 1.7. And the 3.3 of head 4 is unusual in any case, for none of the 240
-# random heads reaches it.
+# head 0, 3 or 10, a share of 1.8 to 2.3 would not have been unusual. It is less usual to have them all: none of the
+# twenty shuffled layers has four heads with more than 1.7. And the 3.3 of head 4 is unusual in any case, for none of
+# the 240 random heads reaches it.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - Attention mixes. Two banks that had nearly nothing in common, with a cosine of 0.06, came out with 0.74.
-# - Put a plain average beside every experiment with attention, and give it the same freedom: the same values, and its
-#   best head if you show the best head of attention.
-# - Selecting means that the weights do what a plain average cannot. Ask whether they depend on the word that asks: put
-#   many other words in its place.
-# - One head of twelve lets "bank" select mostly words that go with banks. On average over our sentences, no other of
-#   5,000 askers gives the clue as much.
+# - Attention mixes. Two banks that had nearly nothing in common, with a cosine of 0.06, came out with a cosine of 0.74.
+# - Compare every experiment on attention with a plain average, and give the average the same freedom: the same values,
+#   and its own best head if you report attention's best head.
+# - To select is to give large weights to certain words because of what they are. A plain average cannot do that.
+# - Test whether the weights depend on the word that asks: put many other words in its place. In one of the twelve
+#   heads, none of 4,999 other words gives the clue as much weight as "bank", on average over our sentences. But what
+#   this head favours is not always a word that goes with banks.
 # - In a first layer, the score of two words depends on no third word. A third word can only compete for the weight and
 #   add its own value.
 
@@ -490,8 +494,8 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 #
 # <details><summary>Hint</summary>
 #
-# The weight of a key is $e$ to the power of its score, divided by the sum of the row. What does each of the other words
-# contribute to that sum? The clue must contribute as much as all of them together.
+# The weight of a key is $e$ to the power of its score, divided by the sum of these powers over the row. What does each
+# of the other words contribute to that sum? The clue must contribute as much as all of them together.
 # </details>
 
 # %%
@@ -518,9 +522,9 @@ check_needed_strength(needed_strength_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (8 minutes)
 #
-# Write the control for any experiment with attention: every query gets the plain average of the values that it may look
-# at. True means "may look". A query that may look at nothing gets zeros. The result must have the dtype of `value`,
-# which can be float32 or float64.
+# Write the control for any experiment on attention: every query gets the plain average of the values that it may look
+# at. In the mask `attn_mask`, True means that the query may look at the key. A query that may look at nothing gets
+# zeros. The result must have the dtype of `value`, which can be float32 or float64.
 #
 # <details><summary>Hint</summary>
 #
@@ -587,22 +591,24 @@ torch.manual_seed(0)
 luck = 2 * torch.rand(500, 12, 6)  # 1 on average in every head: nothing to find
 broken = torch.tensor([broken_report(one[:, :3], one[:, 3:])[1] for one in luck])
 mended = torch.tensor([tested_head_solution(one[:, :3], one[:, 3:])[1] for one in luck])
-print(f"where all is luck: broken {broken.mean():.1f}, repaired {mended.mean():.1f}")
+means = f"broken {broken.mean():.1f}, repaired {mended.mean():.1f}"
+print(f"if nothing but luck is at work: {means}")
 check_tested_head(tested_head_solution)
 
 # %% exercise-4 [markdown]
 # ### 4 · Build ★★ (10 minutes)
 #
-# When "robbed" took the place of "saw", "bank" in head 10 turned away from "river": now it attends most to "robbed".
-# Perhaps head 10 notices when a water word does not matter? Find two sentences that refute this. They may differ in
-# **one** word only. The first must be about a river bank and the second about a money bank, but in both of them "bank"
-# must attend most to the same word in head 10. The check measures the weights. The meaning is for you to judge.
+# When "robbed" took the place of "saw", "bank" in head 10 turned away from "river" and attended most to "robbed"
+# instead. Perhaps head 10 notices when a water word does not matter? Find two sentences that refute this. They may
+# differ in **one** word only. The first must be about a river bank and the second about a money bank, but in both of
+# them "bank" must attend most to the same **water word** in head 10. The check measures the weights. The meaning is for
+# you to judge.
 #
 # <details><summary>Hint</summary>
 #
 # Find a sentence with a water word to which "bank" gives a large weight in head 10, such as "sailed". Then add one more
-# word that makes it a river bank, and replace that word by one that makes it a money bank. You can try your sentences
-# in the explorer above.
+# word that shows that a river bank is meant, and replace that word with one that shows that a money bank is meant. You
+# can try your sentences in the explorer above.
 # </details>
 
 
@@ -630,7 +636,7 @@ check_minimal_pair(minimal_pair_solution)
 #
 # <details><summary>An answer</summary>
 #
-# - The control: does "bank" end as close to money in a plain average?
+# - The control: does "bank" end up as close to money with a plain average?
 # - All heads, and fresh sentences, among them some with words of both kinds.
 # - Other words in the place of "bank": does the head attend to "money" for them as well?
 # - A pair of sentences in which "money" stays and the meaning changes, such as "I left my money on the bank of the
@@ -641,7 +647,7 @@ check_minimal_pair(minimal_pair_solution)
 # ## In torch
 #
 # The control takes one line: with a query of zeros, all scores are 0, so all keys that are allowed get the same weight.
-# This works in `F.scaled_dot_product_attention` too, with a mask of True and False or without any mask.
+# This works in `F.scaled_dot_product_attention` too, with a Boolean mask or without any mask.
 
 # %% torch-control
 import torch.nn.functional as F
@@ -661,7 +667,7 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 #   of a word come apart in whole models.
 # - The trained layer is the first attention layer of
 #   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0). Wang et al.,
-#   [MiniLM](https://arxiv.org/abs/2002.10957), 2020, describe how the model that it was made from was trained.
+#   [MiniLM](https://arxiv.org/abs/2002.10957), 2020, describe how the larger model behind it was trained.
 
 # %% next [markdown]
 # ## Next
@@ -676,7 +682,7 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 #
 # **Where a class stalls.** *"But the model does understand":* agree that a whole model may, and ask which cell shows
 # it. *"The plain average is only lucky":* let the class write six sentences, three of each kind, and count. *The tie:*
-# let two students hold "river" and "loan" and pull "bank" on a rope; a third one is "the".
+# let two students play "river" and "loan" and pull on a rope tied to "bank", while a third plays "the".
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -686,16 +692,17 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # alike.** *Less:* this takes attending for sorting. *As before:* this forgets that the values are averaged.
 #
 # **2.** You want to know whether the *weights* cause an effect. What is the control? **Equal weights, with the same
-# values.** *No attention at all:* this takes the mixing away too. *Random weights:* they answer another question, which
-# is whether chance would do as well. It is worth asking too.
+# values.** *No attention at all:* this takes the mixing away too. *Random weights:* they answer a different question:
+# would chance do as well? It is worth asking too.
 #
 # **3.** A query asks with strength 0. What comes out? **The plain average.** *Zeros:* this takes the scores for the
-# weights. *The word itself:* this thinks that a query that asks for nothing gets nothing new.
+# weights. *The word itself:* this assumes that a query that asks for nothing gets nothing new.
 #
-# **4.** Someone inspects 144 heads and finds one that sends "bank" to "river". What next? **Test it on fresh
-# sentences, and with other askers.** *It understands:* this forgets the other 143. *It is chance:* that has to be
-# measured as well.
+# **4.** Someone inspects 144 heads and finds one that sends "bank" to "river". What next? **Test it on fresh sentences,
+# and with other query words.** *It understands:* this forgets the other 143. *It is chance:* that has to be measured as
+# well.
 #
-# **5.** First layer, and "saw" becomes "robbed". What happens to the score of "bank" for "river"? **It stays.** *It
-# falls:* this confuses the score with the weight. *That depends on the head:* no head sees a third word in a score.
+# **5.** In the first layer, "saw" is replaced by "robbed". What happens to the score of "bank" for "river"? **It stays
+# the same.** *It falls:* this confuses the score with the weight. *That depends on the head:* in every head, a score
+# depends on two words only.
 # </details>
