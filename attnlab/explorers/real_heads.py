@@ -33,7 +33,7 @@ DIGITS = 4
 
 WORDS = {
     "say": f"In head {{head}}, {{asking}} attends most to **{{top}}** ({{most}}{{each}}). {FIRST} "
-    f"and {LAST} together get {{marked}}; uniform attention would give {{equal}} to each.",
+    f"and {LAST} together get {{marked}}; uniform attention gives each {{equal}}.",
     "itself": "itself",
     "quoted": "“{token}”",
     "several": "{name} at {place}",

@@ -48,7 +48,7 @@ class TestRealHeads(ExplorerTests):
         head, asking, top, most, sinks, equal = re.fullmatch(
             r"In head (\d+), (.+) attends most to (.+) \((\d\.\d\d)(?: each)?\)\. "
             r"\[CLS\] and \[SEP\] together get (\d\.\d\d); "
-            r"uniform attention would give (\d\.\d\d) to each\.",
+            r"uniform attention gives each (\d\.\d\d)\.",
             said,
         ).groups()
         assert int(head) == explorer.head
