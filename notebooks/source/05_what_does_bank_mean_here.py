@@ -591,8 +591,7 @@ torch.manual_seed(0)
 luck = 2 * torch.rand(500, 12, 6)  # 1 on average in every head: nothing to find
 broken = torch.tensor([broken_report(one[:, :3], one[:, 3:])[1] for one in luck])
 mended = torch.tensor([tested_head_solution(one[:, :3], one[:, 3:])[1] for one in luck])
-means = f"broken {broken.mean():.1f}, repaired {mended.mean():.1f}"
-print(f"if nothing but luck is at work: {means}")
+print(f"with luck alone: broken {broken.mean():.1f}, repaired {mended.mean():.1f}")
 check_tested_head(tested_head_solution)
 
 # %% exercise-4 [markdown]
