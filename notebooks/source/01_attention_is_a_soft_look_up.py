@@ -5,7 +5,7 @@
 # close you come. What if a dictionary could answer “almost”?
 #
 # Attention is such a dictionary. It compares your question with all of its keys, and instead of picking one value it returns a weighted average
-# of all of them. You will first build one in two dimensions, where you can drag the question around with the mouse. Then you will see that lesson 0
+# of all the values. You will first build one in two dimensions, where you can drag the question around with the mouse. Then you will see that lesson 0
 # ran the same few lines of code on *The cat sat on the mat*.
 #
 # **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch, including gradients with `backward`.
@@ -68,7 +68,7 @@ shares, shares @ legs
 
 # %% after-between [markdown]
 # The lines that compute `powers` and `shares` are the two steps of the softmax. PyTorch performs both in a single call, `softmax`. Here is the whole
-# soft look-up, with a knob added. It multiplies in the other order, `query @ keys.T`, which gives the same three numbers and also works for many
+# soft look-up, with a knob added. The function multiplies in the other order, `query @ keys.T`, which gives the same three numbers and also works for many
 # queries at once, one in each row.
 
 
@@ -130,13 +130,13 @@ show_figure(ax, "1.1")
 # here those of the query, by a little, in the direction that brings the answer closer to the correct one. On a flat stretch there is no such
 # direction, and at a jump there is no slope at all. (A model can learn which key to choose in a hard look-up, but only with special methods.)
 #
-# Suppose that a query should find *cat* and starts at 50 degrees. The hard look-up answers 2, which is wrong, and it is
-# flat there, so training cannot find out in which direction to turn the query. The soft look-up at temperature 1 answers
+# Suppose that a query is meant to find *cat* but starts at 50 degrees. The hard look-up answers 2, which is wrong, and it is
+# flat there, so training cannot tell which way to turn the query. The soft look-up at temperature 1 answers
 # 3.52. That is not correct either, but this curve has a slope nearly everywhere, and a small step along it brings the
 # answer closer to 4. This is one reason why attention is soft.
 #
 # Now let us measure the slope at 30 degrees, where the kitten is. In Figure 1.1 the query only turns. It can also
-# become longer or shorter, so it may move in any direction of the plane. There is one direction in which the answer
+# become longer or shorter, so its tip can move in any direction in the plane. There is one direction in which the answer
 # rises fastest. The slope in that direction, in legs per unit that the tip of the query moves, is the length of the
 # [gradient](glossary.ipynb#gradient), which PyTorch computes with `backward` and leaves in `query.grad`. At temperature
 # 1 the slope is 0.645.
@@ -209,7 +209,7 @@ by_hand = sum(weights[1, j] * V[j] for j in range(6))
 by_hand, output[1]
 
 # %% formula [markdown]
-# These are the five numbers of lesson 0, with a `place` of 0.373. Written as one formula, attention is
+# These are the same five numbers as in lesson 0, including the 0.373 for `place`. Written as one formula, attention is
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
@@ -274,9 +274,9 @@ Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 # %% after-differences [markdown]
 # Adding 1000 changes nothing, apart from rounding: near 1000, a float32 has only about four decimals. The differences
 # stay the same, and on paper the factor $e^{1000}$ appears in both the numerator and the denominator of every weight
-# and cancels. (In floats $e^{1000}$ is infinite. How a softmax avoids this is the subject of exercise 4.) Multiplying
+# and cancels. (In floating-point arithmetic, $e^{1000}$ overflows to infinity. How a softmax avoids this is the subject of exercise 4.) Multiplying
 # by 8 makes all differences eight times as large, and `cat` takes almost all of the weight. (A weight shown as 0.00 is
-# small, not zero.) You know this knob: multiplying by 8 lowers the temperature to an eighth of what it was.
+# small, not zero.) You have met this knob before: multiplying by 8 lowers the temperature to an eighth of what it was.
 #
 # Why not divide each score by the sum of its row? Such shares could be negative, and they are undefined where
 # the sum is 0. The softmax is never negative, keeps the order of the scores, changes smoothly, and sees nothing but
@@ -284,7 +284,7 @@ Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 #
 # ## Which axis?
 #
-# The softmax runs over the keys, which are the last dimension, `dim=-1`. The scores of one sentence have the shape (L, S), so their last dimension is
+# The softmax runs over the keys, which lie along the last dimension (`dim=-1`). The scores of one sentence have the shape (L, S), so their last dimension is
 # also dimension 1, and `softmax(dim=1)` gives the same weights. Now let us put two copies of the sentence into a batch.
 
 # %%
@@ -330,10 +330,10 @@ RowExplorer()
 
 # %% after-row [markdown]
 # Choose “He” as the query. Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
-# the same direction and is the longest of the three.
+# the same direction and is the longest of the three vectors.
 #
 # In both example sentences, the queries, keys and values all have the same number of features. In general, only the
-# queries and the keys must agree in this; the values may have a different number of features. When we looked up legs,
+# queries and the keys need the same number of features; the values may have a different number. When we looked up legs,
 # each value was a single number, while each key had two. But there must be one value for each key, or some weights
 # would have nothing to multiply.
 #
@@ -359,8 +359,8 @@ attention(small, small, one_hot)[0]
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below each task, run it, and then run the check that follows. The first two exercises use the three words of “Further”, so
-# run that part first. In the docstrings the dots stand for any number of batch dimensions.
+# Write your answer in the cell below each task, run it, and then run the check that follows. The first two exercises use the three words from “Further”, so
+# run that section first. In the docstrings the dots stand for any number of batch dimensions.
 
 # %%
 from attnlab.exercises import check_attention_from_exp, check_mended
@@ -451,7 +451,7 @@ check_mended(mended_solution)
 # ### 4 · Implement ★★★ (12 minutes)
 #
 # Write attention with `exp` and a sum, without calling softmax. It must work for a batch, and raw scores above 1000 or below $-1000$ must not give
-# NaN. (In floats, $e^{1000}$ is infinite, and infinity divided by infinity is NaN.)
+# NaN. (In floating-point arithmetic, $e^{1000}$ overflows to infinity, and infinity divided by infinity is NaN.)
 #
 # <details><summary>Hint</summary>What may you add to a row of scores, or subtract from it, without changing its weights?
 # <code>scores.amax(dim=-1, keepdim=True)</code> gives one number for each row, in a shape that lets you subtract it from the scores.</details>
@@ -488,8 +488,8 @@ check_attention_from_exp(attention_from_exp_solution)
 #
 # `F.scaled_dot_product_attention(query, key, value)` does all of this, where `F` is `torch.nn.functional`. The query has the shape `(..., L, E)`, the
 # key `(..., S, E)` and the value `(..., S, Ev)`, and the dots stand for any number of batch dimensions. The function returns the output but not the
-# weights. Its option `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several attention computations side by side and puts
-# matrices around them that are trained with the model (lessons 6 and 7).
+# weights. Its option `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several attention computations side by side, with
+# matrices before and after them that the model learns (lessons 6 and 7).
 
 # %% torch-line
 by_torch = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
@@ -524,8 +524,8 @@ by_torch[1]
 # **45 minutes.** From the dictionary to the average: 9. Dragging, on the projector: 5. Why soft, with the slopes: 8. The sentence, by hand: 10. Zeros and
 # differences: 7. The wrong axis: 6. The exercises and “Further” are homework.
 #
-# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. (If only this query is
-# trained, only on this one number and at temperature 1, the output reaches 4 because *spider* gets more weight, not
+# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. (Suppose that
+# training changes only this query, at temperature 1 and with 4 legs as its only target. Then the output reaches 4 because *spider* gets more weight, not
 # because *cat* is chosen: many different averages are equal to 4. If each value had several numbers, fewer averages
 # would match all of them.) *Does the order of the keys matter?* No, as long as the values are shuffled along with them, as in a
 # dictionary. *Why a dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?*
