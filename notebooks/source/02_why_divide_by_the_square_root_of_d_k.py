@@ -9,8 +9,9 @@
 #
 # The dot products say how well each query matches each key, so why divide them by anything? And why by the square root
 # of the number of features, rather than by that number itself? The paper that introduced the formula gives the reason
-# for the root in a footnote. Why large dot products do harm at all, the authors could only suspect: they may push the
-# softmax into regions where its gradients are extremely small. In this lesson you will measure what they suspected.
+# for the root in a footnote. The authors could only
+# suspect why large dot products do harm: such products may push the softmax into regions where its gradients are
+# extremely small. In this lesson you will measure what the authors suspected.
 #
 # **You need** lesson 1: scores, weights, output, and the softmax along a row. You should also know what a loss, a
 # gradient, the chain rule and a learning rate are.
@@ -19,9 +20,9 @@
 # - explain where $\sqrt{d_k}$ comes from, and check it by measuring,
 # - predict how sharp the weights become without the division,
 # - say what the division does for the gradients, and what it does not do,
-# - check whether the scores of a trained layer keep to the rule.
+# - check whether the scores of a trained layer still have a variance of about 1.
 #
-# **Time:** 45 minutes in class, 75 alone.
+# **Time:** 45 minutes in class, 75 on your own.
 
 # %% setup
 import pandas as pd
@@ -288,8 +289,7 @@ DivisorsExplorer(divisor="1", ask=False)
 # %% only-the-root [markdown]
 # Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $1/d_k$. In
 # a large head, all scores of random keys are then nearly equal, and the output is nearly a plain average. Even a key
-# that is identical to the query gains little. Their dot product is a sum of $d_k$ squares with mean 1, which is about
-# $d_k$. So the score is only about 1, and the weight is about 2.7 times that of another key. Dividing by
+# that is identical to the query gains little. Their dot product is a sum of $d_k$ squares, each with mean 1, so it is about $d_k$. So the score is only about 1, and the weight is about 2.7 times that of another key. Dividing by
 # $\sqrt{d_{model}}$ ignores the fact that the sum has only as many terms as the *query* has features. In a layer of
 # width 512 with 8 heads, it leaves a variance of $64/512 = 1/8$.
 #
@@ -337,8 +337,7 @@ show_figure(figure, "2.4")
 # A raw score is a sum of $d_k$ products. If the features are independent, with mean 0 and variance 1, its typical size
 # is $\sqrt{d_k}$. Dividing by this number makes heads of all but the smallest sizes behave in nearly the same way at
 # initialisation, that is, before any training. Each query then averages over several keys, and most
-# queries get gradients of similar length. How large the features are at initialisation depends
-# on the random parameters, not on the root.
+# queries get gradients of similar length.
 #
 # A model can also learn without the division, because training can change the size of the scores by itself. T5, a
 # family of language models, does not divide at all and is initialised with smaller queries instead. Under "Further" you
@@ -347,8 +346,8 @@ show_figure(figure, "2.4")
 # when we stopped. But it was slower than the other two and more sensitive to the learning rate.
 #
 # And why not divide by $d_k$? Because at initialisation, a larger head would then be closer to a plain average. In the
-# same runs, dividing by $d_k$ made learning slower than the root did at low
-# learning rates, but it led to a higher accuracy at the two highest.
+# same runs, the model that divided by $d_k$ learned more slowly at low learning rates than the one that divided by the
+# root, but it reached a higher accuracy at the two highest.
 
 # %% further [markdown]
 # ## Further
@@ -388,7 +387,7 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 (largest > 0.99).float().mean(dim=-1)  # the share of rows that choose a single key
 
 # %% training-race [markdown]
-# Head 2 gives nearly all of the weight to one key with the division as well. Without the division, the other eleven
+# Even with the division, head 2 gives nearly all of its weight to one key. Without the division, the other eleven
 # heads would give more than 99% of the weight to a single key in 6% to 56% of their rows. With the division, ten of the
 # eleven never do. (A model trained without the division would of course have learned different features.)
 #
@@ -433,12 +432,13 @@ final = last.accuracy.mean().unstack("learning_rate")
 final.round(3)
 
 # %% race-reading [markdown]
-# In the upper half, the model with raw scores ends above 0.95 at two of the five rates, the model with the root at four,
-# and the model with $d_k$ at three. At 0.0003, the raw model and the one with $d_k$ are slow, and both are still
-# improving when we stop. At 0.01 the raw model is still far from 0.95, and at 0.03 it hardly gets beyond chance.
+# In the upper half, the model with raw scores ends above 0.95 at two of the five rates, the model that divides by the
+# root at four, and the model that divides by $d_k$ at three. At 0.0003, the model with raw scores and the one that
+# divides by $d_k$ are slow, and both are still improving when we stop. At 0.01 the model with raw scores is still far
+# from 0.95, and at 0.03 it hardly gets beyond chance.
 #
-# The root is not the best choice in every setting. In the upper half, $d_k$ is ahead at the two highest rates, and in
-# the lower half at all five. In the lower half, the raw model does not reach 0.95 at any rate within 400 steps. This is
+# The root is not the best choice in every setting. In the upper half, the model that divides by $d_k$ is ahead at
+# the two highest rates, and in the lower half it is ahead at all five. In the lower half, the model with raw scores does not reach 0.95 at any rate within 400 steps. This is
 # a single task at a single size, so it does not prove a general law. Here, the division made learning faster and the
 # choice of the learning rate less critical.
 
@@ -543,9 +543,9 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 # smaller values, so the initial scores are as small as they would be with the division.
 #
 # The training steps differ, however, because the parameters that make the queries are now smaller by a factor of
-# $\sqrt{d_k}$. A step of the optimiser Adam is as long for small parameters as for large ones, so in proportion it
-# changes the small ones more. With plain gradient descent (SGD), the step here is even longer than with the division:
-# the same scores now come from smaller parameters, so their gradient is larger by a factor of $\sqrt{d_k}$. We tried
+# $\sqrt{d_k}$. The optimiser Adam takes steps of the same length whether the parameters are small or large, so relative to
+# their size it changes the small ones more. With plain gradient descent (SGD), the step is even longer without the
+# division than with it: the same scores now come from smaller parameters, so their gradient is larger by a factor of $\sqrt{d_k}$. We tried
 # this with $d_k = 64$ and the same learning rate for both versions.
 # Without the division, the first step with Adam moved the scores about 5 times as far as it did with the division, and
 # the first step with SGD moved them about 30 times as far. With a third optimiser, Adafactor, it makes no difference
@@ -665,8 +665,8 @@ check_hundred_dice(hundred_dice_solution).ok
 # <details><summary>What the numbers mean</summary>
 #
 # The root keeps the variance of a single die, 2.917. The average has a variance of only 0.029: averages of a hundred
-# dice are all nearly the same number, as the scores are after dividing by $d_k$. And the root does not help against a
-# *mean* that is not 0: the mean of 3.5 has become 35.
+# dice are all nearly the same number, as the scores are after dividing by $d_k$. But dividing by the root does nothing
+# about a *mean* that is not 0: the mean, 3.5 for a single die, has become 35.
 # </details>
 
 # %% exercise-3 [markdown]
@@ -754,7 +754,7 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1 and footnote 4.
-#   The footnote states the variance. The comparison is reported in the sentence before the one that begins "We suspect".
+#   The footnote states the variance, and the suspicion stands in the sentence that begins "We suspect".
 # - The trained layer is the first attention layer of
 #   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
 # - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020. Its method
@@ -778,7 +778,7 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # trained layer and the answer: 8.
 #
 # **Where a class stalls.** *Root or no root?* Have them divide a list of numbers by 8 and compute the variance again.
-# *The nine slopes:* fill one row together on the board. *The three steps back to the query:* follow the example with
+# *The nine slopes:* fill in one row together on the board. *The three steps back to the query:* follow the example with
 # numbers first, and write the formula last. *"The gradients vanish":* ask them to name a model that they know, and to
 # find its row in the table.
 # </details>
@@ -799,7 +799,7 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # weight? **It stays the same key and gets less weight.** *Another key wins:* dividing keeps the order. *Its weight
 # comes closer to 1:* that happens when the scores are multiplied.
 #
-# **5.** No division, $d_k = 64$, 256 keys. What happens to the gradients of the queries? **They become uneven, and most
+# **5.** The scores are not divided, $d_k$ is 64, and there are 256 keys. What happens to the gradients of the queries? **They become uneven, and most
 # become longer.** *All vanish:* this answer considers only the slopes, and only those of keys that have won. *All
 # become longer by a factor of 8:* this answer considers only the missing factor $1/c$, not the slopes.
 # </details>
