@@ -26,9 +26,13 @@ ROWS = {
         "The row sums to 0.95. Rounding changes a sum by a millionth, not by a twentieth: narrow "
         "the tolerance.",
     ),
-    (1.5, -0.5): (
+    (0.8, 0.7, -0.5): (
         False,
         "The row sums to 1, but -0.5 is negative: every entry must be at least 0.",
+    ),
+    (0.75, -0.25): (
+        False,
+        "The row sums to 0.5, and weights sum to 1. Sum the entries as they are, without `abs`.",
     ),
 }
 
@@ -45,7 +49,7 @@ def judged(_case: Case, said: dict[str, bool | None]) -> Evidence:
         str([*row]): [sum(row), truth, opinion]
         for (row, (truth, _)), opinion in zip(ROWS.items(), opinions, strict=True)
     }
-    return table("Six rows; 1 = True, 0 = False:", rows, ("its sum", "correct", "yours"))
+    return table("Seven rows; 1 = True, 0 = False:", rows, ("its sum", "correct", "yours"))
 
 
 @Opinion(
@@ -61,13 +65,13 @@ def judged(_case: Case, said: dict[str, bool | None]) -> Evidence:
         "Sums above 1 are wrong as well.": lambda row: positive(row) and 1 - row.sum() < 1e-5,
     },
     evidence=judged,
-    verified="The function accepts both test rows that could be weights and rejects the four that "
+    verified="The function accepts both test rows that could be weights and rejects the five that "
     "could not.",
 )
 def check_is_distribution() -> Iterator[Case]:
     """Check a function that says whether a row holds attention weights.
 
-    Verified: True for two rows of weights, False for four others.
+    Verified: True for two rows of weights, False for five others.
     """
     for row, (truth, hint) in ROWS.items():
         name = f"the row {[*row]}, shape ({len(row)},)"

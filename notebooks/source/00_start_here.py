@@ -231,10 +231,12 @@ live(draw, start={"scale": 0.4472}, alt="Six-by-six heatmap of weights.", **cont
 show_figure(draw_transformer_block(), "0.4")
 
 # %% two-boxes [markdown]
-# Two of the boxes settle what this page has left open. **+ position** is there because attention, without a mask, cannot see the order of the words.
-# (Many chatbots, for example those built on Llama, have no such box and build the positions into the scores instead.) The
-# **+** after attention adds the old vector to the new one, which makes up for the loss of `animal`. Here is the vector of
-# `cat` after this plus. We leave out the norm, the positions and the trained matrices of a real model.
+# Two of the boxes settle what this page has left open. **+ position** is there because one step of attention cannot see
+# the order of the words that it averages. Even with a causal mask, a word knows only *which* words came before it, not
+# in what order. (Many chatbots, for example those built on Llama, have no such box and build the positions into the
+# scores instead.) The **+** after attention adds the old vector to the new one, which makes up for the loss of
+# `animal`. Here is the vector of `cat` after this plus. We leave out the norm, the positions and the trained matrices
+# of a real model.
 
 # %% plus
 Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))

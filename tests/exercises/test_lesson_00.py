@@ -37,6 +37,8 @@ test_names_the_mistake = names(
             "may be exactly 0": lambda row: bool((row > 0).all() and abs(row.sum() - 1) < 1e-5),
             "True of the row [0.9, 0.4, 0.0], shape (3,)": lambda row: bool((row >= 0).all()),
             "-0.5 is negative": lambda row: bool(abs(row.sum() - 1) < 1e-5),
+            "[0.8, 0.7, -0.5]": lambda row: bool((row <= 1).all() and abs(row.sum() - 1) < 1e-5),
+            "without `abs`": lambda row: bool(abs(row.abs().sum() - 1) < 1e-5),
             "every entry": lambda row: bool((row >= 0).any() and abs(row.sum() - 1) < 1e-5),
             "narrow the tolerance": (
                 lambda row: bool((row >= 0).all() and abs(row.sum() - 1) < 0.1)
@@ -53,10 +55,10 @@ test_names_the_mistake = names(
 )
 
 
-def test_a_wrong_distribution_is_shown_with_all_six_rows():
+def test_a_wrong_distribution_is_shown_with_all_rows():
     verdict = refused(check_is_distribution, without_else)
     assert verdict.evidence.columns == ("its sum", "correct", "yours")
-    assert len(verdict.evidence.rows) == 6
+    assert len(verdict.evidence.rows) == 7
     assert "NaN" in repr(verdict)
     shown = refused(check_is_distribution, lambda row: True).evidence
     assert shown.values[3].tolist() == [0.4, False, True]  # [0.2, 0.2]
