@@ -32,7 +32,7 @@ STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
         "10 to this number is 8. Softmax raises e, not 10.": math.log10(OTHERS),
         "That is the weight that the clue should get. Which score leads to it?": 0.5,
     },
-    verified="e to the power of this number is 8, as much as the eight other words together.",
+    verified="The clue gets as much weight as the eight other words together.",
     otherwise=lambda strength: f"That is too {'little' if strength < STRENGTH else 'much'}.",
 )
 def check_needed_strength(strength: float) -> str:
@@ -41,7 +41,7 @@ def check_needed_strength(strength: float) -> str:
     Verified: the number, to two decimals.
     """
     share = 1 / (1 + OTHERS * math.exp(-strength)) if abs(strength) < 500 else float(strength > 0)
-    return f"With {strength:.4g} the clue gets {share:.3f} of the weight."
+    return f"With your strength the clue gets {share:.3f} of the weight."
 
 
 # --- the control ----------------------------------------------------------------------------------

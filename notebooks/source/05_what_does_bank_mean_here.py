@@ -190,10 +190,10 @@ pd.DataFrame(asked, columns).T.round(2)
 #
 # ### Your experiment: drag a meaning
 #
-# Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. These points
-# are queries, keys and values in one. "River" and "loan" are mirror images of each other, so "bank" ends up in the
-# middle. Answer the question above the picture, and drag "river" **straight down**. Then put it back and push it to the
-# right. In which move do the weights select?
+# Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. "River" and
+# "loan" are mirror images of each other, so "bank" ends up in the middle. Answer the question above the picture, and
+# drag "river" **straight down**. Then put it back and push it to the right. In which move does attention take "bank" to
+# a side that the plain average does not reach?
 
 # %% explore-bank
 BankExplorer()
@@ -202,12 +202,11 @@ BankExplorer()
 # <details><summary>The answer</summary>
 #
 # Straight down, "river" gets little weight, so attention turns to "loan". The plain average moves down too, but not to
-# the right: it stays between nature and money. There the weights select. Pushed to the right, "river" takes the plain
+# the right: it stays between nature and money. There the weights decide. Pushed to the right, "river" takes the plain
 # average along, so mixing is enough.
 # </details>
 #
-# In "this bank by the river gave a loan", the bank is a money bank. So "river" is not a clue here, although it is one
-# in most sentences.
+# In the sentence of the picture, the bank is a money bank. So "river" is not a clue here.
 #
 # ## A trained layer
 #
@@ -311,7 +310,7 @@ sns.boxplot(shares.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax
 ax.plot(range(12), by_bank, "D", color="#c8500a", ms=8, label="“bank” asks", zorder=5)
 ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
 ax.set(xlabel="head", ylabel="uniform shares given to the clue")
-ax.set_title("In head 4, “bank” comes first")
+ax.set_title("What each query word gives to the clue")
 ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
 show_figure(ax, "5.4")
 
@@ -320,16 +319,16 @@ show_figure(ax, "5.4")
 #
 # In head 4, no other query word gives the clue as much as "bank" does, on average over the 25 sentences. In each of the
 # other heads, "bank" ranks below 70th place. So here is a trained head that selects, and what it selects depends on the
-# word that asks. Most of our clues are among the words that it favours.
+# word that asks.
 #
 # But not all of its favoured words go with banks. In "in america the bank kept my money", "bank" gives 0.86 to
-# "america" and 0.01 to "money". (Try it in the explorer.)
+# "america" and 0.01 to "money".
 #
 # And even a word that goes with banks need not show which bank is meant in a given sentence. "The thief saw the bank by
 # the river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river" is
 # no longer a clue. What happens to the score of "bank" for "river"? In lesson 2 we saw that the logarithm of a weight
-# is its score, up to a constant for the whole row. So we measure how far the score for "river" is above the score of
-# "bank" for itself.
+# is its score, up to a constant for the whole row. If we subtract two such logarithms of one row, the constant drops
+# out. So we can measure how far the score for "river" lies above the score of "bank" for itself.
 
 # %% ask-robbed
 predict("05/robbed-instead-of-saw")
@@ -353,14 +352,14 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 # depend on whether the river matters here. But the output collects the values of the whole sentence, "robbed" included.
 #
 # We choose twelve water words (such as "ocean" and "ship") and ten money words (such as "cash" and "tax"), none of
-# which occurs in our sentences. In each head, a line leads from the mean value of the money words to the mean value of
-# the water words. How far the output of "bank" lies along this line is a single number. For all heads together, we add
-# up the twelve numbers.
+# which occurs in our sentences. In each head, we average the value vectors of the money words, each read alone, and
+# those of the water words. How far the output of "bank" lies along the line from the first average to the second is one
+# number. For all heads together, we add up the twelve numbers.
 #
 # Besides the three known ones, we have 16 **clear** sentences, with words of one kind only, and 16 **mixed** ones, such
 # as the one about the thief and the gold. Half of each are about a river. We compare every river sentence with every
 # money sentence, which makes 8 × 8 = 64 pairs of each kind. A pair counts as correct if the output of "bank" lies
-# nearer to the water end in the river sentence.
+# further towards water in its river sentence than in its money sentence.
 #
 # The helper `count_pairs` does this for attention and, as a control, for a plain average of the same values. If we pick
 # the best head of attention, we also pick the best head of the control.
@@ -436,7 +435,7 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # Lesson 4 taught you to ask what chance would do. To make random heads that still have all the numbers of the trained
 # ones, we shuffle the numbers inside each parameter of the attention. The vectors of the words stay as they are. We do
 # this twenty times and let "bank" ask. The three results below are uniform shares of the clue: the mean over all 240
-# heads, the best head of each of the twenty layers, averaged, and the best of all 240.
+# heads, the mean of the twenty best heads, one from each layer, and the best of all 240.
 
 
 # %% shuffled-layers
