@@ -60,7 +60,7 @@ class TemperatureExplorer(Explorer):
     title = "What does a temperature change?"
     hint = (
         "One query and five keys. All scores are divided by a temperature τ before the softmax "
-        "turns them into weights. In attention, τ is √d_k."
+        "turns them into weights. In attention, τ is √d_k. Beside each key is its raw score."
     )
     prediction = Question(
         ask=f"τ runs from {STOPS[0]:g} to {STOPS[-1]:g}. Does another key ever become the winner?",

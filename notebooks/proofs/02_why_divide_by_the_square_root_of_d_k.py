@@ -236,18 +236,10 @@ for reading in readings:
 # %% after: trained-maps
 assert pair[0].amax() < 0.6 and pair[1].amax(dim=-1).min() > 0.99
 assert round(of_heads[1].item(), 1) == 0.9 and round(of_heads[2].item()) == 100
-# in head 3 the mean is near 1, but few rows are; in head 7 the assumptions fail
+# in head 3 the mean is near 1, but few rows are
 within = torch.cat(variances, dim=-1)
 near = ((within > 0.5) & (within < 2)).float().mean(dim=-1)
 assert abs(near[3] - 0.31) < 0.005 and abs(of_heads[3] - 0.8) < 0.05
-embedded = torch.cat([reading.embedded for reading in readings])
-q, k = (
-    (embedded @ p.weight.T + p.bias).unflatten(-1, (12, 32))[:, 7]
-    for p in (layer.attention.q_proj, layer.attention.k_proj)
-)
-by_feature = q.var(dim=0).mean() * k.var(dim=0).mean()
-assert all(abs(formula - 0.2) < 0.05 for formula in (q.var() * k.var(), by_feature))
-assert abs(of_heads[7] - 0.8) < 0.05
 
 # in other short sentences it is nine heads again; in longer texts about half of them
 short = [

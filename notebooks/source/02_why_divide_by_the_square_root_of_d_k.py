@@ -107,8 +107,8 @@ raw_scores[:8], raw_scores.var(), raw_scores.std()
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i).$$
 #
 # In our case both variances on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
-# $\sqrt{d_k}$. If we divide all raw scores by some number, we divide their standard deviation by the same number.
-# Dividing by $\sqrt{d_k}$ therefore brings it back to 1, however many features there are.
+# $\sqrt{d_k}$. If we divide all raw scores by a number $c$, we divide their standard deviation by $c$ and their
+# variance by $c^2$. So dividing by $\sqrt{d_k}$ brings both back to 1, however many features there are.
 #
 # Let us check this for other sizes. We draw 40 random sequences with 25 queries and 16 keys each, which gives 16,000
 # raw scores for each size.
@@ -207,8 +207,8 @@ softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
 # derivatives with respect to the three weights are $g = (1, 0, 0)$. Three steps lead from there to the query:
 #
 # 1. **The softmax.** The first row of the table says how fast the first weight, and with it the loss, moves with each
-#   *score*: $(0.25, -0.15, -0.1)$. For any $g$, the derivatives with respect to the scores are $J g$, where $J$ is the
-#   table. (It is symmetric.)
+#    *score*: $(0.25, -0.15, -0.1)$. For any $g$, each row of the table is multiplied by its entry of $g$, and the rows
+#    are added up. This is $J^\top g$, or $J g$, because the table $J$ is symmetric.
 # 2. **The division.** A score is a raw score divided by some number $c$. So the derivatives with respect to the *raw
 #    scores* are those of step 1, divided by $c$. If $d_k$ is 4, then $c$ is $\sqrt{4} = 2$, and we get
 #    $(0.125, -0.075, -0.05)$.
@@ -256,14 +256,15 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 # %% half-true [markdown]
 # ### What the table says
 #
-# Each row describes the lengths of 1,000 gradients, and "divided by 1" means without the division. You predicted how two
-# of the medians compare, but the table says more:
+# Each row describes the lengths of 1,000 gradients, and "divided by 1" means without the division. The table says more
+# than you predicted:
 #
 # - **Without the division, the gradients are very uneven.** For 64 features and 16 keys, the number in the last column
 #   is about 1,000 times the number in the first.
 # - **With many features and few keys, most of the gradients vanish.** For 1,024 features and 16 keys, the median is
 #   about a thousandth of what it is with the division. Yet even in this case, the longest tenth of the gradients are
-#   far longer than the longest tenth with the division.
+#   far longer than the longest tenth with the division. They belong to queries for which no key has clearly won: their
+#   slopes are large, and nothing divides the result by 32.
 # - **With the division, the gradients are of similar length.** In all four cases the last column is less than three
 #   times the first, and the medians for 64 and for 1,024 features are nearly the same.
 #
@@ -287,9 +288,10 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 DivisorsExplorer(divisor="1", ask=False)
 
 # %% only-the-root [markdown]
-# Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $1/d_k$. In
-# a large head, all scores of random keys are then nearly equal, and the output is nearly a plain average. Even a key
-# that is identical to the query gains little. Their dot product is a sum of $d_k$ squares, each with mean 1, so it is about $d_k$. So the score is only about 1, and the weight is about 2.7 times that of another key. Dividing by
+# Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $d_k/d_k^2 =
+# 1/d_k$. In a large head, all scores of random keys are then nearly equal, and the output is nearly a plain average.
+# Even a key that is identical to the query gains little. Their dot product is a sum of $d_k$ squares, each with mean 1,
+# so it is about $d_k$. So the score is only about 1, and the weight is about 2.7 times that of another key. Dividing by
 # $\sqrt{d_{model}}$ ignores the fact that the sum has only as many terms as the *query* has features. In a layer of
 # width 512 with 8 heads, it leaves a variance of $64/512 = 1/8$.
 #
@@ -335,19 +337,18 @@ show_figure(figure, "2.4")
 # ## So why that number?
 #
 # A raw score is a sum of $d_k$ products. If the features are independent, with mean 0 and variance 1, its typical size
-# is $\sqrt{d_k}$. Dividing by this number makes heads of all but the smallest sizes behave in nearly the same way at
-# initialisation, that is, before any training. Each query then averages over several keys, and most
-# queries get gradients of similar length.
+# is $\sqrt{d_k}$. Dividing by this number gives small and large heads nearly the same sharpness at initialisation, that
+# is, before any training. Each query then averages over several keys, and most queries get gradients of similar length.
 #
 # A model can also learn without the division, because training can change the size of the scores by itself. T5, a
-# family of language models, does not divide at all and is initialised with smaller queries instead. Under "Further" you
-# will find a small training race between three divisors. When the queries and keys had variance 1 at initialisation,
-# even the model with the raw scores learned its task at two of five learning rates, and at a third it was still improving
-# when we stopped. But it was slower than the other two and more sensitive to the learning rate.
+# family of language models, does not divide at all and is initialised with smaller queries instead. Under "Further", a
+# small model is trained with three divisors. It also learned with the raw scores, but more slowly and at fewer learning
+# rates.
 #
-# And why not divide by $d_k$? Because at initialisation, a larger head would then be closer to a plain average. In the
-# same runs, the model that divided by $d_k$ learned more slowly at low learning rates than the one that divided by the
-# root, but it reached a higher accuracy at the two highest.
+# And why not divide by $d_k$? Because at initialisation, a larger head would then be closer to a plain average.
+# Training can make up for that: in the same runs, $d_k$ was slower than the root at low learning rates and better at
+# the two highest. So the root is not the best choice in every setting. It gives heads of different sizes the same
+# spread to begin with.
 
 # %% further [markdown]
 # ## Further
@@ -490,8 +491,9 @@ pd.DataFrame(moments, index=["mean", "variance"]).T.round(2)
 # variance 1 give outputs with a variance of only about 1/3. This makes the constant about one ninth.
 #
 # In the row "a shared part", all features of a query contain the same random number, and all features of a key contain
-# another one. In this case the root does not even remove the factor $d_k$. The table cannot show this, because its
-# $d_k$ is always 100, but with more features the variance would be larger still.
+# another one. In this case the root does not even remove the factor $d_k$: every product contains the same two shared
+# numbers, so this part adds up $d_k$ times instead of averaging out. The table cannot show this, because its $d_k$ is
+# always 100, but with more features the variance would be larger still.
 #
 # With key = query, each term is the square of a normal random number, which has mean 1 and variance 2, so the *mean* of
 # the scores is $100/10 = 10$. If the scores of all keys had that mean, it would not matter, since the softmax ignores a
