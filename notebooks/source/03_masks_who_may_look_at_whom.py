@@ -375,7 +375,7 @@ show_figure(ax, "3.4")
 # learned to copy the next word. (Their loss does not reach 0, because a model makes ten guesses in each sentence, and
 # for the last one there is nothing to copy.) With only the words so far, their loss first falls to 1.3 and then rises
 # again, as copying takes over. At the end it lies between 1.97 and 2.97, and three of the four models do worse than
-# guessing at random, which gives 2.08. The models with the mask end at 0.91 both ways.
+# guessing at random, which gives 2.08. The models with the mask end at 0.91 whichever way the loss is measured.
 #
 # ### The rows of padding
 #
@@ -457,7 +457,7 @@ assert torch.allclose(with_cache, whole[4:])
 # %% large-negative [markdown]
 # ### A large negative number instead of minus infinity
 #
-# Many programs fill with -1e9. Let us see what this does to the empty row of "`<pad>` The cat sat".
+# Many programs set blocked scores to -1e9 instead. Let us see what this does to the empty row of "`<pad>` The cat sat".
 
 # %% fill-row-zero
 finite = (left @ left.T / 5**0.5).masked_fill(~left_mask, -1e9).softmax(dim=-1)
@@ -493,13 +493,13 @@ added.softmax(dim=-1)[0]
 # - A mask says which keys a query may look at. It acts on the scores, before the softmax: forbidden scores become
 #   $-\infty$. A score of 0 blocks nothing.
 # - A causal mask hides later words. It is what makes it possible to train on every next word in one pass.
-# - A padding mask hides keys, not queries, so it has the shape (N, 1, S), the same for every query. With heads it has
-#   the shape (N, 1, 1, S). Leave the rows of `<pad>` out of averages and losses.
+# - A padding mask hides keys, not queries, so it has the shape (N, 1, S) and is the same for every query. With heads it
+#   has the shape (N, 1, 1, S). Leave the rows of `<pad>` out of averages and losses.
 # - The leak test: change a token and see which outputs move. Some must, and some must not.
-# - A row without any key can come out as NaN, as 0, or as an average over keys that it must not see. Make a deliberate
-#   choice of what it should be.
+# - A row without any key can come out as NaN, as 0, or as an average over keys that it must not see. Decide which of
+#   these you want.
 # - In attnlab and in `F.scaled_dot_product_attention`, True means "may look", and a mask of floats is added to the
-#   scores. In other places True can mean "blocked". Often no error warns you.
+#   scores. In other places True can mean "blocked". If you mix them up, you often get no error.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -515,8 +515,8 @@ added.softmax(dim=-1)[0]
 # - otherwise "correct".
 #
 # Use `moved`. The numbers in `x` are small, because large ones lead to large scores, which can give nearly all the
-# weight to one key. (If you test a model of your own, switch off [dropout](glossary.ipynb#dropout) first: it sets
-# random numbers to 0, so outputs move at random.)
+# weight to one key. (If you test a model of your own, switch off [dropout](glossary.ipynb#dropout) first: it sets randomly
+# chosen numbers to 0, so outputs move even if no token changes.)
 #
 # <details><summary>Hint</summary>
 #
@@ -663,14 +663,14 @@ check_padded_batch(mended_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend says: "Filling with -1e9 or with minus infinity before a softmax is the same, since both give weight 0." When
-# is that true in float32, torch's default data type, and when is it not?
+# A friend says: "It makes no difference whether you fill with -1e9 or with minus infinity before a softmax, since both
+# give a weight of 0." When is that true in float32, torch's default data type, and when is it not?
 #
 # <details><summary>An answer</summary>
 #
-# It is true as long as the row has an allowed key with a score of ordinary size. -1e9 is so far below that score that
-# its weight rounds to 0. In a row without an allowed key, filling with -1e9 averages over all keys, and filling with
-# minus infinity gives NaN.
+# It is true as long as the row has an allowed key with a score of ordinary size. A score of -1e9 lies so far below it
+# that the weight of the blocked key rounds to 0. In a row without an allowed key, filling with -1e9 averages over all
+# keys, and filling with minus infinity gives NaN.
 # </details>
 
 # %% in-torch [markdown]
@@ -716,10 +716,11 @@ check_padded_batch(mended_solution)
 # **45 minutes.** The causal mask and the fill: 11. The leak test: 8. Padding, with the first explorer: 10. Empty
 # rows, with the mask editor: 10. Three families: 6. Leave "Further" for home.
 #
-# **Where a class stalls.** *"True hides":* seaborn and `masked_fill` say so. Keep one sentence on the board: True = may
-# look. *Rows and columns:* have the class say "query $i$ looks at key $j$" while you point at the cell. *The NaN of the
-# second layer:* write 0 · NaN = NaN on the board. *"There is no future when a model writes":* that is true, but the
-# mask is needed in training, where all positions guess at once, and when a whole prompt is read in one pass.
+# **Where a class stalls.** *"True hides":* that is what True does in seaborn and in `masked_fill`. Keep one sentence on
+# the board: True = may look. *Rows and columns:* have the class say "query $i$ looks at key $j$" while you point at the
+# cell. *The NaN of the second layer:* write 0 · NaN = NaN on the board. *"There is no future when a model writes":*
+# that is true, but the mask is needed in training, where all positions guess at once, and when a whole prompt is read
+# in one pass.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -734,8 +735,8 @@ check_padded_batch(mended_solution)
 # **3.** Token 2 of the tokens 0 to 4 changes under a causal mask. Which outputs move? **2, 3 and 4.** *Only 2* forgets
 # that later tokens look back. *0, 1 and 2* would be true of the inverted mask.
 #
-# **4.** What is the softmax of a row that holds only $-\infty$? **NaN.** *Zeros* is what attnlab returns, but the
-# softmax does not. *Uniform* is what -1e9 gives.
+# **4.** What is the softmax of a row that holds only $-\infty$? **NaN.** *Zeros* is what attnlab returns, but not what
+# the softmax itself returns. *Uniform* is what -1e9 gives.
 #
 # **5.** There is no causal mask. A `<pad>` changes, and the output of a word moves. Why? **Padding is not masked.**
 # *That is normal* is true only of the output of the `<pad>` itself. *The future leaks:* here the future is meant to be
