@@ -32,6 +32,7 @@ from attnlab.masks import (
     to_additive_mask,
     to_key_padding_mask,
 )
+from attnlab.memory import PeakMemory
 from attnlab.modules import AttentionOutput, MultiHeadAttention, SelfAttention
 from attnlab.tiled import tiled_attention
 
@@ -39,6 +40,7 @@ __all__ = [
     "AttentionOutput",
     "AttentionTrace",
     "MultiHeadAttention",
+    "PeakMemory",
     "SelfAttention",
     "Table",
     "attention_entropy",

@@ -218,6 +218,53 @@ def draw_followed_steps(*, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
+    """Draw what moves between slow and fast memory, step by step and in a fused kernel.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Above, every step reads and writes a table; below, only inputs and output move.
+
+    See Also
+    --------
+    attnlab.PeakMemory : counts the tables that are held.
+    """
+    slow, fast, fused_slow, fused_fast = 4.3, 3.0, 1.5, 0.2
+    names = ("query\nand key", "raw scores\n(L, S)", "scores\n(L, S)", "weights\n(L, S)", "value")
+    tables = [Box(3.0 * i, slow, name, STEP, width=2.05) for i, name in enumerate(names)]
+    tables[0], tables[4] = (tables[i]._replace(colour=DATA) for i in (0, 4))
+    output = Box(14.8, slow, "output\n(L, Ev)", DATA, width=2.05)
+    steps = [
+        Box(x, fast, name, OTHER, width=1.75)
+        for x, name in ((1.5, "multiply"), (4.5, "divide"), (7.5, "softmax"), (12.0, "average"))
+    ]
+    below = [
+        Box(1.5, fused_slow, "query, key\nand value", DATA, width=2.05),
+        Box(7.5, fused_fast, "one tile of the table after the other", OTHER, width=9.2),
+        Box(13.5, fused_slow, "output\n(L, Ev)", DATA, width=2.05),
+    ]
+    boxes = [*tables, output, *steps, *below]
+    ax = _draw(boxes, [], ax, figsize=(7.5, 3.7), height=(-0.45, 5.25))
+    ax.set_xlim(-3.4, 16.0)
+    for y in (slow, fast, fused_slow, fused_fast):
+        kind, colour = ("slow", "cool") if y in (slow, fused_slow) else ("fast", "warm")
+        band = (-3.3, y - 0.45), 19.2, 0.9
+        ax.add_patch(Rectangle(*band, facecolor=ROLES[colour].light, zorder=0))
+        ax.text(-2.25, y, f"{kind}\nmemory", ha="center", va="center", fontsize=9, color=INK)
+    for y, title in ((slow, "step by step"), (fused_slow, "in a fused kernel")):
+        ax.text(-3.3, y + 0.6, title, fontsize=9.5, fontweight="bold", color=INK)
+    paths = [(0, 6), (6, 1), (1, 7), (7, 2), (2, 8), (8, 3), (3, 9), (4, 9), (9, 5)]
+    for start, end in (*paths, (10, 11), (11, 12)):
+        _climb(ax, boxes[start], boxes[end])
+    return ax
+
+
 def _draw(
     boxes: Sequence[Box],
     arrows: Sequence[tuple[int, int]],
@@ -256,6 +303,18 @@ def _draw(
 def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
     style = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 1}
     ax.annotate("", xy=end, xytext=start, arrowprops=style)
+
+
+def _climb(ax: Axes, start: Box, end: Box) -> None:
+    """Draw an arrow from one row of boxes to the other, to the nearest point of the wider box."""
+    up = 1 if end.y > start.y else -1
+    middle = (start.x + end.x) / 2
+    ends = []
+    for box, side in ((start, up), (end, -up)):
+        reach = box.width / 2 - 0.3
+        x = min(max(middle, box.x - reach), box.x + reach)
+        ends.append((x, box.y + side * box.height / 2))
+    _arrow(ax, *ends)
 
 
 def _residual(ax: Axes, start: float, end: float) -> None:

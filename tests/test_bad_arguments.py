@@ -246,6 +246,7 @@ CALLS = {
     "diagrams.draw_attention_steps": {"ax": None},
     "diagrams.draw_projections": {"ax": None},
     "diagrams.draw_multi_head_attention": {"ax": None},
+    "diagrams.draw_memory_traffic": {"ax": None},
     "diagrams.draw_transformer_block": {"ax": None},
     "display.is_static": {},
     "display.lesson_setup": {},

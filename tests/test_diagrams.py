@@ -10,6 +10,7 @@ from matplotlib.patches import FancyBboxPatch
 from attnlab.diagrams import (
     draw_attention_steps,
     draw_followed_steps,
+    draw_memory_traffic,
     draw_multi_head_attention,
     draw_projections,
     draw_transformer_block,
@@ -23,6 +24,7 @@ every_drawing = pytest.mark.parametrize(
         draw_projections,
         draw_multi_head_attention,
         draw_followed_steps,
+        draw_memory_traffic,
     ],
 )
 
@@ -163,3 +165,59 @@ def test_the_layer_names_its_steps_in_order_and_its_four_matrices():
     matrices = [t.get_text() for t in drawn if t.get_text().startswith("W_")]
     assert sorted(matrices) == ["W_K", "W_O", "W_Q", "W_V"]
     assert sum("(L, head_dim)" in text.get_text() for text in drawn) == 3
+
+
+def climbs(ax) -> list[tuple[str, str]]:
+    """Return the first lines of two boxes for every arrow from one row to another."""
+    found = []
+    for arrow in ax.texts:
+        if not arrow.get_text():
+            (start_x, start_y), (end_x, end_y) = arrow.xyann, arrow.xy
+            frames = [box.get_bbox() for box in boxes(ax)]
+            begin = [f for f in frames if f.x0 < start_x < f.x1 and touches(f, start_y)]
+            end = [f for f in frames if f.x0 < end_x < f.x1 and touches(f, end_y)]
+            found.append(tuple(word_in(ax, frame) for frame in (*begin, *end)))
+    return found
+
+
+def touches(frame, y) -> bool:
+    return any(y == pytest.approx(edge) for edge in (frame.y0, frame.y1))
+
+
+def test_step_by_step_every_table_is_written_and_read_and_in_a_fused_kernel_none_is():
+    assert climbs(draw_memory_traffic()) == [
+        ("query", "multiply"),
+        ("multiply", "raw scores"),
+        ("raw scores", "divide"),
+        ("divide", "scores"),
+        ("scores", "softmax"),
+        ("softmax", "weights"),
+        ("weights", "average"),
+        ("value", "average"),
+        ("average", "output"),
+        ("query, key", "one tile of the table after the other"),
+        ("one tile of the table after the other", "output"),
+    ]
+
+
+def test_tensors_lie_in_slow_memory_and_steps_in_fast_memory():
+    ax = laid_out(draw_memory_traffic())
+    bands = [p for p in ax.patches if not isinstance(p, FancyBboxPatch)]
+    named = {"slow": set(), "fast": set()}
+    for band, frame in product(bands, [box.get_bbox() for box in boxes(ax)]):
+        if band.get_y() < frame.y0 < frame.y1 < band.get_y() + band.get_height():
+            (label,) = [
+                t
+                for t in words(ax)
+                if t.get_text() in ("slow\nmemory", "fast\nmemory")
+                and band.get_y() < t.get_position()[1] < band.get_y() + band.get_height()
+            ]
+            named[label.get_text()[:4]].add(word_in(ax, frame))
+    assert named["fast"] == {
+        "multiply",
+        "divide",
+        "softmax",
+        "average",
+        "one tile of the table after the other",
+    }
+    assert {"raw scores", "scores", "weights", "value", "output"} < named["slow"]

@@ -1,0 +1,128 @@
+"""PeakMemory against the memory that torch's profiler records, and against counts on paper."""
+
+import gc
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from attnlab import PeakMemory, tiled_attention
+
+KIB = 1024
+
+
+def recorded(function, *inputs) -> int:
+    """Return the peak that the profiler records: the largest sum of what was taken and freed."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        output = function(*inputs)
+    events = record.profiler.kineto_results.events()
+    changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
+    del output
+    return max(torch.tensor([change for _, change in changes]).cumsum(0)).item()
+
+
+def counted(function, *inputs) -> int:
+    with PeakMemory() as memory:
+        function(*inputs)
+    return memory.peak
+
+
+def plain(query, key, value):
+    scores = query @ key.mT / 4
+    weights = scores.softmax(dim=-1)
+    return weights @ value
+
+
+def in_blocks(query, key, value):
+    return torch.cat([plain(rows, key, value) for rows in query.split(8, dim=-2)], dim=-2)
+
+
+def in_place(query, key, value):
+    scores = query @ key.mT
+    scores.div_(4).sub_(scores.amax(dim=-1, keepdim=True)).exp_()
+    return (scores / scores.sum(dim=-1, keepdim=True)) @ value
+
+
+@pytest.mark.parametrize("function", [plain, in_blocks, in_place], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(("n", "heads"), [(64, 1), (96, 3)])
+def test_the_peak_is_the_one_that_the_profiler_records(function, n, heads):
+    inputs = torch.randn(3, heads, n, 16)
+    inside = recorded(function, *inputs) - counted(function, *inputs)
+    assert 0 <= inside < 64  # a product of several matrices takes some bytes for itself
+
+
+def test_two_tables_and_the_output_are_the_peak_of_plain_attention():
+    query, key, value = torch.randn(3, 64, 16)
+    assert counted(plain, query, key, value) == 2 * 64 * 64 * 4 + 64 * 16 * 4
+
+
+def test_tensors_count_from_when_they_are_made_until_they_are_freed():
+    before = torch.ones(KIB)
+    with PeakMemory() as memory:
+        one = torch.ones(KIB // 4)
+        two = one + 1
+        assert memory.now == 2 * KIB
+        view = two.view(2, -1).T[:10]
+        two.add_(1)
+        before.mul_(2)
+        assert memory.now == memory.peak == 2 * KIB
+        del two
+        assert memory.now == 2 * KIB  # the view keeps its memory
+        del view, one
+        assert memory.now == 0
+        del before  # which was there before
+        gc.collect()
+        assert memory.now == 0
+        three = torch.ones(KIB // 8)
+    assert (memory.now, memory.peak) == (KIB // 2, 2 * KIB)
+    del three
+    assert memory.now == 0
+
+
+def test_nothing_counts_outside_of_the_block():
+    with PeakMemory() as memory:
+        pass
+    torch.ones(KIB).add(1)
+    assert (memory.now, memory.peak) == (0, 0)
+
+
+def test_it_counts_without_memory_on_the_device_meta():
+    inputs = torch.empty(3, 4096, 64, device="meta")
+    assert counted(plain, *inputs) == 2 * 4096**2 * 4 + 4096 * 64 * 4
+
+
+def test_gradients_and_what_is_kept_for_them_count():
+    tensors = [torch.randn(1024, 16, requires_grad=True) for _ in range(3)]
+
+    def train(function):
+        return function(*tensors).sum().backward()
+
+    assert counted(train, plain) > counted(plain, *tensors) > 2 * 1024 * 1024 * 4
+    assert counted(train, tiled_attention) < counted(train, plain)
+
+
+def test_tensors_without_a_storage_do_not_disturb_it():
+    with PeakMemory() as memory:
+        torch.eye(3).to_sparse()
+    assert memory.peak >= 36
+
+
+def test_torchs_compiler_is_not_imported():
+    code = (
+        "import sys, torch; from attnlab import PeakMemory\n"
+        "with PeakMemory() as counted: torch.ones(2) + 1\n"
+        "print(counted.peak, 'torch._dynamo' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["16", "False"]
+
+
+def test_two_counters_one_in_the_other():
+    with PeakMemory() as outer:
+        one = torch.ones(KIB)
+        with PeakMemory() as inner:
+            two = one + 1
+    assert (inner.peak, outer.peak) == (4 * KIB, 8 * KIB)
+    assert two.sum() == 2 * KIB
