@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
 
+from attnlab._checks import shape
 from attnlab.clinic import Evidence
-from attnlab.exercises._answers import Wrong, article, first_difference, table, vector
+from attnlab.exercises import _answers
+from attnlab.exercises._answers import (
+    Answer,
+    Right,
+    Wrong,
+    article,
+    call,
+    first_difference,
+    table,
+    vector,
+)
 from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
+from attnlab.memory import PeakMemory
 
 # --- memory of the weights ------------------------------------------------------------------------
 
@@ -131,6 +145,64 @@ def check_needed_tile() -> Iterator[Case]:
 # --- three bugs -----------------------------------------------------------------------------------
 
 L, S, E, EV, SIZE = 5, 11, 4, 3, 4
+MANY_L, MANY_S = 64, 509  # a table far larger than a piece; no other size is 509
+ONE_PASS = 2 * MANY_L * MANY_S * (E + EV)  # FLOPs: each score, and each value in the average, once
+
+
+@dataclass(frozen=True, kw_only=True)
+class InPieces(Compared):
+    """A check of attention that must go through the keys once and forget each piece."""
+
+    def decide(self, body: Callable, answer: Answer) -> Right:
+        """Compare the results; then watch what the answer makes, computes and holds."""
+        right = super().decide(body, answer)
+        inputs = randoms((MANY_L, E), (MANY_S, E), (MANY_S, EV))
+        watch = _Watch()
+
+        def watched() -> object:
+            with watch:
+                return answer.given(*inputs, SIZE)
+
+        call(watched, time_limit=_answers.TIME_LIMIT)
+        table = MANY_L * MANY_S * 4  # bytes of all scores in float32
+        why = ""
+        if watch.rows is not None:
+            made = f"a tensor {shape(watch.rows)} for {MANY_S} keys"
+            why = f"it makes whole rows: {made}. Take one piece of the keys at a time."
+        elif watch.flops > ONE_PASS:
+            times = f"{watch.flops / ONE_PASS:.1f} times the FLOPs of one pass"
+            why = f"it computes scores more than once: {times}. Let the top rise on the way."
+        elif watch.peak > table // 2:
+            held = f"{watch.peak // 1024} KiB, of {table // 1024} KiB for all scores"
+            why = f"it keeps the scores of the pieces: {held}. Forget each piece once it is added."
+        if why:
+            raise Wrong(f"The numbers are right, but {why}")
+        return right
+
+
+class _Watch(PeakMemory):
+    """Counts FLOPs and memory, and notices what is made for all keys at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops = 0
+        self.rows: Tensor | None = None  # with an axis for all keys, but neither keys nor values
+
+    def __torch_dispatch__(
+        self,
+        operation: Callable[..., object],
+        types: object,
+        args: tuple = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        made = super().__torch_dispatch__(operation, types, args, kwargs)
+        if count := flop_registry.get(operation.overloadpacket):
+            self.flops += count(*args, **(kwargs or {}), out_val=made)
+        for leaf in tree_leaves(made):
+            if isinstance(leaf, Tensor) and MANY_S in leaf.shape:
+                is_input = leaf.numel() in (MANY_S * E, MANY_S * EV)
+                self.rows = self.rows if is_input else leaf
+        return made
 
 
 def in_pieces(
@@ -142,13 +214,13 @@ def in_pieces(
     """Return attention in pieces of the keys, with some of its steps changed."""
 
     def attend(query: Tensor, key: Tensor, value: Tensor, size: int) -> Tensor:
-        scores = query @ key.mT / (math.sqrt(E) if scaled else 1)
-        lowest = torch.finfo(scores.dtype).min if first_top is None else first_top
-        top = torch.full_like(scores[:, :1], lowest)
+        lowest = torch.finfo(query.dtype).min if first_top is None else first_top
+        top = torch.full_like(query[:, :1], lowest)
         total = output = torch.zeros_like(top)
-        for piece, values in zip(scores.split(size, dim=-1), value.split(size), strict=True):
-            new_top = torch.maximum(top, piece.amax(dim=-1, keepdim=True))
-            shrink, exponentials = (top - new_top).exp(), (piece - new_top).exp()
+        for keys, values in zip(key.split(size), value.split(size), strict=True):
+            scores = query @ keys.mT / (math.sqrt(E) if scaled else 1)
+            new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
+            shrink, exponentials = (top - new_top).exp(), (scores - new_top).exp()
             total = total * (shrink if "total" in shrinks else 1)
             total = total + exponentials.sum(dim=-1, keepdim=True)
             output = output * (shrink if "output" in shrinks else 1) + exponentials @ values
@@ -168,7 +240,7 @@ BUGS = {
 }
 
 
-@Compared(
+@InPieces(
     answer="A function of (query, key, value, size) that returns the output (L, Ev).",
     see="attnlab.tiled_attention : the same for queries in tiles, with masks and a backward pass.",
     right=in_pieces(),
@@ -185,6 +257,14 @@ BUGS = {
             divides=("in every round", "at the end")
         ),
         "The output is not divided by the total.": in_pieces(divides=()),
+        "Every piece begins anew, so all pieces count the same, whatever their scores.": (
+            lambda query, key, value, size: torch.stack(
+                [
+                    F.scaled_dot_product_attention(query, keys, values)
+                    for keys, values in zip(key.split(size), value.split(size), strict=True)
+                ]
+            ).mean(dim=0)
+        ),
         "These are the values of the last piece alone: what was added up before is lost.": (
             lambda query, key, value, size: F.scaled_dot_product_attention(
                 query, key[(S - 1) // size * size :], value[(S - 1) // size * size :]
@@ -200,25 +280,31 @@ BUGS = {
         if size == SIZE
         else f"With pieces of {SIZE} it is correct."
     ),
-    verified="The numbers are those of attention, for low and high scores and pieces of 1, 4, 14.",
+    verified=(
+        "The numbers are those of attention, for low and high scores and pieces of 1, 4, 14, and "
+        "it goes through the keys once and keeps no scores."
+    ),
     axes=("query", "feature"),
+    atol=1e-4,  # the logarithm of a total near e^256 is rounded
+    rtol=0.0,
 )
 def check_mended_pieces() -> Iterator[tuple[str, tuple]]:
     """Check attention that goes through the keys in pieces.
 
     Verified: shape and numbers of the output, for scores near 0, far above and far below, and for
-    pieces of one key and of more keys than there are. Not verified: that the sums are made piece
-    by piece, in one pass; attention in a single piece has the same numbers.
+    pieces of one key and of more keys than there are. And for a table that is much larger than a
+    piece: that no tensor holds whole rows, that the matrix products take the FLOPs of one pass, and
+    that the scores of the pieces are not kept.
     """
     sizes = (L, E), (S, E), (S, EV)
     query, key, value = randoms(*sizes)
     query = query.abs() + 0.5
     key = key.sort(dim=0).values  # the top rises
-    query[:, -1] = torch.tensor([-2048.0, 0, 0, 0, 2048])  # scores near -1024, 0 and 1024
+    query[:, -1] = torch.tensor([-512.0, 0, 0, 0, 512])  # scores near -256, 0 and 256
     key[:, -1] = 1
     inputs = [(8 * one).round() / 8 for one in (query, key)]  # scores without rounding errors
     for size in (SIZE, 1, S + 3):
-        case = "query {}, key {}, value {}, scores near -1024, 0 and 1024, and pieces of {}"
+        case = "query {}, key {}, value {}, scores near -256, 0 and 256, and pieces of {}"
         yield case.format(*sizes, size), (*inputs, value, size)
 
 

@@ -38,6 +38,79 @@ def at_once(query, key, value, size):
     return F.scaled_dot_product_attention(query, key, value)
 
 
+def by_rows(query, key, value, size):
+    return torch.cat([at_once(row, key, value, size) for row in query.split(1)])
+
+
+def by_single_rows(query, key, value, size):
+    rows = [(key @ row / math.sqrt(row.shape[-1])).softmax(dim=-1) @ value for row in query]
+    return torch.stack(rows)
+
+
+def pieces_of(query, key, size):
+    return [query @ keys.T / math.sqrt(query.shape[-1]) for keys in key.split(size)]
+
+
+def in_two_passes(query, key, value, size):
+    tops = [(query @ keys.T / 2).amax(dim=-1, keepdim=True) for keys in key.split(size)]
+    top = torch.cat(tops, dim=-1).amax(dim=-1, keepdim=True)
+    total = output = 0
+    for keys, values in zip(key.split(size), value.split(size), strict=True):
+        exponentials = (query @ keys.T / 2 - top).exp()
+        total = total + exponentials.sum(dim=-1, keepdim=True)
+        output = output + exponentials @ values
+    return output / total
+
+
+def from_kept_scores(query, key, value, size):
+    scores = pieces_of(query, key, size)
+    top = torch.stack([piece.amax(dim=-1, keepdim=True) for piece in scores]).amax(dim=0)
+    exponentials = [(piece - top).exp() for piece in scores]
+    total = sum(piece.sum(dim=-1, keepdim=True) for piece in exponentials)
+    pairs = zip(exponentials, value.split(size), strict=True)
+    return sum(piece @ values for piece, values in pairs) / total
+
+
+def joined_softmaxes(query, key, value, size):  # other steps, and one pass
+    level = torch.full((len(query), 1), -math.inf)
+    output = torch.zeros(len(query), value.shape[-1])
+    for keys, values in zip(key.split(size), value.split(size), strict=True):
+        scores = query @ keys.T / math.sqrt(query.shape[-1])
+        new = torch.logaddexp(level, scores.logsumexp(dim=-1, keepdim=True))
+        output = output * (level - new).exp() + (scores - new).exp() @ values
+        level = new
+    return output
+
+
+def scaled_before(query, key, value, size):  # a copy of all keys, and the top from minus infinity
+    key = key / math.sqrt(query.shape[-1])
+    top = torch.full((len(query), 1), -math.inf)
+    total = output = torch.zeros(len(query), 1)
+    for start in range(0, len(key), size):
+        scores = torch.einsum("le,se->ls", query, key[start : start + size])
+        new_top = torch.maximum(top, scores.max(dim=-1, keepdim=True).values)
+        factor = torch.exp(top - new_top)
+        total = total * factor + (scores - new_top).exp().sum(dim=-1, keepdim=True)
+        output = output * factor + (scores - new_top).exp() @ value[start : start + size]
+        top = new_top
+    return output / total
+
+
+def tile_by_tile(query, key, value, size):  # rows in blocks as well
+    return torch.cat([mended(rows, key, value, size) for rows in query.split(2)])
+
+
+def in_any_order(query, key, value, size):  # the last piece first
+    state = None
+    for keys, values in reversed([*zip(key.split(size), value.split(size), strict=True)]):
+        scores = query @ keys.T / math.sqrt(query.shape[-1])
+        top = scores.amax(dim=-1, keepdim=True)
+        exponentials = (scores - top).exp()
+        new = top, exponentials.sum(dim=-1, keepdim=True), exponentials @ values
+        state = new if state is None else joined(state, new)
+    return state[2] / state[1]
+
+
 def without_top(query, key, value, size):
     exponentials = (query @ key.mT / math.sqrt(query.shape[-1])).exp()
     return exponentials @ value / exponentials.sum(dim=-1, keepdim=True)
@@ -104,7 +177,13 @@ test_accepts = accepts(
             torch.empty(3, 16, 4096, 4096, dtype=torch.bfloat16, device="meta").nbytes / 2**20,
         ],
         check_needed_tile: [needed, needed_in_the_mask],
-        check_mended_pieces: [mended, at_once],
+        check_mended_pieces: [
+            mended,
+            joined_softmaxes,
+            scaled_before,
+            tile_by_tile,
+            in_any_order,
+        ],
         check_joined_pieces: [
             joined,
             lambda *states: [*joined(*states)],
@@ -129,6 +208,11 @@ test_names_the_mistake = names(
         },
         check_mended_pieces: {
             ("NaN", "take the largest score so far away"): without_top,
+            ("The numbers are right, but it makes whole rows", "509"): at_once,
+            ("it makes whole rows: a tensor", "one piece of the keys"): by_rows,
+            "it makes whole rows: a tensor (509,)": by_single_rows,
+            ("it computes scores more than once", "1.6 times the FLOPs"): in_two_passes,
+            ("it keeps the scores of the pieces", "of 127 KiB for all"): from_kept_scores,
             "pieces of 1 the output is wrong. With pieces of 4 it is correct": (
                 lambda q, k, v, size: at_once(q, k, v, size) * (2 if size == 1 else 1)
             ),
