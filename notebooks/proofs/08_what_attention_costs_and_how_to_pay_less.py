@@ -1,45 +1,377 @@
-# %% after: twice-the-tokens-four-times-the-weights  covers: S3.26
+# %% after: opening  covers: S3.26
 
-# %% after: twice-the-tokens-four-times-the-weights-2  covers: S3.26
+# %% after: count-weights  covers: S3.26
 
-# %% after: twice-the-tokens-four-times-the-weights-3  covers: S3.26
+# %% after: weight-bytes  covers: S3.26
+# as counted, so stored
+from attnlab import trace_attention
 
-# %% after: much-memory-weights  covers: S3.26  numbers: 250, 61
+stored = trace_attention(*torch.randn(3, 1, 8, 512, 64)).weights
+assert stored.nbytes == weight_bytes(512, 8) == 8 * MiB
+# the numbers of the opening
+assert weight_bytes(16_384, 8) == 8 * GiB
+one = torch.empty(8, 16_384, 64, device="meta").nbytes  # queries, keys, values or outputs
+assert (3 * one, one) == (96 * MiB, 32 * MiB)
 
-# %% after: much-memory-weights-answer  covers: S3.26
+# %% after: see-weights  covers: S3.26
+growth = weight_bytes(16_000, 8) / weight_bytes(512, 8)
+assert abs(growth - 977) < 0.5 and 16_000 // 512 == 31 and growth < 1000
+assert abs(gib["8 heads"][2] - 7.6) < 0.05
+assert abs(31 * 8 - 250) < 3 and abs(gib["1 heads"][2] - 1) < 0.05
+assert abs(8 * gib["8 heads"][2] - 61) < 0.1
+assert weight_bytes(2 * 512, 8) == 4 * weight_bytes(512, 8) == weight_bytes(2 * 512, 32) / 4
 
-# %% after: not-everything-grows-with-the-square  covers: S3.26
+# %% after: not-only-weights  covers: C3.102
 
-# %% after: projections-scores-averages  covers: C3.102
+# %% after: see-flops  covers: C3.102
+from attnlab import MultiHeadAttention
+from torch.utils.flop_counter import FlopCounterMode
 
-# %% after: projections-scores-averages-answer  covers: C3.102
+# torch counts the same while a layer runs, however many heads there are
+for i, heads in ((0, 8), (2, 8), (2, 1), (4, 8)):
+    layer = MultiHeadAttention(d, heads).to("meta")
+    with FlopCounterMode(display=False) as counted_flops:
+        layer(torch.empty(1, n[i], d, device="meta"))
+    counts = counted_flops.get_flop_counts()["Global"]
+    assert counts[torch.ops.aten.addmm] == projections[i] == 8 * n[i] * d**2
+    assert counts[torch.ops.aten.bmm] == attention[i] == 4 * n[i] ** 2 * d
+assert (attention / projections).tolist() == [1 / 8, 0.5, 1, 4, 16] and n[2] == 2 * d
+with FlopCounterMode(display=False) as counted_flops:
+    torch.empty(3, 5) @ torch.empty(5, 7)
+assert counted_flops.get_total_flops() == 2 * 3 * 5 * 7
+# the usual MLP, with 4 d features inside, and where the square catches up with all the rest
+far = 6 * d
+wide = torch.nn.Sequential(torch.nn.Linear(d, 4 * d), torch.nn.Linear(4 * d, d)).to("meta")
+with FlopCounterMode(display=False) as counted_flops:
+    wide(torch.empty(far, d, device="meta"))
+assert counted_flops.get_total_flops() == 16 * far * d**2
+assert 4 * far**2 * d == 8 * far * d**2 + 16 * far * d**2
+assert 4 * (2 * d) ** 2 * d == 8 * (2 * d) * d**2
 
-# %% after: not-everything-grows-with-the-square-2  covers: C3.102
+# %% after: formula  covers: C3.102  numbers: 64
 
-# %% after: not-everything-grows-with-the-square-3  covers: C3.102
+# %% after: explore-cost  covers: S3.26
+for heads, below, above in ((8, 128, 256), (1, 1024, 2048)):
+    less, more = (CostExplorer(n=n, heads=heads).result for n in (below, above))
+    assert less.weight_bytes < less.qkv_bytes and more.weight_bytes > more.qkv_bytes
+assert CostExplorer(n=64).result.attention_flops < CostExplorer(n=64).result.projection_flops
 
-# %% after: not-everything-grows-with-the-square-4  covers: C3.102
+# %% after: plain
+from attnlab import scaled_dot_product_attention
 
-# %% after: much-plain-hold-worst-moment  numbers: 48
+numbers = torch.randn(3, 2, 3, 40, 16, generator=torch.Generator().manual_seed(1))
+assert torch.allclose(plain(*numbers), scaled_dot_product_attention(*numbers), atol=1e-6)
 
-# %% after: many-causal-loop-compute  numbers: 128, 120
 
-# %% after: exact-computation-hold-besides-inputs  covers: C3.106  numbers: 64
+# %% after: see-peak
+def peak(function, n):
+    tensors = torch.randn(3, 1, 1, n, 64)
+    with PeakMemory() as memory:
+        function(*tensors)
+    return memory.peak / MiB
 
-# %% after: exact-computation-hold-besides-inputs-answer  covers: C3.106, S3.26
 
-# %% after: 16-384-tokens-here  covers: C3.106
+assert weight_bytes(2048, 1) == 16 * MiB and inputs[0].nbytes == 0.5 * MiB
+for n in (512, 1000, 2048):  # two tables and the output
+    assert peak(plain, n) * MiB == 2 * weight_bytes(n, 1) + n * 64 * 4
+assert counted.peak / MiB == 32.5
 
-# %% after: 16-384-tokens-here-2  covers: C3.106
 
-# %% after: further-the-way-back-a-tile-at-a-time  numbers: 2, 4, 7
+def two_names(query, key, value):
+    weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(dim=-1)
+    return weights @ value
 
-# %% after: 1-predict-4-minutes  numbers: 16, 3, 4096
 
-# %% after: 2-modify-8-minutes  numbers: 1
+def three_names(query, key, value):
+    raw = query @ key.mT
+    scores = raw / query.shape[-1] ** 0.5
+    weights = scores.softmax(dim=-1)
+    return weights @ value
 
-# %% after: next  numbers: 2018, 2021, 2022, 2019, 2023
 
-# %% after: next-2  numbers: 45, 10, 6, 14, 5, 16384, 1, 2
+assert peak(three_names, 2048) == 48.5  # it is the names that keep the tables
+assert 16.5 < peak(two_names, 2048) == 32  # but a table is made from another one
 
-# %% after: next-3  numbers: 1, 2, 3, 4, 5, 9, 27, 200, 768, 1536, 256
+# %% after: rows  numbers: 64
+
+# %% after: by-rows
+some = torch.randn(3, 2, 3, 300, 16, generator=torch.Generator().manual_seed(0))
+for size in (1, 7, 64, 300, 1000):
+    assert torch.allclose(by_rows(*some, size=size), plain(*some), atol=1e-6)
+
+# %% after: peak-of-rows
+assert counted_rows.peak / MiB == 1.5 and counted_rows.peak < counted.peak / 20
+for n in (512, 1024):  # in proportion to the length
+    fewer = inputs[..., :n, :]
+    with PeakMemory() as memory:
+        by_rows(*fewer)
+    assert memory.peak / n == counted_rows.peak / 2048
+
+
+# %% after: see-time
+def cost_of_a_round(rows, n):  # multiplications for the scores alone
+    return rows * n * 64
+
+
+division.columns = ["new", "reused"]
+at = measured[measured.what == "time"].pivot_table("value", "size", "case")
+assert 0.35 < at.by_rows[4096] / at.plain[4096] < 0.55 and 4096 * 4096 * 4 == 64 * MiB
+assert 0.75 < at.by_rows[512] / at.plain[512] < 0.87  # four fifths
+assert at.by_rows[512] / at.plain[512] > at.by_rows[4096] / at.plain[4096]
+assert cost_of_a_round(64, 4096) > 10**7
+# left: in the cache, in main memory, in new memory
+assert 0.08 < division.reused.loc[:2].min() < division.reused.loc[:2].max() < 0.2  # about 0.1 ns
+main_memory = division.reused.loc[64:]
+assert 1.7 < main_memory.mean() / division.reused.loc[:2].mean() < 3.5
+assert division.new.between(1.2, 2.2).all() and (division.new > 3 * division.reused).all()
+assert division.index[0] == 0.5 and division.index[-1] == 256
+# right
+whole = steps.sum(axis=1)
+products = steps[["scores", "average"]].sum(axis=1)
+assert products["64 rows"] < whole["new"] / 2  # the multiplications take less than half
+assert whole["reused"] < whole["new"] / 2 and whole["64 rows"] < whole["reused"]
+assert [round(one, 1) for one in (*whole, fused)] == [9.4, 4.2, 3.6, 3.2]
+assert fused < 1.15 * products["64 rows"]
+assert 64 * 4096 * 4 == MiB
+
+# %% after: slow-and-fast  numbers: 0.1, 64
+
+# %% after: one-row  numbers: 40.3, 41.7, 4.4, 7.3, 75.2, 66.6, 192, 16384, 4
+assert torch.empty(64, 16_384, device="meta").nbytes == 4 * MiB
+
+# %% after: two-passes
+whole = (row - top).exp().sum()
+assert torch.allclose((row - top).exp() / whole, row.softmax(dim=-1))
+assert torch.tensor(100.0).exp().isinf()  # without a top, soon too large for float32
+first, second, _ = row.split(2)
+assert abs(first[0]) < 5e-4 and abs(first[1] - 0.268) < 5e-4
+assert abs((first - first.max()).exp().sum() - 1.765) < 5e-4
+assert abs(second[0] - 0.291) < 5e-4 and abs(second[1] - 0.581) < 5e-4
+assert abs(torch.tensor(0.268 - 0.581).exp() - 0.731) < 5e-4
+
+# %% after: see-factor
+total = (row - top).exp().sum()
+assert torch.allclose(so_far, top) and torch.allclose(added_up, total)
+
+
+def one_pass(row, size, corrected):
+    top, total, shares = torch.tensor(-torch.inf), torch.tensor(0.0), torch.empty(0)
+    for piece in row.split(size):
+        new_top = torch.maximum(top, piece.max())
+        factor = (top - new_top).exp() if corrected else torch.tensor(1.0)
+        shares = torch.cat([shares * factor, (piece - new_top).exp()])
+        total, top = total * factor + (piece - new_top).exp().sum(), new_top
+    return total, shares / total
+
+
+for size in (1, 2, 3, 4, 6):
+    assert torch.allclose(one_pass(row, size, True)[1], row.softmax(dim=-1))
+    falling = row.sort(descending=True).values  # the largest score comes first
+    assert torch.allclose(one_pass(falling, size, False)[1], falling.softmax(dim=-1))
+    rising = row.sort().values
+    assert size == 6 or not torch.allclose(
+        one_pass(rising, size, False)[1], rising.softmax(dim=-1), atol=1e-3
+    )
+assert abs(one_pass(row, 2, False)[0] - total) > 1  # another total, without an error
+
+# %% after: mat-in-pieces
+assert torch.allclose(state[2] / state[1], row.softmax(dim=-1) @ x)
+assert torch.allclose(state[2] / state[1], F.scaled_dot_product_attention(x[5:], x, x))
+# after two pieces: attention over the first four words, which is what exercise 4 relies on
+state_of_four = nothing_yet(x[5:], x)
+for scores, values in zip(row[None, :4].split(2, dim=-1), x[:4].split(2), strict=True):
+    state_of_four = add_piece(state_of_four, scores, values)
+assert torch.allclose(state_of_four[2] / state_of_four[1], row[None, :4].softmax(dim=-1) @ x[:4])
+
+# %% after: tiles  numbers: 128
+
+# %% after: tiled
+for size in (1, 7, 64, 128, 1000):
+    few = inputs[:, :, :, :50]
+    assert torch.allclose(tiled(*few, size=size), plain(*few), atol=1e-6)
+q, k, v = torch.randn(2, 300, 16), torch.randn(2, 500, 16), torch.randn(2, 500, 24)
+expected = F.scaled_dot_product_attention(q, k, v)
+assert torch.allclose(tiled(q, k, v), expected, atol=1e-6)
+assert torch.allclose(tiled_attention(q, k, v), expected, atol=1e-6)
+low = [0 * few[0] - 200 * few[1].mean(dim=-2, keepdim=True), few[1], few[2]]  # scores far below 0
+assert torch.allclose(tiled(*low, size=7), plain(*low), atol=1e-5)
+
+# %% after: memory-and-time
+import ast
+import importlib.util
+import inspect
+import textwrap
+
+# the functions that were measured are those of the page
+spec = importlib.util.spec_from_file_location("cost", data_path("make_cost_of_attention.py"))
+cost = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(cost)
+
+
+def what_it_does(function):
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    if isinstance(tree.body[0], ast.Expr):  # a docstring
+        tree.body.pop(0)
+    names = [argument.arg for argument in tree.args.args]
+    defaults = [ast.unparse(default) for default in tree.args.defaults]
+    return tree.name, names, defaults, [ast.unparse(line) for line in tree.body]
+
+
+for function in (plain, by_rows, nothing_yet, add_piece, tiled):
+    assert what_it_does(function) == what_it_does(getattr(cost, function.__name__))
+assert cost.FEATURES == cost.ROWS == 64 and cost.STEPS_AT == 4096
+# counted here as recorded there by another tool
+for name in ("plain", "by_rows", "tiled"):
+    assert [one * MiB for one in in_mib[name]] == peaks[name].iloc[:4].tolist()
+assert peaks.fused[2048] > torch.empty(2048, 64).nbytes + 256 * 512 * 4  # with a tile inside
+beyond = [one - n * 64 * 4 / MiB for one, n in zip(in_mib["tiled"], peaks.index[:4], strict=True)]
+assert max(beyond) == min(beyond)
+own = peaks[["plain", "by_rows", "tiled"]]
+assert own.idxmin(axis=1).tolist() == ["by_rows"] + 4 * ["tiled"]
+assert [round(peaks[f][4096] / MiB, 1) for f in drawn] == [129.0, 3.0, 1.3, 1.6]
+# times
+level = times.loc[2048:, drawn]
+assert (level.max() / level.min() < 1.35).all()
+assert (times[drawn].idxmin(axis=1) == "fused").all()
+assert (times.tiled > 1.3 * times.by_rows).all()
+assert times.plain.between(6, 10.5).all() and times.plain.iloc[0] < 7 < 9 < times.plain.iloc[-1]
+assert times.tiled.between(7, 9.5).all() and times.fused.between(3, 3.8).all()
+assert times.by_rows.between(3.7, 5.5).all()
+assert (times.tiled_attention < times.tiled).all()  # the same loop with larger tiles and one buffer
+
+# %% after: tiled-causal
+from torch.utils.flop_counter import FlopCounterMode
+
+for n in (128, 300, 512):
+    q, k, v = torch.randn(3, 2, n, 16)
+    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert torch.allclose(tiled_causal(q, k, v), expected, atol=1e-6)
+    assert torch.allclose(tiled_causal(q, k, v, size=64), expected, atol=1e-6)
+computed = {}
+for name, function in {"causal": tiled_causal, "all": tiled}.items():
+    for n in (1024, 2048):
+        with FlopCounterMode(display=False) as flops:
+            function(*torch.randn(3, n, 64))
+        computed[name, n] = flops.get_total_flops() // (4 * 128 * 128 * 64)
+assert [computed["causal", n] for n in (1024, 2048)] == [36, 136]
+assert [computed["all", n] for n in (1024, 2048)] == [64, 256]
+assert sum(range(8)) == 28 and sum(range(8)) + 8 == computed["causal", 1024]
+shares = [computed["causal", n] / computed["all", n] for n in (1024, 2048)]
+assert round(shares[0], 2) == 0.56 and round(shares[1], 2) == 0.53 and shares[0] > shares[1] > 0.5
+
+# %% after: mask-figure
+left = {
+    n: {name: tiles(mask).count_nonzero().item() for name, mask in masks(n).items()}
+    for n in (1024, 2048, 4096)
+}
+assert [row["causal"] for row in left.values()] == [36, 136, 528]
+assert [row["causal window"] for row in left.values()] == [21, 45, 93]  # a band
+band = masks(1024)["causal window"]
+q = torch.randn(1024, 16)
+skipping = tiled_attention(q, q, q, is_causal=True, window=256)
+assert torch.allclose(skipping, F.scaled_dot_product_attention(q, q, q, attn_mask=band), atol=1e-5)
+causal_output = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+assert not torch.allclose(skipping, causal_output, atol=0.1)  # another computation
+
+# %% after: long-text  covers: C3.106  numbers: 64
+
+# %% after: read-long-text  covers: C3.106, S3.26
+from attnlab import causal_mask
+
+assert weight_bytes(16_384, 8) == 8 * GiB and query.nbytes * 3 == 96 * MiB
+assert abs(held.peak / MiB - 39) < 0.5 and output.nbytes == 32 * MiB
+assert held.peak < 64 * MiB
+last = causal_mask(50, 16_384, align="lower_right")  # the last 50 queries
+expected = F.scaled_dot_product_attention(query[:, :, -50:], key, value, attn_mask=last)
+assert torch.allclose(output[:, :, -50:], expected, atol=1e-5)
+first = F.scaled_dot_product_attention(
+    *(t[:, :, :600] for t in (query, key, value)), is_causal=True
+)
+assert torch.allclose(output[:, :, :600], first, atol=1e-5)
+
+# %% after: the-answer  covers: C3.106
+n, features = 16_384, 512
+attention_flops, projection_flops = 4 * n**2 * features, 8 * n * features**2
+assert attention_flops == 16 * projection_flops
+in_a_row = n // 128
+share_of_tiles = sum(range(1, in_a_row + 1)) / in_a_row**2
+assert round(16 * share_of_tiles) == 8
+
+# %% after: see-blocked
+state = torch.tensor([[-torch.inf]]), torch.zeros(1, 1), torch.zeros(1, 5)
+_, total, summed = add_piece(state, blocked[None, :2], x[:2])
+assert total.isnan() and summed.isnan().all()
+assert attend_in_pieces(blocked, -torch.inf).isnan().all()
+lowest = torch.finfo(torch.float32).min
+assert torch.allclose(attend_in_pieces(blocked, lowest), blocked.softmax(dim=-1) @ x)
+assert torch.allclose(attend_in_pieces(row - 200, lowest), row.softmax(dim=-1) @ x, atol=1e-4)
+nowhere = torch.full((6,), -torch.inf)
+assert attend_in_pieces(nowhere, lowest).isnan().all()  # 0 / 0
+q = x[5:]
+assert (tiled_attention(q, x, x, attn_mask=torch.zeros(1, 6).bool()) == 0).all()
+
+# %% after: see-backward
+forward, trains = (dict(zip(both, one, strict=True)) for one in zip(*both.values(), strict=True))
+assert forward["plain"] == 8.25 and abs(forward["tiled"] - 0.5) < 0.05
+assert abs(trains["plain"] - 12.25) < 0.05 and abs(trains["tiled_attention"] - 2.2) < 0.05
+assert 0.85 < trains["tiled"] / trains["plain"] < 1.15 and 4 < trains["by_rows"] < 6
+# what autograd keeps of all tiles: two whole tables, of scores and exponentials
+kept, leaves = [], [torch.randn(1024, 64, requires_grad=True) for _ in range(3)]
+with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda unused: None):
+    tiled(*leaves)
+tensors = {t.data_ptr(): t.nbytes for t in kept if t.shape[-2:] == (128, 128)}
+assert sum(tensors.values()) >= 2 * weight_bytes(1024, 1)
+# the gradients are correct
+start = [torch.randn(200, 16, requires_grad=True) for _ in range(3)]
+wanted = torch.autograd.grad(plain(*start).square().sum(), start)
+for function in (by_rows, tiled, tiled_attention, F.scaled_dot_product_attention):
+    found = torch.autograd.grad(function(*start).square().sum(), start)
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one, other, atol=1e-5), function.__name__
+
+# %% after: backward-by-tiles
+assert torch.allclose(tile, ((q @ k.T / 4).softmax(dim=-1))[:, 64:], atol=1e-6)
+# all three gradients, and the products: six with stored weights, seven with computed ones
+from torch.utils.flop_counter import FlopCounterMode
+
+query, key, value = (torch.randn(200, 16, requires_grad=True) for _ in range(3))
+gradient = torch.randn(200, 16)
+with FlopCounterMode(display=False) as with_stored:
+    result = plain(query, key, value)
+    result.backward(gradient)
+with torch.no_grad(), FlopCounterMode(display=False) as again:
+    numbers = (query @ key.T / 4 - (query @ key.T / 4).logsumexp(dim=-1, keepdim=True)).exp()
+    d_value = numbers.T @ gradient
+    slopes = numbers * (gradient @ value.T - (gradient * result).sum(dim=-1, keepdim=True))
+    d_query, d_key = slopes @ key / 4, slopes.T @ query / 4
+for one, tensor in ((d_query, query), (d_key, key), (d_value, value)):
+    assert torch.allclose(one, tensor.grad, atol=1e-5)
+product = 2 * 200 * 200 * 16
+assert with_stored.get_total_flops() == (2 + 4) * product
+assert again.get_total_flops() - product == 5 * product  # the level above is kept, not computed
+
+# %% after: exercise-1  numbers: 16, 3, 4096
+
+# %% after: exercise-2  numbers: 1
+
+# %% after: in-torch
+from torch.nn import MultiheadAttention
+from torch.profiler import ProfilerActivity, profile
+
+recorded = {}  # the largest piece of memory that is taken at once; the fast path hides it in one call
+for batch_first, need_weights in ((True, False), (False, False), (True, True)):
+    layer = MultiheadAttention(16, 2, batch_first=batch_first).eval()
+    text = torch.randn(1, 512, 16) if batch_first else torch.randn(512, 1, 16)
+    with torch.no_grad(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        layer(text, text, text, need_weights=need_weights)
+    events = record.profiler.kineto_results.events()
+    taken = max(e.nbytes() for e in events if e.name() == "[memory]")
+    recorded[batch_first, need_weights] = taken
+stored = weight_bytes(512, 2)
+assert recorded[True, True] == recorded[True, False] == stored > 1.5 * recorded[False, False]
+
+# %% after: sources  numbers: 2018, 2021, 2022, 2023, 2019
+
+# %% after: teacher-plan  numbers: 45, 12, 8, 6, 9, 4, 1, 2, 512, 4096
+
+# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 9, 27, 200, 768, 1536, 256
