@@ -1,13 +1,14 @@
 # %% opening [markdown]
 # # 8 · What attention costs, and how to pay less
 #
-# A model reads a long text of 16,384 tokens. In each layer, every head compares every token with every other. If a layer
-# has eight heads and stores all its attention weights, these weights alone take 8 GiB, which is all the memory that many
-# laptops have. Yet the queries, keys and values of that layer take only 96 MiB, and its output takes 32 MiB.
+# A model reads a long text of 16,384 tokens. In each layer, every head compares every token with every other. If a
+# layer has eight heads and stores all its attention weights, these weights alone take 8 GiB, as much as the whole
+# memory of a small laptop. Yet the queries, keys and values of that layer take only 96 MiB, and its output takes 32
+# MiB.
 #
-# Where does the memory go, and who said it must? The formula of attention does not say that all weights have to exist at the
-# same time. In this lesson you will count what attention costs and find the place where the memory goes. Then you will
-# build attention that gives the same result without ever holding the whole table. In the end your own computer
+# Where does the memory go, and who said it must? The formula of attention does not say that all weights have to exist
+# at the same time. In this lesson you will count what attention costs and find the place where the memory goes. Then
+# you will build attention that gives the same result without ever holding the whole table. In the end your own computer
 # will read those 16,384 tokens.
 #
 # **You need** lesson 1, the causal mask of lesson 3, and the heads and FLOPs of lesson 7.
@@ -76,6 +77,8 @@ attention = 2 * (2 * n * n * d)  # scores, and averages of the values
 pd.Series(attention / projections, n.tolist(), name="attention / projections")
 
 # %% formula [markdown]
+# ### Both parts in one formula
+#
 # "Attention costs $n^2$" is only half of the story. With $d$ features, a layer takes
 #
 # $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}} \text{ FLOPs,}$$
@@ -85,8 +88,8 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 #
 # ### Your experiment: double the length
 #
-# The explorer counts bytes and FLOPs for $d = 512$. Set it to 64 tokens and keep pressing "Double n". From which length on
-# do the weights of eight heads take more memory than queries, keys and values together? And from which length on do
+# The explorer counts bytes and FLOPs for $d = 512$. Set it to 64 tokens and keep pressing "Double n". From which length
+# on do the weights of eight heads take more memory than queries, keys and values together? And from which length on do
 # those of a single head?
 
 # %% explore-cost
@@ -95,15 +98,15 @@ CostExplorer(n=64, ask=False)
 # %% plain-heading [markdown]
 # <details><summary>The answers</summary>
 #
-# With eight heads, the weights take less at 128 tokens and more at 256. With one head, they take less at 1,024 tokens and
-# more at 2,048.
+# With eight heads, the weights take less at 128 tokens and more at 256. With one head, they take less at 1,024 tokens
+# and more at 2,048.
 # </details>
 #
 # ## Where the memory goes
 #
-# This is attention as you have computed it since lesson 1. How much memory does it hold at its worst moment?
-# `PeakMemory` counts the bytes of all tensors that are made while its block runs, until they are freed, and remembers the
-# largest sum.
+# This is attention as you have computed it since lesson 1. How much memory does it hold at its worst moment? For this,
+# attnlab has a counter, `PeakMemory`. A tensor counts from when it is made inside the `with` block until it is freed,
+# and `peak` is the largest sum of bytes.
 
 
 # %% plain
@@ -146,7 +149,8 @@ with PeakMemory() as counted_rows:
 counted_rows.peak / MiB
 
 # %% what-about-time [markdown]
-# The result is the same, in less than a twentieth of the memory. Is there a price in time? Both functions carry out the same multiplications, but `by_rows` runs a loop in Python.
+# The result is the same, in less than a twentieth of the memory. Is there a price in time? Both functions carry out the
+# same multiplications, but `by_rows` runs a loop in Python.
 
 # %% ask-time
 predict("08/plain-or-rows")
@@ -164,9 +168,9 @@ _, axes = plt.subplots(
 division.index = division.index * 4 / MiB
 division = division.rename(columns="{} memory".format)
 division.plot(ax=axes[0], logx=True, style=["s--", "o-"], color=["#b04600", "#0b61a4"])
-axes[0].set(ylim=(0, 2.6), xlabel="MiB", ylabel="ns per number", title="one division")
+axes[0].set(ylim=(0, 3.2), xlabel="MiB", ylabel="ns per number", title="one division")
 axes[0].set_xticks([1, 8, 64], ["1", "8", "64"])
-axes[0].legend(loc=(0.0, 0.3))
+axes[0].legend(loc="upper left")
 colours = ["#0b61a4", "#d98200", "#7b3f98", "#79bdf5"]
 steps.plot.barh(stacked=True, ax=axes[1], color=colours, edgecolor="white", width=0.7)
 axes[1].barh(3, fused, color="#6b7683", edgecolor="white", height=0.7)
@@ -180,17 +184,18 @@ show_figure(axes[0], "8.1")
 # %% slow-and-fast [markdown]
 # ## Slow and fast memory
 #
-# A processor has a small and fast memory close to it, in a CPU a *cache* of a few MiB. The main memory is large
-# and slow. The left panel shows the same division for more and more numbers. While all of them fit into
-# the cache, each takes about 0.1 ns, and about three times as long when they come from main memory. Far more expensive is a
-# result that needs *new* memory: the operating system has to provide it, page by page, and clear it first.
+# A processor has a small and fast memory close to it, in a CPU a *cache* of a few MiB. The main memory is large and
+# slow. The left panel shows the same division for more and more numbers. While all of them fit into the cache, each
+# takes about 0.15 ns, and about twice as long when they come from main memory. Far more expensive is a result that
+# needs *new* memory: the operating system has to provide it, page by page, and clear it first.
 #
-# The right panel shows the steps of attention. The two matrix products, scores and average, hold nearly all FLOPs, and still
-# `plain` spends most of its time on other things. Its tables of 64 MiB are new in each step. If we reuse tables, the
-# same steps take less than half the time. In blocks of 64 rows, which fit into the cache, they take a little less again.
+# The right panel shows the steps of attention. The two matrix products, scores and average, hold nearly all FLOPs, and
+# still `plain` spends most of its time on other things. Its tables of 64 MiB are new in each step. If we reuse tables,
+# the same steps take less than half the time. In blocks of 64 rows, which fit into the cache, they take a little less
+# again.
 #
-# The last bar is `F.scaled_dot_product_attention`. It carries out all steps in hardly more time than the
-# other bars need for the two products alone. Torch runs it here as a [**fused kernel**](glossary.ipynb#fused-kernel): one compiled
+# The last bar is `F.scaled_dot_product_attention`. It carries out all steps in hardly more time than the other bars
+# need for the two products alone. Torch runs it here as a [**fused kernel**](glossary.ipynb#fused-kernel): one compiled
 # program for all four steps, which works on one block of the table at a time.
 
 # %% traffic jupyter={"source_hidden": true}
@@ -199,23 +204,25 @@ from attnlab.diagrams import draw_memory_traffic
 show_figure(draw_memory_traffic(), "8.2")
 
 # %% one-row [markdown]
-# On a GPU the contrast is sharper, and this is why *FlashAttention*, the best-known fused kernel, was written. Its authors measured
-# attention, forward and backward, on an A100. The usual code moved 40.3 GB between slow and fast
-# memory and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although it needs *more* FLOPs, 75.2 billion instead of 66.6.
+# On a GPU the contrast is sharper, and this is why *FlashAttention*, the best-known fused kernel, was written. Its
+# authors measured attention on an A100, forward and backward, for texts of 1,024 tokens. The usual code moved 40.3 GB
+# between slow and fast memory and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although it needs *more* FLOPs,
+# 75.2 billion instead of 66.6.
 #
-# The fast memory of that GPU holds 192 KB for each of its processors, and 64 rows of 16,384 scores take 4 MiB. So even a
-# few rows are too much there, and the rows have to be cut as well. But how can you take a softmax of half a row?
+# The fast memory of that GPU holds 192 KB for each of its processors, and 64 rows of 16,384 scores take 4 MiB. So even
+# a few rows are too much there, and the rows have to be cut as well. But how can you take a softmax of half a row?
 #
 # ## One row in pieces
 #
 # The query "mat" looks at six words. We cut its row of scores into three pieces of two. The softmax subtracts the
-# largest score of the row, its **top**, from every score, so that no exponential overflows (lesson 1). Then it divides the
-# exponentials by their **total**. Both numbers depend on the whole row, so it seems that we have to go through the pieces
-# twice: once for the top, and once more for the total.
+# largest score of the row, its **top**, from every score, so that no exponential overflows (lesson 1). Then it divides
+# the exponentials by their **total**. Both numbers depend on the whole row, so it seems that we have to go through the
+# pieces twice: once for the top, and once more for the total.
 #
-# One pass would be better, because then each score could be forgotten as soon as it has been used. So we keep the top and
-# the total of what we have seen *so far*. After the first piece, with the scores 0 and 0.268, the top is 0.268, and the
-# total is $e^{0 - 0.268} + e^{0.268 - 0.268} = 1.765$. Below are the pieces, and the top and the total of the whole row.
+# One pass would be better, because then each score could be forgotten as soon as it has been used. So we keep the top
+# and the total of what we have seen *so far*. After the first piece, with the scores 0 and 0.268, the top is 0.268, and
+# the total is $e^{0 - 0.268} + e^{0.268 - 0.268} = 1.765$. Below are the pieces, and the top and the total of the whole
+# row.
 
 # %% two-passes
 x = load_table("the_cat_sat_on_the_mat.csv").values  # (6, 5)
@@ -237,17 +244,19 @@ for piece in row.split(2):
     print(f"top {so_far:.3f}   factor {factor:.3f}   total {added_up:.3f}")
 
 # %% online-softmax [markdown]
+# ### The online softmax
+#
 # One law of exponents makes this work. For a score $s$, an old top $m$ and a new top $m'$,
 #
 # $$e^{s - m'} = e^{s - m} \cdot e^{m - m'},$$
 #
-# so all old terms shrink by the same factor. This is the [**online softmax**](glossary.ipynb#online-softmax). Without the
-# factor you get another total, and no error tells you so. A test can miss that bug too: if the largest score lies in the
-# first piece, the top never rises and the factor is always 1.
+# so all old terms shrink by the same factor. This is the [**online softmax**](glossary.ipynb#online-softmax). Without
+# the factor you get another total, and no error is raised. A test can miss that bug too: if the largest score lies in
+# the first piece, the top never rises and the factor is always 1.
 #
-# The output is a running sum as well, namely of the values, each multiplied by its exponential. It shrinks by
-# the same factor, and we divide it by the total once, at the end. (The top begins at the lowest finite number, because
-# $-\infty$ minus $-\infty$ is not a number. "Further" shows when this matters.)
+# The output is a running sum as well, namely of the values, each multiplied by its exponential. It shrinks by the same
+# factor, and we divide it by the total once, at the end. (The top begins at the lowest finite number and not at
+# $-\infty$. "Further" shows why.)
 
 
 # %% add-piece
@@ -277,8 +286,8 @@ print(state[2] / state[1], F.scaled_dot_product_attention(x[5:], x, x))
 # %% tiles [markdown]
 # ## Tiles
 #
-# `add_piece` works on many rows at once. So we take 128 queries and go through the keys in pieces of 128. All scores that
-# exist at any moment are then one [**tile**](glossary.ipynb#tile) of the table, whatever its size.
+# `add_piece` works on many rows at once. So we take 128 queries and go through the keys in pieces of 128. All scores
+# that exist at any moment are then one [**tile**](glossary.ipynb#tile) of the table, whatever its size.
 
 
 # %% tiled
@@ -303,47 +312,43 @@ from attnlab.plotting import plot_sweep
 
 
 def peak(function, n):  # MiB: one head with 64 features, the output included
-    tensors = torch.randn(3, 1, 1, n, 64)
+    query, key, value = torch.randn(3, 1, 1, n, 64)
     with PeakMemory() as memory:
-        function(*tensors)
+        function(query, key, value)
     return memory.peak / MiB
 
 
 drawn = ["plain", "by_rows", "tiled", "fused"]
-peaks, times = (
-    part[what].pivot_table("value", "size", "case") for what in ("peak", "time")
-)
-lengths_drawn = peaks.index.tolist()
-short = lengths_drawn[:4]
-in_mib = {f.__name__: [peak(f, n) for n in short] for f in (plain, by_rows, tiled)}
-in_mib["fused"] = [peaks.fused[n] / MiB for n in short]
-curves = {f: times[f].tolist() for f in drawn}
-look = {"xlabel": "tokens", "xscale": "log"}
+peaks = part["peak"].pivot_table("value", "size", "case")  # bytes
+times = part["time"].pivot_table("value", "size", "case")  # ns per weight
+own = (plain, by_rows, tiled)
+in_mib = {f.__name__: [peak(f, n) for n in peaks.index[:4]] for f in own}
+in_mib["fused"] = [peaks.fused[n] / MiB for n in peaks.index[:4]]
+in_ns = {f: times[f].tolist() for f in drawn}
 _, axes = plt.subplots(1, 2, figsize=(7.5, 3.2), layout="constrained")
-plot_sweep(short, in_mib, ax=axes[0], yscale="log", ylabel="MiB", **look)
-plot_sweep(lengths_drawn, curves, ax=axes[1], ylabel="ns per weight", **look)
-axes[0].set_title("Memory: only plain is square")
-axes[1].set(title="Time: fused is fastest", ylim=(0, None))
-axes[1].get_legend().remove()
-for ax in axes:
-    ax.set_xticks(lengths_drawn, [f"{n}" for n in lengths_drawn])
-    ax.minorticks_off()
-axes[0].set_xlim(axes[1].get_xlim())
+plot_sweep([*peaks.index[:4]], in_mib, ax=axes[0], xscale="log", yscale="log")
+plot_sweep([*times.index], in_ns, ax=axes[1], xscale="log", ylabel="ns per weight")
+axes[0].set(title="Memory: only plain is square", xlabel="tokens", ylabel="MiB")
 axes[0].set_yticks([1, 10, 100], ["1", "10", "100"])
+axes[1].set(title="Time: fused is fastest", xlabel="tokens", ylim=(0, None))
+axes[1].get_legend().remove()
+for ax, places in zip(axes, (peaks.index[:4], times.index), strict=True):
+    ax.set_xticks(places, [f"{n}" for n in places])
+    ax.minorticks_off()
 show_figure(axes[0], "8.3")
 
 # %% masks [markdown]
-# On the left you see the memory. From 1,024 tokens on, `tiled` needs the least of our three functions, and
-# what it needs on top of its output does not grow. On the right you see the time for each weight. All four lines stay
-# roughly level, so the work of all four grows with $n^2$. For the loop over tiles we pay: for each tile, Python starts a dozen
-# small kernels, and most of them go through the whole tile again. Tiles alone do not make attention fast.
-# A fused kernel does, because it takes all steps of a tile at once.
+# On the left you see the memory. From 1,024 tokens on, `tiled` needs the least of our three functions, and what it
+# needs on top of its output does not grow. On the right you see the time for each weight. From 2,048 tokens on, all
+# four lines are roughly level, so the time of all four grows with $n^2$. Our loop over tiles is slower than `by_rows`:
+# for each tile, Python starts more than a dozen small kernels, and most of them go through the whole tile again. So
+# tiles alone do not make attention fast. A fused kernel does, because it takes all steps of a tile at once.
 #
 # ## What a mask saves
 #
-# Tiles have one more use. Under a causal mask, nearly half of the table is $-\infty$. `plain` would compute this half and throw it
-# away. A loop over tiles can leave it out: it skips every tile above the diagonal, and it needs the mask only for tiles on the
-# diagonal.
+# Tiles have one more use. Under a causal mask, nearly half of the table is $-\infty$. `plain` would compute this half
+# and throw it away. A loop over tiles can leave it out: it skips every tile above the diagonal, and it needs the mask
+# only for tiles on the diagonal.
 
 
 # %% tiled-causal
@@ -398,15 +403,16 @@ axes[0].set_ylabel("queries")
 show_figure(fig, "8.4")
 
 # %% long-text [markdown]
-# A padding mask leaves out whole columns of tiles. A causal window leaves a band, and the number of its tiles grows only in
-# proportion to the length. But a window changes what the model can see, so it is a different computation and
+# A padding mask leaves out whole columns of tiles. A causal window leaves a band, and the number of its tiles grows
+# only in proportion to the length. But a window changes what the model can see, so it is a different computation and
 # not a cheaper way to the same one.
 #
 # ## The long text
 #
-# Now we are ready for the text of 16,384 tokens: one layer, eight heads with 64 features each, and a causal mask. We use
-# `tiled_attention` from attnlab. It is the same loop with larger tiles, a buffer that it reuses for all of them, and a backward
-# pass. On one core this takes a few seconds.
+# Now we are ready for the text of 16,384 tokens: one layer, eight heads with 64 features each, and a causal mask. We
+# use `tiled_attention` from attnlab. It is the same loop with larger tiles and a buffer that it reuses for all of them,
+# which takes little more than half the time of `tiled`, and it has a backward pass. On one core, the text takes a few
+# seconds.
 
 # %% read-long-text
 query, key, value = torch.randn(3, 1, 8, 16_384, 64)  # (N, H, L, E) each
@@ -421,14 +427,15 @@ round(held.peak / MiB), output.nbytes / MiB
 # `plain` would hold two tables of 8 GiB here, scores and weights. Tiles hold none, and the result is the same to
 # rounding.
 #
-# What remains is the work. With 512 features and 16,384 tokens, attention takes 16 times the FLOPs of the projections, or about 8 times if the
-# causal half is skipped. Nothing in this lesson changes that, except for a mask that lets you skip tiles.
+# What remains is the work. With 512 features and 16,384 tokens, attention takes 16 times the FLOPs of the projections,
+# or about 8 times if the causal half is skipped. Nothing in this lesson changes that, except for a mask that lets you
+# skip tiles.
 
 # %% further-blocked [markdown]
 # ## Further: a piece in which everything is blocked
 #
-# Suppose that a mask blocks the first two words for "mat". Then both scores of the first piece are $-\infty$. What if we let
-# the top begin at $-\infty$?
+# Suppose that a mask blocks the first two words for "mat". Then both scores of the first piece are $-\infty$. What if
+# we let the top begin at $-\infty$?
 
 # %% ask-blocked
 predict("08/a-blocked-piece")
@@ -448,14 +455,16 @@ print(attend_in_pieces(blocked, -torch.inf))
 print(attend_in_pieces(blocked, torch.finfo(torch.float32).min))
 
 # %% further-empty [markdown]
-# With the lowest finite number, everything works as long as the query may look at some key. If *all* keys are blocked, the total stays
-# 0, and 0 divided by 0 is NaN again. Code that should return 0 for such a row, as in lesson 3, has to divide by
-# something else there. Dividing by 1 will do.
+# ### What the first top must be
+#
+# With the lowest finite number, everything works as long as the query may look at some key. If *all* keys are blocked,
+# the total stays 0, and 0 divided by 0 is NaN again. Code that should return 0 for such a row, as in lesson 3, has to
+# divide by something else there. Dividing by 1 will do.
 #
 # ## Further: the backward pass
 #
-# Training needs gradients. Autograd can differentiate our loops, and the gradients are correct. But what do they do to the
-# memory?
+# Training needs gradients. Autograd can differentiate our loops, and the gradients are correct. But what do they do to
+# the memory?
 
 # %% ask-backward
 predict("08/forward-and-backward")
@@ -475,10 +484,13 @@ both = {f.__name__: (peak(f, 1024), peak_of_training(f, 1024)) for f in trained}
 pd.DataFrame(both, ["forward", "forward and backward"]).T.round(2)
 
 # %% further-recompute [markdown]
-# (`by_rows` keeps the weights of all its blocks, but nothing else of that size.) Recomputing trades work for memory, and fused kernels make the same trade. The forward pass keeps one number for each row: $\ell$, the
-# top plus the logarithm of the total. With it, a tile of weights can be computed again from its scores alone, as $e^{s - \ell}$.
-# Below, `pull` is the gradient of the loss with respect to the output. We compute the gradients of one tile of
-# queries, without autograd, from two tiles of keys, and never look at a whole row.
+# ### Compute the weights again
+#
+# Computing the weights a second time trades work for memory, and fused kernels make the same trade. Besides the output,
+# the forward pass keeps one number for each row: $\ell$, the top plus the logarithm of the total. With it, a tile of
+# weights can be computed again from its scores alone, as $e^{s - \ell}$. Below, `pull` is the gradient of the loss with
+# respect to the output, and `level` is $\ell$. From these we compute the gradient of the queries without autograd, in
+# two tiles. No line after `level` looks at a whole row.
 
 # %% backward-by-tiles
 torch.manual_seed(0)
@@ -499,25 +511,26 @@ assert torch.allclose(d_q, q.grad, atol=1e-5)
 
 # %% further-cost [markdown]
 # If the weights are stored, the forward pass takes two matrix products and the backward pass four. If they are computed
-# again, the backward pass takes five. So seven products replace six, and in return the memory no longer grows with $n^2$.
+# again, the backward pass takes five. So seven products replace six, and in return the memory no longer grows with
+# $n^2$.
 #
 # ## Further: one word at a time
 #
-# A model that writes a text adds one query at a time and keeps all keys and values in a [cache](glossary.ipynb#cache), which then takes
-# most of the memory; [grouped heads](glossary.ipynb#grouped-heads) make it smaller, in models that were trained for them
-# from the beginning or trained on for a while.
+# A model that writes a text adds one query at a time. It keeps all keys and values in a [cache](glossary.ipynb#cache),
+# which grows with the text. [Grouped heads](glossary.ipynb#grouped-heads) make the cache smaller. Models are trained
+# with them from the beginning, or trained on for a while after some of their heads have been joined.
 
 # %% remember [markdown]
 # ## What to remember
 #
 # - A layer has $H n^2$ attention weights. It takes $8 n d^2 + 4 n^2 d$ FLOPs, so the projections lead until $n = 2d$.
-# - The weights must be computed, but they need not be stored. A row does not need the other rows. Pieces of a row can be joined if total and
-#   output shrink whenever the top rises.
-# - Tiles give the same numbers as the whole table, to rounding. The memory grows with $n$, and the work still grows with
-#   $n^2$.
+# - The weights must be computed, but they need not be stored. A row does not need the other rows. Pieces of a row can
+#   be joined if total and output shrink whenever the top rises.
+# - Tiles give the same numbers as the whole table, to rounding. The memory grows with $n$, and the work still grows
+#   with $n^2$.
 # - Moving numbers costs time. A fused kernel is fast because it never writes the table to slow memory.
-# - Tiles that a mask blocks as a whole can be skipped: nearly half of them under a causal mask, and all but a band under a
-#   window.
+# - Tiles that a mask blocks as a whole can be skipped: nearly half of them under a causal mask, and all but a band
+#   under a window.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -527,8 +540,8 @@ assert torch.allclose(d_q, q.grad, atol=1e-5)
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (4 minutes)
 #
-# A layer with 16 heads reads a batch of 3 texts with 4,096 tokens each, in bfloat16, where a number takes 16 bits. If its
-# attention weights are stored, how many MiB do they take?
+# A layer with 16 heads reads a batch of 3 texts with 4,096 tokens each, in bfloat16, where a number takes 16 bits. If
+# its attention weights are stored, how many MiB do they take?
 #
 # <details><summary>Hint</summary>
 #
@@ -565,8 +578,8 @@ check_weight_memory(mib_of_weights_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Two things must hold. Some key of the tile must not be later than some query. And the pair that lies closest together, the first query and
-# the last key, must not be too far apart.
+# Two things must hold. Some key of the tile must not be later than some query. And the pair that lies closest together,
+# the first query and the last key, must not be too far apart.
 # </details>
 
 
@@ -594,14 +607,14 @@ check_needed_tile(needed_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `broken` goes through the keys once, in pieces, and forgets the scores of each piece. That part is correct, but it has three bugs. Write
-# `mended` without them. The check also looks at how your function works: at no time may it hold all scores of a row, and
-# it may compute each score only once.
+# `broken` goes through the keys once, in pieces, and forgets the scores of each piece. That part is correct, but it has
+# three bugs. Write `mended` without them. The check also looks at how your function works: at no time may it hold all
+# scores of a row, and it may compute each score only once.
 #
 # <details><summary>Hint</summary>
 #
-# Suppose that all scores are far below 0. Is one of them larger than the first top? What must shrink when the top rises? How often should the
-# output be divided?
+# Suppose that all scores are far below 0. Is one of them larger than the first top? What must shrink when the top
+# rises? How often should the output be divided?
 # </details>
 
 
@@ -647,9 +660,9 @@ check_mended_pieces(mended_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# Two machines have each looked at some of the keys, and each is left with a state: top, total and output. Write `joined`, which turns the
-# two states into the state of all keys. Either of them may have the larger top, and this can differ from row to row. A machine may
-# also have seen no key at all, in which case its state is that of `nothing_yet`.
+# Two machines have each looked at some of the keys, and each is left with a state: top, total and output. Write
+# `joined`, which turns the two states into the state of all keys. Either of them may have the larger top, and this can
+# differ from row to row. A machine may also have seen no key at all, in which case its state is that of `nothing_yet`.
 #
 # <details><summary>Hint</summary>
 #
@@ -679,21 +692,22 @@ check_joined_pieces(joined_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend says: "FlashAttention makes attention linear, and it is fast because it only approximates." Answer in three sentences.
+# A friend says: "FlashAttention makes attention linear, and it is fast because it only approximates." Answer in three
+# sentences.
 #
 # <details><summary>An answer</summary>
 #
 # It computes exact attention: its sums are taken in another order, so the numbers differ only by rounding. Its memory
-# is linear in the length, but its FLOPs are still quadratic, and in training there are even more of them because it computes weights
-# again. It is fast because it moves far fewer bytes between slow and fast memory.
+# is linear in the length, but its FLOPs are still quadratic, and in training there are even more of them because it
+# computes weights again. It is fast because it moves far fewer bytes between slow and fast memory.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# `F.scaled_dot_product_attention` chooses a kernel by device, dtype and shapes. The fused ones work on blocks of the table
-# and return no weights. `with torch.nn.attention.sdpa_kernel(...)` restricts the choice. With `is_causal=True` they can skip
-# blocks; if you pass the same mask as a tensor, they usually compute all of them.
+# `F.scaled_dot_product_attention` chooses a kernel by device, dtype and shapes. The fused ones work on blocks of the
+# table and return no weights. `with torch.nn.attention.sdpa_kernel(...)` restricts the choice. With `is_causal=True`
+# they can skip blocks. If you pass the same mask as a tensor, they usually compute all of them.
 # `torch.nn.attention.flex_attention`, when compiled, skips the blocks that a mask of your own leaves empty.
 #
 # `nn.MultiheadAttention` stores the weights by default. On a CPU, in eval mode, without gradients and with
@@ -705,9 +719,10 @@ check_joined_pieces(joined_solution)
 # - Milakov and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867), 2018.
 # - Rabe and Staats, [Self-attention Does Not Need O(n²) Memory](https://arxiv.org/abs/2112.05682), 2021.
 # - Dao et al., [FlashAttention: Fast and Memory-Efficient Exact Attention with
-#   IO-Awareness](https://arxiv.org/abs/2205.14135), 2022. The bytes, FLOPs and times on a GPU are those of its figure 2, and the
-#   sizes of the memories are those of its section 2.1.
-# - Dao, [FlashAttention-2](https://arxiv.org/abs/2307.08691), 2023: as in `add_piece`, it divides the output once, at the end.
+#   IO-Awareness](https://arxiv.org/abs/2205.14135), 2022. The bytes, FLOPs and times on a GPU are those of its figure
+#   2, and the sizes of the memories are those of its section 2.1.
+# - Dao, [FlashAttention-2](https://arxiv.org/abs/2307.08691), 2023: as in `add_piece`, it divides the output once, at
+#   the end.
 # - Shazeer, [Fast Transformer Decoding](https://arxiv.org/abs/1911.02150), 2019, and Ainslie et al.,
 #   [GQA](https://arxiv.org/abs/2305.13245), 2023: one head of keys and values for several heads of queries.
 
@@ -722,27 +737,28 @@ check_joined_pieces(joined_solution)
 # **45 minutes.** Count, with the explorer: 12. Where the memory goes, and rows: 8. Slow and fast memory: 6. One row in
 # pieces: 9. Tiles: 4. Masks and the long text: 6. Leave "Further" for home.
 #
-# **Where a class stalls.** *The factor:* let two students add up exponentials on paper, one with top 1 and one with top 2,
-# and ask how to join their sums. *"Then it is linear":* ask what is stored and what is computed, and point at the level
-# lines of figure 8.3. *"But more calls must be slower":* have the class measure `plain` and `by_rows` at 512 and at 4,096 tokens on their
-# own machines. *"What about a million tokens?":* let them put it into the formula.
+# **Where a class stalls.** *The factor:* let two students add up exponentials on paper, one with top 1 and one with top
+# 2, and ask how to join their sums. *"Then it is linear":* ask what is stored and what is computed, and point at the
+# level lines of figure 8.3. *"But more calls must be slower":* have the class measure `plain` and `by_rows` at 512 and
+# at 4,096 tokens on their own machines. *"What about a million tokens?":* let them put it into the formula.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** A text has three times as many tokens. How much more memory do its stored weights take? **9 times as much.** *3 times as much*
-# counts the rows only. *27 times as much* would be true if there were also three times as many heads.
+# **1.** A text has three times as many tokens. How much more memory do its stored weights take? **9 times as much.** *3
+# times as much* counts the rows only. *27 times as much* would be true if there were also three times as many heads.
 #
-# **2.** A layer with 768 features reads 200 tokens. Where are most of its FLOPs? **In the projections.** *In scores and averages* forgets
-# that the square is multiplied by a smaller number. *Half and half* is true at 1,536 tokens.
+# **2.** A layer with 768 features reads 200 tokens. Where are most of its FLOPs? **In the projections.** *In scores and
+# averages* forgets that the square is multiplied by a smaller number. *Half and half* is true at 1,536 tokens.
 #
-# **3.** The top rises from 2 to 5. What happens to total and output? **Both are multiplied by** $e^{-3}$. *Multiplied by* $e^{3}$
-# has the sign the wrong way round. *Only the total* forgets that the output is a running sum too.
+# **3.** The top rises from 2 to 5. What happens to total and output? **Both are multiplied by** $e^{-3}$. *Multiplied
+# by* $e^{3}$ has the sign the wrong way round. *Only the total* forgets that the output is a running sum too.
 #
-# **4.** Without a mask, what does a fused kernel save in a forward pass? **Memory, and time, because it moves fewer bytes.** *FLOPs:* all tiles are
-# computed. *Nothing but memory:* the steps that it leaves out cost time, as figure 8.1 shows.
+# **4.** Without a mask, what does a fused kernel save in a forward pass? **Memory, and time, because it moves fewer
+# bytes.** *FLOPs:* all tiles are computed. *Nothing but memory:* the steps that it leaves out cost time, as figure 8.1
+# shows.
 #
-# **5.** A causal window of 256 instead of a causal mask: is the output the same? **No.** *Yes, to rounding* is true of tiles. *Yes, but
-# faster:* it is faster because the model sees less.
+# **5.** A causal window of 256 instead of a causal mask: is the output the same? **No.** *Yes, to rounding* is true of
+# tiles. *Yes, but faster:* it is faster because the model sees less.
 # </details>
