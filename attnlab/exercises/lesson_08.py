@@ -312,11 +312,15 @@ def check_mended_pieces() -> Iterator[tuple[str, tuple]]:
 
 ROWS, FEATURES = 4, 3
 State = tuple[Tensor, Tensor, Tensor]  # top, total, output
-MEANING = ("top + log(total)", *(f"output / total, {n}" for n in range(FEATURES)))
+MEANING = (
+    "top + log(total)",
+    *(f"output / total, {n}" for n in range(FEATURES)),
+    "top too high",  # 1 if nothing was seen, and yet the top would hide keys with low scores
+)
 
 
 def meaning(value: object) -> Tensor:
-    """Read a state: the logarithm of the sum of all exponentials, and the means of the values."""
+    """Read a state: the logarithm of the sum of all exponentials, the means, and a wrong top."""
     if not isinstance(value, tuple | list) or len(value) != 3:
         kind = article(type(value).__name__)
         raise Wrong(f"It gives {kind}; return the three parts (top, total, output).")
@@ -325,7 +329,8 @@ def meaning(value: object) -> Tensor:
     if found != shapes:
         raise Wrong(f"top, total and output must have the shapes {shapes}, got {found}.")
     mean = torch.where(total == 0, output, output / total)
-    return torch.cat([top + total.log(), mean], dim=-1)
+    too_high = ((total == 0) & (top > -1e30)).to(mean.dtype)
+    return torch.cat([top + total.log(), mean, too_high], dim=-1)
 
 
 def joined(
@@ -363,6 +368,12 @@ def divided(one: State, other: State) -> State:
     return top, total, output / total
 
 
+def with_top_of_zero(one: State, other: State) -> State:
+    """Join two states, and let the top be 0 where nothing was seen."""
+    top, total, output = joined()(one, other)
+    return torch.where(total == 0, 0.0, top), total, output
+
+
 def mean_of_two(one: State, other: State) -> State:
     """Return the mean of two outputs, as if the pieces weighed the same."""
     top = torch.maximum(one[0], other[0])
@@ -390,6 +401,8 @@ def mean_of_two(one: State, other: State) -> State:
         "The output is correct, the total is not shrunk.": joined(total=(False, False)),
         "The output is divided by the total already. Leave that to the end.": divided,
         "It takes the mean of two outputs. A piece counts by its share of the total.": mean_of_two,
+        "Where nothing was seen, the top must stay at the lowest number. A higher one hides the keys "
+        "that follow, if their scores are lower.": with_top_of_zero,
         "A total is 0 though keys were seen. Take the larger top of every row for itself.": (
             joined(lambda one, other: torch.maximum(one, other).max().expand_as(one))
         ),
@@ -413,8 +426,8 @@ def check_joined_pieces() -> Iterator[tuple[str, tuple]]:
     """Check a function that joins what two pieces of the keys have left behind.
 
     Verified: top + log(total) and output / total for random pieces, for tops far apart in both
-    directions and from row to row, with a piece in which nothing was seen, and that the arguments
-    stay as they are.
+    directions and from row to row, with a piece in which nothing was seen, that the top stays at
+    the lowest number as long as nothing was seen, and that the arguments stay as they are.
     """
 
     def two_states(apart: float, between_rows: float = 0.0) -> tuple[State, State]:

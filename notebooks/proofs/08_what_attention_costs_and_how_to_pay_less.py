@@ -282,16 +282,16 @@ assert not torch.allclose(skipping, causal_output, atol=0.1)  # another computat
 # %% after: read-long-text  covers: C3.106, S3.26
 from attnlab import causal_mask
 
-assert weight_bytes(16_384, 8) == 8 * GiB and query.nbytes * 3 == 96 * MiB
-assert abs(held.peak / MiB - 39) < 0.5 and output.nbytes == 32 * MiB
-assert held.peak < 64 * MiB
-last = causal_mask(50, 16_384, align="lower_right")  # the last 50 queries
-expected = F.scaled_dot_product_attention(query[:, :, -50:], key, value, attn_mask=last)
-assert torch.allclose(output[:, :, -50:], expected, atol=1e-5)
-first = F.scaled_dot_product_attention(
-    *(t[:, :, :600] for t in (query, key, value)), is_causal=True
-)
-assert torch.allclose(output[:, :, :600], first, atol=1e-5)
+assert weight_bytes(16_384, 8) == 8 * GiB and heads.nbytes == 32 * MiB
+assert abs(held.peak / MiB - 39) < 0.5 and held.peak < 64 * MiB
+# the result: the last 50 queries, and the first 600 tokens
+last, mask = heads[:, :, -50:], causal_mask(50, 16_384, align="lower_right")
+ours = tiled_attention(last, heads, heads, is_causal=True, align="lower_right")
+expected = F.scaled_dot_product_attention(last, heads, heads, attn_mask=mask)
+assert torch.allclose(ours, expected, atol=1e-5)
+some = heads[:, :, :600]
+expected = F.scaled_dot_product_attention(some, some, some, is_causal=True)
+assert torch.allclose(tiled_attention(some, some, some, is_causal=True), expected, atol=1e-5)
 
 # %% after: the-answer  covers: C3.106
 n, features = 16_384, 512

@@ -119,7 +119,6 @@ def plain(query, key, value):
 # %% ask-peak
 predict("08/peak-of-plain")
 
-
 # %% see-peak
 # %%answer 08/peak-of-plain
 inputs = torch.randn(3, 1, 1, 2048, 64)  # query, key and value, (N, H, L, E) each
@@ -415,13 +414,13 @@ show_figure(fig, "8.4")
 # seconds.
 
 # %% read-long-text
-query, key, value = torch.randn(3, 1, 8, 16_384, 64)  # (N, H, L, E) each
+heads = torch.randn(1, 8, 16_384, 64)  # (N, H, L, E), for query, key and value
 with PeakMemory() as held:
-    output = tiled_attention(query, key, value, is_causal=True)
-round(held.peak / MiB), output.nbytes / MiB
+    tiled_attention(heads, heads, heads, is_causal=True)
+round(held.peak / MiB), heads.nbytes / MiB
 
 # %% the-answer [markdown]
-# At its worst moment the function holds 39 MiB, and 32 of them are the output. The weights alone would take 8 GiB.
+# At its worst moment the function holds 39 MiB, and the output, which is as large as `heads`, is 32 of them. The weights alone would take 8 GiB.
 #
 # So where does the memory go? It goes into tables that the code stores, and nothing in the formula says that it must.
 # `plain` would hold two tables of 8 GiB here, scores and weights. Tiles hold none, and the result is the same to

@@ -138,6 +138,12 @@ def with_a_total_of_one(one, other):
     return top, (total > 0).float(), output
 
 
+def with_a_level_of_minus_infinity(one, other):
+    level = torch.logaddexp(one[0] + one[1].log(), other[0] + other[1].log())
+    weights = [torch.where(one[1] == 0, 0, (one[0] - level).exp()) for one in (one, other)]
+    return level, level.isfinite().float(), weights[0] * one[2] + weights[1] * other[2]
+
+
 def to_the_second_top(one, other):
     factor = (one[0] - other[0]).exp()
     return other[0], one[1] * factor + other[1], one[2] * factor + other[2]
@@ -189,6 +195,7 @@ test_accepts = accepts(
             lambda *states: [*joined(*states)],
             by_logs,
             with_a_total_of_one,
+            with_a_level_of_minus_infinity,
         ],
     }
 )
@@ -210,7 +217,7 @@ test_names_the_mistake = names(
             ("NaN", "take the largest score so far away"): without_top,
             ("The numbers are right, but it makes whole rows", "509"): at_once,
             ("it makes whole rows: a tensor", "one piece of the keys"): by_rows,
-            "it makes whole rows: a tensor (509,)": by_single_rows,
+            ("it makes whole rows", "for 509 keys"): by_single_rows,
             ("it computes scores more than once", "1.6 times the FLOPs"): in_two_passes,
             ("it keeps the scores of the pieces", "of 127 KiB for all"): from_kept_scores,
             "pieces of 1 the output is wrong. With pieces of 4 it is correct": (
