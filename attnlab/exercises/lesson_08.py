@@ -401,8 +401,8 @@ def mean_of_two(one: State, other: State) -> State:
         "The output is correct, the total is not shrunk.": joined(total=(False, False)),
         "The output is divided by the total already. Leave that to the end.": divided,
         "It takes the mean of two outputs. A piece counts by its share of the total.": mean_of_two,
-        "Where nothing was seen, the top must stay at the lowest number. A higher one hides the keys "
-        "that follow, if their scores are lower.": with_top_of_zero,
+        "Where nothing was seen, the top must stay at the lowest number. A higher one would hide "
+        "later keys with lower scores.": with_top_of_zero,
         "A total is 0 though keys were seen. Take the larger top of every row for itself.": (
             joined(lambda one, other: torch.maximum(one, other).max().expand_as(one))
         ),
