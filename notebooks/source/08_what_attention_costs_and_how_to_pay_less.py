@@ -232,7 +232,7 @@ row.split(2), top, (row - top).exp().sum()
 # %% ask-factor
 predict("08/the-top-rises")
 
-# %% see-factor
+# %% see-factor jupyter={"source_hidden": true}
 # %%answer 08/the-top-rises
 so_far, added_up = torch.tensor(-torch.inf), torch.tensor(0.0)
 for piece in row.split(2):
