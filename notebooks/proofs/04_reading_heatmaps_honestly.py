@@ -310,6 +310,8 @@ row_scores = given.log().expand(8, 8).masked_fill(blocked, -torch.inf)  # a mask
 assert torch.allclose(row_scores.softmax(dim=-1), rest, atol=1e-6)
 assert moved.argmax() == 0 and abs(moved[0] - 0.56) < 0.005 and abs(moved[3] - 0.32) < 0.005
 assert 2 < rest[0, 3] / given[3] < 2.1
+terms = given * values.norm(dim=-1)  # what each key adds to the row of "sat"
+assert given[0] > 0.5 and terms[0] < terms.mean() and values.norm(dim=-1).argmax() == 3
 for w in reading.weights[6]:  # in every row of this sentence
     others = w.repeat(8, 1).fill_diagonal_(0)
     others = others / others.sum(dim=-1, keepdim=True)

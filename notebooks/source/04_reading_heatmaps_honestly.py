@@ -365,7 +365,8 @@ Table(["hidden, it moves the output by"], reading.tokens, moved[None])
 #
 # Does `[CLS]` matter, then? That depends on how you take it away. Set to 0, its value moves the output of *sat* less
 # than the value of *sat* does. But hidden with a mask, `[CLS]` moves it more than any other key, because all other
-# weights about double. Its value adds little, but its weight keeps the others small.
+# weights about double. With more than half of the weight, its value adds no more than the average key does. But its
+# weight keeps the others small.
 #
 # So a dark cell proves one thing: in this row, the query gave this key a larger share than it gave to the paler ones.
 # The scale says how much larger. Everything else needs a test.
@@ -689,8 +690,8 @@ mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 # the pattern was found by looking.
 #
 # **4.** A cell has a weight of 0.9. You hide it, and the output stays the same. Is that possible? **Yes.** *No, 0.9 is
-# most of it* forgets that the value may be short, that other values may be alike, and that the rest of the model may
-# not need it.
+# most of it* forgets that the hidden value may be like the mean of the others, and that the rest of the model may not
+# need it. (A short value is no reason: its weight goes to the others.)
 #
 # **5.** A cell has a weight of 0.00. You replace the word. Can the output change? **Yes.** *No* forgets that the new
 # word has a different key, and therefore a different weight.
