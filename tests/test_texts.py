@@ -6,7 +6,6 @@ import pytest
 
 from attnlab import _texts
 from attnlab._texts import caption_of, prediction_files, question_of
-from tools.notebooks import SECOND_EDITION
 
 CHOICE = """
 [zebra]
@@ -128,7 +127,7 @@ def without_feedback(question):
     return [part for part, feedback in told.items() if not feedback.endswith((".", "?"))]
 
 
-@pytest.mark.parametrize("lesson", sorted(SECOND_EDITION))
+@pytest.mark.parametrize("lesson", sorted(prediction_files()))
 def test_every_answer_to_a_prediction_gets_feedback(lesson):
     """Every option, a number that is correct, too low or too high, and at least one slip."""
     missing = {key: without_feedback(question_of(key)) for key in keys_of(lesson)}
@@ -149,15 +148,3 @@ def test_a_part_without_a_sentence_of_feedback_is_found(write):
     assert without_feedback(question_of("17/zebra")) == ["slip 1"]
     write(ESTIMATE.replace("0.05", f"0.05, {told}".replace('"x"', '"Half of it."')))
     assert without_feedback(question_of("17/zebra")) == []
-
-
-@pytest.mark.parametrize("lesson", sorted({*prediction_files()} - SECOND_EDITION))
-def test_the_predictions_of_the_first_edition_are_complete(lesson):
-    """A lesson gives feedback to every option or to none."""
-    told = []
-    for question in map(question_of, keys_of(lesson)):
-        told += ["feedback" in option for option in question.get("options", [])]
-        if "number" in question:
-            told.append({"feedback", "low", "high"} <= set(question["number"]))
-    assert told
-    assert all(told) or not any(told)

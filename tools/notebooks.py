@@ -56,12 +56,6 @@ def _pages(folder: Path, suffix: str) -> list[Path]:
     return [path for name in names for path in sorted(folder.glob(f"{name}{suffix}"))]
 
 
-LESSONS = tuple(path.stem for path in find_sources() if is_lesson(path))
-# The numbers of the lessons that have been rewritten: the limits hold for them.
-SECOND_EDITION = frozenset({"00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10"})
-FIRST_EDITION = frozenset(name for name in LESSONS if name[:2] not in SECOND_EDITION)
-
-
 def select(paths: Iterable[Path], wanted: Iterable[str]) -> list[Path]:
     """Return the paths whose name begins with one of the wanted numbers or names; all if none.
 

@@ -25,7 +25,7 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 from tools.compare_outputs import compare_outputs
 from tools.live_figures import SWEEP
-from tools.notebooks import FIRST_EDITION, LessonError, join_streams, kernel_environment, tags
+from tools.notebooks import LessonError, join_streams, kernel_environment, tags
 from tools.proofs import LIMIT, Proof, proofs_of
 
 OUTPUTS = {"display_data", "error", "execute_result", "stream"}
@@ -57,8 +57,7 @@ class Notebook(IPyNbFile):
             return
         # first the controls: afterwards there is a second figure from each cell that runs again
         yield Controls.from_parent(self, name="controls")
-        if self.path.stem not in FIRST_EDITION:
-            yield Again.from_parent(self, name="again")
+        yield Again.from_parent(self, name="again")
 
     def setup(self) -> None:
         """Start the kernel; start it again if it dies, because another process took its ports."""

@@ -13,7 +13,7 @@ from tools import lessons
 from tools.lint import lint
 from tools.lint.lesson import Lesson
 from tools.lint.measures import LIMITS, about_attention, measure
-from tools.notebooks import FIRST_EDITION, find_notebooks
+from tools.notebooks import find_notebooks
 
 
 def test_every_limit_can_be_broken(tmp_path) -> None:
@@ -24,11 +24,6 @@ def test_every_limit_can_be_broken(tmp_path) -> None:
         broken |= {one.text for one in lint(path) if one.rule == "limits"}
     words = [re.sub(r"\{.*?\}", "", text).partition(",")[0] for text, _ in LIMITS]
     assert [some for some in words if not any(some in text for text in broken)] == []
-
-
-def test_a_lesson_of_the_first_edition_keeps_no_limits(tmp_path) -> None:
-    path = store(tmp_path, good_cells()[:1], f"{max(FIRST_EDITION)}.ipynb")
-    assert {one.rule for one in lint(path)} & {"limits", "closing_parts"} == {"closing_parts"}
 
 
 def code(source: str, **metadata: object) -> dict:

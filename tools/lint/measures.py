@@ -1,4 +1,4 @@
-"""What a lesson measures, and a rule: the limits of the second edition.
+"""What a lesson measures, and a rule: the limits of a lesson.
 
 The main line ends at "Further", "Exercises" or "What to remember", whichever comes first. A code
 cell is visible if its source is not folded. Its lines are about attention if they belong to a
@@ -27,7 +27,7 @@ from tools.lint.lesson import (
     parse_code,
     prediction_keys,
 )
-from tools.notebooks import FIRST_EDITION, is_lesson, tags
+from tools.notebooks import is_lesson, tags
 
 WORD, CODE, PREDICTION, EXPLORER = 1 / 130, 0.5, 2, 4  # minutes for each
 IN_CLASS = 1.2
@@ -178,8 +178,8 @@ LIMITS: tuple[tuple[str, Callable[[Measures], bool]], ...] = (
 
 
 def limits(lesson: Lesson) -> Iterator[Note]:
-    """Check that a lesson of the second edition keeps the limits of LESSONS.md."""
-    if is_lesson(lesson.path) and lesson.path.stem not in FIRST_EDITION:
+    """Check that a lesson keeps the limits."""
+    if is_lesson(lesson.path):
         measures = measure(lesson)
         for text, holds in LIMITS:
             if not holds(measures):
