@@ -22,6 +22,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "palette": (1, set()),
     "masks": (1, set()),
     "heads": (1, set()),
+    "memory": (1, set()),
     "diagnostics": (1, set()),
     "data": (1, {"safetensors"}),
     "attention": (2, set()),
