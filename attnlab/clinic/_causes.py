@@ -24,12 +24,16 @@ class Cause(NamedTuple):
     lesson: int
 
 
-_SCALE = "divide the scores by math.sqrt(query.shape[-1]), the features of one head."
+_SCALE = (
+    "divide the scores by math.sqrt(query.shape[-1]), the root of the number of features of one "
+    "head."
+)
 _HEADS = "x.view(N, L, H, d).transpose(1, 2): cut the features first, then move the heads."
 _MERGE = "x.transpose(1, 2).reshape(N, L, H * d): move the heads back, then join."
 _FILL = "scores.masked_fill(~mask, -torch.inf) before the softmax."
 _CAUSAL = (
-    "allow key j for query i where j <= i: torch.ones(L, S).tril() == 1, filled before softmax."
+    "let query i see key j only where j <= i: before the softmax, "
+    "scores.masked_fill(torch.ones(L, S).tril() == 0, -torch.inf)."
 )
 
 CAUSES: dict[str, Cause] = {

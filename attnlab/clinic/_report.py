@@ -140,7 +140,7 @@ class Report:
         for number, finding in enumerate(self.findings, 1):
             lines += _tell(number, finding)
         lines += _listed("Good to know", self.notes)
-        lines += _listed("Checked, and it holds", self.properties)
+        lines += _listed("Checked and found to hold", self.properties)
         return "\n".join(lines)
 
     def _count(self) -> str:
@@ -158,8 +158,8 @@ class Report:
                 f'<div class="attnlab-finding"><p><b>{number}. {escape(finding.name)}:</b> '
                 f"{escape(str(finding))}</p>{_details(finding)}</div>"
             )
-        parts.append(_folded("Good to know", self.notes, opened=False))
-        parts.append(_folded("Checked, and it holds", self.properties, opened=self.ok))
+        parts.append(_folded("Good to know", self.notes, opened=self.ok))
+        parts.append(_folded("Checked and found to hold", self.properties, opened=self.ok))
         state = " attnlab-ok" if self.ok else ""
         label, body = escape(f"Report on {self.target}"), "\n".join(filter(None, parts))
         return (
@@ -202,7 +202,7 @@ def _details(finding: Finding) -> str:
     consequences = tuple(f"{one.name}: {one}" for one in finding.consequences)
     return (
         f"{evidence}<p>Fix: <code>{escape(finding.fix)}</code></p>"
-        f'<p>It is explained in <a href="{link}">{finding.lesson_title}</a>.</p>'
+        f'<p>See <a href="{link}">{finding.lesson_title}</a>.</p>'
         f"{_folded('Follows from it', consequences, opened=False)}"
     )
 

@@ -47,7 +47,7 @@ def test_why_train_mode_was_not_compared_is_noted():
 def test_train_mode_and_eval_mode_are_shown_side_by_side():
     finding = examined("Layer.centred_in_train_mode").findings[0]
     assert finding.evidence.rows == ("train mode", "eval mode")
-    held = "computes the same in train mode and in eval mode, dropout aside"
+    held = "gives the same output in train mode and in eval mode, apart from dropout"
     assert held in examined("DropoutLayer").properties
     assert held in examined("DropoutByHand").properties
 

@@ -56,7 +56,7 @@ def test_the_page_says_everything_that_the_report_holds():
     assert "The softmax runs over the queries & not the keys." in text
     assert FINDING.fix in text
     assert "2. prints: It prints." in text
-    for summary in ("Follows from it (1)", "Good to know (1)", "Checked, and it holds (2)"):
+    for summary in ("Follows from it (1)", "Good to know (1)", "Checked and found to hold (2)"):
         assert summary in text
 
 

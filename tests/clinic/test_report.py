@@ -76,7 +76,7 @@ def test_the_text_of_a_report_with_a_finding():
         "mine (attention function): 1 finding\n\n1. Every call prints.  [prints]"
     )
     for part in ("b    NaN", "Fix: remove the print", "See lesson 9.", "Follows from it: And NaN.",
-                 "Good to know:\n- A note.", "Checked, and it holds:\n- It holds."):  # fmt: skip
+                 "Good to know:\n- A note.", "found to hold:\n- It holds."):  # fmt: skip
         assert part in text
     assert not report.ok
     assert report.summary == "Every call prints."

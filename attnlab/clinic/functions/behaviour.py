@@ -91,7 +91,7 @@ def examine_memory(attention: Attention, results: Results) -> None:
 
 
 def examine_gradient(attention: Attention, results: Results) -> None:
-    """Ask autograd for the gradients, and compare them with small steps."""
+    """Ask autograd for the gradients, and compare them with finite differences."""
     if attention.caller.changed:  # autograd refuses to change a leaf in place
         return
     inputs = [part.requires_grad_() for part in attention.inputs(attention.main, spread=0.5)]
@@ -113,7 +113,7 @@ def examine_gradient(attention: Attention, results: Results) -> None:
         )
         results.found("detached", sentence)
     else:
-        results.held("gradients reach query, key and value, and match small steps")
+        results.held("gradients reach query, key and value, and match finite differences")
 
 
 def _gradients(output: Tensor, inputs: list[Tensor], results: Results) -> list[Tensor] | None:
@@ -180,7 +180,7 @@ def examine_layout(attention: Attention, results: Results) -> None:
     except Unusable:
         return
     if close(after, attention(*inputs).output):
-        results.held("transposed views give the same as contiguous tensors")
+        results.held("transposed views give the same results as contiguous tensors")
     else:
         sentence = "A transposed view with the same shape and numbers gives another result."
         results.found("contiguity", sentence)
@@ -201,4 +201,4 @@ def examine_device(attention: Attention, results: Results) -> None:
             f"meta device it raises {outcome.trouble}.",
         )
     elif outcome.error is None:
-        results.held("no tensor is made on a device of its own")
+        results.held("new tensors are created on the device of the inputs")

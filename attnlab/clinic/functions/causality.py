@@ -87,7 +87,7 @@ def _never_blocked(weights: Tensor, raw: Tensor, results: Results, *, meant: boo
     if meant:
         later = weights.masked_fill(below, 0).sum(dim=-1).max()
         sentence = (
-            "It is meant to be causal, and every query sees later keys: they take up to "
+            "It is meant to be causal, but queries see later keys, which take up to "
             f"{later:.2f} of a query's weight."
         )
         results.found("causal-missing", sentence, weights_table("Weights:", weights))

@@ -95,7 +95,9 @@ def _value_only_averaged(attention: Attention, results: Results) -> bool:
     one = weights_of(attention, query, key, source=value)
     two = weights_of(attention, query, key, source=other)
     if close(one, two, 1e-2):
-        results.held("the output averages rows of the value, and the value decides nothing else")
+        results.held(
+            "the output is a weighted average of the rows of value, and value has no other effect"
+        )
         return True
     misfits = fits(one, query, key, value)
     best = min(misfits, key=misfits.get)

@@ -94,7 +94,7 @@ def examine_modes(exact: Subject, results: Results) -> None:
     for one in _tries(training, evaluating):
         if _differs(training, evaluating, one, results):
             return
-    results.held("computes the same in train mode and in eval mode, dropout aside")
+    results.held("gives the same output in train mode and in eval mode, apart from dropout")
 
 
 def _keeps_statistics(part: nn.Module) -> bool:
