@@ -274,7 +274,7 @@ class Property(NamedTuple):
 EMPTY_ROW = "A row with no allowed key gives "
 PROPERTIES = (
     Property(
-        "each row of weights sums to 1",
+        "without a mask, each row of weights sums to 1",
         ("without a mask, the weights",),
         ("softmax-axis", "not-normalised", "hard", "nan", "underflow"),
     ),
@@ -286,7 +286,7 @@ PROPERTIES = (
     Property("scores are divided by √d_k", ("the scores are divided",), ("scale-*",)),
     Property(
         "each output row averages the values",
-        ("the output averages",),
+        ("the output is a weighted average",),
         ("key-value-swapped", "wrong-source", "not-attention", "position-mixing"),
     ),
     Property(
@@ -311,8 +311,8 @@ PROPERTIES = (
         always=False,
     ),
     Property(
-        "it runs at every size, and always the same",
-        ("transposed views", "no tensor is made"),
+        "it ran at every size tried, the same each time",
+        ("transposed views", "new tensors are"),
         (
             *("not-callable", "not-done", "raises", "wrong-type", "wrong-shape", "square-only"),
             *("hangs", "slow", "prints", "random", "remembers", "contiguity", "device"),
