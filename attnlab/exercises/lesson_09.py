@@ -80,7 +80,7 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
         ),
         "You made L and S equal. The number of queries changes no score.": (2, 7, 7, 5, 3),
     },
-    verified="With random inputs of these sizes `patient_x` gives the numbers of attention.",
+    verified="With random inputs of these sizes, `patient_x` gives the same numbers as attention.",
     otherwise="By which number does it divide at these sizes, and by which should it?",
     evidence=lambda sizes: replace(
         first_difference(*outputs(sizes), ("sequence", "query", "feature")),
@@ -110,7 +110,7 @@ MASKED = "query (2, 5, 11), key (2, 7, 11), value (2, 7, 13) and mask (2, 5, 7)"
 @Examined(
     answer="A function of (query, key, value, mask) that returns the output; True = may attend.",
     see="check_mended : the same without a mask.",
-    verified=f"The clinic finds nothing wrong, and the numbers are those of torch, with {MASKED}.",
+    verified=f"The clinic finds nothing wrong, and its numbers match torch's, with {MASKED}.",
     notes=True,
 )
 def check_mended_mask() -> Iterator[tuple[str, tuple]]:
@@ -184,6 +184,11 @@ FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a mode
         "A gradient comes back to query and key, and it is 0 everywhere: nothing can be learned "
         "from it. Look at its size as well.",
     ),
+    "a detached output": (
+        lambda query, key, value: written_out(query, key, value).detach(),
+        False,
+        "No gradient reaches any of the three.",
+    ),
     "frozen_query in a second call": (frozen_query, False, "No gradient reaches the query."),
 }
 
@@ -236,7 +241,10 @@ class Calls:
 def largest_gradients(attend: Attend) -> dict[str, float]:
     """Return the largest gradient of each input, or NaN where there is none."""
     leaves = [one.requires_grad_() for one in randoms(*SIZES.values(), dtype=torch.float64)]
-    found = torch.autograd.grad(attend(*leaves).square().sum(), leaves, allow_unused=True)
+    output = attend(*leaves)
+    if not output.requires_grad:
+        return dict.fromkeys(SIZES, math.nan)
+    found = torch.autograd.grad(output.square().sum(), leaves, allow_unused=True)
     return {
         part: math.nan if gradient is None else float(gradient.abs().max())
         for part, gradient in zip(SIZES, found, strict=True)
@@ -275,18 +283,21 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
         "have been used in the graph": "An input that is not in the graph gets no gradient: "
         "return False then.",
         "does not require grad": "Call requires_grad_() on all three inputs before the function "
-        "gets them.",
+        "gets them. If the output then has no gradient, return False before backward().",
         "grad can be implicitly created": "backward() starts at one number: square the output "
         "and sum it.",
     },
-    verified="It is correct for three functions that learn and for five that do not.",
+    verified=(
+        "It gives the correct answer for three functions through which a model can learn and for "
+        "six through which it cannot."
+    ),
     evidence=gradients,
 )
 def check_learning_probe() -> Iterator[Case]:
     """Check a probe that says whether a model can learn through an attention function.
 
-    Verified: True for attention with and without a causal mask; False where the weights or one of
-    query, key and value are cut off, and where gradients are 0.
+    Verified: True for attention with and without a causal mask; False where the weights, the output
+    or one of query, key and value are cut off, and where gradients are 0.
     """
     calls = Calls()
     for name, (attend, learns, hint) in FUNCTIONS.items():
@@ -322,16 +333,16 @@ def check_disguise(answer: Answer) -> Right:
     report = diagnosed(answer)
     if report.ok:
         raise Wrong(
-            "weak_check passes it, and the clinic finds nothing wrong either: it seems to be "
-            f"correct attention. What does weak_check never vary? It always takes {case}.",
+            "weak_check passes it, and the clinic finds nothing wrong either. Either it is "
+            "correct, or it is wrong only where the clinic does not look. What does weak_check "
+            f"never vary? It always takes {case}.",
             report=report,
         )
     if all(one.name in HARMLESS for one in report.findings):
         why = sentence(report.findings[0])
         raise Wrong(f"Its numbers are correct. {why} Let it compute something wrong.", None, report)
     return Right(
-        f"weak_check passes it, with {case}, and the clinic does not. Run `diagnose` on it to read "
-        "why.",
+        f"It passes weak_check, with {case}, but not the clinic. Run `diagnose` on it to see why.",
         report=report,
     )
 

@@ -53,7 +53,9 @@ def fresh():
 
 def after_backward(attend, leaves=None):
     leaves = leaves or fresh()
-    attend(*leaves).square().sum().backward()
+    output = attend(*leaves)
+    if output.requires_grad:
+        output.square().sum().backward()
     return leaves
 
 
@@ -67,8 +69,17 @@ def learns(attend):
 
 def by_autograd(attend):
     leaves = fresh()
-    found = torch.autograd.grad(attend(*leaves).square().sum(), leaves, allow_unused=True)
+    try:
+        found = torch.autograd.grad(attend(*leaves).square().sum(), leaves, allow_unused=True)
+    except RuntimeError:
+        return False
     return all(gradient is not None and gradient.any() for gradient in found)
+
+
+def without_a_guard(attend):
+    leaves = fresh()
+    attend(*leaves).square().sum().backward()
+    return all(map(moves, leaves))
 
 
 def by_trying(attend):
@@ -89,8 +100,7 @@ def every_entry(attend):
 
 def on_one_tensor(attend):
     (x,) = leaves_of((2, 5, 11))
-    attend(x, x, x).square().sum().backward()
-    return moves(x)
+    return moves(after_backward(attend, [x, x, x])[0])
 
 
 def without_allowance(attend):
@@ -124,6 +134,10 @@ def in_place(query, key, value):
 def joined(query, key, value):
     flat = (part.reshape(1, -1, part.shape[-1]) for part in (query, key, value))
     return attention(*flat).view(*query.shape[:-1], value.shape[-1])
+
+
+def unscaled_at_a_thousand_keys(query, key, value):
+    return attention(query, key, value, scale=None if key.shape[-2] < 1000 else 1.0)
 
 
 def talkative(query, key, value):
@@ -204,6 +218,8 @@ test_names_the_mistake = names(
             ),
             "gets no gradient: return False": without_allowance,
             "starts at one number": lambda attend: attend(*fresh()).backward(),
+            "a detached output": without_a_guard,
+            "has no gradient, return False before backward()": without_a_guard,
             "on all three inputs": (
                 lambda attend: attend(*torch.randn(3, 2, 5, 11)).sum().backward()
             ),
@@ -211,6 +227,9 @@ test_names_the_mistake = names(
         },
         check_disguise: {
             "the clinic finds nothing wrong either": attention,
+            ("finds nothing wrong either", "only where the clinic does not look"): (
+                unscaled_at_a_thousand_keys
+            ),
             ("weak_check notices it. With", "is off by up to", "Make it correct at exactly"): (
                 lambda q, k, v: attention(q, k, v, scale=1.0)
             ),
