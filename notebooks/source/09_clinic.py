@@ -4,15 +4,15 @@
 # You have written attention. It runs, the output has the correct shape, and the loss goes down. Is it correct? Lesson 7
 # showed that none of this proves it: layers with scrambled heads returned the correct shape and learned to copy.
 #
-# If a correct version exists, compare with it on random numbers. But often there is none, because your attention has a
-# new mask or a new scale, and that is why you wrote it. And a comparison only shows *that* something is wrong, not
-# *what*. So how do you find a bug without a correct version?
+# If a correct version exists, you can compare yours with it on random numbers. But often there is none, because your
+# attention has a new mask or a new scale, which is why you wrote it in the first place. And a comparison only shows
+# *that* something is wrong, not *what*. So how do you find a bug without a correct version?
 #
-# You know some things that must hold for any input. The weights of a query add up to 1, and no output depends on a
-# blocked key. A [**probe**](glossary.ipynb#probe) tests one such property. It chooses inputs for which the output shows
-# the property, or it changes one thing and looks at what moves. In this lesson you will probe seven broken functions
-# and layers, which we call patients. Then a program, the clinic, will examine a function and a layer of your own, and
-# you will learn how far you can trust its report.
+# You know some things that must hold, whatever the numbers are. The weights of a query add up to 1 (unless all its keys
+# are blocked), and no output depends on a blocked key. A [**probe**](glossary.ipynb#probe) tests one such property. It
+# chooses inputs for which the output reveals the property, or it changes one thing and looks at what moves. In this
+# lesson you will probe seven broken functions and layers, which we call patients. Then a program, the clinic, will
+# examine a function and a layer of your own, and you will learn how far you can trust its report.
 #
 # **You need** lesson 2 (the square root of $d_k$), lesson 3 (masks, padding and the leak test) and lesson 7 (heads).
 #
@@ -38,9 +38,9 @@ lesson_setup()
 # %% a-test-that-cannot-fail [markdown]
 # ## A test that cannot fail
 #
-# Here are attention as you know it and patient A, which has one bug. The five sizes of the inputs are all different, so
-# that an axis that is mistaken for another one has a chance to show. There are $N = 2$ sequences, $L = 5$ queries, $S =
-# 7$ keys, $E = 11$ features, and $E_v = 3$ features in a value.
+# Below are attention as you know it and patient A, which has one bug. The five sizes of the inputs are all different,
+# so that a mix-up of two axes has a chance to show. There are $N = 2$ sequences, $L = 5$ queries, $S = 7$ keys, $E =
+# 11$ features, and $E_v = 3$ features in a value.
 
 # %% patient-a
 N, L, S, E, Ev = 2, 5, 7, 11, 3
@@ -82,30 +82,30 @@ def weights_of(attend, query, key):
 
 # %% probe-2 [markdown]
 # The weights of patient A do not add up to 1 for each query. Its softmax runs over the queries, so the weights of each
-# *key* add up to 1, and the 7 keys share out 7 among the 5 queries.
+# *key* add up to 1. The 7 keys give out a weight of 1 each, so the 5 sums above add up to 7.
 #
 # ## Probe 2: the divisor
 #
 # Are the scores divided by the correct number? Take one query and two keys. The softmax raises $e$ to each score and
 # divides the results by their sum. In the ratio of two weights this sum cancels, so the logarithm of the ratio is the
-# difference of the two scores:
+# difference of the two scores. And each score $s$ is a raw score $r$, a dot product, divided by some number:
 #
-# $$\log \frac{w_0}{w_1} = s_0 - s_1$$
+# $$\log \frac{w_0}{w_1} = s_0 - s_1 = \frac{r_0 - r_1}{\text{divisor}}, \qquad\text{so}\qquad
+# \text{divisor} = \frac{r_0 - r_1}{\log (w_0 / w_1)}$$
 #
-# The scores are raw scores (dot products) divided by a number. You know the raw scores, so you can compute that number.
-# We do it for one query first and then, with `divisor_of`, for all of them. There are two more patients now. Patient B
-# forgets to divide. Patient C divides by 8, the number in the original Transformer, where a head has 64 features.
+# You know the raw scores, so you can compute the divisor, first for one query and then for all of them. Patient B
+# forgets to divide. Patient C divides by 8, the number used in the original Transformer, where a head has 64 features.
 
 # %% two-keys
-raw, weights = query @ key.mT, weights_of(attention, query, key)  # (N, L, S) both
-difference = raw[0, 0, 0] - raw[0, 0, 1]  # query 0 and the keys 0 and 1
+raw, weights = query @ key.mT, weights_of(attention, query, key)  # both (N, L, S)
+difference = raw[0, 0, 0] - raw[0, 0, 1]  # query 0, keys 0 and 1
 log_ratio = (weights[0, 0, 0] / weights[0, 0, 1]).log()
 difference, log_ratio, difference / log_ratio, E**0.5
 
 
 # %% divisor-of
 def divisor_of(attend, query, key):
-    """The divisor of each query (N, L), from the weights of its first two keys."""
+    """The divisor for each query (N, L), from the weights of the first two keys."""
     raw, weights = query @ key.mT, weights_of(attend, query, key)
     return (raw[..., 0] - raw[..., 1]) / (weights[..., 0] / weights[..., 1]).log()
 
@@ -140,23 +140,23 @@ for ax, size in zip(axes, (4, 11, 64), strict=True):
         x, y = ((t[..., :1] - t[..., 1:]).flatten() for t in (products, logs))
         points[size, name] = x, y
         ax.plot(x, y, marker, color=colour, ms=width, mew=0, alpha=0.7, label=name)
-    ax.set(xlabel="difference of raw scores", xlim=(-9, 9), ylim=(-8, 8))
+    ax.set(xlabel="difference of raw scores", xlim=(-21, 21), ylim=(-21, 21))
     ax.set_title(f"{size} features")
-axes[2].text(8.5, -6.5, "C looks correct", ha="right", color=GREEN, fontsize=11)
+axes[2].text(20, -18, "C looks correct", ha="right", color=GREEN, fontsize=11)
 axes[0].set_ylabel("log of the ratio of weights")
 axes[0].legend(loc="upper left")
 show_figure(axes[0], "9.1")
 
 # %% certificate [markdown]
-# Our 11 features ask for $\sqrt{11} = 3.317$, and only attention divides by it. Figure 9.1 repeats the probe with more
-# pairs of keys and at three sizes. For a softmax of divided dot products, the points lie on a line, and its slope is 1
-# / divisor. At 64 features the points of patient C lie on the line of attention. So a test at a single size cannot tell
-# a rule from a number.
+# Our 11 features call for $\sqrt{11} = 3.317$, and only attention divides by it. Figure 9.1 repeats the probe with more
+# pairs of keys and at three sizes. For a softmax of scaled dot products, the points lie on a straight line whose slope
+# is 1/divisor. At 64 features the points of patient C lie on the line for attention. So a test at a single size cannot
+# tell a rule from a constant.
 #
 # ### A test with stored numbers
 #
 # A public course checks your attention by comparing its output with stored correct numbers (see Sources). The inputs
-# are whole numbers up to 114. Ours count from 1 to 30, in five rows of six features, and serve as query, key and value.
+# are whole numbers up to 114. Ours run from 1 to 30, in five rows of six features, and serve as query, key and value.
 
 # %% ask-certificate
 predict("09/large-whole-numbers")
@@ -171,9 +171,9 @@ gap.abs().max(), best - second
 # %% probe-3 [markdown]
 # ## Probe 3: the leak test, in both modes
 #
-# You know the leak test from lesson 3: change the last token, and under a causal mask only the last output may move.
-# (Then change the first token. All outputs should move, or the test cannot see the change.) Patient D is a layer, and a
-# layer has two modes, one for training and one, set by `.eval()`, for use. We change the last token in both.
+# You know the leak test from lesson 3: replace the last token, and under a causal mask only the last output may move.
+# Then replace the first token. All outputs should move, otherwise the test cannot detect a change. Patient D is a
+# layer, and a layer has two modes: training mode, and evaluation mode, which `.eval()` switches on.
 
 
 # %% patient-d
@@ -184,30 +184,32 @@ class PatientD(torch.nn.Module):
 
     def forward(self, x):
         query, key, value = self.qkv(x).chunk(3, dim=-1)
-        causal = self.training
+        causal = self.training  # True after .train(), False after .eval()
         return F.scaled_dot_product_attention(query, key, value, is_causal=causal)
 
 
 def moved(layer, x, place):
-    """1 for each output that moves when the token at `place` changes, else 0."""
+    """1 for each output that moves when the token at `place` is replaced, else 0."""
     changed = x.clone()
-    changed[place] += 1
+    changed[place] = torch.randn(x.shape[-1])
     return ((layer(changed) - layer(x)).abs() > 1e-6).any(dim=-1).int()
 
 
 torch.manual_seed(2)
 tokens, patient_d = torch.randn(L, E), PatientD(E)
-moved(patient_d.train(), tokens, place=-1), moved(patient_d.eval(), tokens, place=-1)
+in_training = [moved(patient_d.train(), tokens, place) for place in (0, -1)]
+in_training, moved(patient_d.eval(), tokens, place=-1)
 
 # %% probe-4 [markdown]
-# In training mode only the last output moves. In `eval` mode all five do: every token sees the future, and the layer
-# computes something that it was not trained for. So run the leak test twice, once in each mode. The bug is not
-# invented. A tutorial of PyTorch switches causality off together with dropout (see Sources).
+# In training mode the last token moves only the last output. In `eval` mode it moves all five: every token but the last
+# sees the future, and the layer computes something that it was not trained to compute. So run the leak test once in
+# each mode, with dropout set to 0. In `eval` mode, one of PyTorch's own tutorials switches off causality together with
+# dropout (see Sources).
 #
 # ## Probe 4: change what is blocked
 #
-# The last two of the seven keys are padding. Patient E gives them the weight 0, but only after the softmax. The content
-# of padding must not matter, so we write 99 into all its features, first into its values and then into its keys.
+# The last two of the seven keys are padding. Patient E gives them a weight of 0, but only after the softmax. What the
+# padding contains must not matter, so we write 99 into all its features, first into its values and then into its keys.
 
 
 # %% patient-e
@@ -231,11 +233,12 @@ plain = patient_e(query, key, value, real)
 # %% two-more [markdown]
 # ## Two more probes, and a table
 #
-# **Alone or in a batch?** The sequences of a batch must not influence each other. So give the function one sequence
-# alone, and compare with what it returns for the same sequence in the batch.
+# **Alone or in a batch?** The sequences of a batch must not influence each other. So give the function one sequence by
+# itself, and compare the result with what it returns for the same sequence in the batch.
 #
-# **Does the order follow?** If you shuffle the queries, the outputs must follow in the same order. This holds for
-# functions without a causal mask and without positions, because there no query has a place of its own.
+# **Do the outputs follow the queries?** If you shuffle the queries, the outputs must follow in the same order. This
+# holds for functions without a causal mask and without positions, because they treat a query in the same way wherever
+# it stands in the sequence.
 #
 # Patient F reshapes where it should transpose, and patient G joins the batch into one long sequence. Let us try these
 # probes on all patients that are functions of query, key and value.
@@ -275,14 +278,14 @@ table = {
 pd.DataFrame(table).replace({True: "passes", False: "fails"}).T
 
 # %% the-clinic [markdown]
-# The shape test catches none of the patients, and each of them fails some other probe. The divisor catches all five but
-# explains only B and C. Where the weights are not a softmax of dot products, its number means nothing. So look at the
-# rest of the row: if another probe fails as well, begin there. The table has no column for masks and leaks, which need
-# probes 3 and 4.
+# The shape test catches none of the patients, and at least one other probe catches each of them. The divisor probe
+# catches all five but explains only B and C. Its formula assumes that the weights of a query are one softmax over its
+# own keys. What probe 1 recovers from A, F and G is something else, so there the number means nothing. If another probe
+# fails as well, begin with that one.
 #
 # ## Let the clinic do it
 #
-# `diagnose` runs such probes, and many more, on a function that you hand it.
+# `diagnose` runs such probes, and many more, on a function that you give it.
 
 # %% report-b
 from attnlab.clinic import diagnose
@@ -297,12 +300,12 @@ diagnose(patient_b)
 #
 # ### Your experiment: a function, drawn and checked
 #
-# This explorer uses probe 1 to draw the weights of patient E, and lists what the clinic checked. Answer the question,
-# click a word to turn it into padding, and read the row sums. Then put a function of your own in the place of
-# `patient_e`: a function of query, key and value, with or without a mask in which True means "may attend".
+# This explorer uses probe 1 to draw the weights of patient E, at first without a mask, and lists what the clinic
+# checked with inputs of its own. Click a word to turn it into padding, and read the row sums: which of them change?
+# Then put a function of your own in place of `patient_e`, with or without a mask in which True means "may attend".
 
 # %% explore
-YourAttentionExplorer(patient_e)
+YourAttentionExplorer(patient_e, mask="none", ask=False)
 
 # %% a-function-of-your-own [markdown]
 # ## A function of your own
@@ -333,17 +336,16 @@ print(diagnose(mine).summary)
 # | your code | your call |
 # |---|---|
 # | In its mask, True means blocked. | `diagnose(mine, mask="blocked")` |
-# | Its mask is added to the scores, 0 or $-\infty$. | `diagnose(mine, mask="additive")` |
+# | Its mask is added to the scores and contains 0 or $-\infty$. | `diagnose(mine, mask="additive")` |
 # | No query is meant to see a later key. | `diagnose(mine, causal=True)` |
 # | It has to be called in a special way. | `diagnose(mine, call=adapter)` |
 #
-# Without `causal=`, the clinic guesses from the name of the function. Suppose that `mine` was meant to be causal, and
-# that you forgot the causal mask. What is left is correct attention without one, so there is nothing to find until you
-# say what you meant.
+# Unless you pass `causal=`, the clinic guesses from the name of the function whether it is meant to be causal. If
+# `mine` was meant to be causal and you forgot the causal mask, there is nothing to find until you say so.
 #
-# An adapter is a function that calls yours. It gets your function, the query, the key, the value and a mask, which is
-# None or Boolean with True = may attend. So it can also convert the mask. The function `tempered` below requires a
-# temperature, which the clinic cannot guess.
+# An adapter is a function that calls yours. It receives your function, the query, the key, the value and a mask. This
+# mask is either None or Boolean, where True means "may attend". The function `tempered` below requires a temperature,
+# which the clinic cannot guess.
 
 # %% what-you-mean
 print(diagnose(mine, mask="blocked").summary)
@@ -359,13 +361,16 @@ print(diagnose(tempered).findings[0].name)
 print(diagnose(tempered, call=lambda f, q, k, v, mask: f(q, k, v, 1.0, mask)).summary)
 
 # %% a-layer [markdown]
-# As you see, `raises` may only mean that the clinic called your code in the wrong way. Now replace `mine` by a function
-# of your own, and run its cells again.
+# The report on the missing causal mask lists only 6 properties instead of 12, because after this finding the clinic did
+# not go on to the scores, the divisor and the blocked keys. And as the last cell shows, `raises` may mean only that the
+# clinic called your code in the wrong way. Now replace `mine` with a function of your own.
 #
 # ## A layer of your own
 #
-# Here is a layer with three heads. It takes its attention function as an argument, so that we can exchange it. When you
-# have read this part, hand over a layer of your own. The options are the same.
+# Here is a layer with three heads. It takes its attention function as an argument, so that we can swap in another one,
+# and a norm, which we shall need later (`Identity` changes nothing). When you have read this part, give `diagnose` a
+# layer of your own. If it has to be called in a special way, put it into a small module whose `forward(self, x)` makes
+# the call, because `call=` is meant for functions.
 
 
 # %% my-layer
@@ -378,7 +383,7 @@ class MyLayer(torch.nn.Module):
     def forward(self, x):  # (N, L, 12)
         parts = self.qkv(x).chunk(3, dim=-1)
         query, key, value = (split_heads(part, 3) for part in parts)
-        query, key = self.norm(query), self.norm(key)  # Identity changes nothing
+        query, key = self.norm(query), self.norm(key)
         return self.out(merge_heads(self.attend(query, key, value)))
 
 
@@ -386,15 +391,15 @@ torch.manual_seed(0)
 diagnose(MyLayer(attention, norm=torch.nn.Identity()))
 
 # %% follow [markdown]
-# This report was made in another way. A layer makes its own queries, keys and values, so probes 1 and 2 cannot be used
-# on it. Some probes only change its input: they shuffle the tokens, pad a sequence or switch the mode. For the scores,
-# their factor and the softmax, the clinic has to *follow the steps* of the layer, as Figure 9.2 shows. It records what
-# the linear layers return and takes this for the queries, keys and values. From them it computes attention in the
-# correct way and in many wrong ways, until one of the results gives the output of the layer.
+# This report was produced in a different way. A layer makes its own queries, keys and values, so you cannot use probes
+# 1 and 2 on it from outside. Some probes only change its input or its mode. To check the scores, their factor and the
+# softmax, the clinic has to *follow the steps* of the layer, as Figure 9.2 shows. It records what the linear layers
+# return and assumes that these are the queries, keys and values. From them it computes attention in the correct way and
+# in many wrong ways, until one of the results matches the output of the layer.
 #
-# Many language models, such as OLMo 2, normalise each query and each key before the dot products. `torch.nn.RMSNorm(4)`
-# does this for our heads with four features. So we can build four layers: correct attention and patient A, each without
-# and with this norm.
+# Many language models, such as Qwen3, normalise the queries and keys of each head before the dot products. Here
+# `torch.nn.RMSNorm(4)` does this: it divides each vector by the root of the mean of its squares. So we can build four
+# layers: correct attention and patient A, each with and without this norm.
 
 # %% follow-figure jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_followed_steps
@@ -406,6 +411,8 @@ predict("09/which-softmax-is-found")
 
 # %% see-follow jupyter={"source_hidden": true}
 # %%answer 09/which-softmax-is-found
+from IPython.display import display
+
 torch.manual_seed(0)
 layers = {
     "attention": MyLayer(attention, torch.nn.Identity()),
@@ -426,52 +433,52 @@ summary = {
         n: probes["row sums"](one.attend) for n, one in layers.items()
     },
 }
-pd.DataFrame(summary)
+display(pd.DataFrame(summary), reports["patient A, norm"])
 
 # %% not-followed [markdown]
 # ## What a report does not prove
 #
-# <details><summary>What the table shows</summary>
+# <details><summary>What the table and the report show</summary>
 #
-# Both layers with patient A have the same bug, but the second one gets no finding. Only a note under *Good to know*
-# says that its own steps **could not be followed**. The norm comes between the linear layers and the dot products, and
-# the clinic does not know it. This note is not a verdict on your code. It means that the factor and the softmax were
-# not checked. The list of what holds does not help here. It says that equal tokens are averaged to the same, which is
-# true of the wrong softmax as well.
+# Both layers with patient A have the same bug, but the report on the second one contains no finding. The norm comes
+# between the linear layers and the dot products, and the clinic does not know about it. A note under *Good to know*
+# says that the steps **could not be followed**, so the factor of the scores was not checked. Nor was the softmax,
+# because this layer does not return its weights.
 #
-# The last column shows the way out. Write the attention inside your layer as a function of its own. Then you can use
-# probe 1 or `diagnose` on this function.
+# The list does not help here. It says that a sequence of equal tokens gives the same output, however long it is. But
+# then every weight is $1/L$ along either axis, so this property cannot reveal the wrong softmax.
+#
+# The last column shows the way out: try the attention function by itself.
+#
 # </details>
 #
-# So read three things in a report: the findings, the notes, and the list of what was checked. Is what you care about in
-# that list?
+# In any report, read three things: the findings, the notes under *Good to know*, and the list of what was checked. Is
+# what you care about in that list? If the steps of your layer could not be followed, examine its attention function by
+# itself.
 #
 # ### How often is it right?
 #
-# A review tried an earlier version of the clinic on code that its authors had never seen: 143 implementations of
-# attention from 62 public repositories, articles and packages. Each was judged by hand and compared with
-# `F.scaled_dot_product_attention`. In addition, 229 textbook bugs were put into 56 of the correct ones.
+# A review tried an earlier version of the clinic on 143 public implementations of attention that its authors had never
+# seen. Each was judged by hand. In addition, 229 textbook bugs were planted in 56 of the correct ones.
 #
-# | what was examined | at the first call | with the fitting option or adapter |
+# | what was examined | at the first call | with the appropriate options |
 # |---|---|---|
-# | 68 correct ones | 16 accused | 10 accused |
-# | 33 correct ones with a convention of their own | 27 accused | 15 accused |
-# | 42 wrong ones | 32 named, 6 found under another or a vague name, 4 missed | 34 named |
-# | 229 textbook bugs | 200 named, 9 found under another name, 20 missed | |
+# | 101 correct implementations | 43 accused | 25 accused |
+# | 42 wrong implementations | 32 named correctly, 6 found under a wrong or vague name, 4 missed | 34 named correctly |
+# | 229 planted bugs | 200 named correctly, 9 found under a wrong name, 20 missed | not tried |
 #
-# Nearly one in four of the 68 was accused at the first call, half of these 16 only because the clinic had called them
-# in the wrong way. Of the 10 that remained, 6 were accused of something that is true but did not matter, such as
-# returning float32 for an input in float64. It made a large difference whether the steps could be followed: where they
-# were, 178 of 186 bugs were named, and where they were not, 22 of 43. The clinic has been changed since then and may do
-# better or worse now. It does well on its own collection of code, but it was repaired until it did.
+# Of the 25 accusations that remained, 9 were false. The others were true but did not matter, such as returning float32
+# for an input in float64, or the code was meant to be that way. Where the steps could be followed, 178 of 186 planted
+# bugs were named correctly; where they could not, 22 of 43. The clinic has been changed since then and may do better or
+# worse now.
 #
 # ## So how do you find a bug without a correct version?
 #
 # You write down what must hold, and you test it: the weights, the divisor at more than one size, leaks in both modes,
 # the content of padding, a sequence alone, the order. You use random numbers and unequal sizes, and you make sure that
-# each test can fail. A program like the clinic saves work, because it runs many probes at once. But you have to say
-# what you mean, and you have to judge what it reports. A finding may be a mistake of the clinic, and a report without
-# findings may have examined little.
+# each test can fail. A program like the clinic runs many probes at once, but you have to say what you mean, and to
+# judge what it reports. A finding may be the clinic's mistake, and a report without findings may be the result of very
+# few checks.
 
 # %% further [markdown]
 # ## Further
@@ -496,13 +503,13 @@ gap_at_1000.abs().max()
 
 # %% intention [markdown]
 # Nor can a probe know what you intended. The language model T5 leaves out the divisor on purpose and makes up for it
-# when it initialises its parameters. For such a function, `diagnose` reports what it reports for patient B. You decide
+# when it initialises its parameters. For such a function, `diagnose` gives the same report as for patient B. You decide
 # whether a property is wanted.
 #
 # ### Heads have no names
 #
-# Some differences cannot be seen in the output at all. In any layer, number the heads backwards and move their
-# parameters along with them. What changes?
+# Some differences cannot be seen in the output at all. In a layer whose heads differ only in their parameters, number
+# the heads backwards and move their parameters along with them. What changes?
 
 # %% backwards
 import copy
@@ -525,17 +532,17 @@ with torch.no_grad():
 
 # %% side-effects [markdown]
 # The outputs stay the same, and only the order of the heads in the weights changes. This does no harm until you copy
-# parameters between two programs that number the heads differently.
+# only a part of the parameters, or copy them between programs that store the heads in different orders.
 #
 # ### Two side effects
 #
 # A function can return correct numbers and still cause trouble. Does it change its input? Does it keep float64?
-# (`torch.autograd.gradcheck`, which compares gradients with small steps, needs float64.)
+# (`torch.autograd.gradcheck`, which compares gradients with finite differences, needs float64.)
 
 
 # %% patient-rude
 def patient_h(query, key, value):
-    query /= query.shape[-1] ** 0.5  # changes the tensor of the caller
+    query /= query.shape[-1] ** 0.5  # changes the caller's tensor
     weights = (query @ key.mT).float().softmax(dim=-1)  # float64 becomes float32
     return weights @ value.float()
 
@@ -551,33 +558,33 @@ print("findings:", ", ".join(one.name for one in diagnose(patient_h).findings))
 # - A probe tests a property that your attention is meant to have. It needs no correct version.
 # - A correct shape proves nothing. Large whole numbers, equal sizes or a single size can hide a bug. Do not trust a
 #   test until you have seen it fail.
-# - Values that are unit vectors show the weights of a function, if it averages values of any width. Two weights and their
-#   raw scores show the divisor.
-# - Run the leak test in training mode and in `eval` mode. Change the keys of the padding as well as its values.
+# - If value $j$ is 1 in feature $j$ and 0 elsewhere, the output shows the weights. Two weights and their raw scores
+#   reveal the divisor.
+# - Run the leak test in training mode and in `eval` mode, and check that a new first token moves all outputs. Change
+#   the keys of the padding as well as its values.
 # - Tell `diagnose` what you mean: `mask=`, `causal=`, `call=`. A finding can be wrong, and "nothing wrong found" is a
-#   statement about what was tried.
-# - "Could not be followed" means that the factor and the softmax inside your layer were not checked. Examine its
-#   attention function by itself.
+#   statement only about what was tried.
+# - If the steps of a layer could not be followed, examine its attention function by itself.
 
 # %% exercises [markdown]
 # ## Exercises
 #
 # Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
 
-# %% exercise-1 [markdown]
-# ### 1 · Find the bug ★ (5 minutes)
-#
-# Patient X has a bug. Yet there are sizes for which no test can show it. Find the bug by reading, and return such sizes, each at
-# least 2.
-#
-# <details><summary>Hint</summary>
-#
-# In a batch, which of the five sizes is <code>shape[1]</code> of the key, and which one should stand there?
-# </details>
-
 # %%
 from attnlab.exercises import check_disguise, check_hiding_sizes
 from attnlab.exercises import check_learning_probe, check_mended_mask
+
+# %% exercise-1 [markdown]
+# ### 1 · Find the bug ★ (5 minutes)
+#
+# Patient X has a bug. Yet there are sizes for which no test can show it. Find the bug by reading the code, and return such sizes, each
+# at least 2.
+#
+# <details><summary>Hint</summary>
+#
+# In a batch, which of the five sizes is <code>shape[1]</code> of the key, and which one should be used instead?
+# </details>
 
 
 # %% patient-x
@@ -605,11 +612,11 @@ check_hiding_sizes(sizes_that_hide_it_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Repair ★ (8 minutes)
 #
-# `two_bugs` has two bugs. Write `mended` without them. The check asks `diagnose`.
+# `two_bugs` has two bugs. Write a corrected version, `mended`. The check uses `diagnose`.
 #
 # <details><summary>Hint</summary>
 #
-# By which number does it divide? And what is $e$ to the power of a score of 0? If you are stuck, run
+# What number does it divide by? And what is $e$ to the power of a score of 0? If you are stuck, run
 # <code>diagnose(two_bugs)</code>.
 # </details>
 
@@ -631,7 +638,7 @@ check_mended_mask(mended)
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def mended_solution(query, key, value, mask):
-    scores = query @ key.mT / query.shape[-1] ** 0.5  # the root
+    scores = query @ key.mT / query.shape[-1] ** 0.5  # the square root
     scores = scores.masked_fill(~mask, -torch.inf)  # a score of 0 blocks nothing
     return scores.softmax(dim=-1) @ value
 
@@ -641,16 +648,16 @@ check_mended_mask(mended_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Write a probe ★★ (10 minutes)
 #
-# `frozen_weights` and `frozen_query` return correct numbers, and all probes in our table pass. Still, a part of the
-# model gets no gradient through them. Write a probe that is True for correct functions. It should be False for these
-# two, and for any other function through which the query, the key or the value gets no gradient, or nothing but zeros.
-# The check tries it on more functions of both kinds.
+# `frozen_weights` and `frozen_query` return correct numbers, and they pass all the probes in our table. Still, a part
+# of the model gets no gradient through them. Write a probe that returns True for correct functions. It should return
+# False for these two, and for any other function through which the query, the key or the value gets no gradient, or a
+# gradient of nothing but zeros. The check tries it on more functions of both kinds.
 #
 # <details><summary>Hint</summary>
 #
 # What does training need from a function besides its output? Give it fresh copies,
 # <code>t.detach().clone().requires_grad_()</code>, and look at <em>all three</em> gradients after
-# <code>backward()</code>.
+# <code>backward()</code>. Can <code>backward()</code> run if the output has no gradient at all?
 # </details>
 
 
@@ -679,7 +686,10 @@ check_learning_probe(learning_probe)
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def learning_probe_solution(attend):
     leaves = [t.detach().clone().requires_grad_() for t in (query, key, value)]
-    attend(*leaves).square().sum().backward()
+    output = attend(*leaves)
+    if not output.requires_grad:  # no gradient reaches any of the three
+        return False
+    output.square().sum().backward()
     return all(leaf.grad is not None and leaf.grad.abs().max() > 0 for leaf in leaves)
 
 
@@ -688,8 +698,9 @@ check_learning_probe(learning_probe_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Break it ★★ (12 minutes)
 #
-# `weak_check` compares with the correct output on random numbers. Write a wrong attention function that passes it and that
-# `diagnose` finds. (One of the patients will do. Can you find another way?)
+# On random numbers, `weak_check` compares the output of a function with the correct one. Write a wrong attention
+# function that passes it and that `diagnose` catches. (More than one of the patients will do. Can you find another
+# way?)
 #
 # <details><summary>Hint</summary>
 #
@@ -725,21 +736,22 @@ check_disguise(wolf_solution)
 # ### 5 · Explain ★ (4 minutes)
 #
 # A friend says: "I ran `diagnose` on my attention layer, and it found nothing wrong. So my layer is correct." Answer in two
-# sentences, and name one thing to look at in the report. Then compare.
+# sentences, and name one thing to look at in the report. Then compare it with ours.
 #
 # <details><summary>An answer</summary>
 #
-# The report says that no property that was tried has failed, at the sizes and numbers that were tried. Look under
-# <em>Good to know</em>: if the steps of the layer could not be followed, its factor and its softmax were not checked,
-# and you should examine the attention function inside the layer by itself.
+# The report says that no property failed at the sizes and numbers that were tried. Look under <em>Good to know</em>: if
+# the steps of the layer could not be followed, its factor was not checked, and perhaps not its softmax, so you should
+# examine the attention function inside the layer by itself.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# `torch.testing.assert_close` compares with a correct version, and `torch.autograd.gradcheck` compares gradients with small
-# steps. `F.scaled_dot_product_attention` serves as the correct version, if you compute the same thing. It returns no weights,
-# but probe 1 recovers them. True means *may attend* there, and *blocked* in `nn.MultiheadAttention`.
+# `torch.testing.assert_close` compares your output with that of a correct version, and `torch.autograd.gradcheck`
+# compares gradients with finite differences. `F.scaled_dot_product_attention` serves as the correct version, if you
+# compute the same thing. In its Boolean mask, True means *may attend*, whereas in `nn.MultiheadAttention` it means
+# *blocked*. It returns no weights, but probe 1 recovers them.
 
 # %% sources [markdown]
 # ## Sources
@@ -750,10 +762,11 @@ check_disguise(wolf_solution)
 # - PyTorch, [tutorial on scaled dot product
 #   attention](https://github.com/pytorch/tutorials/blob/main/intermediate_source/scaled_dot_product_attention_tutorial.py):
 #   causality tied to training. The same happened in [Kronos, issue 199](https://github.com/shiyu-coder/Kronos/issues/199).
-# - [xformers, issue 522](https://github.com/facebookresearch/xformers/issues/522): T5 puts the divisor into its
+# - [xformers, issue 522](https://github.com/facebookresearch/xformers/issues/522): T5 folds the divisor into its
 #   initialisation.
 # - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020, and Hugging Face,
-#   [OLMo 2](https://huggingface.co/docs/transformers/model_doc/olmo2): a norm for queries and keys.
+#   [Qwen3](https://github.com/huggingface/transformers/blob/main/src/transformers/models/qwen3/modeling_qwen3.py): a norm
+#   for the queries and keys of each head. (OLMo 2 normalises all heads together.)
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017: heads with 64 features.
 
 # %% next [markdown]
@@ -765,18 +778,18 @@ check_disguise(wolf_solution)
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.** Probes 1 and 2: 12. Probes 3 and 4: 8. The table and the explorer: 8. A function of your own: 7. A
-# layer of your own, and what a report does not prove: 10. Leave "Further" for home.
+# layer of your own, and what a report does not prove: 10. Leave "Further" as homework.
 #
 # **Where a class stalls.** *The logarithm of probe 2:* let the class divide two weights of one row by hand. The sum in
 # the softmax cancels. *"But it passes":* let everyone write a wrong function that passes. *Training and eval:* ask
-# where `.eval()` is called in code that they know. *"The program says OK":* ask what the program has tried.
+# where `.eval()` is called in code that the students know. *"The program says OK":* ask what the program has tried.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
 # **1.** The output has the correct shape. What does that show? **Nothing about the numbers.** *The sequences stay apart:* a batch that
-# is joined into one text has the same shape. *The softmax has the correct axis:* patient A has the correct shape too.
+# is joined into one text has the same shape. *The softmax runs over the correct axis:* patient A has the correct shape too.
 #
 # **2.** All rows of weights add up to 1. What follows? **Other bugs may remain.** *The divisor is correct:* patient B passes.
 # *The causal mask works:* a leaking function passes too.
