@@ -274,7 +274,7 @@ class Property(NamedTuple):
 EMPTY_ROW = "A row with no allowed key gives "
 PROPERTIES = (
     Property(
-        "without a mask, each row of weights sums to 1",
+        "without a mask, each row sums to 1",
         ("without a mask, the weights",),
         ("softmax-axis", "not-normalised", "hard", "nan", "underflow"),
     ),
@@ -311,7 +311,7 @@ PROPERTIES = (
         always=False,
     ),
     Property(
-        "it ran at every size tried, the same each time",
+        "it ran at every size tried, repeatably",
         ("transposed views", "new tensors are"),
         (
             *("not-callable", "not-done", "raises", "wrong-type", "wrong-shape", "square-only"),

@@ -458,8 +458,8 @@ display(pd.DataFrame(summary), reports["patient A, norm"])
 #
 # ### How often is it right?
 #
-# A review tried an earlier version of the clinic on 143 public implementations of attention that its authors had never
-# seen. Each was judged by hand. In addition, 229 textbook bugs were planted in 56 of the correct ones.
+# A review tried an earlier version of the clinic on 143 public implementations of attention that the clinic's authors
+# had never seen. Each was judged by hand. In addition, 229 textbook bugs were planted in 56 of the correct ones.
 #
 # | what was examined | at the first call | with the appropriate options |
 # |---|---|---|

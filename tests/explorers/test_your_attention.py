@@ -139,7 +139,7 @@ def test_functions_are_called_as_they_want(function):
     [
         (
             wrong_axis,
-            "without a mask, each row of weights sums to 1",
+            "without a mask, each row sums to 1",
             "softmax runs over the queries.*See lesson 1",
         ),
         (unscaled, "scores are divided by √d_k", "not scaled at all. See lesson 2"),
