@@ -134,11 +134,16 @@ assert products["64 rows"] < whole["new"] / 2  # the multiplications take less t
 assert whole["reused"] < whole["new"] / 2 and whole["64 rows"] < whole["reused"]
 assert [round(one, 1) for one in (*whole, fused)] == [9.4, 4.2, 3.6, 3.2]
 assert fused < 1.15 * products["64 rows"]
+assert (
+    abs(products["reused"] - 3.3) < 0.05 and abs(products["reused"] / whole["new"] - 1 / 3) < 0.03
+)
+assert 1.9 < steps.scores["new"] / steps.scores["reused"] < 2.2  # twice as long
 assert 64 * 4096 * 4 == MiB
 
-# %% after: slow-and-fast  numbers: 0.15, 64
+# %% after: slow-and-fast  numbers: 0.15, 64, 3.3, 4.2, 9.4, 3.6, 3.2
 
-# %% after: one-row  numbers: 40.3, 41.7, 4.4, 7.3, 75.2, 66.6, 192, 16384, 4, 1024
+# %% after: one-row  numbers: 40.3, 41.7, 4.4, 7.3, 13%, 192, 16384, 4, 1024, 64
+assert round(100 * (75.2 / 66.6 - 1)) == 13  # billions of FLOPs, in figure 2 of the paper
 assert torch.empty(64, 16_384, device="meta").nbytes == 4 * MiB
 
 # %% after: two-passes

@@ -2,9 +2,8 @@
 # # 8 · What attention costs, and how to pay less
 #
 # A model reads a long text of 16,384 tokens. In each layer, every head compares every token with every other. If a
-# layer has eight heads and stores all its attention weights, these weights alone take 8 GiB, as much as the whole
-# memory of a small laptop. Yet the queries, keys and values of that layer take only 96 MiB, and its output takes 32
-# MiB.
+# layer has eight heads and stores all its attention weights, these weights alone take as much memory as a small laptop
+# has. Yet the queries, keys and values of that layer take only 96 MiB, and its output takes 32 MiB.
 #
 # Where does the memory go, and who said it must? The formula of attention does not say that all weights have to exist
 # at the same time. In this lesson you will count what attention costs and find the place where the memory goes. Then
@@ -188,14 +187,14 @@ show_figure(axes[0], "8.1")
 # takes about 0.15 ns, and about twice as long when they come from main memory. Far more expensive is a result that
 # needs *new* memory: the operating system has to provide it, page by page, and clear it first.
 #
-# The right panel shows the steps of attention. The two matrix products, scores and average, hold nearly all FLOPs, and
-# still `plain` spends most of its time on other things. Its tables of 64 MiB are new in each step. If we reuse tables,
-# the same steps take less than half the time. In blocks of 64 rows, which fit into the cache, they take a little less
-# again.
+# The right panel shows the steps of attention. The two matrix products, scores and average, hold nearly all FLOPs. With
+# tables that are used again, they take 3.3 of 4.2 ns. But `plain` makes new tables of 64 MiB in each step and takes 9.4
+# ns: even its bar for the scores is twice as long, because the product is written to new memory. In blocks of 64 rows,
+# which fit into the cache, all steps together take 3.6 ns.
 #
-# The last bar is `F.scaled_dot_product_attention`. It carries out all steps in hardly more time than the other bars
-# need for the two products alone. Torch runs it here as a [**fused kernel**](glossary.ipynb#fused-kernel): one compiled
-# program for all four steps, which works on one block of the table at a time.
+# The last bar is `F.scaled_dot_product_attention`. It carries out all steps in 3.2 ns, hardly more than the two
+# products alone. Torch runs it here as a [**fused kernel**](glossary.ipynb#fused-kernel): one compiled program for all
+# four steps, which works on one block of the table at a time.
 
 # %% traffic jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_memory_traffic
@@ -204,9 +203,9 @@ show_figure(draw_memory_traffic(), "8.2")
 
 # %% one-row [markdown]
 # On a GPU the contrast is sharper, and this is why *FlashAttention*, the best-known fused kernel, was written. Its
-# authors measured attention on an A100, forward and backward, for texts of 1,024 tokens. The usual code moved 40.3 GB
-# between slow and fast memory and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although it needs *more* FLOPs,
-# 75.2 billion instead of 66.6.
+# authors measured the attention of GPT-2 medium on an A100, forward and backward, for 64 texts of 1,024 tokens. The
+# usual code moved 40.3 GB between slow and fast memory and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although
+# it needs about 13% *more* FLOPs, because its backward pass computes the weights a second time instead of storing them.
 #
 # The fast memory of that GPU holds 192 KB for each of its processors, and 64 rows of 16,384 scores take 4 MiB. So even
 # a few rows are too much there, and the rows have to be cut as well. But how can you take a softmax of half a row?
@@ -463,7 +462,7 @@ print(attend_in_pieces(blocked, torch.finfo(torch.float32).min))
 # ## Further: the backward pass
 #
 # Training needs gradients. Autograd can differentiate our loops, and the gradients are correct. But what do they do to
-# the memory?
+# the memory? (`peak`, from the folded cell of Figure 8.3, counts the forward pass.)
 
 # %% ask-backward
 predict("08/forward-and-backward")
@@ -489,7 +488,8 @@ pd.DataFrame(both, ["forward", "forward and backward"]).T.round(2)
 # the forward pass keeps one number for each row: $\ell$, the top plus the logarithm of the total. With it, a tile of
 # weights can be computed again from its scores alone, as $e^{s - \ell}$. Below, `pull` is the gradient of the loss with
 # respect to the output, and `level` is $\ell$. From these we compute the gradient of the queries without autograd, in
-# two tiles. No line after `level` looks at a whole row.
+# two tiles. No line after `level` looks at a whole row. The Jacobian of the softmax (lesson 2) needs a sum over the
+# whole row, but this sum equals the dot product of `pull` and the output. In the code it is called `shift`.
 
 # %% backward-by-tiles
 torch.manual_seed(0)
@@ -515,9 +515,11 @@ assert torch.allclose(d_q, q.grad, atol=1e-5)
 #
 # ## Further: one word at a time
 #
-# A model that writes a text adds one query at a time. It keeps all keys and values in a [cache](glossary.ipynb#cache),
-# which grows with the text. [Grouped heads](glossary.ipynb#grouped-heads) make the cache smaller. Models are trained
-# with them from the beginning, or trained on for a while after some of their heads have been joined.
+# A model that writes a text adds one query at a time. It keeps all keys and values in a store that is called the [KV
+# cache](glossary.ipynb#cache) and grows with the text (it is not the cache of the processor). With [grouped
+# heads](glossary.ipynb#grouped-heads), several heads of queries share one head of keys and values, which makes the KV
+# cache smaller. Models are trained with them from the beginning, or trained on for a while after some of their heads
+# have been joined.
 
 # %% remember [markdown]
 # ## What to remember
