@@ -3,12 +3,12 @@
 #
 # Many articles show a sentence with an arc from *bank* to *river*. The caption says that the model connects the two
 # words, or even that it knows which bank is meant. You can draw this picture with the layer of this lesson, too. But
-# the layer has twelve heads, and each of them has a row of weights for every token of every sentence. If you may choose
-# among so many pictures, you will find one for almost any story.
+# the layer has twelve heads, and each of them has a row of weights for every token of every sentence. If you can choose
+# from so many pictures, you will find one for almost any story.
 #
 # So let us ask without choosing: **what does a trained layer really look at?** We measure all twelve heads on 46
 # sentences, and each time we ask what the number would be if there were nothing special about it. Then we take heads
-# apart, because it is one question where a head looks, and another what arrives in the output.
+# apart, because where a head looks is one question, and what reaches the output is another.
 #
 # **You need** lesson 5 (controls, uniform shares, and letting other words ask) and the layer of lesson 7.
 #
@@ -18,7 +18,7 @@
 # - say what an attention sink does,
 # - remove a head or its weights, and measure how far the output moves.
 #
-# **Time:** 45 minutes in class, 80 alone. You may skip the parts called "Further".
+# **Time:** 45 minutes in class, 80 on your own. You may skip the parts called "Further".
 
 # %% setup
 import pandas as pd
@@ -33,16 +33,17 @@ from attnlab.pretrained import load_layer
 lesson_setup()
 
 # %% trained-layer [markdown]
-# ## A layer that was trained
+# ## A trained layer
 #
 # all-MiniLM-L6-v2 is a small model with six layers. It was made from a larger model and then trained to give similar
-# vectors to sentences with similar meanings. Its first attention layer is that of lesson 7, with 384 features and
-# twelve heads, counted from 0. Unlike there, its four matrices have biases.
+# vectors to sentences with similar meanings. You know its first attention layer from lessons 2, 4 and 5. It is built
+# like the layer of lesson 7, with 384 features and twelve heads, numbered from 0, but it adds a bias after each of its
+# four matrices.
 #
 # A sentence is first cut into [**word pieces**](glossary.ipynb#word-piece), and `##` marks a piece that continues a
 # word. The markers `[CLS]` and `[SEP]` are put before and after it. Each token then enters as the sum of a vector for
 # its piece and a vector for its position (and one that is the same for all tokens), and the sum is normalised. So no
-# token knows anything of the others yet.
+# token knows anything about the others yet.
 
 # %% read-sentence
 layer = load_layer()
@@ -65,10 +66,10 @@ RealHeadsExplorer(ask=False)
 # Head 2 does: every token after the first gives nearly all of its weight to the token before it.
 # </details>
 #
-# ## How much is a weight?
+# ## When is a weight large?
 #
-# Now for many sentences. Each of these 46 contains one of 21 ambiguous words. The words that show its meaning were
-# marked by hand as **clues**. We will need them later.
+# Now we turn to many sentences. Each of our 46 sentences contains one of 21 ambiguous words. The words that show its
+# meaning were marked by hand as **clues**. We will need them later.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
@@ -96,7 +97,7 @@ def shuffled(reading):
 
 
 def agreement(x, y):
-    """Return in which part of all pairs the larger x goes with the larger y."""
+    """Return the fraction of pairs in which the larger x goes with the larger y."""
     x, y = x.flatten(), y.flatten()
     return (y[:, None] > y)[x[:, None] > x].float().mean()
 
@@ -107,12 +108,12 @@ top = over_words(lambda one: one.weights[:, 1:-1].argmax(dim=-1), readings)
 (top == 0).float().mean()  # [CLS] is token 0
 
 # %% so-much [markdown]
-# The sentences have 304 words. (From here on we leave out the rows of the two markers, because no word asks there. The
-# helper `over_words` collects what we measure for all words.) In the twelve heads together, 62% of the rows give their
-# largest weight to `[CLS]`, which is not a word at all. In head 6, for example, it gets 0.41 on average.
+# Together, the sentences contain 304 words. (From here on we leave out the rows of the two markers, because they are
+# not words. The helper `over_words` collects what we measure for all words.) Across all twelve heads, 62% of the rows
+# give their largest weight to `[CLS]`, which is not a word at all. In head 6, for example, it gets 0.41 on average.
 #
-# That looks like a great deal. But our sentences are short: with the markers, they have 8.6 tokens on average. What
-# happens in longer texts? We join three sentences at a time, and then nine, and read each group as one text.
+# Our sentences are short: with the markers, they have 8.6 tokens on average. What happens in longer texts? We join
+# three sentences at a time, and then nine, and read each group as one text.
 
 # %% ask-length
 predict("10/cls-in-longer-texts")
@@ -150,15 +151,15 @@ axes[0].legend()
 show_figure(fig, "10.1")
 
 # %% in-uniform-shares [markdown]
-# ## The portrait of twelve heads
+# ## A portrait of the twelve heads
 #
 # A row has one unit of weight to give away, however many tokens it has. So to compare sentences of different lengths,
-# we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of tokens. 1 is what a key
-# gets if all get the same. Figure 10.1 shows the difference. In eleven of the twelve heads, the uniform shares of
-# `[CLS]` change by less than a factor of two while the texts become seven times as long. (The exception is head 5.
-# There they rise to 11.)
+# we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of tokens. A key gets a
+# share of 1 if all keys get the same weight. Figure 10.1 shows the difference. In eleven of the twelve heads, the
+# uniform shares of `[CLS]` change by less than a factor of two while the texts become seven times as long. (The
+# exception is head 5, where they rise to 11.)
 #
-# Here is where the words of the 46 single sentences look, on average, in uniform shares.
+# The next figure shows where the words of the 46 sentences, read one at a time, look on average.
 
 
 # %% portrait jupyter={"source_hidden": true}
@@ -179,17 +180,17 @@ ax.set(xlabel="head", ylabel="", title="Where words look, in uniform shares")
 show_figure(ax, "10.2")
 
 # %% by-place [markdown]
-# In ten of the twelve heads, `[CLS]` gets more than any other place of the figure. Head 2 looks at the token before.
+# In ten of the twelve heads, `[CLS]` gets more than any other place in the figure. Head 2 looks at the previous token.
 #
 # ## Does a head look at a place?
 #
-# A head that looks at "the token before" looks at a *place*, whatever word is there. A head can also look at certain
+# A head that looks at the previous token looks at a *place*, whatever word is there. A head can also look at certain
 # *words*, wherever they are. To tell the two apart, we shuffle the words of each sentence and read it again. If a head
 # looks at words, its weights move along with them, and every word still gives the same weight to the same words. If it
 # looks at places, the weight now goes to other words.
 #
-# We measure the **attention that moves**: half the sum of all changes in a row. It is 0 if no weight changes and 1 if
-# the new row has nothing in common with the old one.
+# We measure the **attention that moves**: half the sum of the absolute changes in a row (half, because what one token
+# loses another one gains). It is 0 if no weight changes and 1 if the new row has nothing in common with the old one.
 
 # %% ask-shuffle
 predict("10/shuffled-words")
@@ -202,26 +203,28 @@ def moved(old, new):
 
 
 torch.manual_seed(0)
-over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  # (H,)
+pairs = [shuffled(one) for one in readings]  # old weights in the new order, new weights
+far = [moved(old, new)[:, 1:-1] for old, new in pairs]  # (H, words) each
+torch.cat(far, dim=-1).mean(dim=-1)  # (H,)
 
 # %% by-asker [markdown]
 # ## Does it matter which word asks?
 #
-# In lesson 5, one head let "bank" select words that go with banks. Is that so for other ambiguous words as well, and in
+# In lesson 5, one head let "bank" select words that go with banks. Does this hold for other ambiguous words, and in
 # which heads? For each sentence, we measure the uniform shares that the ambiguous word gives to its clues. Then we let
-# the 5,000 commonest words ask in its place.
+# the 5,000 words of lesson 5 ask in its place.
 #
 # This control is necessary. In most of these sentences, *every* word with a meaning of its own is marked as a clue, and
 # only words such as "the" and "in" are not. So a head that favours such words will give much to the clues, even if it
-# does not care which word asks. (Moreover, one person made the marks, and another person would have made some of them
-# differently.)
+# does not care which word asks. (The clues were also marked by one person only, and someone else would have chosen some
+# of them differently.)
 
 # %% askers
 askers = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2][:5000]
 
 
 def clue_shares(word, sentence, clues):
-    """Return uniform shares: the word asks, then each of the askers. (H, 1 + A)."""
+    """Return the uniform shares of the clues: the word asks, then the askers. (H, 1 + A)."""
     tokens = layer.tokens(sentence)
     rows = layer.attend_as([word, *askers], tokens, tokens.index(word))  # (H, 1 + A, S)
     is_clue = torch.tensor([token in clues.split() for token in tokens])
@@ -256,15 +259,16 @@ ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
 show_figure(ax, "10.3")
 
 # %% third-word [markdown]
-# ## Can "it" find its animal?
+# So two numbers describe a head here. Its share says how much the clues get. Its percentile, the percentage of askers
+# that give the clues less, says whether that has to do with the word that asks. Heads 1, 4 and 10 are high on both:
+# about 1.5 uniform shares, and more than nearly all of the 5,000 askers would give. So the arc from "bank" to "river"
+# in head 4 is more than a lucky pick.
 #
-# The two numbers answer two questions. The share says how much the clues get. The percentile says whether that has to
-# do with the word that asks. Heads 1, 4 and 10 are high in both: about 1.5 uniform shares, and more than nearly all of
-# the 5,000 askers would give. So the arc from "bank" to "river" in head 4 is more than a lucky pick.
+# ## Can "it" find the animal?
 #
-# Is there anything that no head of this layer can look at? Take a famous pair of sentences: "The animal didn't cross
-# the street because it was too *tired*", and the same with *wide*. In the first sentence, "it" means the animal, and in
-# the second it means the street.
+# So a head can prefer what goes with the word that asks. Can it also find what a word refers to? Take a famous pair of
+# sentences: "The animal didn't cross the street because it was too *tired*", and the same sentence with *wide* as its
+# last word. In the first sentence, "it" means the animal, and in the second it means the street.
 
 # %% ask-it
 predict("10/tired-or-wide")
@@ -277,12 +281,12 @@ for last in ("tired", "wide"):
     print(f"{last}: {animal:.3f} and {street:.3f}, ratio {animal / street:.3f}")
 
 # %% what-arrives [markdown]
-# ## What arrives?
+# ## What reaches the output?
 #
-# So far we have only looked at weights. What a weight brings depends on the token that gets it. Head $h$ turns token
-# $j$ into a value of 32 features, and its 32 columns of the last matrix turn that into 384 features again. We call the
-# result $u_{h,j}$. It is what the output would get if head $h$ gave token $j$ all of its weight. The output is the sum
-# of these contributions over all heads and tokens:
+# So far we have only looked at weights. What a weight adds to the output depends on the token that gets it. Head $h$
+# turns token $j$ into a value of 32 features, and its 32 columns of the last matrix turn that back into 384 features.
+# We call the result $u_{h,j}$. It is what the output would get if head $h$ gave token $j$ all of its weight. The output
+# is the sum of these contributions over all heads and tokens:
 #
 # $$\text{output}_i = \text{constant} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 #
@@ -306,9 +310,10 @@ lengths = u.norm(dim=-1)  # (H, S)
 pd.DataFrame(lengths[[4, 6, 9]], ["head 4", "head 6", "head 9"], sat.tokens).round(1)
 
 # %% sink [markdown]
-# In these three heads, as in most others, the $u$ of `[CLS]` is much shorter than that of any word. A token that gets
-# much weight and contributes little is called an [**attention sink**](glossary.ipynb#attention-sink), and you met one
-# in lesson 4. It is often called a place for attention that a head does not need. So can we do without it?
+# In these three heads, as in most others, the $u$ of `[CLS]` is much shorter than that of any word. A token that gets a
+# lot of weight but contributes little is called an [**attention sink**](glossary.ipynb#attention-sink), and you met one
+# in lesson 4. A sink is often described as a place where a head can put attention that it does not need elsewhere. So
+# can we do without it?
 #
 # We take one token away: no token may look at it any more, and the softmax gives its weight to the others. Then we
 # compare what the head adds to the words, $\sum_j \text{weight}_{h,i,j} \, u_{h,j}$, before and after.
@@ -334,15 +339,15 @@ def without_each_word(reading):
 
 no_cls = over_words(lambda one: change_of_length(one, 0), readings).mean(dim=-1)  # (H,)
 no_word = over_words(without_each_word, readings).mean(dim=-1)
-pd.DataFrame({"without [CLS]": no_cls, "without a word": no_word}).round(2)
+pd.DataFrame({"without [CLS]": no_cls, "without one word": no_word}).round(2)
 
 # %% ablation [markdown]
 # ## Take a head away
 #
 # To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without what the head adds. Figure 10.4
-# shows how far that moves the output of a word, relative to its length. But a head could add the same if it did not
-# look anywhere in particular. So the figure also shows the control of lesson 5: the head stays, but all of its weights
-# become uniform. Then only its *choice* is lost.
+# shows how far that moves the output of a word, relative to its length. But a head might add much the same even if it
+# did not look anywhere in particular. So the figure also shows the control of lesson 5: the head stays, but all of its
+# weights become uniform. Then only its *choice* is lost.
 
 
 # %% ablate
@@ -374,13 +379,13 @@ ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.4")
 
 # %% moving [markdown]
-# In head 2, nearly all of the change remains when only the weights are lost. This head is its choice: an average over
-# the sentence cannot replace it. In head 3, less than half remains, because a plain average over all tokens would add
-# much of the same.
+# In head 2, making the weights uniform moves the output nearly as far as removing the whole head. So nearly everything
+# that this head adds comes from where it looks, and an average over the sentence cannot replace it. In head 3, it moves
+# the output less than half as far, because a plain average over all tokens adds much the same.
 #
 # ## Does the output follow the attention?
 #
-# Making the weights uniform moves attention, in some rows much and in others little. If the weights matter, then the
+# Making the weights uniform moves a lot of attention in some rows and little in others. If the weights matter, then the
 # output should move further where more attention moves. We have twelve heads and 304 words, which makes 3,648 rows.
 
 # %% ask-moved
@@ -428,27 +433,28 @@ show_figure(grid.figure, "10.5")
 # %% the-answer [markdown]
 # ## So what does a trained layer look at?
 #
-# On average over our sentences, ten of its twelve heads look at `[CLS]` more than at any other place that we tried, and
-# that keeps short what they add. Heads 2, 5 and partly 4 look at places. In heads 1, 4 and 10, the clues get much
-# weight because of the word that asks, so the arc from "bank" to "river" in head 4 shows something real. But in no head
-# can a third word change the score of "river". So the arc does not show that the model knows which bank is meant.
+# On average over our sentences, ten of the layer's twelve heads look at `[CLS]` more than at any other place that we
+# tried, and this keeps what they add short. Heads 2 and 5, and to some extent head 4, look at places. In heads 1, 4 and
+# 10, the clues get a lot of weight because of the word that asks, so the arc from "bank" to "river" in head 4 shows
+# something real. But in no head can a third word change the score of "river". So the arc does not show that the model
+# knows which bank is meant.
 #
 # Do the weights explain the output? They are evidence: of two rows, the one in which more attention moves is often also
-# the one whose output moves further. But they do not measure it, as head 2 and `[CLS]` show. So if you want to know
-# whether something matters, remove it and measure the output. For the model as a whole, measure how well it does what
-# it was trained for.
+# the one whose output moves further. But they do not measure what matters, as head 2 and `[CLS]` show. So if you want
+# to know whether something matters, remove it and measure the output. For the model as a whole, measure how well it
+# does what it was trained to do.
 #
-# And this is one layer of six. A [**residual connection**](glossary.ipynb#residual-connection) adds its output to
+# And this is only one of six layers. A [**residual connection**](glossary.ipynb#residual-connection) adds its output to
 # its input, so that each token keeps what it was. For our words, the sum still points nearly in the direction of the
-# input, with a cosine of 0.94 on average. What the next five layers make of it, no picture of this lesson shows.
+# input, with a cosine of 0.94 on average. No picture in this lesson shows what the next five layers make of it.
 
 # %% further-copy [markdown]
 # ## Further: is it the original?
 #
-# Our layer is a copy, made from a file of numbers. A copy can run, draw fine maps and still be wrong, because a matrix
-# is transposed, for example. So the weights and outputs of the original model for 13 sentences were stored, and we
-# compare. Our numbers are kept in float16, so a difference of 0.002 is allowed. Then we transpose the last matrix of a
-# second copy. It is square, so no error is raised.
+# Our layer is a copy, made from a file of numbers. A copy can run, draw plausible maps and still be wrong, for example
+# because a matrix is transposed. So we stored the weights and outputs of the original model for 13 sentences, and we
+# compare ours with them. Our numbers are kept in float16, so a difference of 0.002 is allowed. Then we transpose the
+# last matrix of a second copy. It is square, so no error is raised.
 
 # %% compare-copy
 import json
@@ -481,14 +487,14 @@ print("transposed, weights below 0.002:         ", bool(off_by(slip)[0] < 0.002)
 print(f"transposed, output off by up to          {off_by(slip)[1]:.1f}")
 
 # %% further-same-weights [markdown]
-# With the transposed matrix, every weight is still correct, and so would be every picture of weights. Only the output
-# shows the mistake.
+# With the transposed matrix, every weight is still correct, and so is every picture drawn from the weights. Only the
+# output shows the mistake.
 #
 # ## Further: the same weights, another output
 #
-# In 31 of the 46 sentences, the word before the ambiguous word is "the" or "a". We replace one by the other. How much
-# attention of the ambiguous word moves, at most, in any of the twelve heads? And how far does its output move, relative
-# to its length? The table shows the smallest and the largest of the 31 values.
+# In 31 of the 46 sentences, the word before the ambiguous word is "the" or "a". We replace one by the other. For each
+# sentence, we take the head in which most attention of the ambiguous word moves, and we measure how far the output of
+# this word moves, relative to its length. The table shows the smallest and the largest of the 31 values.
 
 # %% the-or-a
 swap = {"the": "a", "a": "the"}
@@ -513,15 +519,15 @@ pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
 # ## What to remember
 #
 # - Count in uniform shares. A weight falls as the sentence grows, because more tokens share it.
-# - Before you describe a head, measure it on many sentences, show all heads, and compare with what you would expect of
-#   nothing special: shuffled words, other words that ask, uniform weights.
-# - Some heads of this layer look at a place (2, 5 and partly 4). In some, it matters which word asks (1, 4, 8 and 10).
-#   In most heads, words look most at `[CLS]`.
-# - An attention sink gets much weight and contributes little. But without it, what the head adds to the words becomes
-#   longer: the sink sets how much a head adds.
+# - Before you describe a head, measure it on many sentences, show all heads, and compare the result with what you would
+#   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
+# - Some heads of this layer look at a place (2 and 5, and to some extent 4). In some, it matters which word asks (1, 4,
+#   8 and 10). In most heads, words look most at `[CLS]`.
+# - An attention sink gets a lot of weight but contributes little. But without it, what the head adds to the words
+#   becomes longer: the sink sets how much a head adds.
 # - In a first layer, the ratio of two weights in a row does not depend on any third word, as long as all words keep
 #   their places.
-# - Weights are evidence for what matters, but they are not its measure. Remove something, and measure the output.
+# - Weights are evidence of what matters, but not a measure of it. Remove something, and measure the output.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -555,7 +561,7 @@ check_third_word(weight_of_street)
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def weight_of_street_solution():
-    return 0.09 * 0.08 / 0.12  # the ratio of the two stays
+    return 0.09 * 0.08 / 0.12  # the ratio of the two does not change
 
 
 check_third_word(weight_of_street_solution)
@@ -564,7 +570,7 @@ check_third_word(weight_of_street_solution)
 # ### 2 · Implement ★★ (8 minutes)
 #
 # Measure the sink in any sentence: for each head, how many uniform shares does the first token get from the words, on
-# average? The rows of the first and of the last token, which are markers, do not count as words.
+# average? The first and the last token are markers and not words, so leave out their rows.
 #
 # <details><summary>Hint</summary>
 #
@@ -593,8 +599,9 @@ check_sink_share(sink_share_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `careless` should return the output (L, 384) of a sentence without one head. But it removes the wrong numbers, and it
-# also leaves something behind. Write `careful`, which does neither.
+# `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0, the bias of its
+# values included. But it removes the wrong numbers, and it also leaves something behind. Write `careful`, which does
+# neither.
 #
 # <details><summary>Hint</summary>
 #
@@ -639,9 +646,9 @@ check_mended_ablation(careful_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with glass, tank and coach, for
-# example. By chance, a word is among the first 100 of 5,000 in one head of 50. With twelve heads to choose from, it is
-# so in at least one of them in about one sentence of five.
+# Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with "glass", "tank" and "coach", for
+# example. By chance, a word is among the first 100 of 5,000 in one head out of 50. With twelve heads to choose from,
+# this happens in at least one head for about one sentence in five.
 # </details>
 
 
@@ -684,7 +691,7 @@ check_own_word(my_word_solution)
 # `average_attn_weights=False` if you want the heads one by one. The mean over the heads, which you get otherwise, shows
 # none of them: for "bank" and "river", it is far from what head 4 does. In Hugging Face Transformers, load a model with
 # `attn_implementation="eager"` and call it with `output_attentions=True`. You get one tensor (N, H, L, L) for each
-# layer. In its `attention_mask`, 1 stands for a real token.
+# layer. In the `attention_mask` of Transformers, 1 marks a real token.
 
 # %% torch-weights
 theirs = layer.attention.to_torch().eval()
@@ -721,7 +728,7 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # %% next [markdown]
 # ## Next
 #
-# This is the last lesson. To look up a word or an earlier claim: [0 · Start here](00_start_here.ipynb).
+# This is the last lesson. To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
@@ -730,17 +737,17 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # asks, and "it": 10. What arrives, and the sink: 7. Heads removed or moved, and the answer: 7. Leave "Further" for
 # home.
 #
-# **Where a class stalls.** *A beautiful arc:* ask how many pictures the finder looked at, and what another word does in
-# the same place. *"`[CLS]` is important, since everything looks at it":* ask what the weight would be in a text of a
-# thousand tokens, and then let the class guess what happens without `[CLS]`. *"`[CLS]` is unimportant, since its $u$ is
-# short":* the same experiment corrects this as well. *"Then what should I look at instead?"* Remove a head or a token,
-# and measure how well the whole model does its task.
+# **Where a class stalls.** *A beautiful arc:* ask how many pictures the author looked at before choosing this one, and
+# what another word would do in the same place. *"`[CLS]` is important, since everything looks at it":* ask what the
+# weight would be in a text of a thousand tokens, and then let the class guess what happens without `[CLS]`. *"`[CLS]`
+# is unimportant, since its $u$ is short":* the same experiment corrects this as well. *"Then what should I look at
+# instead?"* Remove a head or a token, and measure how well the whole model does its task.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** A token gets a weight of 0.1. Is that much? **It depends on the number of tokens.** *No, 0.1 is little:* in a
+# **1.** A token gets a weight of 0.1. Is that a lot? **It depends on the number of tokens.** *No, 0.1 is little:* in a
 # text of 60 tokens it is six uniform shares. *Yes:* in a sentence of five tokens it is half of one.
 #
 # **2.** Head 2 looks at the token before. What does it respond to? **To positions.** *To words:* after a shuffle it
@@ -750,11 +757,11 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # **What it gives them if other words ask.** *More decimals:* the question is not how exact the number is. *The mean
 # over all heads:* it hides the head.
 #
-# **4.** A token gets much weight, and its $u$ is short. What happens to what the head adds to the words if you take the
-# token away? **It gets longer.** *Nothing:* its weight goes to other tokens, and these contribute more. *It gets
+# **4.** A token gets a lot of weight, and its $u$ is short. What happens to what the head adds to the words if you take
+# the token away? **It gets longer.** *Nothing:* its weight goes to other tokens, and these contribute more. *It gets
 # shorter:* what is lost is a short vector.
 #
 # **5.** "tired" becomes "wide". What happens to the ratio of two other weights in a row of a first layer? **It stays
-# the same.** *It turns around:* that would help the meaning, but no score of the layer depends on "tired". *It depends
-# on the head:* all heads compute their scores from two tokens at a time.
+# the same.** *It is reversed:* that would fit the meaning, but no score between other tokens depends on "tired". *It
+# depends on the head:* all heads compute their scores from two tokens at a time.
 # </details>
