@@ -102,7 +102,8 @@ def of_words(weights: Tensor, key: int = 0) -> Tensor:
     what="uniform shares",
     read=twelve,
     otherwise="Which rows count, which key, and how much is one uniform share?",
-    verified="Rows of words only, in uniform shares: the numbers are correct for two sentences.",
+    verified="You used only the rows of words and counted in uniform shares. The numbers are "
+    "correct for both test sentences.",
     axes=("head",),
     atol=1e-3,
     rtol=0.0,
@@ -129,6 +130,12 @@ def without(text: str, head: int) -> Tensor:
     reading, attention = trained_layer().read(text), trained_layer().attention
     mixed = reading.weights[head] @ attention.v_proj(reading.embedded)[:, part_of(head)]
     return reading.output - mixed @ attention.out_proj.weight[:, part_of(head)].T
+
+
+def bias_of(head: int) -> Tensor:
+    """Return what the bias of the values of one head adds to every output."""
+    attention = trained_layer().attention
+    return attention.out_proj.weight[:, part_of(head)] @ attention.v_proj.bias[part_of(head)]
 
 
 def overwritten(text: str, head: int, numbers: Tensor) -> Tensor:
@@ -161,6 +168,9 @@ def which_head(got: Tensor, _right: Tensor, _layer: PretrainedLayer, text: str, 
     slips={
         "It is the output with all heads.": (
             lambda _layer, text, head: trained_layer().read(text).output
+        ),
+        "The head's values have a bias, and it is still in the output. Remove it as well.": (
+            lambda _layer, text, head: without(text, head) + bias_of(head)
         ),
         "Rows of out_proj.weight are output features. The head's features come in as columns.": (
             lambda _layer, text, head: overwritten(

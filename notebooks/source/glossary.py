@@ -38,8 +38,9 @@
 #
 # ### attention sink
 #
-# A token that receives a large [weight](#weight) while its [value](#value) adds little to the output. Some authors call any
-# token with a large weight a sink. [Lesson 10](10_one_real_attention_layer.ipynb)
+# A token that receives a large [weight](#weight) while its [value](#value) adds little to the output. If it is removed, its
+# weight goes to other tokens, so the [head](#head) usually adds more. Some authors call any token with a large weight a
+# sink. [Lesson 10](10_one_real_attention_layer.ipynb)
 
 # %% [markdown]
 # ### batch

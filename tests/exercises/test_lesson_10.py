@@ -50,6 +50,14 @@ def put_back(layer, text, head):
     return output
 
 
+def without_what_it_adds(layer, text, head):
+    """Keep the constant, as the lesson's figure does."""
+    reading, attention = layer.read(text), layer.attention
+    value = reading.embedded @ attention.v_proj.weight.T  # no bias
+    added = reading.weights[head] @ value[:, columns(head)]
+    return reading.output - added @ attention.out_proj.weight[:, columns(head)].T
+
+
 # --- an ambiguous word ----------------------------------------------------------------------------
 
 GOLF = ("he hit the golf ball with a club", "golf", 10)
@@ -80,6 +88,7 @@ test_names_the_mistake = names(
             "lacks head 3: heads are counted from 0": (
                 on_a_copy(lambda matrix, head: matrix[:, columns(head - 1)].zero_())
             ),
+            "have a bias, and it is still in the output": without_what_it_adds,
             "Which 32 columns": on_a_copy(lambda matrix, head: matrix.zero_()),
             "must be (7, 384), got (12, 7, 7)": lambda layer, text, head: layer.read(text).weights,
             "is a tensor (L, 384)": lambda layer, text, head: layer.read(text),
