@@ -365,9 +365,8 @@ def send(target):
     return agreement(torch.cat(x, dim=1), torch.cat(y, dim=1))
 
 
-for target, often in ((0, 0.77), (-1, 0.80), ("itself", 0.59)):
-    assert abs(send(target) - often) < 0.006
-assert abs(send("itself") - 0.59) < 0.006 and abs(send(-1) - 0.80) < 0.006
+assert abs(send(0) - 0.77) < 0.006 and abs(send(-1) - 0.80) < 0.006
+assert abs(send("itself") - 0.59) < 0.006
 
 # %% after: the-answer  numbers: 2, 5, 4
 assert (portrait.argmax(dim=0) == 0).sum() == 10

@@ -97,7 +97,7 @@ def shuffled(reading):
 
 
 def less_of_words(reading):
-    """Take as much weight from words as [CLS] has (or all of theirs), in random order."""
+    """Take from words, in random order, as much weight as [CLS] has (or all)."""
     order = 1 + torch.randperm(len(reading.tokens) - 2)
     words = reading.weights[..., order]
     earlier = words.cumsum(dim=-1) - words
@@ -215,8 +215,8 @@ over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  #
 
 # %% by-asker [markdown]
 # The markers stayed in place, so this test cannot say whether a head looks at `[CLS]` or at the first place. If `[CLS]`
-# and the first word exchange their position vectors, the first word gets more than `[CLS]` in heads 4, 8, 10 and 11, so
-# these heads go by place. In the other six of the ten heads that look most at `[CLS]`, it still gets more.
+# and the first word exchange their position vectors, the first word gets more than `[CLS]` in heads 4, 8, 10 and 11,
+# which therefore go by place here. In the other six of the ten heads that look most at `[CLS]`, it still gets more.
 #
 # ## Does it matter which word asks?
 #
@@ -271,7 +271,7 @@ show_figure(ax, "10.3")
 # %% third-word [markdown]
 # So two numbers describe a head here. Its share says how much the clues get. Its percentile, the percentage of askers
 # that give them less, compares the ambiguous words with other words. Heads 1, 4 and 10 are high on both, but only on
-# average: in each of them, the ambiguous word is ahead of 90% of the askers in 18 of the 46 sentences. In head 4, fewer
+# average. In each of them, the ambiguous word is ahead of 90% of the askers in 18 of the 46 sentences. In head 4, fewer
 # than ten of the 5,000 askers would give "river" more than "bank" does, so this arc is more than a lucky pick.
 #
 # ## Can "it" find the animal?
@@ -447,8 +447,8 @@ show_figure(grid.figure, "10.5")
 # On average over our sentences, ten of the layer's twelve heads look at `[CLS]` more than at any other place that we
 # tried, and this keeps what they add short. In four of them, what counts is the first place. Among the words, heads 2
 # and 5, and to some extent head 4, look at places. In heads 1, 4 and 10, the ambiguous words give their clues more, on
-# average, than nearly all other words would, so the arc from "bank" to "river" in head 4 shows something real. But in
-# no head can a third word change the score of "river". So the arc does not show that the model knows which bank is
+# average, than nearly all other words would. So the arc from "bank" to "river" in head 4 shows something real. But in
+# no head can a third word change the score of "river", so the arc does not show that the model knows which bank is
 # meant.
 #
 # Do the weights explain the output? They are evidence: of two rows, the one in which more attention moves is often also
@@ -613,9 +613,9 @@ check_sink_share(sink_share_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0, the bias of its
-# values included (Figure 10.4 keeps this bias). But it removes the wrong numbers, and it also leaves something behind.
-# Write `careful`, which does neither.
+# `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0. This includes
+# the bias of its values, which Figure 10.4 keeps. But `careless` removes the wrong numbers, and it also leaves
+# something behind. Write `careful`, which does neither.
 #
 # <details><summary>Hint</summary>
 #
