@@ -53,7 +53,8 @@ MEMORY = TEXTS * HEADS * TOKENS**2 * BYTES // MIB
         "Those are GiB; the answer is asked in MiB.": MEMORY / 1024,
         "A head has a weight for every pair of tokens, not one for every token.": MEMORY / TOKENS,
     },
-    verified="3 texts, 16 heads, a weight for every pair of tokens, 2 bytes each.",
+    verified="There are 3 texts and 16 heads, with one weight for every pair of tokens, and each "
+    "weight takes 2 bytes.",
     otherwise=(
         "Multiply texts, heads, queries, keys and the bytes of a number; then divide by the bytes "
         "of a MiB."
@@ -281,8 +282,8 @@ BUGS = {
         else f"With pieces of {SIZE} it is correct."
     ),
     verified=(
-        "The numbers are those of attention, for low and high scores and pieces of 1, 4, 14, and "
-        "it goes through the keys once and keeps no scores."
+        "The numbers are those of attention, for low and high scores and for pieces of 1, 4 and "
+        "14 keys. The function goes through the keys once and keeps no scores."
     ),
     axes=("query", "feature"),
     atol=1e-4,  # the logarithm of a total near e^256 is rounded
@@ -414,7 +415,8 @@ def mean_of_two(one: State, other: State) -> State:
         "above 1, and divide nothing by a total, which may be 0."
     ),
     otherwise="It is not what all keys together give. Which factor does each piece need?",
-    verified="It joins near and far tops, and pieces in which nothing was seen.",
+    verified="The function joins states whose tops are close together or far apart, and states "
+    "that have seen no keys.",
     evidence=lambda got, right, *_states: replace(
         first_difference(got, right, ("row", "number")), columns=MEANING
     ),

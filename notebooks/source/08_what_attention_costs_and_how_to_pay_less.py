@@ -5,10 +5,10 @@
 # layer has eight heads and stores all its attention weights, these weights alone take as much memory as a small laptop
 # has. Yet the queries, keys and values of that layer take only 96 MiB, and its output takes 32 MiB.
 #
-# Where does the memory go, and who said it must? The formula of attention does not say that all weights have to exist
-# at the same time. In this lesson you will count what attention costs and find the place where the memory goes. Then
-# you will build attention that gives the same result without ever holding the whole table. In the end your own computer
-# will read those 16,384 tokens.
+# Where does all this memory go, and is it really needed? The formula of attention does not say that all weights have to
+# exist at the same time. In this lesson you will count what attention costs and find the place where the memory goes.
+# Then you will build attention that gives the same result without ever holding the whole table. By the end of the
+# lesson, your own computer will have read those 16,384 tokens.
 #
 # **You need** lesson 1, the causal mask of lesson 3, and the heads and FLOPs of lesson 7.
 #
@@ -18,7 +18,7 @@
 # - say why a fused kernel is fast,
 # - count the work that a mask saves.
 #
-# **Time:** 45 minutes in class, 90 alone. You may skip the part "Further".
+# **Time:** 45 minutes in class, 90 on your own. You may skip the sections headed "Further".
 
 # %% setup
 import matplotlib.pyplot as plt
@@ -55,7 +55,10 @@ predict("08/memory-of-the-weights")
 # %% see-weights
 # %%answer 08/memory-of-the-weights
 texts = (512, 2048, 16_000)  # tokens
-gib = {f"{h} heads": [weight_bytes(n, h) / GiB for n in texts] for h in (1, 8, 32)}
+gib = {
+    f"{h} head{'s' * (h > 1)}": [weight_bytes(n, h) / GiB for n in texts]
+    for h in (1, 8, 32)
+}
 pd.DataFrame(gib, texts).rename_axis("GiB").round(3)
 
 # %% not-only-weights [markdown]
@@ -87,8 +90,8 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 #
 # ### Your experiment: double the length
 #
-# The explorer counts bytes and FLOPs for $d = 512$. Set it to 64 tokens and keep pressing "Double n". From which length
-# on do the weights of eight heads take more memory than queries, keys and values together? And from which length on do
+# The explorer counts bytes and FLOPs for $d = 512$. Set it to 64 tokens and keep pressing "Double n". At what length do
+# the weights of eight heads begin to take more memory than the queries, keys and values together? And at what length do
 # those of a single head?
 
 # %% explore-cost
@@ -104,8 +107,8 @@ CostExplorer(n=64, ask=False)
 # ## Where the memory goes
 #
 # This is attention as you have computed it since lesson 1. How much memory does it hold at its worst moment? For this,
-# attnlab has a counter, `PeakMemory`. A tensor counts from when it is made inside the `with` block until it is freed,
-# and `peak` is the largest sum of bytes.
+# attnlab has a counter, `PeakMemory`. Every tensor created inside the `with` block is counted until it is freed, and
+# `peak` is the largest number of bytes alive at any one time.
 
 
 # %% plain
@@ -128,9 +131,10 @@ counted.peak / MiB
 # %% rows [markdown]
 # ## A row does not need the other rows
 #
-# So this is where the memory goes: into whole tables, to which the code has given names. Does it need them? The softmax
-# works along a row. To compute one output, we need its own query, all keys and all values, but no other query. So we
-# can take 64 queries, compute their 64 rows, average the values, forget the rows and go on with the next 64 queries.
+# So this is where the memory goes: into whole tables, to which the code has given names. Does the code need these
+# tables? The softmax works along a row. To compute one output, we need its own query, all keys and all values, but no
+# other query. So we can take 64 queries, compute their 64 rows, average the values, forget the rows and go on with the
+# next 64 queries.
 
 
 # %% by-rows
@@ -182,15 +186,15 @@ show_figure(axes[0], "8.1")
 # %% slow-and-fast [markdown]
 # ## Slow and fast memory
 #
-# A processor has a small and fast memory close to it, in a CPU a *cache* of a few MiB. The main memory is large and
-# slow. The left panel shows the same division for more and more numbers. While all of them fit into the cache, each
-# takes about 0.15 ns, and about twice as long when they come from main memory. Far more expensive is a result that
-# needs *new* memory: the operating system has to provide it, page by page, and clear it first.
+# A processor has a small, fast memory close to it. In a CPU, this is a *cache* of a few MiB. The main memory is large
+# and slow. The left panel shows the same division for more and more numbers. As long as all of them fit into the cache,
+# each takes about 0.15 ns; when they come from main memory, each takes about twice as long. A result that needs *new*
+# memory is far more expensive: the operating system has to provide it, page by page, and clear it first.
 #
-# The right panel shows the steps of attention. The two matrix products, scores and average, hold nearly all FLOPs. With
-# tables that are used again, they take 3.3 of 4.2 ns. But `plain` makes new tables of 64 MiB in each step and takes 9.4
-# ns: even its bar for the scores is twice as long, because the product is written to new memory. In blocks of 64 rows,
-# which fit into the cache, all steps together take 3.6 ns.
+# The right panel shows the steps of attention. The two matrix products, scores and average, account for nearly all the
+# FLOPs. With tables that are used again, they take 3.3 of 4.2 ns. But `plain` makes new tables of 64 MiB in each step
+# and takes 9.4 ns: even its bar for the scores is twice as long, because the product is written to new memory. In
+# blocks of 64 rows, which fit into the cache, all steps together take 3.6 ns.
 #
 # The last bar is `F.scaled_dot_product_attention`. It carries out all steps in 3.2 ns, hardly more than the two
 # products alone. Torch runs it here as a [**fused kernel**](glossary.ipynb#fused-kernel): one compiled program for all
@@ -208,7 +212,8 @@ show_figure(draw_memory_traffic(), "8.2")
 # it needs about 13% *more* FLOPs, because its backward pass computes the weights a second time instead of storing them.
 #
 # The fast memory of that GPU holds 192 KB for each of its processors, and 64 rows of 16,384 scores take 4 MiB. So even
-# a few rows are too much there, and the rows have to be cut as well. But how can you take a softmax of half a row?
+# a few rows do not fit there, and the rows themselves have to be cut into pieces. But how can you take a softmax of
+# half a row?
 #
 # ## One row in pieces
 #
@@ -249,10 +254,10 @@ for piece in row.split(2):
 # $$e^{s - m'} = e^{s - m} \cdot e^{m - m'},$$
 #
 # so all old terms shrink by the same factor. This is the [**online softmax**](glossary.ipynb#online-softmax). Without
-# the factor you get another total, and no error is raised. A test can miss that bug too: if the largest score lies in
+# the factor you get a wrong total, and no error is raised. A test can miss that bug too: if the largest score lies in
 # the first piece, the top never rises and the factor is always 1.
 #
-# The output is a running sum as well, namely of the values, each multiplied by its exponential. It shrinks by the same
+# The output is a running sum too: it adds up the values, each multiplied by its exponential. It shrinks by the same
 # factor, and we divide it by the total once, at the end. (The top begins at the lowest finite number and not at
 # $-\infty$. "Further" shows why.)
 
@@ -268,7 +273,7 @@ def nothing_yet(query, value):
 def add_piece(state, scores, values):  # (..., L, piece), (..., piece, Ev)
     top, total, output = state
     new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
-    shrink = (top - new_top).exp()  # what was added up so far was too large
+    shrink = (top - new_top).exp()  # rescales what has been added up so far
     exponentials = (scores - new_top).exp()
     total = total * shrink + exponentials.sum(dim=-1, keepdim=True)
     output = output * shrink + exponentials @ values
@@ -284,8 +289,9 @@ print(state[2] / state[1], F.scaled_dot_product_attention(x[5:], x, x))
 # %% tiles [markdown]
 # ## Tiles
 #
-# `add_piece` works on many rows at once. So we take 128 queries and go through the keys in pieces of 128. All scores
-# that exist at any moment are then one [**tile**](glossary.ipynb#tile) of the table, whatever its size.
+# `add_piece` works on many rows at once. So we take 128 queries and go through the keys in pieces of 128. The only
+# scores that exist at any moment are then those of one [**tile**](glossary.ipynb#tile) of the table, however large the
+# table is.
 
 
 # %% tiled
@@ -326,7 +332,7 @@ in_ns = {f: times[f].tolist() for f in drawn}
 _, axes = plt.subplots(1, 2, figsize=(7.5, 3.2), layout="constrained")
 plot_sweep([*peaks.index[:4]], in_mib, ax=axes[0], xscale="log", yscale="log")
 plot_sweep([*times.index], in_ns, ax=axes[1], xscale="log", ylabel="ns per weight")
-axes[0].set(title="Memory: only plain is square", xlabel="tokens", ylabel="MiB")
+axes[0].set(title="Memory: plain grows with n²", xlabel="tokens", ylabel="MiB")
 axes[0].set_yticks([1, 10, 100], ["1", "10", "100"])
 axes[1].set(title="Time: fused is fastest", xlabel="tokens", ylim=(0, None))
 axes[1].get_legend().remove()
@@ -340,7 +346,8 @@ show_figure(axes[0], "8.3")
 # needs on top of its output does not grow. On the right you see the time for each weight. From 2,048 tokens on, all
 # four lines are roughly level, so the time of all four grows with $n^2$. Our loop over tiles is slower than `by_rows`:
 # for each tile, Python starts more than a dozen small kernels, and most of them go through the whole tile again. So
-# tiles alone do not make attention fast. A fused kernel does, because it takes all steps of a tile at once.
+# tiles alone do not make attention fast. A fused kernel does, because it carries out all the steps for one tile at
+# once.
 #
 # ## What a mask saves
 #
@@ -402,15 +409,15 @@ show_figure(fig, "8.4")
 
 # %% long-text [markdown]
 # A padding mask leaves out whole columns of tiles. A causal window leaves a band, and the number of its tiles grows
-# only in proportion to the length. But a window changes what the model can see, so it is a different computation and
-# not a cheaper way to the same one.
+# only in proportion to the length. But a window changes what the model can see, so it is a different computation, not a
+# cheaper way of doing the same one.
 #
 # ## The long text
 #
 # Now we are ready for the text of 16,384 tokens: one layer, eight heads with 64 features each, and a causal mask. We
-# use `tiled_attention` from attnlab. It is the same loop with larger tiles and a buffer that it reuses for all of them,
-# which takes little more than half the time of `tiled`, and it has a backward pass. On one core, the text takes a few
-# seconds.
+# use `tiled_attention` from attnlab. It is the same loop, but with larger tiles and a buffer that is reused for all of
+# them. It takes little more than half the time of `tiled`, and it has a backward pass. On one core, the text takes a
+# few seconds.
 
 # %% read-long-text
 heads = torch.randn(1, 8, 16_384, 64)  # (N, H, L, E), for query, key and value
@@ -419,14 +426,15 @@ with PeakMemory() as held:
 round(held.peak / MiB), heads.nbytes / MiB
 
 # %% the-answer [markdown]
-# At its worst moment the function holds 39 MiB, and the output, which is as large as `heads`, is 32 of them. The weights alone would take 8 GiB.
+# At its worst moment the function holds 39 MiB, of which the output, as large as `heads`, takes up 32. The weights
+# alone would take 8 GiB.
 #
 # So where does the memory go? It goes into tables that the code stores, and nothing in the formula says that it must.
-# `plain` would hold two tables of 8 GiB here, scores and weights. Tiles hold none, and the result is the same to
-# rounding.
+# `plain` would hold two tables of 8 GiB here, scores and weights. The tiled version holds neither, and the result is
+# the same up to rounding.
 #
 # What remains is the work. With 512 features and 16,384 tokens, attention takes 16 times the FLOPs of the projections,
-# or about 8 times if the causal half is skipped. Nothing in this lesson changes that, except for a mask that lets you
+# or about 8 times if the masked half is skipped. Nothing in this lesson changes that, except for a mask that lets you
 # skip tiles.
 
 # %% further-blocked [markdown]
@@ -518,8 +526,8 @@ assert torch.allclose(d_q, q.grad, atol=1e-5)
 # A model that writes a text adds one query at a time. It keeps all keys and values in a store that is called the [KV
 # cache](glossary.ipynb#cache) and grows with the text (it is not the cache of the processor). With [grouped
 # heads](glossary.ipynb#grouped-heads), several heads of queries share one head of keys and values, which makes the KV
-# cache smaller. Models are trained with them from the beginning, or trained on for a while after some of their heads
-# have been joined.
+# cache smaller. Some models are trained with grouped heads from the start; in others, heads are merged later and the
+# model is then trained a little longer.
 
 # %% remember [markdown]
 # ## What to remember
@@ -527,10 +535,10 @@ assert torch.allclose(d_q, q.grad, atol=1e-5)
 # - A layer has $H n^2$ attention weights. It takes $8 n d^2 + 4 n^2 d$ FLOPs, so the projections lead until $n = 2d$.
 # - The weights must be computed, but they need not be stored. A row does not need the other rows. Pieces of a row can
 #   be joined if total and output shrink whenever the top rises.
-# - Tiles give the same numbers as the whole table, to rounding. The memory grows with $n$, and the work still grows
+# - Tiles give the same numbers as the whole table, up to rounding. The memory grows with $n$, and the work still grows
 #   with $n^2$.
 # - Moving numbers costs time. A fused kernel is fast because it never writes the table to slow memory.
-# - Tiles that a mask blocks as a whole can be skipped: nearly half of them under a causal mask, and all but a band
+# - Tiles that a mask blocks completely can be skipped: nearly half of them under a causal mask, and all but a band
 #   under a window.
 
 # %% exercises [markdown]
@@ -579,8 +587,8 @@ check_weight_memory(mib_of_weights_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Two things must hold. Some key of the tile must not be later than some query. And the pair that lies closest together,
-# the first query and the last key, must not be too far apart.
+# Two things must hold. At least one key in the tile must be no later than one of its queries. And the pair that lies
+# closest together, the first query and the last key, must not be too far apart.
 # </details>
 
 
@@ -590,7 +598,7 @@ def needed_causal(i, j, size):
 
 
 def needed(i, j, size, window):
-    """Return True if some query of the tile may look at some key of it."""
+    """Return True if any query in the tile may look at any key in it."""
 
 
 # %%
@@ -708,7 +716,7 @@ check_joined_pieces(joined_solution)
 #
 # `F.scaled_dot_product_attention` chooses a kernel by device, dtype and shapes. The fused ones work on blocks of the
 # table and return no weights. `with torch.nn.attention.sdpa_kernel(...)` restricts the choice. With `is_causal=True`
-# they can skip blocks. If you pass the same mask as a tensor, they usually compute all of them.
+# they can skip blocks. If you pass the same mask as a tensor, the fused kernels usually compute every block.
 # `torch.nn.attention.flex_attention`, when compiled, skips the blocks that a mask of your own leaves empty.
 #
 # `nn.MultiheadAttention` stores the weights by default. On a CPU, in eval mode, without gradients and with
@@ -760,6 +768,6 @@ check_joined_pieces(joined_solution)
 # bytes.** *FLOPs:* all tiles are computed. *Nothing but memory:* the steps that it leaves out cost time, as figure 8.1
 # shows.
 #
-# **5.** A causal window of 256 instead of a causal mask: is the output the same? **No.** *Yes, to rounding* is true of
-# tiles. *Yes, but faster:* it is faster because the model sees less.
+# **5.** A causal window of 256 instead of a causal mask: is the output the same? **No.** *Yes, up to rounding* is true
+# of tiles. *Yes, but faster:* it is faster because the model sees less.
 # </details>
