@@ -173,6 +173,8 @@ assert copies[4](week)[1].amax(dim=-1).mean() < copies[10](week)[1].amax(dim=-1)
 # %% after: see-again
 cosine = F.cosine_similarity(another.W_query[:7], another.W_key[:7].roll(-1, dims=0), dim=-1)
 assert cosine.min() > 0.9 and accuracy(another).mean() == 1
+products = [one.W_query @ one.W_key.T for one in (two, another)]  # "and also other scores"
+assert (products[0] - products[1]).abs().max() > 5
 for seed in range(2, 6):  # and in four further runs
     layer = new_layer(seed)
     train(layer)
@@ -237,6 +239,9 @@ assert M.numel() == 144 and trained_Q.numel() == trained_K.numel() == 24
 wide = torch.nn.Linear(512, 64, bias=False).weight
 assert 2 * wide.numel() == 65_536 and (wide.T @ wide).numel() == 262_144
 assert torch.linalg.matrix_rank(M) == 2
+# the features of the numbers hardly count: without them every day still prefers the next one
+assert max(M[7:].abs().max(), M[:, 7:].abs().max()) < 0.25 * M[:7, :7].abs().max()
+assert torch.equal(M[:7, :7].argmax(dim=-1), torch.arange(1, 8) % 7)
 
 # %% after: with-linear  covers: S4.20, S0.4, C0.9
 with_bias = WithLinear(12, 2, 5, bias=True)
@@ -356,6 +361,12 @@ assert 0.15 < start.min() and start.max() < 0.25
 
 
 # %% after: layer-test-solution
+# a correct layer with a causal mask passes
+assert layer_test_solution(
+    lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True)[..., :4]
+)
+
+
 def own_and_mean(x):
     return x[..., :4] + x[..., :4].mean(dim=-2, keepdim=True)
 

@@ -36,8 +36,8 @@ lesson_setup()
 #
 # A small hotel has written down how many guests arrive on each day of the week. Every number is between 0 and 4. Each
 # day is a token with twelve features: one of the first seven is 1 and says which day it is, and one of the last five is
-# 1 and says how many guests arrive. All other features are 0. The folded cell generates random weeks of this kind; here
-# is one of them.
+# 1 and says how many guests arrive. All other features are 0. The folded cell generates such weeks at random; here is
+# one.
 
 # %% make-weeks jupyter={"source_hidden": true}
 days = "Mon Tue Wed Thu Fri Sat Sun".split()
@@ -67,8 +67,8 @@ Table(labels, [*days, *"01234"], week)
 # %% the-question [markdown]
 # Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number
 # for `Tue`, and so on. Assume that the same seven numbers repeat week after week, so `Sun` has to find the number for
-# `Mon`. One layer of attention should answer for all seven days at once. (It cannot use the order of the rows. It knows
-# a day only by its features.)
+# `Mon`. One layer of attention should answer for all seven days at once. (It knows a day only by its features, not by
+# its row.)
 #
 # Let us first use the tokens themselves as queries and keys, as in lesson 1.
 
@@ -79,12 +79,11 @@ show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 # %% why-it-fails [markdown]
 # Each day gives its largest weight to itself, because no other token has as much in common with it. About the other
 # days it notices only one thing: whether they have the same number. `Mon` cannot tell that `Tue` is the next day and
-# `Wed` is not, and no choice of values, however clever, can fix that: a value decides what a token hands over, but not
-# which token receives it.
+# `Wed` is not, and no choice of values can fix that: a value decides what a token hands over, but not which token
+# receives it.
 #
 # There is a second problem. A dot product does not change when its two vectors are swapped, so `Tue` has the same score
-# for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should look at `Wed` instead. We shall
-# test below how much harm this does.
+# for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should look at `Wed` instead.
 #
 # So we give `Mon` three different rows: a query that says “I am looking for Tuesday”, a key that says “I am Monday”,
 # and a value that says how many guests arrive.
@@ -237,13 +236,13 @@ copies = train(two)
 accuracy(copies[0]).mean(), accuracy(two).mean()
 
 # %% which-matrices [markdown]
-# Before training, the layer does no better than guessing one of the five numbers at random, which is correct in a fifth
-# of the cases. After 300 steps, every answer is correct.
+# Before training, the layer does no better than guessing, which is correct in a fifth of the cases. After 300 steps,
+# every answer is correct.
 #
 # ## Do queries and keys need different matrices?
 #
-# Which part of the layer made this possible? We train three more layers on the same weeks, and each of them learns its
-# own $W_V$.
+# We train three more layers on the same weeks. All four layers learn a $W_V$, so we count only the matrices for queries
+# and keys: the layer that we have trained, `two`, has *two matrices*.
 #
 # - *Equal weights*: $W_Q$ stays 0, so all scores are 0 and the layer takes a plain average.
 # - *Tokens as they are*: $W_Q$ and $W_K$ are set to the identity matrix and not trained, so every token is its own
@@ -367,15 +366,15 @@ show_figure(plot_planes(two, another), "6.5")
 # %% only-the-product [markdown]
 # ## What the numbers of a matrix mean
 #
-# What does this say about the individual numbers in $W_Q$? Let us write out a raw score:
+# Another run found other matrices, and also other scores. But even for one and the same table of scores, the individual
+# numbers in $W_Q$ are not determined. To see this, let us write out a raw score:
 #
 # $$q_i \cdot k_j = (x_i W_Q)(x_j W_K)^\top = x_i \left(W_Q W_K^\top\right) x_j^\top$$
 #
-# The two matrices meet only in the product $M = W_Q W_K^\top$. It has a row and a column for every feature, and
-# $M_{ab}$ is what the raw score gains if the token that asks has feature $a$ and the other token has feature $b$. All
-# pairs of matrices with the same product give the same scores. You can multiply $W_Q$ by *any* invertible matrix $A$,
-# provided that you also multiply $W_K$ by the transpose of $A^{-1}$. Transposing a product swaps its factors, so the
-# two cancel:
+# The two matrices meet only in the product $M = W_Q W_K^\top$. $M_{ab}$ is what the raw score gains if the token that
+# asks has feature $a$ and the other token has feature $b$. All pairs of matrices with the same product give the same
+# scores. You can multiply $W_Q$ by *any* invertible matrix $A$, provided that you also multiply $W_K$ by the transpose
+# of $A^{-1}$. Transposing a product swaps its factors, so $A$ and $A^{-1}$ meet and cancel:
 #
 # $$(W_Q A)\left(W_K (A^{-1})^\top\right)^\top = W_Q\, A\, A^{-1}\, W_K^\top = W_Q W_K^\top$$
 
@@ -394,14 +393,14 @@ Table(days, days, M[:7, :7])
 # only turns or reflects the plane, the transpose of its inverse is $A$ itself: turn all arrows and all dots together,
 # and no score changes.
 #
-# The entries of $M$ do have a meaning. The table above shows those for two days: in every row, the largest belongs to
-# the next day.
+# The entries of $M$ are the same for all these pairs, so they tell more. The table above shows those for two days: in
+# every row, the largest belongs to the next day. (We may look at them alone because the numbers hardly count here.)
 #
-# The product also shows what is gained by having two matrices. $M$ is a table of $12 \cdot 12 = 144$ numbers, and we
-# have written it as the product of two thin matrices of 24 numbers each. If tokens have 512 features and $d_k$ is 64,
-# the two matrices have 65,536 numbers instead of 262,144. The price is that not every table can be written as such a
-# product. (A matrix for the queries alone would also solve our task, as exercise 5 shows. What failed above was *the
-# same* matrix in both roles.)
+# The product also shows what two thin matrices save. $M$ is a table of $12 \cdot 12 = 144$ numbers, and we have written
+# it as the product of two thin matrices of 24 numbers each. If tokens have 512 features and $d_k$ is 64, the two
+# matrices have 65,536 numbers instead of 262,144. The price is that not every table can be written as such a product.
+# (A matrix for the queries alone would also solve our task, as exercise 5 shows. What failed above was *the same*
+# matrix in both roles.)
 #
 # ## The same layer with `nn.Linear`
 #
@@ -441,13 +440,12 @@ two.W_query.shape, linear.q_proj.weight.shape
 #
 # ## So why three matrices?
 #
-# We need three matrices because a token plays three parts, which may have nothing in common. Our `Mon` asks for
+# A layer has three matrices because a token plays three parts, which may have nothing in common. Our `Mon` asks for
 # Tuesday, is found as Monday, and hands over a number. If the tokens themselves are queries and keys, each token asks
 # for what it is. If one matrix makes both, the score of `Mon` for `Tue` is also that of `Tue` for `Mon`, and then not
 # every day of the week can prefer the next day to the one before. Two matrices separate the question from the label.
-# The third one chooses what is handed over. (Our week could do without $W_V$, because each token already contains its
-# number. But $W_V$ leaves out the day, and it lets the output have a width of its own.) We did not have to tell the
-# layer whom to ask. The loss depended on the right choice, so training found it.
+# The third one chooses what is handed over: it leaves out the day, and it lets the output have a width of its own. We
+# did not have to tell the layer whom to ask. The loss depended on the right choice, so training found it.
 #
 # In this lesson one set of matrices asks one question. “How many guests arrive tomorrow, and how many arrived
 # yesterday?” would be two questions. For that, a layer has several heads, which are the subject of lesson 7.
@@ -573,9 +571,10 @@ agreeing(words, 0, 1), agreeing(words, -limit, limit), agreeing(centred, 0, 1)
 # days, agree less often.)
 #
 # In the third setting, no column can win in all rows. To see why, take two keys and subtract the raw score of the
-# second from that of the first in each row. The deviations add up to 0, so these five differences add up to 0 as well:
-# if one of them is positive, another is negative. All this happens before any training. If every row of a map points to
-# one word, this may be the only reason.
+# second from that of the first in each row. The mean query $\bar q$ is 0 here, so the difference in row $i$ is $r_i$
+# times the difference of the two keys. The five $r_i$ add up to 0, so the five differences do as well: if one of them
+# is positive, another is negative. All this happens before any training. If every row of a map points to one word, this
+# may be the only reason.
 
 # %% remember [markdown]
 # ## What to remember
@@ -703,8 +702,9 @@ check_other_pair(other_pair_solution)
 #
 # <details><summary>Hint</summary>
 #
-# You need two comparisons: outputs 0 and 1 of a sentence, and output 0 before and after you change token 1 only. A
-# single sentence may mislead you by chance, so use several at once. Change a copy of the tokens, `x.clone()`.
+# You need two comparisons: outputs 0 and 1 of a sentence, and output 1 before and after you change token 0 only. (A
+# token may look at earlier ones even in a layer with a causal mask.) A single sentence may mislead you by chance, so
+# use several at once. Change a copy of the tokens, `x.clone()`.
 # </details>
 
 
@@ -721,11 +721,11 @@ check_layer_test(layer_test)
 def layer_test_solution(layer):
     x = torch.randn(20, 5, 8)  # 20 sentences: one alone may mislead
     changed = x.clone()
-    changed[:, 1] = torch.randn(20, 8)
+    changed[:, 0] = torch.randn(20, 8)
     with torch.no_grad():
         before, after = layer(x), layer(changed)
     differ = not torch.allclose(before[:, 0], before[:, 1], atol=1e-5)
-    listens = not torch.allclose(before[:, 0], after[:, 0], atol=1e-5)
+    listens = not torch.allclose(before[:, 1], after[:, 1], atol=1e-5)
     return differ and listens
 
 
