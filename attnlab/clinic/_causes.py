@@ -33,7 +33,7 @@ _MERGE = "x.transpose(1, 2).reshape(N, L, H * d): move the heads back, then join
 _FILL = "scores.masked_fill(~mask, -torch.inf) before the softmax."
 _CAUSAL = (
     "let query i see key j only where j <= i: before the softmax, "
-    "scores.masked_fill(torch.ones(L, S).tril() == 0, -torch.inf)."
+    "scores.masked_fill(torch.ones_like(scores).tril() == 0, -torch.inf)."
 )
 
 CAUSES: dict[str, Cause] = {

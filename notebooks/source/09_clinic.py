@@ -361,9 +361,10 @@ print(diagnose(tempered).findings[0].name)
 print(diagnose(tempered, call=lambda f, q, k, v, mask: f(q, k, v, 1.0, mask)).summary)
 
 # %% a-layer [markdown]
-# The report on the missing causal mask lists only 6 properties instead of 12, because after this finding the clinic did
-# not go on to the scores, the divisor and the blocked keys. And as the last cell shows, `raises` may mean only that the
-# clinic called your code in the wrong way. Now replace `mine` with a function of your own.
+# The report on the missing causal mask lists only 6 properties instead of 12, because after this finding the clinic
+# leaves out several checks, such as the divisor and the blocked keys. So repair the first finding, and run `diagnose`
+# again. As the last cell shows, `raises` may mean only that the clinic called your code in the wrong way. Now replace
+# `mine` with a function of your own.
 #
 # ## A layer of your own
 #
