@@ -249,6 +249,8 @@ assert shorter.nonzero().flatten().tolist() == [h for h in range(12) if h != 3]
 assert (of_cls.mean(dim=0) < 0.4 * of_words.mean(dim=1)).sum() == 10  # much shorter in most
 assert (of_cls.mean(dim=0) < 0.4 * of_words.mean(dim=1))[[4, 6, 9]].all()
 
+# %% after: ask-sink  numbers: 62
+
 # %% after: see-sink
 assert no_cls.shape == less.shape == (12, 304) and abs(no_cls[9].mean() - 1.6) < 0.05
 assert abs(cls_shares[0][9] - 3.8) < 0.05
@@ -268,6 +270,8 @@ for seed in (0, 1, 2):
         assert 0.84 < here[head, enough[head]].mean() < 1.025
         if head != 2:  # whose words then give [CLS] next to nothing
             assert no_cls[head, enough[head]].mean() > 1.02
+in_long = over_words(lambda one: change_of_length(one, without_cls), joined(9)).mean(dim=1)
+assert in_long.min() > 1 and (in_long < 1.075).sum() == 11 and in_long.argmax() == 5
 to_cls_in_2 = torch.cat([one.weights[2, 1:-1, 0] for one in readings])
 assert (to_cls_in_2 < 0.01).float().mean() > 0.8
 # the same with the bias of the values, which is a part of what a head adds

@@ -538,7 +538,7 @@ pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
 #   some, ambiguous words give their clues more, on average, than nearly all other words would (1, 4, 8 and 10). In most
 #   heads, words look most at `[CLS]`, and some of these go by its place (4, 8, 10 and 11).
 # - An attention sink gets a lot of weight but contributes little. But without it, what the head adds to the words
-#   becomes longer: the sink sets how much a head adds.
+#   becomes longer: in short sentences, the sink sets how much a head adds.
 # - In a first layer, the ratio of two weights in a row does not depend on any third word, as long as all words keep
 #   their places.
 # - Weights are evidence of what matters, but not a measure of it. Remove something, and measure the output.
@@ -772,9 +772,9 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # **What it gives them if other words ask.** *More decimals:* the question is not how exact the number is. *The mean
 # over all heads:* it hides the head.
 #
-# **4.** A token gets a lot of weight, and its $u$ is short. What happens to what the head adds to the words if you take
-# the token away? **It usually gets longer.** *Nothing:* its weight goes to other tokens, and these contribute more. *It
-# gets shorter:* what is lost is a short vector.
+# **4.** A token gets most of the weight of a row, and its $u$ is short. What happens to what the head adds to the words
+# if you take the token away? **It usually gets longer.** *Nothing:* its weight goes to other tokens, and these
+# contribute more. *It gets shorter:* what is lost is a short vector.
 #
 # **5.** "tired" becomes "wide". What happens to the ratio of two other weights in a row of a first layer? **It stays
 # the same.** *It is reversed:* that would fit the meaning, but no score between other tokens depends on "tired". *It
