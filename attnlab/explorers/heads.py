@@ -199,7 +199,7 @@ def sentence(heads: int, way: str, step: str) -> str:
         f"token, and nothing is mixed yet.",
         "transpose": f"transpose brings the heads to the front. Row t of every head belongs to "
         f"token t: **all {rows} rows are correct**.",
-        "scores": f"Row i, column j of a head compares token i with token j, by "
+        "scores": f"Row i, column j of a head compares token i with token j, using "
         f"{counted(head_dim, 'feature')} of each: **all {rows * TOKENS} scores are correct**.",
         "merge": f"Transpose back, then join: **all {TOKENS} rows are what they were** before the "
         "split.",
@@ -213,19 +213,20 @@ def _say_short_cut(heads: int, step: str) -> str:
     seen = [str(token) for token in (result.heads[0] // 100).unique().tolist()]
     whose = f"token {seen[0]}" if len(seen) == 1 else f"tokens {' and '.join(seen)}"
     left_out = (
-        f"The short cut has no transpose: the shape is ({heads}, {TOKENS}, {head_dim}) as it is"
+        "The short cut has no transpose, because the shape is already "
+        f"({heads}, {TOKENS}, {head_dim})"
     )
     if heads == 1:
         nothing = "**With one head there is nothing to scramble.**"
         return f"{left_out}. {nothing}" if step == "transpose" else f"{nothing} {_ALL_RIGHT[step]}"
     return {
-        "view": f"The same shape, other numbers: **{rows} are wrong**, without an error. Head 0 "
-        f"holds numbers of {whose} alone.",
-        "transpose": f"{left_out}. **{rows} are wrong**, without an error.",
-        "scores": f"**{scores} compare the wrong rows**, without an error. Head 0 sees {whose} "
-        "alone.",
-        "merge": f"The short cut back: **all {TOKENS} rows are what they were**, though {rows} of "
-        "the heads were wrong. A round trip is no proof.",
+        "view": f"The shape is the same, but the numbers are in the wrong places: **{rows} are "
+        f"wrong**, and no error is raised. Head 0 holds numbers from {whose} only.",
+        "transpose": f"{left_out}. **{rows} are wrong**, and no error is raised.",
+        "scores": f"**{scores} compare the wrong rows**, and no error is raised. Head 0 sees "
+        f"{whose} only.",
+        "merge": f"Merging by the short cut gives **all {TOKENS} rows back**, although {rows} of "
+        "the heads were wrong. So a round trip does not prove that the heads are correct.",
     }[step]
 
 

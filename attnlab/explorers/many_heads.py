@@ -83,8 +83,8 @@ class ManyHeadsExplorer(Explorer):
     figsize = (7.0, 3.4)
     title = "How many heads?"
     hint = (
-        "Six words with twelve features of query and key each, random numbers here, cut into more "
-        "and more heads."
+        "The query and the key of each of six words have twelve features, here random numbers. Cut "
+        "them into more and more heads."
     )
     prediction = Question(
         ask="keep the 12 features and go from 1 head to 12. The number of parameters …",
@@ -107,7 +107,7 @@ class ManyHeadsExplorer(Explorer):
                 under="six words, one layer: four matrices of 12 × 12",
                 caption="Costs of one head and of this number of heads",
             ),
-            Panel("slices", "who gets which feature", kind="slices"),
+            Panel("slices", "which head gets which feature", kind="slices"),
             grow=1.2,
         ),
     )
@@ -158,7 +158,7 @@ NAMES = (
     "FLOPs of the products",
     "attention weights",
     "their memory, bytes",
-    "features of a head",
+    "features per head",
 )
 
 
