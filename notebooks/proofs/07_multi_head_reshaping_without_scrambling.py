@@ -1,5 +1,7 @@
 # %% after: opening  covers: S4.23  numbers: 3, 7, 0, 5, 1
 
+# %% after: two-animals-in-one-question  numbers: 15
+
 # %% after: the-task
 assert (
     two_animals(1000)[1].max() == 7
@@ -13,13 +15,16 @@ for tokens, (one, other) in zip(lists, answers.tolist(), strict=True):
     assert len(known) == 5 and first != second
     assert (int(known[first]), int(known[second])) == (one, other)
 
+# %% after: ask-one-head  numbers: 20, 30, 64
+
 # %% after: see-one-head  covers: S3.23
 found = report({1: one_head}).loc[1]
 assert found["both correct"] == 0.2  # a fifth
-assert max(found[:2]) > 0.9 and min(found[:2]) < 0.3  # one number is found, the other is not
+assert max(found[:2]) > 0.8 and min(found[:2]) < 0.3  # one number is found, the other is not
 tokens, answer = two_animals(2000)
 different = answer[:, 0] != answer[:, 1]
 read = guess(one_head, two_animals, tokens).argmax(dim=-1)
+assert (read == answer).any(dim=-1).float().mean() > 0.95  # nearly always one of the two
 assert (read[:, 0] == read[:, 1])[different].float().mean() > 0.5  # often the same number twice
 # one place of the question has more weight in nearly all questions, so the mixture holds the order:
 # two linear layers, trained on the output of the finished head, find both numbers
@@ -31,9 +36,12 @@ assert max(first_leads, 1 - first_leads) > 0.9
 torch.manual_seed(0)
 reader = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16))
 adam = torch.optim.Adam(reader.parameters(), lr=0.01)
-for _ in range(600):
-    some, wanted = two_animals(256)
-    mixture = one_head(some)[0][:, -1].detach()
+with torch.no_grad():
+    pool, known = two_animals(10_000)
+    mixtures = one_head(pool)[0][:, -1]
+for _ in range(300):
+    chosen = torch.randint(len(pool), (256,))
+    mixture, wanted = mixtures[chosen], known[chosen]
     adam.zero_grad()
     F.cross_entropy(
         reader(mixture).unflatten(-1, (2, 8)).flatten(0, 1), wanted.flatten()
@@ -41,15 +49,15 @@ for _ in range(600):
     adam.step()
 both_read = reader(one_head(tokens)[0][:, -1]).unflatten(-1, (2, 8)).argmax(dim=-1) == answer
 assert both_read.all(dim=-1).float().mean() > 0.9
-for seed in (1, 2):  # other seeds, and fewer steps: a fifth to a third
+for seed in (1, 2):  # other seeds, and fewer steps: about 20 to 30 %
     layer = train(MultiHeadAttention(32, 1, bias=False), two_animals, steps=400, seed=seed)
-    assert 1 / 6 < share_correct(layer, two_animals)[2] < 0.36
+    assert 0.18 < share_correct(layer, two_animals)[2] < 0.32
 
 # %% after: see-more-heads  covers: S3.23
 table = report(layers)
 assert table["both correct"][[2, 4]].eq(1.0).all()
 assert set(table["parameters"]) == {4 * 32 * 32}
-layer = train(MultiHeadAttention(32, 2, bias=False), two_animals, steps=300, seed=1)
+layer = train(MultiHeadAttention(32, 2, bias=False), two_animals, seed=1)
 assert share_correct(layer, two_animals)[2] > 0.99
 
 # %% after: where-they-look
@@ -67,11 +75,11 @@ def looked_at(layer, x):
 
 x, _ = two_animals(2000)
 [[first, second]] = looked_at(one_head, x)
-assert 0.4 < min(first, second) < max(first, second) < 0.6
+assert min(first, second) > 0.3 and 0.8 < first + second
 for first, second in (of_two := looked_at(layers[2], x)):
     assert max(first, second) > 0.85 and min(first, second) < 0.1
 assert (of_two[0][0] > of_two[0][1]) != (of_two[1][0] > of_two[1][1])
-assert looks[0].topk(2).values.sum() > 0.9 and (looks[1:].amax(dim=-1) > 0.8).all()
+assert looks[0].topk(2).values.sum() > 0.8 and (looks[1:].amax(dim=-1) > 0.8).all()
 
 
 # with two linear layers behind it, one head learns the task, and weights the two animals unequally
@@ -85,10 +93,10 @@ class WithTwoLayers(MultiHeadAttention):
         return AttentionOutput(self.two(self.one(output).relu()), weights)
 
 
-both = train(WithTwoLayers(), two_animals, steps=400)
+both = train(WithTwoLayers(), lambda n: two_animals(8 * n), steps=150)
 assert share_correct(both, two_animals)[2] > 0.99
 [shares] = looked_at(both, x)
-assert abs(max(shares) - 0.66) < 0.03 and abs(min(shares) - 0.26) < 0.03
+assert abs(max(shares) - 0.66) < 0.04 and abs(min(shares) - 0.27) < 0.04
 
 # %% after: drawing  covers: S1.13, S1.14
 
@@ -164,6 +172,8 @@ assert (by_head // 10 % 10 == torch.arange(3)[:, None, None]).all()  # the head
 assert names[2, 2] == 210 and names[0, 1] == 1
 assert torch.equal(split(names[None], 3)[0], by_head)
 
+# %% after: ask-rows  numbers: 6
+
 # %% after: see-rows  covers: M3
 assert same.numel() == 12 and same.sum() == 2 and same[0, 0] and same[2, 3]
 explored = HeadsExplorer(way="short cut").result
@@ -171,13 +181,6 @@ assert torch.equal(explored.wrong_rows, ~same) and (~same).sum() == 10
 assert torch.equal(short, names.reshape(3, 4, 2))
 assert short[0].flatten().tolist() == names.flatten()[:8].tolist()  # eight numbers for head 0
 assert same[0].sum() == 1
-
-# %% after: explore-heads  covers: M3
-explored = HeadsExplorer(way="short cut").result
-assert explored.wrong_scores.sum() == 46 and explored.wrong_scores.numel() == 48
-assert not explored.wrong_scores[0, 0, 0] and not explored.wrong_scores[2, 3, 3]
-for way in ("right", "short cut"):
-    assert torch.equal(HeadsExplorer(way=way).result.merged, names)
 
 # %% after: pairs  covers: S1.1, S1.2, S1.4, S1.5, S1.6, S1.7, S1.8, S1.9, S1.10, S1.11, S1.12, S1.13, S1.14, C1.1, C1.2, C1.7, C1.9, C1.10, C1.14, C1.16, C1.18, C1.20, C1.22
 # The reference layer without a transpose in its split. Its notebook sets no seed; this one gives
@@ -255,11 +258,22 @@ assert torch.equal(influence_map(lambda x: apart(x[None])[0][0], numbers[0]) > 0
 # %% after: see-round-trip  covers: M3
 assert [*round_trip.values()] == [True, False, False, True, True]
 
-# %% after: would-training  numbers: 0, 7, 300
+# %% after: explore-heads  covers: M3
+explored = HeadsExplorer(way="short cut").result
+assert explored.wrong_scores.sum() == 46 and explored.wrong_scores.numel() == 48  # 2 are correct
+assert not explored.wrong_scores[0, 0, 0] and not explored.wrong_scores[2, 3, 3]
+for way in ("right", "short cut"):
+    assert torch.equal(HeadsExplorer(way=way).result.merged, names)
+
+# %% after: would-training  numbers: 0, 7, 200
 
 # %% after: see-copy  covers: M3
 assert min(copied.values()) > 0.99 and answered["correct"] > 0.99
 assert max(share for name, share in answered.items() if name != "correct") < 0.7
+# but with eight heads, the short merge learns the two-animal task too
+for seed in (0, 1):
+    layer = train(MultiHead(32, 8, *pairs["short merge"]), two_animals, seed=seed)
+    assert share_correct(layer, two_animals)[2] > 0.95
 
 
 # the features for the place bring the digits back: without them the layers with one short cut fail
@@ -269,10 +283,11 @@ class WithoutPlace(MultiHead):
 
 
 for name, low, high in (("correct", 0.95, 1), ("short split", 0, 0.5), ("short merge", 0, 0.5)):
-    assert low <= learn(WithoutPlace(32, 2, *pairs[name]), copy_digits) <= high, name
+    layer = train(WithoutPlace(32, 2, *pairs[name]), copy_digits, steps=100)
+    assert low <= share_correct(layer, copy_digits)[-1] <= high, name
 # another seed, and four heads: all five copy
 for pair in pairs.values():
-    copier = train(MultiHead(32, 4, *pair), copy_digits, steps=200, seed=1)
+    copier = train(MultiHead(32, 4, *pair), copy_digits, steps=100, seed=1)
     assert share_correct(copier, copy_digits)[-1] > 0.95
 
 # %% after: two-tests  numbers: 4, 7
@@ -405,6 +420,6 @@ assert lowest > 1000 * 6 * torch.finfo(torch.float64).eps
 
 # %% after: sources  numbers: 2017, 2019, 6, 42929
 
-# %% after: teacher-plan  numbers: 45, 11, 9, 5, 210, 64, 128
+# %% after: teacher-plan  numbers: 45, 11, 9, 4, 7, 5, 210, 64, 128
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 8, 12, 0, 6, 9

@@ -5,24 +5,24 @@
 # *owl and dog*, and asks for their numbers in that order. The answer is *0 and 7*. The question *dog and owl* has the
 # answer *7 and 0*.
 #
-# For you this is hardly more difficult than a question about one animal. For attention it is. One attention computation,
-# with queries, keys and values of its own, is called a **head**, and it returns a single weighted average of all that it
-# looks at. If two numbers go into the average with equal weights, it does not say which of them came first. So what can
-# two heads do that one cannot?
+# For you this is hardly more difficult than a question about one animal. For attention it is much harder. One attention
+# computation, with queries, keys and values of its own, is called a **head**, and it returns a single weighted average
+# of all that it looks at. If two numbers go into the average with equal weights, the average does not say which of them
+# came first. So what can two heads do that one cannot?
 #
-# In this lesson you will find out by experiment, and then write the layer yourself, which takes about twenty lines. After
-# that you will break it. One step, cutting the features into heads, often goes wrong without raising an error.
+# In this lesson you will find out by experiment, and then write the layer yourself, which takes about twenty lines.
+# After that you will break it. One step, cutting the features into heads, often goes wrong without raising an error.
 #
-# **You need** lesson 6: queries, keys and values that are made by trained matrices. For one test you need the causal mask
-# of lesson 3. You should know what a loss, a gradient and a step of an optimizer are, and what ReLU does.
+# **You need** lesson 6: queries, keys and values that are computed with trained matrices. For one test you need the
+# causal mask from lesson 3. You should know what a loss, a gradient and a step of an optimizer are, and what ReLU does.
 #
 # **You will be able to**
 # - explain what several heads are good for and what they cost,
-# - write multi-head attention and show that it equals torch's layer,
-# - follow a number through split and merge,
+# - write multi-head attention and show that it gives the same output as torch's layer,
+# - follow a number through the split and the merge,
 # - catch scrambled heads with two short tests.
 #
-# **Time:** 45 minutes in class, 90 alone. You may skip the part "Further".
+# **Time:** 45 minutes in class, 90 alone. You may skip the sections marked "Further".
 
 # %% setup
 import pandas as pd
@@ -39,14 +39,14 @@ lesson_setup()
 # ## Two animals in one question
 #
 # We turn this into a task for a layer. There are eight animals and the numbers 0 to 7. Each list has five tokens, and a
-# sixth token is the question. A token has 32 features, all of them 0 or 1. In a list entry, the first 8 name the animal
-# and the next 8 its number. In a question, the last 16 name the two animals, 8 features for each.
+# sixth token is the question. A token has 32 features, each of them 0 or 1. In a list entry, the first 8 name the
+# animal and the next 8 its number. In a question, the last 16 name the two animals, 8 features for each.
 #
-# The layer will be `MultiHeadAttention` from attnlab, until you have written your own. It returns 32 features for each
-# token, and we read the answer directly from those of the question. The position of the largest of the first 8 is the
-# guess for the first number, and that of the largest of the next 8 is the guess for the second. `train` trains a layer
-# with 600 steps of Adam, and `report` tests it on 2,000 new questions. Here are three lists with their questions and
-# answers.
+# The layer will be `MultiHeadAttention` from attnlab, until you have written your own. It returns 32 new features for
+# each token, and we look only at the output of the question. There, features 0 to 7 stand for the eight possible values
+# of the first number, and features 8 to 15 for those of the second. In each group, the position of the largest feature
+# is the guess. `train` trains a layer with 200 steps of Adam unless we ask for more, and `report` tests it on 2,000 new
+# questions. Here are three lists with their questions and answers.
 
 # %% the-task jupyter={"source_hidden": true}
 ANIMALS = ["ant", "bat", "cat", "cow", "dog", "elk", "fox", "owl"]
@@ -68,7 +68,7 @@ def copy_digits(n):  # for later: tokens (n, 8, 32), answers (n, 8)
     return torch.cat([F.one_hot(digits, 8), place, rest], dim=-1), digits
 
 
-def guess(layer, task, x):  # eight numbers for each answer
+def guess(layer, task, x):  # eight logits for each answer
     output = layer(x)[0]
     numbers = output[:, -1, :16].unflatten(-1, (2, 8))  # read at the question
     return output[:, :, :8] if task is copy_digits else numbers
@@ -87,13 +87,13 @@ for each, answer in zip(lists, answers.tolist(), strict=True):
 
 
 # %% training jupyter={"source_hidden": true}
-def train(layer, task, steps=600, seed=0):
+def train(layer, task, steps=200, seed=0):
     torch.manual_seed(seed)
     for part in layer.children():
         part.reset_parameters()
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
     for _ in range(steps):
-        tokens, answer = task(64)
+        tokens, answer = task(32)
         logits = guess(layer, task, tokens)
         optimizer.zero_grad()
         F.cross_entropy(logits.flatten(0, 1), answer.flatten()).backward()
@@ -101,14 +101,14 @@ def train(layer, task, steps=600, seed=0):
     return layer
 
 
-def share_correct(layer, task):  # at each place, and at all of them
+def share_correct(layer, task):  # for each answer, and for all of them together
     tokens, answer = task(2000)
     correct = (guess(layer, task, tokens).argmax(dim=-1) == answer).float()
     return [*correct.mean(dim=0).tolist(), correct.prod(dim=-1).mean().item()]
 
 
 def learn(layer, task):
-    return share_correct(train(layer, task, steps=300), task)[-1]
+    return share_correct(train(layer, task), task)[-1]
 
 
 def report(layers):
@@ -123,18 +123,20 @@ predict("07/one-head-and-two-animals")
 
 # %% see-one-head
 # %%answer 07/one-head-and-two-animals
-one_head = train(MultiHeadAttention(32, num_heads=1, bias=False), two_animals)
+single = MultiHeadAttention(32, num_heads=1, bias=False)
+one_head = train(single, two_animals, steps=800)
 report({1: one_head})
 
 # %% more-heads [markdown]
-# Is the layer too small? Let us train the same layer with two heads and with four. The table counts the parameters as
-# well. The figure below it shows where one question looks, with one row for the single head and one for each of the two
-# heads.
+# Is the layer too small? Let us train the same layer with two heads and with four, for 200 steps each instead of 800.
+# The table counts the parameters as well. The figure below it shows where one question looks, with one row for the
+# single head and one for each of the two heads.
 
 # %% see-more-heads
 # %%answer 07/one-head-and-two-animals
-several = {H: MultiHeadAttention(32, num_heads=H, bias=False) for H in (2, 4)}
-layers = {1: one_head} | {H: train(several[H], two_animals) for H in several}
+layers = {1: one_head}
+for H in (2, 4):
+    layers[H] = train(MultiHeadAttention(32, num_heads=H, bias=False), two_animals)
 report(layers)
 
 # %% where-they-look jupyter={"source_hidden": true}
@@ -147,28 +149,30 @@ who = ["the single head", "head 0 of two", "head 1 of two"]
 _, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
 plot_attention(looks.detach(), ax=ax, queries=who, keys=in_words(lists[0]))
 ax.set(
-    title="One head looks at both animals, two heads at one each", xlabel="", ylabel=""
+    title="One head looks at both animals; two heads take one each",
+    xlabel="",
+    ylabel="",
 )
 show_figure(ax, "7.1")
 
 # %% the-layer [markdown]
-# The single head looks at both animals and returns a mixture of their two numbers. Of the two heads, each looks at one
-# animal, and what they find ends up in different features. This is what several heads are for: **one layer computes
-# several weighted averages and keeps them apart.** It takes no extra parameters, because the heads share the 32 features:
-# with two heads, each works on 16 of them.
+# The single head looks at both animals and returns a mixture of their two numbers. With two heads, each head looks at
+# one animal, and the numbers that the heads find end up in different features. This is what several heads are for:
+# **one layer computes several weighted averages and keeps them apart.** It takes no extra parameters, because the heads
+# share the 32 features: with two heads, each works on 16 of them.
 #
-# (We read the answer directly from the output of the layer. If two linear layers with a ReLU between them follow it and are
-# trained as well, a single head is enough. When we tried this, the head gave one animal about 0.66 of its weight and the
-# other 0.26, and the linear layers could tell the two numbers apart by their shares in the mixture. A second head
-# is the simple way, not the only one.)
+# (We read the answer directly from the output of the layer. If two linear layers with a ReLU between them follow it and
+# are trained as well, a single head is enough. When we tried this, the head gave one animal about two thirds of its
+# weight and the other about a quarter, and the linear layers could tell the two numbers apart by their shares in the
+# mixture. A second head is the simplest way, not the only one.)
 #
 # ## The layer
 #
-# Here is the whole layer, drawn with three heads. Three matrices **project** every token to its query, key and value.
+# Here is the whole layer, drawn with three heads. Three matrices **project** every token into its query, key and value.
 # The layer then [**splits**](glossary.ipynb#split) them: head 0 gets the first third of the features of each query, key
-# and value, head 1 gets the second third, and so on. Each head **attends** on its own: scores, softmax, weighted average.
-# Finally the layer [**merges**](glossary.ipynb#merge) the results of all heads, which means that it puts them side by side
-# again, and a last matrix **projects** them once more.
+# and value, head 1 gets the second third, and so on. Each head **attends** on its own: scores, softmax, weighted
+# average. Finally the layer [**merges**](glossary.ipynb#merge) the results of all heads, which means that it puts them
+# side by side again, and a last matrix **projects** them once more.
 #
 # The number of features in a head is called [**head_dim**](glossary.ipynb#head_dim). It is $E / H$, so the number of
 # heads $H$ has to divide the number of features $E$.
@@ -211,16 +215,17 @@ class MultiHead(torch.nn.Module):
 
 
 # %% equal-to-torch [markdown]
-# That is all. (`split` and `merge` are arguments because we are going to replace them later.) The matrix product `@` works
-# on the last two axes and leaves the axes in front of them as they are, so one line computes the scores of all heads of all
-# sentences.
+# That is the whole layer. (`split` and `merge` are arguments because we are going to replace them later. `merge` uses
+# `reshape` because `view` would raise an error here, as the first section marked "Further" explains.) The matrix
+# product `@` works on the last two axes and leaves the axes in front of them as they are, so one line computes the
+# scores of all heads of all sentences.
 #
-# Two details deserve a second look. The scores are divided by the square root of head_dim, not of $E$, because a dot
-# product inside a head has only head_dim terms. And without the last projection, each feature of the output would come
-# from a single head. `out_proj` lets every feature depend on all of them.
+# Two details deserve a second look. First, the scores are divided by the square root of head_dim, not of $E$, because a
+# dot product inside a head has only head_dim terms. Second, without the last projection, each feature of the output
+# would come from a single head. `out_proj` lets every feature depend on all the heads.
 #
-# Torch's own layer does the same. It keeps the three input matrices in one tensor, `in_proj_weight`, with all rows for the
-# queries first, then those for the keys and then those for the values.
+# Torch's own layer does the same. It keeps the three input matrices in one tensor, `in_proj_weight`, with all rows for
+# the queries first, then those for the keys and then those for the values.
 
 # %% torch-layer
 torch.manual_seed(0)
@@ -240,8 +245,8 @@ output.shape, weights.shape
 #
 # Does head 0 see only the first 8 of the 32 features of a token? It does not. The layer projects first and splits
 # afterwards, so what is cut is the *projection*, and each of its features is made from all 32 features of the token.
-# You can also give every head a small matrix of its own that maps 32 features to 8, and project once for each head. The
-# result is the same: one large matrix is several small ones, stacked.
+# You could also give every head a small matrix of its own that maps 32 features to 8, and project once for each head.
+# The result is the same: one large matrix is several small ones, stacked.
 
 # %% small-matrices
 small = ours.q_proj.weight.chunk(4)  # four matrices, (8, 32) each
@@ -253,8 +258,8 @@ small[0].shape, one_by_one.shape  # (N, H, L, head_dim)
 # ## Follow the numbers
 #
 # To see where `split` puts the numbers, we let each number spell out its own address: 210 belongs to token 2, head 1,
-# feature 0. (So 1 is 001: token 0, head 0, feature 1.) There are four tokens with six features each, to be split into
-# three heads.
+# feature 0 of that head. (So 1 is 001: token 0, head 0, feature 1.) There are four tokens with six features each, to be
+# split into three heads.
 
 # %% names
 token, head = torch.arange(4)[:, None, None], torch.arange(3)[:, None]
@@ -263,8 +268,9 @@ by_head = names.view(4, 3, 2).transpose(0, 1)  # (H, L, head_dim)
 print(names, by_head, sep="\n")
 
 # %% the-short-cut [markdown]
-# `view` cuts the six features of each token into three pairs, and `transpose` moves the heads to the front. Now each head
-# is a table of its own with one row for each token: the second digit is the same throughout the table.
+# `view` cuts the six features of each token into three pairs, and `transpose` moves the heads to the front. Now each
+# head is a table of its own with one row for each token: the tens digit, which names the head, is the same throughout
+# the table.
 #
 # The final shape is (3, 4, 2). Why not ask `view` for this shape directly? We call `names.view(3, 4, 2)` the **short
 # cut**.
@@ -307,38 +313,25 @@ for part, (way, tables) in zip(
         draw_names(ax, tables[h], f"head {h}")
 show_figure(fig, "7.3")
 
-# %% experiment-follow [markdown]
-# ### Your experiment: follow the numbers
-#
-# The explorer goes through the layer step by step. Go as far as the scores, first with view + transpose, then with the
-# short cut. How many of the 48 scores compare the rows that they should, and which ones are they? (We will come to the last
-# step, merge, in the next section.)
-
-# %% explore-heads
-HeadsExplorer(ask=False)
-
 # %% broken-layers [markdown]
-# <details><summary>The answers</summary>
-#
-# With the short cut, 46 of the 48 scores are wrong. The two correct ones compare the first row of head 0 with itself and
-# the last row of head 2 with itself.
-# </details>
-#
 # ## Broken layers with the correct shape
 #
-# There is a short cut for merging too: join the heads without transposing back. And there is a third mistake, which is
-# to forget the transpose in `split`. The axis of the heads then stays behind that of the tokens, so the "scores" have
-# the shape (N, L, H, H). Every token compares its own heads with each other, and no token ever looks at another one.
-# The output still has the correct shape. So we have the correct pair of functions and four broken pairs.
+# There is a short cut for merging too: join the heads without transposing back. A third mistake is to forget the
+# transpose in both functions, so that `split` only cuts the features and `merge` only joins them. The head axis then
+# stays in its place after the token axis, and the "scores" have the shape (N, L, H, H). Every token compares its own
+# heads with each other, and no token ever looks at another one. Since neither function moves an axis, the output still
+# has the correct shape.
+#
+# Each short cut alone, both together, and the missing transposes: these are four broken pairs beside the correct one.
 
 
 # %% pairs
 def short_split(x, H):
-    return x.reshape(x.shape[0], H, x.shape[1], -1)  # (N, H, L, head_dim) at once
+    return x.reshape(x.shape[0], H, x.shape[1], -1)  # (N, H, L, head_dim) in one step
 
 
 def short_merge(heads):
-    return heads.reshape(heads.shape[0], heads.shape[2], -1)  # (N, L, E) at once
+    return heads.reshape(heads.shape[0], heads.shape[2], -1)  # (N, L, E) in one step
 
 
 pairs = {
@@ -358,13 +351,29 @@ x = torch.arange(2.0 * 5 * 12).view(2, 5, 12)  # (N, L, E), all numbers differen
 round_trip = {name: torch.equal(m(s(x, 3)), x) for name, (s, m) in pairs.items()}
 round_trip
 
-# %% would-training [markdown]
-# ## Would training reveal it?
+# %% experiment-follow [markdown]
+# ### Your experiment: follow the numbers
 #
-# The loss goes down, so the code must be correct? Our class takes `split` and `merge` as arguments, so we can train all
-# five layers, with 300 steps each. The new task is to copy. There are eight tokens, each with a digit from 0 to 7 and a
-# feature that marks its place. The first 8 features of output $i$ should name digit $i$. Then we train the five layers
-# once more, on the task with the two animals.
+# The explorer goes through the layer step by step. The three heads have 4 × 4 scores each, 48 in all. Go as far as the
+# scores, first with `view` and `transpose`, then with the short cut. How many of the 48 scores compare token $i$ with
+# token $j$ in row $i$, column $j$, as they should? Then take the last step, and see how the short cut passes the round
+# trip.
+
+# %% explore-heads
+HeadsExplorer(ask=False)
+
+# %% would-training [markdown]
+# <details><summary>The answers</summary>
+#
+# With the short cut, only 2 of the 48 scores are correct. They compare the first row of head 0 with itself and the last
+# row of head 2 with itself.
+# </details>
+#
+# ## Training the five layers
+#
+# Our class takes `split` and `merge` as arguments, so we can train all five layers, for 200 steps each. The new task is
+# to copy digits. There are eight tokens, each with a digit from 0 to 7 and a feature that marks its place. The first 8
+# features of output $i$ should name digit $i$. Then we train the five layers once more, on the two-animal task.
 
 # %% ask-copy
 predict("07/learn-to-copy")
@@ -373,22 +382,19 @@ predict("07/learn-to-copy")
 # %%answer 07/learn-to-copy
 copied = {n: learn(MultiHead(32, 2, *pair), copy_digits) for n, pair in pairs.items()}
 answered = {n: learn(MultiHead(32, 2, *pair), two_animals) for n, pair in pairs.items()}
-learned = pd.DataFrame({"copies 8 digits": copied, "answers both": answered})
+learned = pd.DataFrame({"copies 8 digits": copied, "both numbers correct": answered})
 learned.round(1)
 
 # %% two-tests [markdown]
-# A training run can fail for many reasons. The learning rate may be to blame, or the task. So let us look for tests that
-# need no training.
+# A training run can fail for many reasons, so let us look for tests that need no training.
 #
-# **The causal map.** Under a causal mask, output $i$ has to depend on every token up to $i$ and on none after it. An
-# [**influence map**](glossary.ipynb#influence-map) shows this. Entry $(i, j)$ is the size of the gradient of output $i$
-# with respect to token $j$. An entry of 0 means that, for this input, a small change of the token does not change the
-# output. The correct map is a full lower triangle. (The input is random and not too large. Where a softmax is saturated,
-# gradients vanish in a correct layer too.)
+# **The causal map.** Under a causal mask, output $i$ has to depend on every token up to $i$ and on none after it, so
+# the map of what depends on what is a full lower triangle. We draw it with an [**influence
+# map**](glossary.ipynb#influence-map): entry $(i, j)$ is the size of the gradient of output $i$ with respect to token
+# $j$.
 #
-# **The slice test.** The tensor `x` of the round trip has 12 features, four for each of three heads. So head 1 has to hold
-# features 4 to 7 of every token of every sentence, and one line of code checks this. If the check passes, a round trip
-# then tests the merge.
+# **The slice test.** The tensor `x` from the round trip has 12 features, four for each of three heads. So head 1 has to
+# hold features 4 to 7 of every token of every sentence, which one line checks. The round trip then tests the merge.
 
 
 # %% tests
@@ -398,6 +404,7 @@ def causal_map(split, merge):
         mixed = F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
         return merge(mixed)[0]
 
+    # not too large: a saturated softmax has gradients of 0 even in a correct layer
     noise = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
     return influence_map(attend, noise) > 0  # (L, L)
 
@@ -432,18 +439,17 @@ found = {
 pd.DataFrame(found).replace({True: "passes", False: "caught"}).T
 
 # %% how-many-heads [markdown]
-# Read the table row by row, and look for the tests that catch all four broken layers. One of them is the task with the
-# two animals, but a failed training run does not tell you where to look. The other two need no training. Of these, the
-# slice test is the simpler one, and it sees something that the causal map cannot see. Suppose that `split` swaps the
-# sentences of a batch and `merge` swaps them back. Such a layer works until each sentence gets a mask of its own, for
-# example for padding. Then each mask meets the wrong sentence. The causal map remains a full lower triangle, because it
-# looks at a single sentence, but the slice test fails. (It has holes of its own, and in exercise 4 you can close them.)
+# Read the table row by row, and look for the tests that catch all four broken layers. Here the two-animal task is one
+# of them, but that depends on the sizes: with eight heads, the short merge learns this task as well. The other two need
+# no training. The slice test is the simpler one, and it looks at a whole batch, so it would also notice a `split` that
+# swaps the sentences. (It has holes of its own, which you can close in exercise 4.)
 #
 # ## More heads, same price?
 #
 # We went from one head to two and to four, and the number of parameters stayed the same. Does anything grow? In the
-# explorer, six words have queries and keys with 12 random features. Move the slider from 1 head to 12 and watch the table.
-# Then take 12 heads and compare the six rows of one head. In how many different orders do they rank the words, and why?
+# explorer, six words have queries and keys with 12 random features. Move the slider from 1 head to 12 and watch the
+# table. Then set it to 12 heads and compare the six rows of one head. In how many different orders do they rank the
+# words, and why?
 
 # %% explore-many-heads
 ManyHeadsExplorer(heads=1, ask=False)
@@ -451,10 +457,11 @@ ManyHeadsExplorer(heads=1, ask=False)
 # %% the-answer [markdown]
 # <details><summary>The answers</summary>
 #
-# What grows is the number of attention weights, and with it the memory that they take, because every head has a table
-# of its own. The parameters stay the same, and so do the [**FLOPs**](glossary.ipynb#FLOPs) of the matrix products, that
-# is, the number of their additions and multiplications. (Equal FLOPs do not mean equal time: there is more to scale and
-# to put through the softmax, and many small products run less efficiently than one large one.)
+# What grows is the number of attention weights, and with it the memory that they take if they are stored, because every
+# head has a table of its own. The parameters stay the same, and so do the [**FLOPs**](glossary.ipynb#FLOPs) of the
+# matrix products, that is, the number of their additions and multiplications. (Equal FLOPs do not mean equal time:
+# there is more to scale and to put through the softmax, and many small products run less efficiently than one large
+# one.)
 #
 # With 12 heads, each head has a single feature, so a score is one number times another. All rows then rank the words in
 # the same order or, if the query has the opposite sign, in exactly the reverse order.
@@ -462,17 +469,17 @@ ManyHeadsExplorer(heads=1, ask=False)
 #
 # ## So what can two heads do that one cannot?
 #
-# They keep two weighted averages apart, at the price of one: same matrices, same parameters. What each head can express
-# gets smaller in return, because it has fewer features. The layer takes about twenty lines, and the line with the
-# `transpose` is the one to test. Check where the numbers go: a correct shape, a round trip and a falling loss do not prove
-# that they go where they should.
+# They keep two weighted averages apart. The parameters stay the same, and the table of attention weights is computed
+# once for each head. In return, each head can express less, because it has fewer features. The layer takes about twenty
+# lines, and the line with the `transpose` is the one to test. Check where the numbers go, because a correct shape, a
+# successful round trip and a falling loss do not prove that the heads are correct.
 
 # %% further-contiguity [markdown]
 # ## Further: what the contiguity error means
 #
 # A tensor is a row of numbers in memory and a rule for reading it. Its [**strides**](glossary.ipynb#stride) say how far
-# to step in memory for the next entry along each axis. Neither `view` nor `transpose` moves a number. `transpose`
-# exchanges two sizes and their strides.
+# to step in memory to reach the next entry along each axis. Neither `view` nor `transpose` moves a number. `transpose`
+# swaps two sizes and their strides.
 
 # %% strides
 cut = names.view(4, 3, 2)  # (tokens, heads, features)
@@ -486,8 +493,8 @@ by_head.view(4, 6)
 
 # %% further-contiguity-3 [markdown]
 # A tensor is called [**contiguous**](glossary.ipynb#contiguous) if reading it in order means walking through memory
-# step by step. `by_head` is not. Its first row of six would have to be 0, 1, 100, 101, 200, 201, and in memory these
-# lie 1, 5, 1, 5 and 1 steps apart. But an axis has a single stride, and so `view` refuses.
+# step by step. `by_head` is not. The first row of the merged table would have to be 0, 1, 100, 101, 200, 201, and in
+# memory these lie 1, 5, 1, 5 and 1 steps apart. But an axis has a single stride, and so `view` refuses.
 #
 # The error message recommends `reshape`, which copies the numbers if it must. This is good advice once the axes are in
 # the order that you intend. If they are not, `reshape` joins the wrong numbers without an error.
@@ -496,15 +503,15 @@ by_head.view(4, 6)
 print(by_head.reshape(4, 6), by_head.transpose(0, 1).reshape(4, 6), sep="\n")
 
 # %% further-contiguity-4 [markdown]
-# The first row of the upper table mixes numbers of three different tokens. So if `view` complains, check the order of
+# The first row of the upper table mixes numbers from three different tokens. So if `view` complains, check the order of
 # your axes, and then use `reshape`. And if it does not complain, that proves nothing. The product `weights @ value` is
-# a new tensor that is stored with the heads in front. There the wrong `view` works, and the correct one, after the
-# transpose, raises the error.
+# a new tensor that is stored with the heads in front. With this tensor the wrong `view` works, and the correct one,
+# after the transpose, raises an error.
 #
 # ## Further: four traps in torch's attention
 #
 # `nn.MultiheadAttention` computes what our class computes, but torch's interfaces hold some surprises. The first is
-# that the layer takes the *first* axis for the tokens and the second for the sentences, unless you pass
+# that the layer treats the *first* axis as the tokens and the second as the sentences, unless you pass
 # `batch_first=True`. Below are three sentences of five tokens each. We change sentence 0 and see which outputs change,
 # first with the default and then with `batch_first=True`.
 
@@ -520,13 +527,13 @@ for layer in (default, theirs):
     print(((after - before).abs().amax(dim=-1) > 1e-6).int())  # (N, L)
 
 # %% batch-axis-reading [markdown]
-# With the default, the other two sentences change as well, because the layer mixes the sentences and keeps the words apart.
-# The output has the correct shape. The weights would betray the mistake by their shape, (5, 3, 3) instead of (3, 5, 5),
-# unless there are as many sentences as tokens.
+# With the default, the other two sentences change as well, because the layer mixes the sentences and keeps the words
+# apart. The output has the correct shape. The weights would reveal the mistake by their shape, (5, 3, 3) instead of (3,
+# 5, 5), unless there are as many sentences as tokens.
 #
-# The second trap is [**dropout**](glossary.ipynb#dropout). During training it sets some weights to zero and makes the
-# others larger, and the layer returns the weights *after* that. So call `.eval()` before you look at weights. Here are the
-# row sums of one sentence, in training mode and in `eval` mode.
+# The second trap is [**dropout**](glossary.ipynb#dropout). During training it sets some weights to zero and scales the
+# others up, and the layer returns the weights as they are *after* this step. So call `.eval()` before you look at
+# weights. Here are the row sums of one sentence, in training mode and in `eval` mode.
 
 # %% dropout-sums
 torch.manual_seed(0)
@@ -537,19 +544,19 @@ for mode in (True, False):
     print("training" if mode else "eval    ", rows_of_heads.sum(dim=-1)[0].detach())
 
 # %% mean-of-heads [markdown]
-# Third, these weights have no axis for the heads: the layer returns the mean over its heads, unless you call it with
-# `average_attn_weights=False`. No head has used this mean. Below, one head prefers key 0 and the other prefers key 2, but
-# their mean prefers key 1.
+# The third trap is that these weights have no head axis: the layer returns the mean over its heads, unless you call it
+# with `average_attn_weights=False`. No head actually uses this mean. Below, one head prefers key 0 and the other
+# prefers key 2, but their mean prefers key 1.
 
 # %% mean-of-two
 two_rows = torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.4, 0.6]])
 two_rows.mean(dim=0)
 
 # %% hidden-weights [markdown]
-# Fourth, `F.scaled_dot_product_attention` returns no weights at all, since its fast
-# [kernels](glossary.ipynb#kernel) never store the whole table. But you can choose the values. If they are the rows of the
-# identity matrix, the output *is* the table of weights. (Torch may choose another kernel for these values than for yours,
-# and then the last digits can differ.)
+# The fourth trap is that `F.scaled_dot_product_attention` returns no weights at all, since its fast implementations
+# ([kernels](glossary.ipynb#kernel)) never store the whole table. But you can choose the values. If they are the rows of
+# the identity matrix, the output *is* the table of weights. (So it is as large as the table, and no memory is saved.
+# Torch may also choose a different kernel for these values than for your own, and then the last digits can differ.)
 
 # %% identity-values
 q, k = split(ours.q_proj(sentence), 4), split(ours.k_proj(sentence), 4)
@@ -559,9 +566,9 @@ assert torch.allclose(recovered, weights, atol=1e-6)
 # %% further-interleaved [markdown]
 # ## Further: stacked or interleaved?
 #
-# Torch stacks the rows of `in_proj_weight` by role: all queries, all keys, all values. Other programs store them
-# *interleaved*, head by head: query, key and value of head 0, then those of head 1, and so on. The shape is the same, so
-# if you copy such a matrix into torch's layer as it is, no error is raised.
+# Torch stacks the rows of `in_proj_weight` by role: all queries, all keys, all values. Some other programs store them
+# *interleaved*, head by head: query, key and value of head 0, then those of head 1, and so on. The shape is the same,
+# so if you copy such a matrix into torch's layer as it is, no error is raised.
 
 # %% interleaved
 by_role = stacked.unflatten(0, (3, 4, 8))  # (role, H, head_dim, E)
@@ -572,16 +579,17 @@ off_by = (mixed_up(sentence, sentence, sentence)[0] - output).abs().max()
 interleaved.shape == stacked.shape, off_by, output.abs().max()
 
 # %% further-narrow [markdown]
-# Here the largest error is even larger than the largest entry of the correct output. To convert such a matrix, cut its
-# first axis into its parts, transpose, and join, as in `split` and `merge`.
+# Here the largest error is even larger than the largest entry of the correct output. To convert such a matrix, split
+# its first axis into its parts, transpose, and join them, as in `split` and `merge`.
 #
 # ## Further: what a narrow head can express
 #
-# The *rank* of a matrix is the largest number of its rows of which none is a weighted sum of the others. The table of raw
-# scores is the product of the queries, (L, head_dim), and the transposed keys, (head_dim, S), so each of its rows is a
-# weighted sum of the head_dim rows of the transposed keys. Its rank is therefore at most head_dim. For six words with 12
-# features, cut into 1, 3 and 12 heads, the table of head 0 has rank 6, 4 and 1. (A 6 by 6 matrix cannot have more than 6.)
-# The softmax lifts the bound: even with one feature, the weights can have rank 6, as the last number shows.
+# The *rank* of a matrix is the largest number of rows that you can choose so that none of them is a weighted sum of the
+# others. The table of raw scores is the product of the queries, (L, head_dim), and the transposed keys, (head_dim, S),
+# so each of its rows is a weighted sum of the head_dim rows of the transposed keys. Its rank is therefore at most
+# head_dim. For six words with 12 features, cut into 1, 3 and 12 heads, the table of head 0 has rank 6, 4 and 1
+# respectively. (A 6 by 6 matrix cannot have more than 6.) The softmax removes the bound: even with one feature, the
+# weights can have rank 6, as the last number shows.
 
 # %% ranks
 torch.manual_seed(0)
@@ -593,30 +601,32 @@ narrow = tables_of[2].double().softmax(dim=-1)  # the weights with one feature
 # %% remember [markdown]
 # ## What to remember
 #
-# - A head is one attention computation with its own queries, keys and values: for each query, one softmax and one weighted
-#   average. Several heads keep several averages apart.
-# - Project, split, attend, merge, project. To split, use `view` to get (N, L, H, head_dim) and then `transpose`. To merge,
-#   use `transpose` and then `reshape`.
-# - A head reads the whole token, because the layer projects before it splits. One large matrix is several small ones.
-# - More heads need no more parameters and no more FLOPs in the matrix products. They have more attention weights, and fewer
-#   features each. The divisor is $\sqrt{\text{head\_dim}}$.
-# - A correct shape, a round trip and a falling loss do not prove that the heads are correct. Compare each head with its
-#   slice, and draw the causal map.
+# - A head is one attention computation with its own queries, keys and values: for each query, one softmax and one
+#   weighted average. Several heads keep several averages apart.
+# - Project, split, attend, merge, project. To split, use `view` to get (N, L, H, head_dim) and then `transpose`. To
+#   merge, use `transpose` and then `reshape`.
+# - A head reads the whole token, because the layer projects before it splits. One large matrix is several small ones,
+#   stacked.
+# - More heads need no more parameters and no more FLOPs in the matrix products. Together they have more attention
+#   weights, and each of them has fewer features. The divisor is $\sqrt{\text{head\_dim}}$.
+# - A correct shape, a successful round trip and a falling loss do not prove that the heads are correct. Compare each
+#   head with its slice, and draw the causal map.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
+# Write your answer in the empty function below the task and run that cell. Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (4 minutes)
 #
-# `x` has 6 tokens with 8 features each, and there should be 4 heads. Someone writes `x.view(4, 6, 2)`. From which tokens
+# `x` has 6 tokens with 8 features each, and you want 4 heads. Someone writes `x.view(4, 6, 2)`. From which tokens
 # do the numbers in head 2 come?
 #
 # <details><summary>Hint</summary>
 #
-# Number all entries of `x` in the order of memory. How many of them does a head get, and where does head 2 begin?
+# Number all entries of `x` in the order in which they lie in memory. How many of them does a head get, and where does
+# head 2 begin?
 # </details>
 
 # %%
@@ -626,7 +636,7 @@ from attnlab.exercises import check_pair_test, check_tokens_in_head
 
 # %% tags=["exercise"]
 def tokens_in_head_2():
-    """Return a list of tokens, counted from 0."""
+    """Return a list of token numbers, counted from 0."""
 
 
 # %%
@@ -643,8 +653,8 @@ check_tokens_in_head(tokens_in_head_2_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
-# `torch.einsum` names every axis by a letter, and it sums over the letters that are missing after the arrow. With it you
-# need no transpose, because you name the axes instead of moving them. These are the raw scores of all heads:
+# In `torch.einsum` you name every axis with a letter, and it sums over the letters that do not appear after the arrow.
+# You need no transpose, because you name the axes instead of moving them. These are the raw scores of all heads:
 
 # %% by-letters
 letters_q = torch.randn(2, 5, 3, 4)  # (N, L, H, head_dim)
@@ -652,13 +662,13 @@ letters_k = torch.randn(2, 7, 3, 4)  # (N, S, H, head_dim)
 torch.einsum("nlhd,nshd->nhls", letters_q, letters_k).shape
 
 # %% exercise-2-task [markdown]
-# Complete the computation: scale, softmax, weighted average. The output keeps the layout of the query, with the axis
-# of the heads behind that of the tokens.
+# Complete the computation: scale, softmax, weighted average. The output keeps the layout of the query, with the head
+# axis after the token axis.
 #
 # <details><summary>Hint</summary>
 #
 # The weights are <code>nhls</code> and the values <code>nshd</code>. Which letters does the output have, and in which
-# order? The size under the square root belongs to the last letter of the query.
+# order? The size under the square root is that of the axis with the query's last letter.
 # </details>
 
 
@@ -682,7 +692,7 @@ check_by_letters(attend_by_letters_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `broken` returns the correct shape but has three bugs. Write `mended` without them.
+# `broken` returns a tensor of the correct shape but has three bugs. Write `mended`, a version without them.
 #
 # <details><summary>Hint</summary>
 #
@@ -721,12 +731,15 @@ check_mended_heads(mended_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# The slice test of this lesson has two holes. It looks at one head only. And it merges what `split` returns, whereas in
-# a layer `merge` gets heads that attention has computed and stored in a new place in memory. Write a test without these
-# holes, for any pair of functions `split(x, num_heads)` and `merge(heads)`. It should return True if head $h$ holds its
-# slice of every token of every sentence, for every $h$, and if `merge` joins the heads correctly, also when they have
-# been stored anew with the heads in front. (`heads.contiguous()` returns such heads.) Otherwise it should return False.
-# The check tries your test on correct and wrong pairs.
+# The slice test in this lesson has two holes. It looks at one head only. And it merges what `split` returns. That
+# tensor shares the memory of `x`, where the tokens come first. In a layer, `merge` gets a new tensor from `weights @
+# value`, stored with the head axis first, and a `merge` that relies on the order in memory scrambles it.
+# `heads.contiguous()` returns heads that are stored in this way.
+#
+# Write a test without these holes, for any pair of functions `split(x, num_heads)` and `merge(heads)`. It should return
+# True if two things hold: head $h$ holds its slice of every token of every sentence, for every $h$, and `merge` joins
+# the heads correctly, however they are stored. Otherwise it should return False. The check tries your test on correct
+# and wrong pairs.
 #
 # <details><summary>Hint</summary>
 #
@@ -760,27 +773,28 @@ check_pair_test(is_correct_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend changes `merge` and says: "It must be correct. The shape fits, and the model still learns." Answer in two
+# A friend changes `merge` and says: "It must be correct. The shape matches, and the model still learns." Answer in two
 # sentences.
 #
 # <details><summary>An answer</summary>
 #
-# A merge that scrambles the heads has the same shape, and in a task like copying, with sentences of one length, the
-# parameters around it can learn to live with the shuffle. Ask for a test that shows where each number comes from:
-# compare every head with its slice, merge the slices again, and draw the causal map.
+# A merge that scrambles the heads has the same shape, and in a task like copying, with sentences that all have the same
+# length, the parameters around it can learn to live with the shuffle. Ask for a test that shows where each number comes
+# from: compare every head with its slice, merge the slices again, and draw the causal map.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# `nn.MultiheadAttention(embed_dim, num_heads, bias=False, batch_first=True)` is the layer of this lesson. By default it
-# has biases and expects (L, N, E). It returns the output and the weights. The weights are averaged over the heads
-# unless you pass `average_attn_weights=False`, and with `need_weights=False` you get None in their place. True in its
-# Boolean masks means *blocked*. `attnlab.MultiHeadAttention.from_torch` copies such a layer into one of ours.
+# `nn.MultiheadAttention(embed_dim, num_heads, bias=False, batch_first=True)` is the layer built in this lesson. By
+# default it has biases and expects (L, N, E). It returns the output and the weights. The weights are averaged over the
+# heads unless you pass `average_attn_weights=False`, and with `need_weights=False` you get None in their place. True in
+# its Boolean masks means *blocked*. `attnlab.MultiHeadAttention.from_torch` copies such a layer into one of ours, which
+# always expects (N, L, E).
 #
-# `F.scaled_dot_product_attention` attends over the last two axes and accepts any axes in front of them. With heads, the
-# shape is (N, H, L, head_dim). It divides by the square root of the last size, it returns the output alone, and True in its
-# Boolean mask means *may look*.
+# `F.scaled_dot_product_attention` attends over the last two axes and accepts any number of axes in front of them. With
+# heads, the shape is (N, H, L, head_dim). It divides by the square root of the last size, it returns only the output,
+# and True in its Boolean mask means *may look*.
 
 # %% sources [markdown]
 # ## Sources
@@ -788,12 +802,12 @@ check_pair_test(is_correct_solution)
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2: multi-head
 #   attention, and why a single head is not enough.
 # - Baan, [transformer-from-scratch, pull request 6](https://github.com/jsbaan/transformer-from-scratch/pull/6): a merge
-#   without a transpose, in a model that had learned to copy all the same. The pull request says that this is probably
-#   because copying demands too little.
+#   without a transpose, in a model that had nevertheless learned to copy, probably because copying demands too little,
+#   as the pull request says.
 # - Lippe, [UvA tutorial 6](https://github.com/phlippe/uvadlc_notebooks), and
 #   [GPT-NeoX](https://github.com/EleutherAI/gpt-neox): interleaved queries, keys and values.
-# - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: in trained models
-#   many heads can be removed.
+# - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: in trained
+#   models many heads can be removed.
 # - The step from one small matrix for each head to a single large one follows chapter 3 of Sebastian Raschka's [Build a
 #   Large Language Model (From Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch).
 # - Weights after dropout: [PyTorch, issue 42929](https://github.com/pytorch/pytorch/issues/42929).
@@ -806,8 +820,8 @@ check_pair_test(is_correct_solution)
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
-# **45 minutes.** Two animals: 11. The layer: 9. Follow the numbers, with the explorer: 9. Broken layers and their tests:
-# 11. More heads and the answer: 5. Leave "Further" for home.
+# **45 minutes.** Two animals: 11. The layer: 9. Follow the numbers: 4. Broken layers, with the explorer: 7. Training
+# and tests: 9. More heads and the answer: 5. Leave "Further" for home.
 #
 # **Where a class stalls.** *"But the shape is correct":* give every student a card with a number such as 210, and let
 # the class sort itself, first by token and then by head. *`reshape` and `transpose` taken for the same thing:* ask what
@@ -819,20 +833,21 @@ check_pair_test(is_correct_solution)
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
 # **1.** `x` is (2, 5, 12). Which line splits it into 3 heads? **`x.view(2, 5, 3, 4).transpose(1, 2)`.** *`x.view(2, 3,
-# 5, 4)`* cuts each sentence into pieces that lie together in memory, not into features. *`x.view(2, 5, 4, 3).permute(0,
-# 3, 1, 2)`* has the correct shape too, but gives head 0 the features 0, 3, 6 and 9. That is harmless if you train from
-# scratch, but wrong for parameters that were made for the other order.
+# 5, 4)`* cuts each sentence into blocks of neighbouring numbers and leaves the features unsplit. *`x.view(2, 5, 4,
+# 3).permute(0, 3, 1, 2)`* has the correct shape too, but gives head 0 the features 0, 3, 6 and 9. That is harmless if
+# you train from scratch, but wrong for parameters trained in the other order.
 #
-# **2.** `merge(split(x))` equals `x`. What does that show? **That the two undo each other.** *Both are correct:* two short
-# cuts pass too. *Each head holds all tokens:* the round trip never looks into a head.
+# **2.** `merge(split(x))` equals `x`. What does that show? **That the two undo each other.** *Both are correct:* a pair
+# of short cuts passes too. *Each head holds all tokens:* the round trip never looks into a head.
 #
 # **3.** The loss falls. What does that show? **Neither that the heads are correct nor that the layer attends.** *The
 # heads are correct:* in a task like copying, parameters can make up for a fixed shuffle. *The layer attends:* copying
 # needs no other token.
 #
-# **4.** 8 heads instead of 1, for the same width. What grows by a factor of 8? **The number of attention weights.** *The
-# parameters:* each head has an eighth of the columns. *The length of a row of scores:* a row has one entry for each key.
+# **4.** A layer has 8 heads instead of 1 and the same width. What grows by a factor of 8? **The number of attention
+# weights.** *The parameters:* each head has an eighth of the rows of each input matrix. *The length of a row of
+# scores:* a row has one entry for each key.
 #
 # **5.** The scores have the shape (N, L, H, H). What happened? **The transpose in `split` is missing.** *Everything is
-# fine:* look at which axes are multiplied. *The mask has the wrong shape:* there is none yet.
+# fine:* look at which axes are multiplied. *The mask has the wrong shape:* no mask has been used yet.
 # </details>
