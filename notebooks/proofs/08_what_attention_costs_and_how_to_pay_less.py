@@ -117,7 +117,6 @@ def cost_of_a_round(rows, n):  # multiplications for the scores alone
 division.columns = ["new", "reused"]
 at = measured[measured.what == "time"].pivot_table("value", "size", "case")
 assert 0.35 < at.by_rows[4096] / at.plain[4096] < 0.55 and 4096 * 4096 * 4 == 64 * MiB
-assert 0.75 < at.by_rows[512] / at.plain[512] < 0.87  # four fifths
 assert at.by_rows[512] / at.plain[512] > at.by_rows[4096] / at.plain[4096]
 assert cost_of_a_round(64, 4096) > 10**7
 # left: in the cache, in main memory, in new memory
@@ -138,6 +137,7 @@ assert (
     abs(products["reused"] - 3.3) < 0.05 and abs(products["reused"] / whole["new"] - 1 / 3) < 0.03
 )
 assert 1.9 < steps.scores["new"] / steps.scores["reused"] < 2.2  # twice as long
+assert round(whole["new"] - whole["reused"]) == 5 and round(whole["new"] - fused) == 6
 assert 64 * 4096 * 4 == MiB
 
 # %% after: slow-and-fast  numbers: 0.15, 64, 3.3, 4.2, 9.4, 3.6, 3.2
@@ -237,6 +237,7 @@ ours = peaks[["plain", "by_rows", "tiled"]]
 assert ours.idxmin(axis=1).tolist() == ["by_rows"] + 4 * ["tiled"]
 assert [round(peaks[f][4096] / MiB, 1) for f in drawn] == [129.0, 3.0, 1.3, 1.6]
 # times
+assert (times.tiled_attention.loc[4096:] - 4).abs().max() < 0.1  # "about 4 ns"
 level = times.loc[2048:, drawn]
 assert (level.max() / level.min() < 1.35).all()
 assert (times[drawn].idxmin(axis=1) == "fused").all()

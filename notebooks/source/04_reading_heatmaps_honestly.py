@@ -73,9 +73,9 @@ ax = plot_attention(found.weights, queries=found.french, keys=found.english)
 show_figure(ax, "4.2")
 
 # %% read-map [markdown]
-# The map has eight rows, one for each step, since the full stop counts, and seven columns, one for each English word.
-# Each row sums to 1, because a query shares its attention among the keys. A column belongs to a key. Its sum says how
-# much attention that English word has received from all rows together.
+# The map has eight rows, one for each step (the full stop is written in a step, too), and seven columns, one for each
+# English word. Each row sums to 1, because a query shares its attention among the keys. A column belongs to a key. Its
+# sum says how much attention that English word has received from all rows together.
 #
 # To read a map, pick a row and say which step it belongs to: "when it wrote *chat*, the translator gave 0.98 of its
 # attention to *cat*". Always name the two words. The pair (1, 2) means *chat* and *cat* only if you count from 0, as
@@ -273,8 +273,8 @@ pd.DataFrame(hits).groupby(kinds).mean().round(2)
 # sentences also occurred in the training data. With 200 new ones, the result is the same.)
 #
 # There are two baselines. The column *untrained* shows the first translator before training. The column *same place* is
-# a plain diagonal: every word looks at the English word in the same position. For the others, that word is the partner
-# in 57% of the rows, so 57% alone would not have been a finding.
+# a plain diagonal: every word looks at the English word in the same position. For nouns, verbs and adjectives, that
+# word is the partner in 57% of the rows, so 57% alone would not have been a finding.
 #
 # The articles are a surprise. The diagonal always finds their partner, because in both languages the article comes
 # before its noun and adjectives, and in this grammar the same number of words precedes it. But in the rows of *le* and
@@ -302,11 +302,11 @@ Table(swapped.french[:1], swapped.english, swapped.weights[:1])
 # %% hide [markdown]
 # ### Now the dark cells
 #
-# Next we mask one cell in each row of the map. This step can then no longer look at that English word, and the softmax
-# shares out its weight among the others. First we hide the darkest cell of every row, and then, as a baseline, the
-# second darkest instead. At each step we give the translator the correct French words up to that point, so that an
-# error cannot spread. In what share of the rows does it write a different word? (We leave out the full stops, which
-# have no partner.)
+# Next we mask one cell in each row of the map. At that step, the translator can no longer look at the English word of
+# the cell, and the softmax shares out its weight among the others. First we hide the darkest cell of every row, and
+# then, as a baseline, the second darkest instead. At each step we give the translator the correct French words up to
+# that point, so that an error cannot spread. In what share of the rows does it write a different word? (We leave out
+# the full stops, which have no partner.)
 
 # %% hidden-cells
 darkest = changed_without(translator, sentences, rank=0)
@@ -319,10 +319,11 @@ changed.groupby(kinds).mean().round(2)
 # is. (That cell holds only 0.03 on average. Hidden cells never occurred in training, so part of the change may
 # come from the unusual input.)
 #
-# An article depends on two English words, the article and the noun. For *le* and *un*, both of these cells are dark,
-# and without the second darkest they change in 81% of their rows. *La* and *une* depend on the noun too, but they never
-# change: their other cells are pale already, and hiding one takes hardly anything away. (These shares belong to one
-# translator. In the second, without the second darkest cell, *un* always changes and *le* never does.)
+# The choice of a French article depends on two English words, the article and the noun. For *le* and *un*, both of
+# these cells are dark, and when the second darkest is hidden, the article changes in 81% of the rows. *La* and *une*
+# depend on the noun too, but hiding the second darkest cell never changes them: their other cells are pale already, and
+# hiding one takes hardly anything away. (These shares belong to one translator. In the second, without the second
+# darkest cell, *un* always changes and *le* never does.)
 #
 # ## What a weight multiplies
 #
@@ -358,15 +359,15 @@ Table(lines, reading.tokens, torch.stack([given, lengths, given * lengths]))
 rest = given.repeat(8, 1).fill_diagonal_(0)  # in row i, key i is hidden, and
 rest = rest / rest.sum(dim=-1, keepdim=True)  # the others share its weight
 moved = (rest @ values - given @ values).norm(dim=-1)
-Table(["hidden, it moves the output by"], reading.tokens, moved[None])
+Table(["change of the output when it is hidden"], reading.tokens, moved[None])
 
 # %% the-answer [markdown]
 # ## So what does a dark cell prove?
 #
 # Does `[CLS]` matter, then? That depends on how you take it away. Set to 0, its value moves the output of *sat* less
-# than the value of *sat* does. But hidden with a mask, `[CLS]` moves it more than any other key, because all other
-# weights about double. With more than half of the weight, its value adds no more than the average key does. But its
-# weight keeps the others small.
+# than the value of *sat* does. But hiding `[CLS]` with a mask moves it more than hiding any other key, because all
+# other weights roughly double. With more than half of the weight, its value adds no more than the average key does. But
+# its weight keeps the others small.
 #
 # So a dark cell proves one thing: in this row, the query gave this key a larger share than it gave to the paler ones.
 # The scale says how much larger. Everything else needs a test.
@@ -469,8 +470,8 @@ of_a[[0, 11]], of_a[1:11].sum()
 # - Redraw before you explain. In more than nine out of ten random four-by-four tables, two or more queries preferred
 #   the same key.
 # - A pattern is evidence if it was named before anyone looked, holds for many inputs, and beats a baseline.
-# - A dark cell may add little, and the word of a pale one may decide. Change the word, look at the length of the value,
-#   and take the cell away in more than one way.
+# - A dark cell may add little to the output, and the word of a pale cell may still decide the result. Change the word,
+#   look at the length of the value, and take the cell away in more than one way.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -682,8 +683,8 @@ mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 # **1.** Four questions attend to nine words. What sums to 1? **Each of the four rows.** *Each column* reads the table
 # from the side of the keys. *The whole table* takes it for a single distribution.
 #
-# **2.** The colours are fitted, there are eight keys and no mask. What is the smallest weight that the darkest cell can
-# have? **1/8.** *0.6* takes dark for large. *0* forgets that the rows sum to 1.
+# **2.** The colours are fitted, and there are eight keys and no mask. What is the smallest weight that the darkest cell
+# can have? **1/8.** *0.6* takes dark for large. *0* forgets that the rows sum to 1.
 #
 # **3.** In 3 of 4 heads of a model, "it" looks most at "animal". What is missing? **A baseline, other sentences, and
 # the number of heads that were examined before these four were chosen.** *Nothing: 3 of 4 is most of them* forgets that
@@ -691,7 +692,7 @@ mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 #
 # **4.** A cell has a weight of 0.9. You hide it, and the output stays the same. Is that possible? **Yes.** *No, 0.9 is
 # most of it* forgets that the hidden value may be like the mean of the others, and that the rest of the model may not
-# need it. (A short value is no reason: its weight goes to the others.)
+# need it. (A short value alone does not explain it: once the cell is hidden, its weight goes to the other keys.)
 #
 # **5.** A cell has a weight of 0.00. You replace the word. Can the output change? **Yes.** *No* forgets that the new
 # word has a different key, and therefore a different weight.

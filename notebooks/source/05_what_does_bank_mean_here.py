@@ -192,8 +192,8 @@ pd.DataFrame(asked, columns).T.round(2)
 #
 # Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. "River" and
 # "loan" are mirror images of each other, so "bank" ends up in the middle. Answer the question above the picture, and
-# drag "river" **straight down**. Then put it back and push it to the right. In which move does attention take "bank" to
-# a side that the plain average does not reach?
+# drag "river" **straight down**. Then put it back and push it to the right, past the middle. At the end of which move
+# has attention taken "bank" to a side that the plain average does not reach?
 
 # %% explore-bank
 BankExplorer()
@@ -201,12 +201,12 @@ BankExplorer()
 # %% trained-layer [markdown]
 # <details><summary>The answer</summary>
 #
-# Straight down, "river" gets little weight, so attention turns to "loan". The plain average moves down too, but not to
-# the right: it stays between nature and money. There the weights decide. Pushed to the right, "river" takes the plain
-# average along, so mixing is enough.
+# When you drag "river" straight down, it gets little weight, so attention turns to "loan". The plain average moves down
+# too, but not to the right: it stays between nature and money. In this move the weights decide. Pushed past the middle,
+# "river" takes the plain average along, so mixing is enough.
 # </details>
 #
-# In the sentence of the picture, the bank is a money bank. So "river" is not a clue here.
+# In the sentence of the explorer, the bank is a money bank. So "river" is not a clue here.
 #
 # ## A trained layer
 #
@@ -251,8 +251,8 @@ RealHeadsExplorer(sentence=sentence_of_both, head=2, word=2, ask=False)
 #
 # It is tempting to pick the head with the nicest picture. But among twelve maps, one nearly always looks nice, so we
 # test all twelve heads, on fresh sentences. We wrote 35 sentences with "bank" and named the clue of each before the
-# layer read it. With three of them we had already explored the layer. Without these, and without seven others that have
-# the same clues, 25 sentences remain. (A head noticed because of "river" would do well on every "river".)
+# layer read it. We had already used three of them to explore the layer. If we leave out these and seven others that
+# have the same clues, 25 sentences remain. (A head noticed because of "river" would do well on every "river".)
 
 # %% fresh-sentences
 sentences = pd.read_csv(data_path("bank_sentences.csv"))
@@ -287,7 +287,7 @@ clue_shares(["bank"])[:, 0]  # (H,)
 # %% many-askers [markdown]
 # In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. But is "bank" the
 # reason? Perhaps these heads favour the clue words no matter which word asks. So we let 5,000 words ask in place of
-# "bank": the first ones of at least three letters in the layer's vocabulary, which are roughly the most common.
+# "bank": the first in the layer's vocabulary that have at least three letters, and so roughly the most common.
 
 # %% ask-rank
 predict("05/rank-of-bank")
@@ -309,9 +309,9 @@ _, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 sns.boxplot(shares.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax)
 ax.plot(range(12), by_bank, "D", color="#c8500a", ms=8, label="“bank” asks", zorder=5)
 ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
-ax.set(xlabel="head", ylabel="uniform shares given to the clue")
+ax.set(xlabel="head", ylabel="uniform shares given to the clue", ylim=(-0.2, 5.2))
 ax.set_title("What each query word gives to the clue")
-ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
+ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "5.4")
 
 # %% which-meaning [markdown]
@@ -327,8 +327,8 @@ show_figure(ax, "5.4")
 # And even a word that goes with banks need not show which bank is meant in a given sentence. "The thief saw the bank by
 # the river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river" is
 # no longer a clue. What happens to the score of "bank" for "river"? In lesson 2 we saw that the logarithm of a weight
-# is its score, up to a constant for the whole row. If we subtract two such logarithms of one row, the constant drops
-# out. So we can measure how far the score for "river" lies above the score of "bank" for itself.
+# is its score, up to a constant for the whole row. In the difference of two such logarithms from the same row, the
+# constant drops out. So we can measure how far the score for "river" lies above the score of "bank" for itself.
 
 # %% ask-robbed
 predict("05/robbed-instead-of-saw")
@@ -353,8 +353,8 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 #
 # We choose twelve water words (such as "ocean" and "ship") and ten money words (such as "cash" and "tax"), none of
 # which occurs in our sentences. In each head, we average the value vectors of the money words, each read alone, and
-# those of the water words. How far the output of "bank" lies along the line from the first average to the second is one
-# number. For all heads together, we add up the twelve numbers.
+# those of the water words. Then we measure how far the output of "bank" lies along the line from the first average to
+# the second. For all heads together, we add up these twelve numbers.
 #
 # Besides the three known ones, we have 16 **clear** sentences, with words of one kind only, and 16 **mixed** ones, such
 # as the one about the thief and the gold. Half of each are about a river. We compare every river sentence with every
@@ -415,17 +415,15 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # %% the-answer [markdown]
 # ## So does attention find the meaning?
 #
-# Nothing that we tried shows that it does so in this layer. In clear sentences mixing is enough: all heads together get
-# all 64 pairs right with a plain average too. In mixed sentences they do better than guessing, but a plain average
-# keeps up with attention.
+# Nothing that we tried shows that it does so here. In clear sentences mixing is enough: a plain average gets all 64
+# pairs right too. In mixed sentences they do better than guessing, but a plain average keeps up with attention.
 #
 # What one head has learned is to select, and what it selects depends on the word that asks. But this head also favours
 # words that say nothing about banks. And what "river" says about the bank depends on a third word, "saw" or "robbed",
 # while no score in this layer depends on one.
 #
-# A model with six layers can do more. From the second layer on, the vectors that are compared are mixtures themselves,
-# so a score can depend on any word of the sentence. In whole models, the senses of a word do come apart (Reif et al.,
-# under Sources).
+# From the second layer on, the vectors that are compared are mixtures themselves, so a score can depend on any word of
+# the sentence. In whole models, the senses of a word do come apart (Reif et al., under Sources).
 
 # %% further [markdown]
 # ## Further
@@ -463,9 +461,9 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 
 # %% shuffled-reading [markdown]
 # If you may choose the best of twelve, chance gives you 2.0 uniform shares. So if the best head of our layer had been
-# head 0, 3 or 10, a share of 1.8 to 2.3 would not have been unusual. It is less usual to have them all: none of the
-# twenty shuffled layers has four heads with more than 1.7. And the 3.3 of head 4 is unusual in any case, for none of
-# the 240 random heads reaches it.
+# head 0, 3 or 10, a share of 1.8 to 2.3 would not have been unusual. What is unusual is to find so many of them in one
+# layer: none of the twenty shuffled layers has four heads with more than 1.7. And the 3.3 of head 4 is unusual in any
+# case, for none of the 240 random heads reaches it.
 
 # %% remember [markdown]
 # ## What to remember
@@ -522,7 +520,7 @@ check_needed_strength(needed_strength_solution)
 # ### 2 · Implement ★★ (8 minutes)
 #
 # Write the control for any experiment on attention: every query gets the plain average of the values that it may look
-# at. In the mask `attn_mask`, True means that the query may look at the key. A query that may look at nothing gets
+# at. In the mask `attn_mask`, True means that the query may look at the key. A query that may not look at any key gets
 # zeros. The result must have the dtype of `value`, which can be float32 or float64.
 #
 # <details><summary>Hint</summary>
@@ -629,8 +627,8 @@ check_minimal_pair(minimal_pair_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (5 minutes)
 #
-# A blog shows a single heatmap: in "I put my money in the bank", a head sends "bank" to "money". "So the model knows
-# that this is not a river bank", it says. Which experiments of this lesson would you ask for?
+# A blog shows a single heatmap: in "I put my money in the bank", in one head, "bank" attends most to "money". "So the
+# model knows that this is not a river bank", it says. Which experiments of this lesson would you ask for?
 #
 # <details><summary>An answer</summary>
 #
@@ -696,9 +694,9 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # **3.** A query asks with strength 0. What comes out? **The plain average.** *Zeros:* this takes the scores for the
 # weights. *The word itself:* this assumes that a query that asks for nothing gets nothing new.
 #
-# **4.** Someone inspects 144 heads and finds one that sends "bank" to "river". What next? **Test it on fresh sentences,
-# and with other query words.** *It understands:* this forgets the other 143. *It is chance:* that has to be measured as
-# well.
+# **4.** Someone inspects 144 heads and finds one in which "bank" attends most to "river". What next? **Test it on fresh
+# sentences, and with other query words.** *It understands:* this forgets the other 143. *It is chance:* that has to be
+# measured as well.
 #
 # **5.** In the first layer, "saw" is replaced by "robbed". What happens to the score of "bank" for "river"? **It stays
 # the same.** *It falls:* this confuses the score with the weight. *That depends on the head:* in every head, a score

@@ -36,8 +36,7 @@ lesson_setup()
 #
 # A small hotel has written down how many guests arrive on each day of the week. Every number is between 0 and 4. Each
 # day is a token with twelve features: one of the first seven is 1 and says which day it is, and one of the last five is
-# 1 and says how many guests arrive. All other features are 0. The folded cell generates such weeks at random; here is
-# one.
+# 1 and says how many guests arrive. All other features are 0. The folded cell draws such weeks; here is one.
 
 # %% make-weeks jupyter={"source_hidden": true}
 days = "Mon Tue Wed Thu Fri Sat Sun".split()
@@ -68,7 +67,7 @@ Table(labels, [*days, *"01234"], week)
 # Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number
 # for `Tue`, and so on. Assume that the same seven numbers repeat week after week, so `Sun` has to find the number for
 # `Mon`. One layer of attention should answer for all seven days at once. (It knows a day only by its features, not by
-# its row.)
+# its position.)
 #
 # Let us first use the tokens themselves as queries and keys, as in lesson 1.
 
@@ -207,7 +206,7 @@ print(untrained(torch.rand(700, 12))[0].shape)
 # the gradients of this loss, and the optimizer then changes each parameter a little so that the loss falls. The loss
 # does not mention attention at all: nothing tells the layer which day to look at, or in which order the days follow
 # each other. The list `copies` will hold the layer before training and after every 20 steps. The function `accuracy`,
-# defined in the folded cell at the top, asks a layer about 2,000 new weeks and returns the share of correct answers for
+# defined in the folded cell at the top, tests a layer on 2,000 new weeks and returns the share of correct answers for
 # each day.
 
 # %% train
@@ -272,7 +271,7 @@ figure.set_figheight(3.4)
 show_figure(figure, "6.4")
 
 # %% the-controls [markdown]
-# The first two rows of the table show how far two layers get that do not know where to look. A plain average of all
+# The first two rows of the table show how well two layers do without knowing where to look. A plain average of all
 # values finds the number that occurs most often in the week, and this number is the correct answer in about 41% of the
 # cases. The layer that uses the tokens as they are does worse, because each day gives extra weight to its own number,
 # which says nothing about that of the next day.
@@ -366,8 +365,8 @@ show_figure(plot_planes(two, another), "6.5")
 # %% only-the-product [markdown]
 # ## What the numbers of a matrix mean
 #
-# Another run found other matrices, and also other scores. But even for one and the same table of scores, the individual
-# numbers in $W_Q$ are not determined. To see this, let us write out a raw score:
+# The second run found different matrices, and its scores are different too. But even for one and the same table of
+# scores, the individual numbers in $W_Q$ are not determined. To see this, let us write out a raw score:
 #
 # $$q_i \cdot k_j = (x_i W_Q)(x_j W_K)^\top = x_i \left(W_Q W_K^\top\right) x_j^\top$$
 #
@@ -393,8 +392,9 @@ Table(days, days, M[:7, :7])
 # only turns or reflects the plane, the transpose of its inverse is $A$ itself: turn all arrows and all dots together,
 # and no score changes.
 #
-# The entries of $M$ are the same for all these pairs, so they tell more. The table above shows those for two days: in
-# every row, the largest belongs to the next day. (We may look at them alone because the numbers hardly count here.)
+# The entries of $M$ are the same for all these pairs, so they tell us more. The table above shows the entry for each
+# pair of days. In every row, the largest belongs to the next day. (We can ignore the other entries, because the
+# features for the numbers hardly affect the scores.)
 #
 # The product also shows what two thin matrices save. $M$ is a table of $12 \cdot 12 = 144$ numbers, and we have written
 # it as the product of two thin matrices of 24 numbers each. If tokens have 512 features and $d_k$ is 64, the two
@@ -441,11 +441,11 @@ two.W_query.shape, linear.q_proj.weight.shape
 # ## So why three matrices?
 #
 # A layer has three matrices because a token plays three parts, which may have nothing in common. Our `Mon` asks for
-# Tuesday, is found as Monday, and hands over a number. If the tokens themselves are queries and keys, each token asks
-# for what it is. If one matrix makes both, the score of `Mon` for `Tue` is also that of `Tue` for `Mon`, and then not
-# every day of the week can prefer the next day to the one before. Two matrices separate the question from the label.
-# The third one chooses what is handed over: it leaves out the day, and it lets the output have a width of its own. We
-# did not have to tell the layer whom to ask. The loss depended on the right choice, so training found it.
+# Tuesday, is found as Monday, and hands over a number. If the tokens themselves are queries and keys, each token looks
+# for tokens like itself. If one matrix makes both, the score of `Mon` for `Tue` is also that of `Tue` for `Mon`, and
+# then not every day of the week can prefer the next day to the one before. Two matrices separate the question from the
+# label. The third one chooses what is handed over: it leaves out the day, and it lets the output have a width of its
+# own. We did not have to tell the layer whom to ask. The loss depended on the right choice, so training found it.
 #
 # In this lesson one set of matrices asks one question. “How many guests arrive tomorrow, and how many arrived
 # yesterday?” would be two questions. For that, a layer has several heads, which are the subject of lesson 7.
@@ -566,15 +566,15 @@ agreeing(words, 0, 1), agreeing(words, -limit, limit), agreeing(centred, 0, 1)
 # In the first setting all five words agree in 973 of the 1,000 draws, in the second in 315, and in the third in none.
 # To see why, write each query as the mean query $\bar q$ plus a deviation $r_i$. The raw score is then $\bar q \cdot
 # k_j + r_i \cdot k_j$, and the first part is the same in every row. These five words have much in common, so $\bar q$
-# is large compared with the deviations. With positive matrices the first part then nearly always decides which column
-# wins, and with matrices of both signs in about a third of the draws. (Tokens that have less in common, such as our
-# days, agree less often.)
+# is large compared with the deviations. If all entries of the matrices are positive, the first part nearly always
+# decides which column wins. If the entries have both signs, it does so in about a third of the draws. (Tokens that have
+# less in common, such as our days, agree less often.)
 #
 # In the third setting, no column can win in all rows. To see why, take two keys and subtract the raw score of the
 # second from that of the first in each row. The mean query $\bar q$ is 0 here, so the difference in row $i$ is $r_i$
 # times the difference of the two keys. The five $r_i$ add up to 0, so the five differences do as well: if one of them
-# is positive, another is negative. All this happens before any training. If every row of a map points to one word, this
-# may be the only reason.
+# is positive, another is negative. All this happens before any training. If every row of a map points to the same word,
+# the part that the rows share may be the only reason.
 
 # %% remember [markdown]
 # ## What to remember
@@ -696,9 +696,9 @@ check_other_pair(other_pair_solution)
 # ### 4 · Implement ★★★ (12 minutes)
 #
 # Write a test that looks beyond the shape. Your function receives a layer that maps tokens (N, L, 8) to an output (N,
-# L, 4), without weights. It should return True if two different tokens of a sentence get different outputs
-# **and** the output of a token changes when another token does. Use tokens from `torch.randn`. For each of the five
-# broken layers in the check it must return False.
+# L, 4). The layer returns only the output, not the weights. Your function should return True if two different tokens of
+# a sentence get different outputs **and** the output of a token changes when another token does. Use tokens from
+# `torch.randn`. For each of the five broken layers in the check it must return False.
 #
 # <details><summary>Hint</summary>
 #
@@ -769,8 +769,8 @@ accuracy(one_sided).mean()
 # bias=False)` and split its output into three parts: with the same numbers, the results agree up to rounding.
 # `nn.MultiheadAttention` stacks its three matrices, the one for the query first, in `in_proj_weight` of shape $(3E,
 # E)$, where $E$ is the width of a token. (It keeps three separate matrices if the tokens from which keys or values are
-# made have another width, `kdim` or `vdim`.) It has biases unless told otherwise, and a fourth projection after the
-# heads (lesson 7).
+# made have a different width, which you pass as `kdim` or `vdim`.) It has biases unless told otherwise, and a fourth
+# projection after the heads (lesson 7).
 
 # %% torch-layer
 module = nn.MultiheadAttention(12, num_heads=3, batch_first=True)

@@ -7,14 +7,14 @@
 #
 # For you this is hardly more difficult than a question about one animal. For attention it is much harder. One attention
 # computation, with queries, keys and values of its own, is called a **head**, and it returns a single weighted average
-# of all that it looks at. If two numbers go into the average with equal weights, the average does not say which of them
-# came first. So what can two heads do that one cannot?
+# of all that it looks at. If two numbers go into it with equal weights, it does not say which of them came first. So
+# what can two heads do that one cannot?
 #
-# In this lesson you will find out by experiment, and then write the layer yourself, which takes about twenty lines.
-# After that you will break it. One step, cutting the features into heads, often goes wrong without raising an error.
+# In this lesson you will find out by experiment, and then write the layer yourself in about twenty lines. After that
+# you will break it. One step, cutting the features into heads, often goes wrong without raising an error.
 #
 # **You need** lesson 6: queries, keys and values that are computed with trained matrices. For one test you need the
-# causal mask from lesson 3. You should know what a loss, a gradient and a step of an optimizer are, and what ReLU does.
+# causal mask from lesson 3. You should know what a loss, a gradient, an optimizer and ReLU are.
 #
 # **You will be able to**
 # - explain what several heads are good for and what they cost,
@@ -356,8 +356,8 @@ round_trip
 #
 # The explorer goes through the layer step by step. The three heads have 4 × 4 scores each, 48 in all. Go as far as the
 # scores, first with `view` and `transpose`, then with the short cut. How many of the 48 scores compare token $i$ with
-# token $j$ in row $i$, column $j$, as they should? Then take the last step, and see how the short cut passes the round
-# trip.
+# token $j$ in row $i$, column $j$, using the features of their own head? Then take the last step, and see how the short
+# cut passes the round trip.
 
 # %% explore-heads
 HeadsExplorer(ask=False)
@@ -366,7 +366,7 @@ HeadsExplorer(ask=False)
 # <details><summary>The answers</summary>
 #
 # With the short cut, only 2 of the 48 scores are correct. They compare the first row of head 0 with itself and the last
-# row of head 2 with itself.
+# row of head 2 with itself. (In head 1, four more compare the correct tokens, with features of other heads.)
 # </details>
 #
 # ## Training the five layers
@@ -733,13 +733,14 @@ check_mended_heads(mended_solution)
 #
 # The slice test in this lesson has two holes. It looks at one head only. And it merges what `split` returns. That
 # tensor shares the memory of `x`, where the tokens come first. In a layer, `merge` gets a new tensor from `weights @
-# value`, stored with the head axis first, and a `merge` that relies on the order in memory scrambles it.
-# `heads.contiguous()` returns heads that are stored in this way.
+# value`, stored with the head axis first. `heads.contiguous()` returns the same numbers stored in this way. A correct
+# `merge` gives the same result for both, but one that reads the memory directly, for example with
+# `heads.as_strided(...)`, does not.
 #
 # Write a test without these holes, for any pair of functions `split(x, num_heads)` and `merge(heads)`. It should return
 # True if two things hold: head $h$ holds its slice of every token of every sentence, for every $h$, and `merge` joins
-# the heads correctly, however they are stored. Otherwise it should return False. The check tries your test on correct
-# and wrong pairs.
+# the heads correctly, both as `split` returns them and after `heads.contiguous()`. Otherwise it should return False. (A
+# `merge` that raises an error need not be caught.) The check tries your test on correct and wrong pairs.
 #
 # <details><summary>Hint</summary>
 #
@@ -833,9 +834,9 @@ check_pair_test(is_correct_solution)
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
 # **1.** `x` is (2, 5, 12). Which line splits it into 3 heads? **`x.view(2, 5, 3, 4).transpose(1, 2)`.** *`x.view(2, 3,
-# 5, 4)`* cuts each sentence into blocks of neighbouring numbers and leaves the features unsplit. *`x.view(2, 5, 4,
-# 3).permute(0, 3, 1, 2)`* has the correct shape too, but gives head 0 the features 0, 3, 6 and 9. That is harmless if
-# you train from scratch, but wrong for parameters trained in the other order.
+# 5, 4)`* cuts each sentence into three blocks of neighbouring numbers, so that head 0 gets all of token 0 and two
+# thirds of token 1. *`x.view(2, 5, 4, 3).permute(0, 3, 1, 2)`* has the correct shape too, but gives head 0 the features
+# 0, 3, 6 and 9. That is harmless if you train from scratch, but wrong for parameters trained in the other order.
 #
 # **2.** `merge(split(x))` equals `x`. What does that show? **That the two undo each other.** *Both are correct:* a pair
 # of short cuts passes too. *Each head holds all tokens:* the round trip never looks into a head.
