@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from attnlab import exercises
 from attnlab.exercises import Verdict, _answers
@@ -280,6 +281,7 @@ def test_a_hang_is_stopped_and_leaves_nothing_behind(check, monkeypatch):
     refused(check, endless, "did not come back within 0.1 seconds")
     assert time.perf_counter() - started < 5
     assert _get_current_function_mode_stack() == []
+    assert _get_current_dispatch_mode() is None
 
 
 @every_check
