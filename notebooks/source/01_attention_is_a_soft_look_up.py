@@ -486,10 +486,11 @@ check_attention_from_exp(attention_from_exp_solution)
 # %% in-torch [markdown]
 # ## In torch
 #
-# `F.scaled_dot_product_attention(query, key, value)` does all of this, where `F` is `torch.nn.functional`. The query has the shape `(..., L, E)`, the
-# key `(..., S, E)` and the value `(..., S, Ev)`, and the dots stand for any number of batch dimensions. The function returns the output but not the
-# weights. Its option `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several attention computations side by side, with
-# matrices before and after them that the model learns (lessons 6 and 7).
+# `F.scaled_dot_product_attention(query, key, value)` does all of this, where `F` is `torch.nn.functional`. The query
+# has the shape `(..., L, E)`, the key `(..., S, E)` and the value `(..., S, Ev)`, and the dots stand for any number of
+# batch dimensions. The function returns the output but not the weights. Its option `scale=1.0` switches the division
+# off. `nn.MultiheadAttention` runs several attention computations side by side, with learned matrices before and after
+# them (lessons 6 and 7).
 
 # %% torch-line
 by_torch = torch.nn.functional.scaled_dot_product_attention(Q, K, V)

@@ -225,7 +225,8 @@ softmax_jacobian(torch.tensor([0.5, 0.3, 0.2]))
 # Leaving out the division changes two of the factors. In step 2, nothing is divided by $\sqrt{d_k}$ any more, which
 # makes the gradient longer. In step 1, the slopes change, and they become small if one key has won. What is the effect
 # of both together? We let PyTorch compute the gradients of 1,000 random queries. Each key has one random number as its
-# value, and the loss is the sum of all outputs. So here $g$ holds the values of the keys.
+# value, and the loss is the sum of all outputs. When a weight moves, the loss moves by the value of its key, so here
+# $g$ holds these values.
 
 
 # %% query-gradients
@@ -256,8 +257,8 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 # %% half-true [markdown]
 # ### What the table says
 #
-# Each row describes the lengths of 1,000 gradients, and "divided by 1" means without the division. The table says more
-# than you predicted:
+# Each row describes the lengths of 1,000 gradients, and "divided by 1" means without the division. The table shows more
+# than that:
 #
 # - **Without the division, the gradients are very uneven.** For 64 features and 16 keys, the number in the last column
 #   is about 1,000 times the number in the first.
@@ -313,8 +314,8 @@ sentences[0], readings[0].weights.shape  # (H, L, S): H heads
 # %% log-of-a-weight [markdown]
 # The layer returns weights, not scores. But the logarithm of a weight is its score up to a constant, because $\ln p_j =
 # s_j - \ln \sum_i e^{s_i}$, and the sum is the same for the whole row. Adding a constant does not change a variance, so
-# the logarithms of the weights in a row have the same variance as its scores. For random queries and keys, this
-# variance within a row is 1 on average, too. For each head, we average it over all rows of all sentences.
+# the logarithms of the weights in a row have the same variance as its scores. We now take one variance for each row,
+# and for random queries and keys it is again 1 on average. For each head, we average it over all rows of all sentences.
 
 # %% ask-trained
 predict("02/trained-heads")
@@ -341,14 +342,13 @@ show_figure(figure, "2.4")
 # is, before any training. Each query then averages over several keys, and most queries get gradients of similar length.
 #
 # A model can also learn without the division, because training can change the size of the scores by itself. T5, a
-# family of language models, does not divide at all and is initialised with smaller queries instead. Under "Further", a
-# small model is trained with three divisors. It also learned with the raw scores, but more slowly and at fewer learning
-# rates.
+# family of language models, does not divide and starts with smaller queries instead. Under "Further", we train a small
+# model with three divisors. It learns with the raw scores too, but more slowly and at fewer learning rates.
 #
-# And why not divide by $d_k$? Because at initialisation, a larger head would then be closer to a plain average.
-# Training can make up for that: in the same runs, $d_k$ was slower than the root at low learning rates and better at
-# the two highest. So the root is not the best choice in every setting. It gives heads of different sizes the same
-# spread to begin with.
+# And why not divide by $d_k$? Because at initialisation, a larger head would then be closer to a plain average. The
+# root gives heads of different sizes the same spread to begin with. It is not the best choice in every setting: in
+# those runs, the model that divides by $d_k$ learns more slowly at low learning rates, but does better at the two
+# highest.
 
 # %% further [markdown]
 # ## Further
@@ -436,7 +436,7 @@ final.round(3)
 # In the upper half, the model with raw scores ends above 0.95 at two of the five rates, the model that divides by the
 # root at four, and the model that divides by $d_k$ at three. At 0.0003, the model with raw scores and the one that
 # divides by $d_k$ are slow, and both are still improving when we stop. At 0.01 the model with raw scores is still far
-# from 0.95, and at 0.03 it hardly gets beyond chance.
+# from 0.95, and at 0.03 its accuracy of 0.12 is what naming one of the eight numbers at random would give.
 #
 # The root is not the best choice in every setting. In the upper half, the model that divides by $d_k$ is ahead at
 # the two highest rates, and in the lower half it is ahead at all five. In the lower half, the model with raw scores does not reach 0.95 at any rate within 400 steps. This is
@@ -756,7 +756,7 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1 and footnote 4.
-#   The footnote states the variance, and the suspicion stands in the sentence that begins "We suspect".
+#   The footnote states the variance, and the suspicion is voiced in the sentence that begins "We suspect".
 # - The trained layer is the first attention layer of
 #   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
 # - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020. Its method
