@@ -60,7 +60,7 @@ assert (sharp - hard).abs().mean() < (soft - hard).abs().mean()
 ends = torch.stack([soft[0], soft.min(), soft[-1]])
 assert torch.allclose(ends, torch.tensor([3.9, 3.5, 6.2]), atol=0.05)  # the alternative text
 
-# %% after: after-turning  numbers: 30, 50, 3.52, 0.645
+# %% after: after-turning  numbers: 30, 50, 70, 3.52, 0.645
 
 
 def slope_at(degrees, temperature):
@@ -93,6 +93,9 @@ assert round(soft_look_up(degrees_50).item(), 2) == 3.52
 for rate in (0.001, 0.01, 0.1):
     stepped = soft_look_up(query_learned_from(legs, 4.0, 1, rate, start=degrees_50))
     assert soft_look_up(degrees_50) < stepped < 4
+# from 70 degrees the legs grow towards bird, and beyond it they reach 4 again
+rising = soft[(angle > 69) & (angle < 110)]
+assert (rising.diff() > 0).all() and rising[0] < 4 < rising[-1]
 # teacher notes: one number is reached by giving spider more weight, not by choosing cat ...
 mixture = (keys @ query_learned_from(legs, 4.0, 5000, 0.01)).softmax(dim=-1)
 assert abs(mixture @ legs - 4) < 1e-3

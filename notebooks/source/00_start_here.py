@@ -232,9 +232,9 @@ show_figure(draw_transformer_block(), "0.4")
 
 # %% two-boxes [markdown]
 # Two of the boxes settle what this page has left open. **+ position** is there because one step of attention cannot see
-# the order of the words that it averages. Even with a causal mask, a word knows only *which* words came before it, not
-# in what order. (Many chatbots, for example those built on Llama, have no such box and build the positions into the
-# scores instead.) The **+** after attention adds the old vector to the new one, which makes up for the loss of
+# the order of the words that it averages. Even with a causal mask, one step shows a word only *which* words came before
+# it, not in what order. (Many chatbots, for example those built on Llama, have no such box and build the positions into
+# the scores instead.) The **+** after attention adds the old vector to the new one, which makes up for the loss of
 # `animal`. Here is the vector of `cat` after this plus. We leave out the norm, the positions and the trained matrices
 # of a real model.
 

@@ -130,10 +130,11 @@ show_figure(ax, "1.1")
 # here those of the query, by a little, in the direction that brings the answer closer to the correct one. On a flat stretch there is no such
 # direction, and at a jump there is no slope at all. (A model can learn which key to choose in a hard look-up, but only with special methods.)
 #
-# Suppose that a query is meant to find *cat* but starts at 50 degrees. The hard look-up answers 2, which is wrong, and it is
-# flat there, so training cannot tell which way to turn the query. The soft look-up at temperature 1 answers
-# 3.52. That is not correct either, but this curve has a slope nearly everywhere, and a small step along it brings the
-# answer closer to 4. This is one reason why attention is soft.
+# Suppose that a query is meant to find *cat* but starts at 50 degrees. The hard look-up answers 2, which is wrong, and
+# it is flat there, so training cannot tell which way to turn the query. The soft look-up at temperature 1 answers 3.52.
+# That is not correct either, but this curve has a slope nearly everywhere, and a small step along it brings the answer
+# closer to 4. This is one reason why attention is soft. (Closer to 4 is not always closer to *cat*: from 70 degrees,
+# the slope leads past *bird* towards *spider*, because an average of 2 and 8 can also be 4.)
 #
 # Now let us measure the slope at 30 degrees, where the kitten is. In Figure 1.1 the query only turns. It can also
 # become longer or shorter, so its tip can move in any direction in the plane. There is one direction in which the answer
@@ -545,8 +546,8 @@ by_torch[1]
 #
 # **2.** In a row of several scores, one is larger than the rest. Now every score in the row is doubled. What happens to
 # the weight of the key with the largest score? **It grows.** *It stays the same* is the effect of adding a constant. It
-# would also be the answer if each score were divided by the sum of its row. *It doubles* ignores the fact that the
-# weights must still sum to 1.
+# would also be the answer if each score were divided by the sum of its row. *It doubles* can happen by chance, but what
+# is doubled is the exponent, and a weight of more than a half cannot double.
 #
 # **3.** The values are 4, 2 and 8 legs. Can the output be 9? **No, never.** *With a long query* and *at a low temperature* ignore the fact that
 # sharper weights still give an average, which cannot exceed 8.

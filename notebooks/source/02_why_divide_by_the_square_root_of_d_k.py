@@ -342,13 +342,12 @@ show_figure(figure, "2.4")
 # is, before any training. Each query then averages over several keys, and most queries get gradients of similar length.
 #
 # A model can also learn without the division, because training can change the size of the scores by itself. T5, a
-# family of language models, does not divide and starts with smaller queries instead. Under "Further", we train a small
-# model with three divisors. It learns with the raw scores too, but more slowly and at fewer learning rates.
+# family of language models, starts with smaller queries instead. Under "Further", we train a small model with three
+# divisors. It learns with the raw scores too, but more slowly and at fewer learning rates.
 #
 # And why not divide by $d_k$? Because at initialisation, a larger head would then be closer to a plain average. The
-# root gives heads of different sizes the same spread to begin with. It is not the best choice in every setting: in
-# those runs, the model that divides by $d_k$ learns more slowly at low learning rates, but does better at the two
-# highest.
+# root gives heads of different sizes the same spread to begin with. It is not the best choice in every setting: in some
+# of those runs, dividing by $d_k$ works better, and in others worse.
 
 # %% further [markdown]
 # ## Further
@@ -436,7 +435,7 @@ final.round(3)
 # In the upper half, the model with raw scores ends above 0.95 at two of the five rates, the model that divides by the
 # root at four, and the model that divides by $d_k$ at three. At 0.0003, the model with raw scores and the one that
 # divides by $d_k$ are slow, and both are still improving when we stop. At 0.01 the model with raw scores is still far
-# from 0.95, and at 0.03 its accuracy of 0.12 is what naming one of the eight numbers at random would give.
+# from 0.95, and at 0.03 its accuracy of 0.12 is below the 0.18 that naming any of the eight numbers would give.
 #
 # The root is not the best choice in every setting. In the upper half, the model that divides by $d_k$ is ahead at
 # the two highest rates, and in the lower half it is ahead at all five. In the lower half, the model with raw scores does not reach 0.95 at any rate within 400 steps. This is

@@ -1,10 +1,10 @@
 # %% opening [markdown]
 # # 3 · Masks: who may look at whom
 #
-# A language model learns by guessing the next word. From "The cat sat on the mat" we get five exercises at once:
-# guess *cat* after *The*, *sat* after *The cat*, and so on. It would be slow to run the model five times, so we run
-# it once on the whole sentence and let every position make its guess. There is a catch: attention lets every word
-# look at every other word, so each position can look up the answer that it is supposed to guess.
+# A language model learns by guessing the next word. From "The cat sat on the mat" we get five exercises at once: guess
+# *cat* after *The*, *sat* after *The cat*, and so on. It would be slow to run the model five times, so we run it once
+# on the whole sentence and let every position make its guess. But attention lets every word look at every other word,
+# so each position can look up the answer that it is supposed to guess.
 #
 # A **mask** hides from each word what it must not see. In this lesson you will build one by hand, see what it does to
 # the scores, and learn a test that catches a leaky mask. You will need that test: a wrong mask often raises no error,
@@ -318,17 +318,16 @@ moved(blocked_where_true, x, place=5)
 # ## So how do you train on every next word at once?
 #
 # You run the model once on the whole sentence, and you set the scores of all later words to $-\infty$ before the
-# softmax. Each position then computes what it would compute if the sentence ended there. The output of *sat* shows
-# this.
+# softmax. Each position then computes what it would compute if the sentence ended there. The output of *sat* shows it.
 
 # %% as-if-it-ended
 alone[2], causal(x)[2]  # from "The cat sat" on its own, and from the whole sentence
 
 # %% the-ending [markdown]
-# So all guesses are honest, and they come from a single pass. The same trick keeps padding from affecting the outputs
-# of the words in a batch. Mistakes with masks are often silent: a mask that is inverted, that is added to the scores as
-# ones and zeros, or that is applied after the softmax still has the correct shape and raises no error. The leak test
-# finds all three.
+# So all guesses are honest, and they come from a single pass. The same trick keeps padding from affecting the words of
+# a batch. Mistakes with masks are often silent: a mask that is inverted, that is added to the scores as ones and zeros,
+# or that is applied after the softmax still has the correct shape and raises no error. The leak test finds all three if
+# the scores are small.
 
 # %% further [markdown]
 # ## Further

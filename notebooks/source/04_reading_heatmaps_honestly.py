@@ -227,8 +227,8 @@ show_figure(axes[0], "4.5")
 #
 # ### Draw again
 #
-# Move the slider to one of the other tables and write one sentence about "the important word". Then move on. How long
-# does your sentence survive? (All of these pictures have the same scale, from 0 to 1.)
+# Move the slider to another table and write one sentence about "the important word". Then move on. How long does your
+# sentence survive? (All of these pictures have the same scale, from 0 to 1.)
 
 # %% draw-again
 from attnlab.live import live
@@ -246,10 +246,10 @@ live(draw, table=list(range(6)), figsize=(5, 3.2), alt="Weights of random querie
 #
 # A pattern is evidence if you name it **before** you look, find it in **many inputs**, and find it more often than in a
 # **baseline**. The toy translator allows such a test, because we can say in advance where each step should look: at the
-# English word that the French word translates, its *partner*. (The translator was never told which words are partners.)
-# So we take 200 sentences and ask how often the darkest cell of a row lies in the partner's column. The first sentence
-# is printed with its partners: the fifth number is 5, because the fifth French word, *voiture*, translates *car*, which
-# is word 5 counting from 0.
+# English word that the French word translates, its *partner*. So we take 200 sentences and ask how often the darkest
+# cell of a row lies in the partner's column. The first sentence is printed with its partners: the fifth French word,
+# *voiture*, translates word 5, *car*. Every French noun is masculine or feminine, and its article follows it: *the* is
+# *le* for *chat* but *la* for *vache*, and *a* is *un* or *une*. So we count the two kinds of article separately.
 
 # %% on-partner
 import pandas as pd
@@ -322,8 +322,7 @@ changed.groupby(kinds).mean().round(2)
 # The choice of a French article depends on two English words, the article and the noun. For *le* and *un*, both of
 # these cells are dark, and when the second darkest is hidden, the article changes in 81% of the rows. *La* and *une*
 # depend on the noun too, but hiding the second darkest cell never changes them: their other cells are pale already, and
-# hiding one takes hardly anything away. (These shares belong to one translator. In the second, without the second
-# darkest cell, *un* always changes and *le* never does.)
+# hiding one takes hardly anything away. (These shares belong to one translator.)
 #
 # ## What a weight multiplies
 #
@@ -359,15 +358,15 @@ Table(lines, reading.tokens, torch.stack([given, lengths, given * lengths]))
 rest = given.repeat(8, 1).fill_diagonal_(0)  # in row i, key i is hidden, and
 rest = rest / rest.sum(dim=-1, keepdim=True)  # the others share its weight
 moved = (rest @ values - given @ values).norm(dim=-1)
-Table(["change of the output when it is hidden"], reading.tokens, moved[None])
+Table(["change in the output when the key is hidden"], reading.tokens, moved[None])
 
 # %% the-answer [markdown]
 # ## So what does a dark cell prove?
 #
-# Does `[CLS]` matter, then? That depends on how you take it away. Set to 0, its value moves the output of *sat* less
-# than the value of *sat* does. But hiding `[CLS]` with a mask moves it more than hiding any other key, because all
-# other weights roughly double. With more than half of the weight, its value adds no more than the average key does. But
-# its weight keeps the others small.
+# Does `[CLS]` matter, then? That depends on how you take it away. If we set its value to 0, the output of *sat* moves
+# by 0.15, which is less than it moves without the value of *sat*. But if we hide `[CLS]` with a mask, the output moves
+# by 0.56, further than for any other key, because all other weights roughly double. So its value adds little, but its
+# weight keeps the others small.
 #
 # So a dark cell proves one thing: in this row, the query gave this key a larger share than it gave to the paler ones.
 # The scale says how much larger. Everything else needs a test.
@@ -681,7 +680,7 @@ mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
 # **1.** Four questions attend to nine words. What sums to 1? **Each of the four rows.** *Each column* reads the table
-# from the side of the keys. *The whole table* takes it for a single distribution.
+# from the side of the keys. *The whole table:* this treats the table as a single distribution.
 #
 # **2.** The colours are fitted, and there are eight keys and no mask. What is the smallest weight that the darkest cell
 # can have? **1/8.** *0.6* takes dark for large. *0* forgets that the rows sum to 1.

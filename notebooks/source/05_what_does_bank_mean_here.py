@@ -416,7 +416,7 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # ## So does attention find the meaning?
 #
 # Nothing that we tried shows that it does so here. In clear sentences mixing is enough: a plain average gets all 64
-# pairs right too. In mixed sentences they do better than guessing, but a plain average keeps up with attention.
+# pairs right too. In mixed sentences attention does better than guessing, but a plain average does as well.
 #
 # What one head has learned is to select, and what it selects depends on the word that asks. But this head also favours
 # words that say nothing about banks. And what "river" says about the bank depends on a third word, "saw" or "robbed",
@@ -473,8 +473,8 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 #   and its own best head if you report attention's best head.
 # - To select is to give large weights to certain words because of what they are. A plain average cannot do that.
 # - Test whether the weights depend on the word that asks: put many other words in its place. In one of the twelve
-#   heads, none of 4,999 other words gives the clue as much weight as "bank", on average over our sentences. But what
-#   this head favours is not always a word that goes with banks.
+#   heads, none of 4,999 other words gives the clue as much weight as "bank" does, on average over our sentences. But
+#   what this head favours is not always a word that goes with banks.
 # - In a first layer, the score of two words depends on no third word. A third word can only compete for the weight and
 #   add its own value.
 
@@ -684,8 +684,9 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** Two tokens of one sentence after attention, with no weight near 0. Are they usually more alike or less? **More
-# alike.** *Less:* this takes attending for sorting. *As before:* this forgets that the values are averaged.
+# **1.** After attention in which no weight is near 0, are two tokens of a sentence usually more or less alike than
+# before? **More alike.** *Less:* this takes attending for sorting. *As before:* this forgets that the values are
+# averaged.
 #
 # **2.** You want to know whether the *weights* cause an effect. What is the control? **Equal weights, with the same
 # values.** *No attention at all:* this takes the mixing away too. *Random weights:* they answer a different question:

@@ -806,8 +806,8 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # - *Why one matrix is not enough.* Write the seven scores of neighbouring days round a circle on the board. If every
 #   day preferred the next day to the previous one, each score would have to be larger than the one before it, all the
 #   way round.
-# - *Two transposes.* The transpose of the keys swaps the last two axes of a result. The transpose in `nn.Linear` is
-#   only a way of storing a matrix.
+# - *Two transposes.* Transposing the keys is part of the computation: it swaps their last two axes, so that every query
+#   meets every key. The transpose in `nn.Linear` is only a way of storing a matrix.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]

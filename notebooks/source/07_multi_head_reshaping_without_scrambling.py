@@ -322,7 +322,8 @@ show_figure(fig, "7.3")
 # heads with each other, and no token ever looks at another one. Since neither function moves an axis, the output still
 # has the correct shape.
 #
-# Each short cut alone, both together, and the missing transposes: these are four broken pairs beside the correct one.
+# Each short cut alone, both together, and the missing transposes: these make four broken pairs. We compare them with
+# the correct one.
 
 
 # %% pairs
@@ -355,9 +356,9 @@ round_trip
 # ### Your experiment: follow the numbers
 #
 # The explorer goes through the layer step by step. The three heads have 4 × 4 scores each, 48 in all. Go as far as the
-# scores, first with `view` and `transpose`, then with the short cut. How many of the 48 scores compare token $i$ with
-# token $j$ in row $i$, column $j$, using the features of their own head? Then take the last step, and see how the short
-# cut passes the round trip.
+# scores, first with `view` and `transpose`, then with the short cut. The score in row $i$, column $j$ should compare
+# token $i$ with token $j$, using the features of that head. For how many of the 48 is this true? Then take the last
+# step.
 
 # %% explore-heads
 HeadsExplorer(ask=False)
@@ -470,9 +471,9 @@ ManyHeadsExplorer(heads=1, ask=False)
 # ## So what can two heads do that one cannot?
 #
 # They keep two weighted averages apart. The parameters stay the same, and the table of attention weights is computed
-# once for each head. In return, each head can express less, because it has fewer features. The layer takes about twenty
-# lines, and the line with the `transpose` is the one to test. Check where the numbers go, because a correct shape, a
-# successful round trip and a falling loss do not prove that the heads are correct.
+# once for each head. The price is that each head can express less, because it has fewer features. The layer takes about
+# twenty lines, and the line with the `transpose` is the one to test. Check where the numbers go, because a correct
+# shape, a successful round trip and a falling loss do not prove that the heads are correct.
 
 # %% further-contiguity [markdown]
 # ## Further: what the contiguity error means
@@ -607,8 +608,8 @@ narrow = tables_of[2].double().softmax(dim=-1)  # the weights with one feature
 #   merge, use `transpose` and then `reshape`.
 # - A head reads the whole token, because the layer projects before it splits. One large matrix is several small ones,
 #   stacked.
-# - More heads need no more parameters and no more FLOPs in the matrix products. Together they have more attention
-#   weights, and each of them has fewer features. The divisor is $\sqrt{\text{head\_dim}}$.
+# - More heads need no more parameters and no more FLOPs in the matrix products. Together the heads have more attention
+#   weights, but each head has fewer features. The divisor is $\sqrt{\text{head\_dim}}$.
 # - A correct shape, a successful round trip and a falling loss do not prove that the heads are correct. Compare each
 #   head with its slice, and draw the causal map.
 
@@ -845,9 +846,9 @@ check_pair_test(is_correct_solution)
 # heads are correct:* in a task like copying, parameters can make up for a fixed shuffle. *The layer attends:* copying
 # needs no other token.
 #
-# **4.** A layer has 8 heads instead of 1 and the same width. What grows by a factor of 8? **The number of attention
-# weights.** *The parameters:* each head has an eighth of the rows of each input matrix. *The length of a row of
-# scores:* a row has one entry for each key.
+# **4.** A layer is given 8 heads instead of 1, and its width stays the same. What grows by a factor of 8? **The number
+# of attention weights.** *The parameters:* each head has an eighth of the rows of each input matrix. *The length of a
+# row of scores:* a row has one entry for each key.
 #
 # **5.** The scores have the shape (N, L, H, H). What happened? **The transpose in `split` is missing.** *Everything is
 # fine:* look at which axes are multiplied. *The mask has the wrong shape:* no mask has been used yet.
