@@ -5,14 +5,16 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from attnlab.exercises import (
+    _answers,
     check_joined_pieces,
     check_mended_pieces,
     check_needed_tile,
     check_weight_memory,
 )
-from attnlab.exercises.lesson_08 import is_needed
+from attnlab.exercises.lesson_08 import MANY_S, is_needed
 from attnlab.masks import causal_mask, sliding_window_mask
 from tests.exercises.verdicts import accepts, names, refused
 
@@ -270,3 +272,15 @@ def test_a_wrong_state_is_shown_by_what_it_means():
     evidence = refused(check_joined_pieces, lambda one, other: one).evidence
     assert evidence.columns[:2] == ("top + log(total)", "output / total, 0")
     assert evidence.rows == ("yours", "correct")
+
+
+def test_watching_an_answer_that_hangs_on_many_keys_leaves_no_mode_behind(monkeypatch):
+    monkeypatch.setattr(_answers, "TIME_LIMIT", 0.1)
+
+    def slow(query, key, value, size):
+        while len(key) == MANY_S:
+            pass
+        return mended(query, key, value, size)
+
+    check_mended_pieces(slow)
+    assert _get_current_dispatch_mode() is None
