@@ -7,6 +7,6 @@ show it. ``record()`` does so with every implementation of the catalogue ``attnl
 
 from attnlab.clinic._diagnose import diagnose
 from attnlab.clinic._record import Record, record
-from attnlab.clinic._report import Evidence, Finding, Report
+from attnlab.clinic._report import Evidence, Finding, Gap, Report, Said
 
-__all__ = ["Evidence", "Finding", "Record", "Report", "diagnose", "record"]
+__all__ = ["Evidence", "Finding", "Gap", "Record", "Report", "Said", "diagnose", "record"]

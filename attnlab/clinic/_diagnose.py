@@ -81,7 +81,9 @@ def diagnose(
     Returns
     -------
     Report
-        ``.ok``, ``.findings`` with the cause first, ``.notes``, ``.properties``.
+        ``.findings`` with the cause first, ``.notes``, ``.properties`` that hold, and ``.gap``,
+        which tells what could not be examined. ``.ok`` is False with a finding, and None where
+        something was not examined.
 
     Raises
     ------
@@ -113,8 +115,8 @@ def diagnose(
             torch.default_generator.manual_seed(0)
             words, examine = KINDS[kind or _kind_by_trying(target, options)]
             _guarded(examine, target, options, results)
-    findings = arrange(results.findings)
-    return Report(name_of(target), words, findings, tuple(results.notes), tuple(results.properties))
+    findings, notes = arrange(results.findings), tuple(results.notes)
+    return Report(name_of(target), words, findings, notes, tuple(results.properties), results.gap)
 
 
 def _guarded(examine: Callable, target: object, options: Options, results: Results) -> None:

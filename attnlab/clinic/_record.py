@@ -37,7 +37,7 @@ class Record(NamedTuple):
     @property
     def found(self) -> int:
         """How many broken ones have a finding at all."""
-        return sum(not one.report.ok for one in self.broken)
+        return sum(bool(one.report.findings) for one in self.broken)
 
     @property
     def named(self) -> int:
@@ -47,7 +47,7 @@ class Record(NamedTuple):
     @property
     def accused(self) -> int:
         """How many right ones have a finding."""
-        return sum(not one.report.ok for one in self.right)
+        return sum(bool(one.report.findings) for one in self.right)
 
     def __repr__(self) -> str:
         return (

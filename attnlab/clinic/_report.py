@@ -20,6 +20,7 @@ CSS = (
   color: var(--jp-content-font-color0, var(--ink));
   font-size: 16px; line-height: 1.45; overflow-wrap: anywhere; }
 .attnlab-report.attnlab-ok { border-left-color: var(--scaled); }
+.attnlab-report.attnlab-open { border-left-color: var(--edge); }
 .attnlab-report p { margin: 6px 0; }
 .attnlab-report .attnlab-title { font-weight: 700; font-size: 17px; }
 .attnlab-report .attnlab-kind { font-weight: 400; }
@@ -54,12 +55,15 @@ class Finding:
         What shows it.
     consequences : tuple of Finding
         Other findings that follow from this one.
+    advice : str
+        How to mend it in this target, where more is known than the usual repair.
     """
 
     name: str
     sentence: str
     evidence: Evidence | None = None
     consequences: tuple[Finding, ...] = ()
+    advice: str = ""
 
     def __post_init__(self) -> None:
         if self.name not in CAUSES:
@@ -67,8 +71,8 @@ class Finding:
 
     @property
     def fix(self) -> str:
-        """The usual repair."""
-        return CAUSES[self.name].fix
+        """How to mend it."""
+        return self.advice or CAUSES[self.name].fix
 
     @property
     def lesson(self) -> str:
@@ -99,6 +103,43 @@ class Finding:
         return self.sentence
 
 
+class Said(str):
+    """A sentence of a report with the key of what it is about, such as ``"causal"``.
+
+    Programs read the key; the words are for people and may change.
+    """
+
+    key: str
+
+    def __new__(cls, key: str, sentence: str) -> Said:
+        said = super().__new__(cls, sentence)
+        said.key = key
+        return said
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What could not be examined.
+
+    Attributes
+    ----------
+    why : str
+        One sentence: what stood in the way.
+    call : str
+        The call that was made and did not work, such as ``"layer(x, mask=None)"``; may be empty.
+    remedy : str
+        What the caller can do about it, such as ``"pass call=..."``; may be empty.
+    """
+
+    why: str
+    call: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        called = f" The call was {self.call}." if self.call else ""
+        return f"{self.why}{called}{f' {self.remedy}' if self.remedy else ''}"
+
+
 @dataclass(frozen=True)
 class Report:
     """The result of ``diagnose``.
@@ -111,34 +152,43 @@ class Report:
         As what it was examined, such as ``"attention function"``.
     findings : tuple of Finding
         What is wrong, the cause first.
-    notes : tuple of str
-        Facts that are good to know and not bugs.
-    properties : tuple of str
-        What was checked and is correct.
+    notes : tuple of Said
+        Facts that are good to know and not bugs: sentences, each with a ``key``.
+    properties : tuple of Said
+        What was checked and is correct: sentences, each with a ``key``.
+    gap : Gap or None
+        What could not be examined, and what would help.
     """
 
     target: str
     kind: str
     findings: tuple[Finding, ...] = ()
-    notes: tuple[str, ...] = ()
-    properties: tuple[str, ...] = ()
+    notes: tuple[Said, ...] = ()
+    properties: tuple[Said, ...] = ()
+    gap: Gap | None = None
 
     @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.findings
+    def ok(self) -> bool | None:
+        """Whether it is correct as far as it was examined; None if something was not examined."""
+        if self.findings:
+            return False
+        return None if self.gap or not self.properties else True
 
     @property
     def summary(self) -> str:
-        """The first finding, or what was checked, in one sentence."""
+        """The first finding, what could not be examined, or what was checked."""
         if self.findings:
             return str(self.findings[0])
+        if self.ok is None:
+            return str(self.gap or "Nothing could be checked.")
         return f"Nothing wrong found: {len(self.properties)} properties checked, and all hold."
 
     def __repr__(self) -> str:
         lines = [f"{self.target} ({self.kind}): {self._count()}"]
         for number, finding in enumerate(self.findings, 1):
             lines += _tell(number, finding)
+        if self.gap:
+            lines += ["", f"Not examined: {self.gap}"]
         lines += _listed("Good to know", self.notes)
         lines += _listed("Checked and found to hold", self.properties)
         return "\n".join(lines)
@@ -146,6 +196,8 @@ class Report:
     def _count(self) -> str:
         if self.ok:
             return "nothing wrong found"
+        if self.ok is None:
+            return "not fully examined" if self.properties else "not examined"
         return "1 finding" if len(self.findings) == 1 else f"{len(self.findings)} findings"
 
     def _repr_html_(self) -> str:
@@ -158,9 +210,12 @@ class Report:
                 f'<div class="attnlab-finding"><p><b>{number}. {escape(finding.name)}:</b> '
                 f"{escape(str(finding))}</p>{_details(finding)}</div>"
             )
-        parts.append(_folded("Good to know", self.notes, opened=self.ok))
-        parts.append(_folded("Checked and found to hold", self.properties, opened=self.ok))
-        state = " attnlab-ok" if self.ok else ""
+        if self.findings and self.gap:
+            parts.append(f"<p><b>Not examined:</b> {escape(str(self.gap))}</p>")
+        opened = not self.findings
+        parts.append(_folded("Good to know", self.notes, opened=opened))
+        parts.append(_folded("Checked and found to hold", self.properties, opened=opened))
+        state = {True: " attnlab-ok", None: " attnlab-open", False: ""}[self.ok]
         label, body = escape(f"Report on {self.target}"), "\n".join(filter(None, parts))
         return (
             f'{CSS}\n<section class="attnlab-report{state}" aria-label="{label}">\n'
@@ -171,6 +226,8 @@ class Report:
         """Return the name of the target and of the first finding, and how many more there are."""
         if self.ok:  # the sentence below says so in words
             mark, state = "&#10003;", ""
+        elif self.ok is None:
+            mark, state = "?", f": {self._count()}"
         else:
             mark, state = "&#10007;", f": {escape(self.findings[0].name)}"
             more = len(self.findings) - 1

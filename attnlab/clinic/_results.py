@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from attnlab.clinic._report import Evidence, Finding
+from attnlab.clinic._report import Evidence, Finding, Gap, Said
 
 
 @dataclass(frozen=True)
@@ -27,28 +27,42 @@ class Results:
     """Findings, notes and properties, in the order in which they were seen."""
 
     findings: list[Finding] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    properties: list[str] = field(default_factory=list)
+    notes: list[Said] = field(default_factory=list)
+    properties: list[Said] = field(default_factory=list)
+    gap: Gap | None = None
 
-    def found(self, name: str, sentence: str, evidence: Evidence | None = None) -> None:
+    def found(
+        self, name: str, sentence: str, evidence: Evidence | None = None, *, advice: str = ""
+    ) -> None:
         """Report a finding, once for each name."""
         if not self.has(name):
-            self.findings.append(Finding(name, sentence, evidence))
+            self.findings.append(Finding(name, sentence, evidence, advice=advice))
 
-    def note(self, sentence: str) -> None:
+    def note(self, key: str, sentence: str) -> None:
         """Report something that is good to know but not a bug."""
         if sentence not in self.notes:
-            self.notes.append(sentence)
+            self.notes.append(Said(key, sentence))
 
-    def failed(self, error: Exception, sentence: str) -> None:
-        """Note that a probe itself failed, so that something was left unchecked."""
-        self.note(f"{sentence}: {type(error).__name__}.")
-
-    def held(self, sentence: str) -> None:
+    def held(self, key: str, sentence: str) -> None:
         """Report a property that was checked and holds."""
         if sentence not in self.properties:
-            self.properties.append(sentence)
+            self.properties.append(Said(key, sentence))
+
+    def unexamined(self, why: str, *, call: str = "", remedy: str = "") -> None:
+        """Report what could not be examined; the first reason counts, the others are notes."""
+        if self.gap is None:
+            self.gap = Gap(why, call, remedy)
+        elif why != self.gap.why:
+            self.note("unexamined", why)
+
+    def failed(self, error: Exception, sentence: str) -> None:
+        """Report that a probe itself failed, so that something was left unchecked."""
+        self.unexamined(f"{sentence}: {type(error).__name__}.")
 
     def has(self, *names: str) -> bool:
         """Return whether one of these findings was reported."""
         return any(finding.name in names for finding in self.findings)
+
+    def holds(self, *keys: str) -> bool:
+        """Return whether a property with one of these keys was reported."""
+        return any(said.key in keys for said in self.properties)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnlab.clinic import Evidence, Finding, Report
+from attnlab.clinic import Evidence, Finding, Gap, Report
 from attnlab.clinic._causes import CAUSES, LESSONS
 from attnlab.clinic._order import EXPLAINS, arrange
 from attnlab.clinic._results import Results
@@ -89,13 +89,45 @@ def test_the_text_of_a_report_without_a_finding():
     assert report.summary == "Nothing wrong found: 2 properties checked, and all hold."
 
 
+def test_what_was_not_examined_is_neither_correct_nor_wrong():
+    gap = Gap("It raises a TypeError.", "layer(x, mask=None)", "Pass call=...")
+    bare = Report("mine", "attention layer", gap=gap)
+    assert bare.ok is None
+    assert bare.summary == (
+        "It raises a TypeError. The call was layer(x, mask=None). Pass call=..."
+    )
+    assert repr(bare).startswith("mine (attention layer): not examined\n\nNot examined: It raises")
+    assert "mine: not examined" in bare._repr_html_()
+    partly = Report("mine", "attention layer", properties=("one",), gap=gap)
+    assert (partly.ok, partly._count()) == (None, "not fully examined")
+    assert Report("mine", "attention layer").ok is None
+    assert Report("mine", "attention layer").summary == "Nothing could be checked."
+    broken = Report("mine", "attention layer", (Finding("prints", "It prints."),), gap=gap)
+    assert (broken.ok, broken.summary) == (False, "It prints.")
+    assert "Not examined:</b> It raises" in broken._repr_html_()
+
+
+def test_a_finding_may_know_better_advice_than_its_cause():
+    advice = "assign what masked_fill returns."
+    assert Finding("mask-ignored", "It leaks.", advice=advice).fix == advice
+
+
+def test_only_the_first_gap_of_an_examination_counts():
+    results = Results()
+    results.unexamined("first", call="f(x)")
+    results.unexamined("second")
+    assert results.gap == Gap("first", "f(x)")
+    assert results.notes == ["second"]
+
+
 def test_a_chart_keeps_the_first_of_a_name():
     results = Results()
     results.found("nan", "first")
     results.found("nan", "second")
-    results.note("n")
-    results.note("n")
+    results.note("sizes", "n")
+    results.note("sizes", "n")
     assert [str(finding) for finding in results.findings] == ["first"]
     assert results.notes == ["n"]
+    assert results.notes[0].key == "sizes"
     assert results.has("hard", "nan")
     assert not results.has("hard")

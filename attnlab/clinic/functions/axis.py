@@ -34,7 +34,9 @@ def examine_axis(attention: Attention, results: Results, ndim: int) -> bool:
     if _keys_unseen(weights, results):
         return False
     if _sums_to_one(weights, -1) and float(weights.min()) > -SURE:
-        results.held("without a mask, the weights of every query are nonnegative and sum to 1")
+        results.held(
+            "sums", "without a mask, the weights of every query are nonnegative and sum to 1"
+        )
         return True
     for axis, name in AXES[ndim].items():
         if _sums_to_one(weights, axis):
@@ -51,7 +53,7 @@ def _keys_unseen(weights: Tensor, results: Results) -> bool:
     """Say so if exactly the keys beyond the number of queries are never looked at."""
     L, S = weights.shape[-2:]
     seen = weights.abs().reshape(-1, S).amax(dim=0) > 1e-9
-    if any("causal" in held for held in results.properties) or _one_hot(weights):
+    if results.holds("causal") or _one_hot(weights):
         return False
     inside = bool((weights[..., :L].abs() > 1e-9).all())
     if L >= S or not inside or not torch.equal(seen, torch.arange(S) < L):
@@ -79,7 +81,9 @@ def _one_unseen(weights: Tensor, seen: Tensor, results: Results) -> bool:
     holes = (weights.abs().reshape(-1, *weights.shape[-2:]) < 1e-9).all(dim=0)
     if holes.any():
         i, j = holes.nonzero()[0].tolist()
-        results.note(f"Some keys are never seen by some queries, such as key {j} by query {i}.")
+        results.note(
+            "window", f"Some keys are never seen by some queries, such as key {j} by query {i}."
+        )
     return False
 
 

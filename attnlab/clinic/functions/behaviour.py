@@ -46,7 +46,7 @@ def examine_arguments(attention: Attention, results: Results) -> None:
         sentence = f"It modifies its arguments in place: {names} changed."
         results.found("modifies-input", sentence, damage(attention.caller))
     elif attention.ndims:
-        results.held("the arguments are left unchanged")
+        results.held("arguments", "the arguments are left unchanged")
 
 
 def examine_watch(attention: Attention, results: Results) -> None:
@@ -113,7 +113,9 @@ def examine_gradient(attention: Attention, results: Results) -> None:
         )
         results.found("detached", sentence)
     else:
-        results.held("gradients reach query, key and value, and match finite differences")
+        results.held(
+            "gradients", "gradients reach query, key and value, and match finite differences"
+        )
 
 
 def _gradients(output: Tensor, inputs: list[Tensor], results: Results) -> list[Tensor] | None:
@@ -180,7 +182,7 @@ def examine_layout(attention: Attention, results: Results) -> None:
     except Unusable:
         return
     if close(after, attention(*inputs).output):
-        results.held("transposed views give the same results as contiguous tensors")
+        results.held("contiguity", "transposed views give the same results as contiguous tensors")
     else:
         sentence = "A transposed view with the same shape and numbers gives another result."
         results.found("contiguity", sentence)
@@ -201,4 +203,4 @@ def examine_device(attention: Attention, results: Results) -> None:
             f"meta device it raises {outcome.trouble}.",
         )
     elif outcome.error is None:
-        results.held("new tensors are created on the device of the inputs")
+        results.held("device", "new tensors are created on the device of the inputs")

@@ -107,7 +107,7 @@ def _accuse_pattern(weights: Tensor, seen: Tensor, results: Results, *, meant: b
     later = seen & ones.triu(1)
     if torch.equal(seen, ones.tril()):
         if not _zeroed_afterwards(weights, results):
-            results.held("no query sees a later key (causal)")
+            results.held("causal", "no query sees a later key (causal)")
     elif torch.equal(seen, ones.tril(1)):
         results.found(
             "causal-off-by-one",
@@ -127,8 +127,8 @@ def _accuse_pattern(weights: Tensor, seen: Tensor, results: Results, *, meant: b
             evidence,
         )
     elif not later.any() and seen.diagonal().all():
-        results.held("no query sees a later key (causal)")
-        results.note("Some earlier keys are never seen either: a window, perhaps.")
+        results.held("causal", "no query sees a later key (causal)")
+        results.note("window", "Some earlier keys are never seen either: a window, perhaps.")
     elif meant and later.any():
         example = later.nonzero()[0].tolist()
         results.found(

@@ -70,9 +70,11 @@ def _float64(attention: Attention, results: Results) -> None:
     nudged = [part + 1e-10 * part.abs() for part in wide]
     same = torch.equal(attention(*nudged).output, output)
     if same:
-        results.note("float64 input is computed in lower precision and widened at the end.")
+        results.note(
+            "dtype", "float64 input is computed in lower precision and widened at the end."
+        )
     else:
-        results.held("float64 is computed in float64")
+        results.held("dtype", "float64 is computed in float64")
 
 
 def _float16(attention: Attention, results: Results) -> None:
@@ -82,7 +84,9 @@ def _float16(attention: Attention, results: Results) -> None:
         output = attention(*(part.half() for part in inputs)).output
     except Unusable as trouble:
         if "overflow" in trouble.outcome.trouble:
-            results.note(f"float16 raises {trouble.outcome.trouble}: fill with -inf instead.")
+            results.note(
+                "dtype", f"float16 raises {trouble.outcome.trouble}: fill with -inf instead."
+            )
         return
     if not output.isfinite().all():
         results.found("dtype", "With ordinary float16 numbers the output holds NaN or infinity.")
@@ -104,7 +108,7 @@ def _integers(attention: Attention, results: Results) -> None:
         if attention.options.strict:
             results.found("dtype", sentence)
         else:
-            results.note(f"With integer tensors: {sentence}")
+            results.note("dtype", f"With integer tensors: {sentence}")
 
 
 def _large_scores(attention: Attention, results: Results) -> None:
@@ -128,7 +132,7 @@ def _large_scores(attention: Attention, results: Results) -> None:
         if attention.options.strict:
             results.found("nan", sentence)
         else:
-            results.note(sentence)
+            results.note("large-scores", sentence)
 
 
 def _name(dtype: torch.dtype) -> str:

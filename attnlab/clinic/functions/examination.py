@@ -124,7 +124,7 @@ def _examine_shapes(attention: Attention, results: Results) -> None:
         _two_dimensions(attention, results)
     elif len(attention.ndims) < 3:
         known = " and ".join(LETTERS[ndim] for ndim in sorted(attention.ndims))
-        results.note(f"It takes tensors {known} only.")
+        results.note("dimensions", f"It takes tensors {known} only.")
 
 
 def _four_dimensions(attention: Attention, results: Results) -> None:
@@ -134,14 +134,16 @@ def _four_dimensions(attention: Attention, results: Results) -> None:
         examine_neighbours(attention, apart, 4)
         examine_scale(attention, apart, 4)
     for sentence in apart.properties if not apart.findings else ():
-        results.held(sentence)
+        results.held(sentence.key, sentence)
     for finding in apart.findings:
-        results.note(f"Made for (N, L, E). With heads, (N, H, L, E), it is wrong: {finding}")
+        results.note(
+            "heads", f"Made for (N, L, E). With heads, (N, H, L, E), it is wrong: {finding}"
+        )
 
 
 def _single(attention: Attention, results: Results) -> None:
     """Give one sequence, one query: no dimension may be lost because its size is 1."""
-    causal = any("causal" in held for held in results.properties)
+    causal = results.holds("causal")
     for name in ("N", "L") if not causal else ("N",):
         query, key, value = attention.inputs(attention.main)
         few = [part[:1] for part in (query, key, value)] if name == "N" else None
@@ -164,7 +166,7 @@ def _two_dimensions(attention: Attention, results: Results) -> None:
     batch = attention.refused.get(3, Outcome())
     moved = _wrong_in_a_cube(attention)
     if moved is None:
-        results.note("It takes one sequence (L, E) only; a batch raises.")
+        results.note("single", "It takes one sequence (L, E) only; a batch raises.")
     if not moved:
         return
     sentence = (
@@ -174,7 +176,7 @@ def _two_dimensions(attention: Attention, results: Results) -> None:
     if says_batch(attention.function):
         results.found("transposed-batch", sentence)
     else:
-        results.note(f"It takes one sequence (L, E) only. {sentence}")
+        results.note("single", f"It takes one sequence (L, E) only. {sentence}")
 
 
 def _wrong_in_a_cube(attention: Attention) -> bool | None:
@@ -194,8 +196,8 @@ def _equal_sizes(attention: Attention, results: Results) -> None:
         return
     text = attention.refused[attention.main].trouble or "a wrong shape"
     sentence = f"It works only with {attention.demand}; with L = 5, S = 7, E = 11, Ev = 13: {text}."
-    if any("causal" in held for held in results.properties) and attention.demand == "L = S":
-        results.note(sentence)
+    if results.holds("causal") and attention.demand == "L = S":
+        results.note("sizes", sentence)
     else:
         results.found("square-only", sentence)
 

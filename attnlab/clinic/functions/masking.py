@@ -39,12 +39,17 @@ def examine_masks(attention: Attention, results: Results, factor: float) -> None
     if verdict.name in ("mask-added", "mask-multiplied") and _additive(attention, factor, results):
         return
     if verdict.name == "mask-inverted" and "padding" in (attention.takes.mask or ""):
-        results.note(f"{attention.takes.mask} is read as in torch: True means padding.")
+        results.note(
+            "mask-convention", f"{attention.takes.mask} is read as in torch: True means padding."
+        )
         verdict = Verdict(None)
     if verdict.name is not None:
         results.found(*verdict)
         return
-    results.held(f"a blocked key gets no weight (mask {trial.form.letters}, True = may attend)")
+    results.held(
+        "blocked-keys",
+        f"a blocked key gets no weight (mask {trial.form.letters}, True = may attend)",
+    )
     examine_returned(attention, results, trial)
     _further_masks(attention, results)
     _order_forgotten(attention, results, trial)
@@ -62,7 +67,7 @@ def _examine_heads(attention: Attention, results: Results, factor: float) -> Non
         if says_heads(attention.function):
             results.found(finding.name, finding.sentence, finding.evidence)
         else:
-            results.note(str(finding))
+            results.note("heads", str(finding))
 
 
 def _additive(attention: Attention, factor: float, results: Results) -> bool:
@@ -79,8 +84,11 @@ def _additive(attention: Attention, factor: float, results: Results) -> bool:
         return False
     if judge(factor * products(query, key), weights, full).name is not None:
         return False
-    results.held("an additive mask of 0 and minus infinity blocks keys")
-    results.note("The mask is added to the scores: a boolean mask must be converted before.")
+    results.held("blocked-keys", "an additive mask of 0 and minus infinity blocks keys")
+    results.note(
+        "mask-convention",
+        "The mask is added to the scores: a boolean mask must be converted before.",
+    )
     return True
 
 
@@ -95,8 +103,8 @@ def _nothing_accepted(attention: Attention, results: Results, factor: float) -> 
         except Unusable:
             continue
         if judge(factor * products(query, key), weights, full).name is None:
-            results.held("an additive mask of 0 and minus infinity blocks keys")
-            results.note("It takes no boolean masks, only additive ones.")
+            results.held("blocked-keys", "an additive mask of 0 and minus infinity blocks keys")
+            results.note("mask-convention", "It takes no boolean masks, only additive ones.")
             return
     if 4 in attention.ndims and _right_only_if_equal(attention, results, factor):
         return
@@ -146,7 +154,7 @@ def examine_returned(attention: Attention, results: Results, trial: Trial | None
         return
     used = weights_of(attention, query, key, mask=mask)
     if close(returned.double(), used):
-        results.held("the returned weights are those that made the output")
+        results.held("weights", "the returned weights are those that made the output")
         return
     worst = float((returned - used).abs().max())
     sentence = (
@@ -236,8 +244,10 @@ def _row_without_keys(attention: Attention, results: Results) -> None:
         rows = {"output of the row": row.reshape(-1, row.shape[-1])[0, :5].tolist()}
         columns = tuple(f"feature {i}" for i in range(len(rows["output of the row"])))
         results.found("blocked-row", sentence, number_table("All keys are blocked:", rows, columns))
+    elif what == "0" and not backward:
+        results.held("empty-row", "a row with no allowed key gives 0")
     else:
-        results.note(sentence)
+        results.note("empty-row", sentence)
 
 
 def _name_of_row(row: Tensor, value: Tensor) -> str:

@@ -22,7 +22,7 @@ def examine_neighbours(attention: Attention, results: Results, ndim: int) -> Non
         if moved > SURE:
             accuse(name, what, moved, results)
         else:
-            results.held(f"one {what} never changes the result of another")
+            results.held("apart", f"one {what} never changes the result of another")
 
 
 def neighbours(attention: Attention, ndim: int | None = None) -> list[tuple[int, str, str]]:

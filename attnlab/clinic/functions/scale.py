@@ -53,7 +53,7 @@ def examine_scale(attention: Attention, results: Results, ndim: int) -> None:
     if not factors:
         return
     if _follow(factors, lambda size: size.E**-0.5):
-        results.held("the scores are divided by the square root of d_k")
+        results.held("scale", "the scores are divided by the square root of d_k")
         return
     _accuse(factors, results)
 

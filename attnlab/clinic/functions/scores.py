@@ -29,7 +29,7 @@ def examine_scores(attention: Attention, results: Results) -> float | None:
     weights = weights_of(attention, query, key)
     fit = fit_scores(weights, products(query, key))
     if fit.good and not _bends(attention, results):
-        results.held("scores are dot products of query and key times one factor")
+        results.held("products", "scores are dot products of query and key times one factor")
         return fit.factor
     if results.has("scores-not-dot-products"):
         return None

@@ -96,7 +96,8 @@ def _value_only_averaged(attention: Attention, results: Results) -> bool:
     two = weights_of(attention, query, key, source=other)
     if close(one, two, 1e-2):
         results.held(
-            "the output is a weighted average of the rows of value, and value has no other effect"
+            "average",
+            "the output is a weighted average of the rows of value, and value has no other effect",
         )
         return True
     misfits = fits(one, query, key, value)

@@ -28,4 +28,6 @@ def examine_average(subject: Subject, results: Results) -> None:
             f"{apart:.2f} of its size: the weights of a query do not sum to 1.",
         )
     else:
-        results.held("a sequence of equal tokens gives the same output, however long it is")
+        results.held(
+            "average", "a sequence of equal tokens gives the same output, however long it is"
+        )

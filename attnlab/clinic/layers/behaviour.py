@@ -111,7 +111,7 @@ def last_behaviour(subject: Subject, exact: Subject, results: Results) -> None:
 
 def _dtype(subject: Subject, exact: Subject, results: Results) -> None:
     if exact.exact:
-        results.held("computes in float64 when its parameters and input are float64")
+        results.held("dtype", "computes in float64 when its parameters and input are float64")
         return
     if not isinstance(subject.module, nn.Module):
         return  # a function may hold float32 weights from outside
@@ -145,7 +145,7 @@ def _device(subject: Subject, results: Results) -> None:
             f"stays on the CPU ({moved.trouble}).",
         )
     elif reply is not None:
-        results.held("follows its input to another device")
+        results.held("device", "follows its input to another device")
 
 
 def _contiguity(subject: Subject, results: Results) -> None:
@@ -160,7 +160,7 @@ def _contiguity(subject: Subject, results: Results) -> None:
         if not _same(plain, reply):
             results.found("contiguity", "On a non-contiguous input of equal numbers it differs.")
             return
-    results.held("accepts a non-contiguous input")
+    results.held("contiguity", "accepts a non-contiguous input")
 
 
 def _says(subject: Subject) -> str:
@@ -204,9 +204,12 @@ def _judge_missing(
             f"No gradient reaches {', '.join(cut[:3])}, though the output depends on it.",
         )
     elif not missing:
-        results.held("gradients reach its input and every parameter")
+        results.held("gradients", "gradients reach its input and every parameter")
     for name in unused[:3]:
-        results.note(f"The parameter {name} is never used: it does not change the output.")
+        results.note(
+            "unused-parameter",
+            f"The parameter {name} is never used: it does not change the output.",
+        )
 
 
 def _matters(subject: Subject, parameter: Tensor) -> bool:

@@ -107,7 +107,9 @@ def _examine(subject: Subject, options: Options, results: Results) -> None:
     safely(last_behaviour, subject, exact)
     if exact.caller.out_of_time:
         limit = exact.caller.time_limit
-        results.note(f"One call took longer than {limit:g} s: not everything could be checked.")
+        results.unexamined(
+            f"One call took longer than {limit:g} s: not everything could be checked."
+        )
 
 
 def words(probe: Callable) -> str:
@@ -134,11 +136,11 @@ def in_float64(subject: Subject) -> Subject | None:
 def find_call(module: object, options: Options, results: Results) -> Subject | None:
     """Return the module with a call that works, or None with the reason on the results."""
     if isinstance(module, nn.MultiheadAttention) and module.in_proj_weight is None:
-        results.note("With kdim or vdim its inputs have several widths: it was not examined.")
+        results.unexamined("With kdim or vdim its inputs have several widths: it was not examined.")
         return None
     guesses = guess_sizes(module, options)
     if not guesses.embeds:
-        results.note("No size of its input was found: pass embed_dim=...")
+        results.unexamined("No size of its input was found: pass embed_dim=...")
         return None
     first = best = None
     for embed in guesses.embeds:
@@ -177,14 +179,19 @@ def _tell_call(subject: Subject, lengths: list[int], results: Results) -> None:
     plan, sizes = subject.plan, subject.sizes
     if plan.single:
         results.note(
+            "single",
             f"It takes one sequence of shape (L, {sizes.embed}), no batch: nothing about batches "
-            "was checked."
+            "was checked.",
         )
     if plan.sequence_first:
-        results.note("It takes (L, N, E), the sequence first: batch_first is False.")
+        results.note(
+            "sequence-first", "It takes (L, N, E), the sequence first: batch_first is False."
+        )
     if sizes.length != lengths[0]:
-        results.note(f"It was examined with sequences of {sizes.length} tokens.")
-    results.held(f"takes tokens with {sizes.embed} features and returns one vector per token")
+        results.note("sizes", f"It was examined with sequences of {sizes.length} tokens.")
+    results.held(
+        "sizes", f"takes tokens with {sizes.embed} features and returns one vector per token"
+    )
 
 
 def _tell_trouble(subject: Subject, results: Results) -> None:
@@ -194,7 +201,9 @@ def _tell_trouble(subject: Subject, results: Results) -> None:
         limit = subject.caller.time_limit
         results.found("hangs", f"On an input of shape {size} it gave no answer within {limit:g} s.")
     elif subject.last.error is not None and _wants_numbers(subject):
-        results.note("It takes token numbers, not vectors: diagnose the attention layer inside it.")
+        results.unexamined(
+            "It takes token numbers, not vectors: diagnose the attention layer inside it."
+        )
     elif subject.last.error is not None and _wrong_in_a_cube(subject):
         results.found(
             "transposed-batch",

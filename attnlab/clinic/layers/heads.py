@@ -87,8 +87,9 @@ def _judge_recipe(found: Found | None, subject: Subject, results: Results) -> No
         )
     elif recipe.sides not in ("qkv", *stray):
         results.note(
+            "roles",
             "Its projections play other parts than their names say (trained, that makes no "
-            "difference)."
+            "difference).",
         )
     _judge_filling(found, results)
 
@@ -170,19 +171,21 @@ def _judge_factor(
     if found is None:
         found = fitted(record, subject, causal)
     if found is None:
-        results.note(
+        results.unexamined(
             "Its own steps could not be followed: the factor of the scores was not checked."
         )
         return
     flow, recipe = found.flow, found.recipe
     head_dim = flow.query.shape[-1] // recipe.heads
     if not found.name and recipe.softmax in ("keys", "queries", "heads", "batch", "all"):
-        results.held(f"its scores are multiplied by 1/sqrt(head_dim), head_dim = {head_dim}")
+        results.held(
+            "scale", f"its scores are multiplied by 1/sqrt(head_dim), head_dim = {head_dim}"
+        )
         return
     if not found.name or recipe.softmax in ("hard", "none", "after"):
         return
     if _learned_factor(subject):
-        results.note("The factor of its scores is a parameter.")
+        results.note("scale", "The factor of its scores is a parameter.")
         return
     right = replace(recipe, scale=head_dim**-0.5)
     rows = [(found.words, recipe.scale), ("1/sqrt(head_dim)", right.scale)]

@@ -129,11 +129,13 @@ def tell_blocked_row(
     reply = subject(x, named={name: mask})
     other = subject(x + subject.x(1, seed=12), named={name: mask})
     if reply is None or other is None:
-        results.note(f"A row with no allowed key raises {subject.trouble}")
+        results.note("empty-row", f"A row with no allowed key raises {subject.trouble}")
         return
     more = extra_key(subject.module)
     if more:
-        results.note(f"A row of {name} with no allowed key still sees the key that {more} adds.")
+        results.note(
+            "empty-row", f"A row of {name} with no allowed key still sees the key that {more} adds."
+        )
         return
     one, two = reply.output[0, 1], other.output[0, 1]
     if not one.isfinite().all():
@@ -150,7 +152,7 @@ def tell_blocked_row(
     if options.strict and (what == "NaN" or what.startswith("a mixture")):
         results.found("blocked-row", sentence)
     else:
-        results.note(sentence)
+        results.note("empty-row", sentence)
 
 
 def _only_its_own(subject: Subject, x: Tensor, named: dict, one: Tensor) -> bool:

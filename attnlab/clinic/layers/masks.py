@@ -25,7 +25,9 @@ def examine_masks(
     """Examine every mask argument of forward."""
     torchs = is_torchs(subject.module) and subject.plan.kind == "memory"
     if torchs or isinstance(subject.module, STACKS):
-        results.note("Masks of a whole transformer layer of torch were not checked.")
+        results.note(
+            "masks-left-out", "Masks of a whole transformer layer of torch were not checked."
+        )
         return
     if results.has(*SPOILED, "softmax-axis", "not-normalised", "wrong-source"):
         return
@@ -54,7 +56,9 @@ def _find_form(subject: Subject, name: str, options: Options, results: Results) 
     if about_padding and _needs_equal(subject, name, kinds, flipped, results, only="(N, S)"):
         return None
     if form is None and not _needs_equal(subject, name, kinds, flipped, results):
-        results.note(f"No shape of {name} that was tried is accepted ({subject.trouble}).")
+        results.note(
+            "masks-left-out", f"No shape of {name} that was tried is accepted ({subject.trouble})."
+        )
     return form
 
 
@@ -97,7 +101,7 @@ def _judge_form(
 ) -> None:
     length = subject.sizes.length
     if length < 4:
-        results.note(f"{name} was not checked: {length} tokens are too few.")
+        results.note("masks-left-out", f"{name} was not checked: {length} tokens are too few.")
         return
     allowed = _pattern(length, form)
     values = _influence(subject, name, form, allowed)
@@ -109,17 +113,25 @@ def _judge_form(
         return
     verdict = _verdict(values, base, allowed, form, subject)
     if verdict == "inverted" and "pad" in name.lower():
-        results.note(f"{name}: True means padding, as in torch.")
+        results.note("mask-convention", f"{name}: True means padding, as in torch.")
         form = _flip(form)
     elif verdict == "inverted" and _by_its_own_rule(subject.module):
-        results.note(f"{name}: True means may attend, unlike in the class that it inherits from.")
+        results.note(
+            "mask-convention",
+            f"{name}: True means may attend, unlike in the class that it inherits from.",
+        )
         form = _flip(form)
     elif verdict != "right":
         _tell(verdict, subject, name, form, allowed, values, found, results)
         return
     elif "pad" in name.lower() and not form.flipped and form.kind != "additive":
-        results.note(f"{name}: True means a real token; torch's argument of this name is opposite.")
-    results.held(f"{name} of shape {form.shape} hides what it should, and nothing else")
+        results.note(
+            "mask-convention",
+            f"{name}: True means a real token; torch's argument of this name is opposite.",
+        )
+    results.held(
+        "blocked-keys", f"{name} of shape {form.shape} hides what it should, and nothing else"
+    )
     _judge_batch(subject, name, form, results)
     _judge_padding(subject, name, form, results)
     tell_blocked_row(subject, name, form, options, results)
@@ -267,7 +279,7 @@ def _judge_padding(subject: Subject, name: str, form: Form, results: Results) ->
             influence_table("First feature of the outputs, alone (row 0), padded (row 1):", rows),
         )
     else:
-        results.held("a sequence gives the same alone and padded in a batch")
+        results.held("padding", "a sequence gives the same alone and padded in a batch")
 
 
 def _far(one: Tensor, two: Tensor) -> float:

@@ -57,7 +57,7 @@ def examine_training(exact: Subject, pattern: str, results: Results) -> None:
             "causal-leak", "It is causal in eval mode, but in train mode later tokens leak."
         )
     elif pattern == "causal":
-        results.held("is causal in train mode and in eval mode")
+        results.held("causal-modes", "is causal in train mode and in eval mode")
 
 
 class Try(NamedTuple):
@@ -73,7 +73,7 @@ def examine_modes(exact: Subject, results: Results) -> None:
     if not isinstance(exact.module, nn.Module) or results.has("causal-eval", "causal-leak"):
         return
     if any(map(_keeps_statistics, exact.module.modules())):
-        results.note("It has a BatchNorm: train mode and eval mode were not compared.")
+        results.note("modes", "It has a BatchNorm: train mode and eval mode were not compared.")
         return
     try:
         copies = [_without_dropout(copy_of(exact.module)).train(now) for now in (True, False)]
@@ -83,18 +83,21 @@ def examine_modes(exact: Subject, results: Results) -> None:
     replies = [training(exact.x(), seed=seed) for seed in (0, 1, 2)]
     if any(reply is None for reply in replies):
         if not training.caller.out_of_time:
-            results.note(f"In train mode it raises {training.trouble}")
+            results.note("modes", f"In train mode it raises {training.trouble}")
         return
     if not all(_apart(replies[0].output, reply.output).max() == 0 for reply in replies):
         results.note(
+            "modes",
             "With every dropout that was found at 0 it is still random in train mode: train mode "
-            "and eval mode were not compared."
+            "and eval mode were not compared.",
         )
         return
     for one in _tries(training, evaluating):
         if _differs(training, evaluating, one, results):
             return
-    results.held("gives the same output in train mode and in eval mode, apart from dropout")
+    results.held(
+        "modes", "gives the same output in train mode and in eval mode, apart from dropout"
+    )
 
 
 def _keeps_statistics(part: nn.Module) -> bool:

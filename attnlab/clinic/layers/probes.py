@@ -39,7 +39,7 @@ def examine_batch(subject: Subject, results: Results) -> None:
         return
     reached, within = maps
     if not (reached > subject.tolerance).any():
-        results.held("tokens of one sequence never reach another sequence of the batch")
+        results.held("apart", "tokens of one sequence never reach another sequence of the batch")
         return
     _tell_mixing(subject, reached, within, results)
 
@@ -140,8 +140,10 @@ def _judge_pattern(subject: Subject, values: Tensor, intent: bool, results: Resu
         if torch.equal(back, strict.tril(-2)):
             _off_by_one(values, "the token just before it is hidden", results)
         elif not torch.equal(back, strict.tril(-1)):
-            results.note("It is causal, and a token does not see every earlier one (a window).")
-        results.held("later tokens never reach earlier outputs")
+            results.note(
+                "window", "It is causal, and a token does not see every earlier one (a window)."
+            )
+        results.held("causal", "later tokens never reach earlier outputs")
         return "causal"
     _tell_leak(subject, values, intent, results)
     return "other"
@@ -175,7 +177,7 @@ def _tell_leak(subject: Subject, values: Tensor, intent: bool, results: Results)
             moves_table(values),
         )
     else:
-        results.note("Not every token sees every other one: local or blocked attention.")
+        results.note("window", "Not every token sees every other one: local or blocked attention.")
 
 
 def _own_key_hidden(seen: Tensor) -> bool:
@@ -257,13 +259,15 @@ def _examine_flags(subject: Subject, options: Options, results: Results) -> None
     """Turn on is_causal where forward has it."""
     for flag in subject.plan.flags[:1]:
         if _is_hint(subject, flag, options):
-            results.note(f"{flag}=True without a mask does nothing: only a hint beside a mask.")
+            results.note(
+                "flag", f"{flag}=True without a mask does nothing: only a hint beside a mask."
+            )
             return
         values = influence(subject, named={flag: True})
         if values is None:
             sentence = f"With {flag}=True it raises {subject.trouble}"
             if "mask" in subject.trouble or subject.caller.out_of_time:  # it wants a mask too
-                results.note(sentence)
+                results.note("flag", sentence)
             else:
                 results.found("raises", sentence)
             return

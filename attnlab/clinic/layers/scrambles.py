@@ -86,10 +86,10 @@ def shuffled_badly(subject: Subject, results: Results) -> bool:
     one, two = both.output[0][order], both.output[1]
     apart = ((one - two).abs().max() / one.abs().mean().clamp_min(1e-12)).item()
     if apart < max(subject.tolerance, 1e-8):
-        results.held("shuffled tokens give the same outputs, shuffled")
+        results.held("order", "shuffled tokens give the same outputs, shuffled")
         return False
     if not subject.exact:
-        results.note("Shuffled tokens change its outputs; why was not checked in float32.")
+        results.note("order", "Shuffled tokens change its outputs; why was not checked in float32.")
         return False
     if torch.cdist(one, two).amin(dim=1).max() < 1e-8:  # the same rows in another order
         _tell_shuffled(subject, "position-mixing", apart, results)
@@ -99,14 +99,17 @@ def shuffled_badly(subject: Subject, results: Results) -> bool:
         if by_row is None or (by_row and by_column):
             continue
         if not (by_row or by_column):
-            results.note("It knows the order of the tokens: shuffled tokens change the outputs.")
+            results.note(
+                "order", "It knows the order of the tokens: shuffled tokens change the outputs."
+            )
             return False
         name = "merge-without-transpose" if by_row else "split-without-transpose"
         name = name if subject.sizes.heads != 1 else "position-mixing"
         _tell_shuffled(subject, name, apart, results)
         return True
     results.note(
-        "Shuffled tokens change its outputs; whether by positions or a scramble is not clear."
+        "order",
+        "Shuffled tokens change its outputs; whether by positions or a scramble is not clear.",
     )
     return False
 

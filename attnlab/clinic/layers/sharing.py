@@ -43,7 +43,7 @@ def judge_sharing(record: CallRecord, subject: Subject, results: Results) -> Non
     if _tell_idle(subject, heads, results):
         return
     if every and not _repeats(seen[0], heads):
-        results.held("the heads compute different things")
+        results.held("heads", "the heads compute different things")
 
 
 def _repeats(target: Tensor, heads: int) -> bool:
@@ -154,4 +154,4 @@ def judge_slices(subject: Subject, results: Results) -> None:
             ),
         )
     elif min(ranks) > head_dim:
-        results.held("every head sees all features of x")
+        results.held("heads", "every head sees all features of x")

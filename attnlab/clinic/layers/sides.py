@@ -38,7 +38,7 @@ def examine_sides(subject: Subject, results: Results) -> None:
     elif subject.plan.kind == "triple":
         _judge_values(subject, query, key, value, results)
     if not results.findings:
-        results.held(f"takes {sizes.length} queries and {keys} keys")
+        results.held("lengths", f"takes {sizes.length} queries and {keys} keys")
 
 
 def _move(plain: Reply, other: Reply | None) -> float | None:
@@ -64,7 +64,7 @@ def _judge_values(
             _bend_table(bent_key, bent_value),
         )
     elif bent_value < 1e-6:
-        results.held("the output is a weighted sum of the values")
+        results.held("average", "the output is a weighted sum of the values")
 
 
 def _bend_table(bent_key: float, bent_value: float):

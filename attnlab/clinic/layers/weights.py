@@ -17,17 +17,18 @@ def judge_weights(reply: Reply, found: Found | None, results: Results) -> None:
     """Look at the weights that it returns."""
     if reply.weights is None:
         if reply.missing:
-            results.note("It returns None for the weights.")
+            results.note("weights", "It returns None for the weights.")
         return
     weights = reply.weights.detach().double()
     if reply.averaged:
         results.note(
-            f"It returns weights of shape {tuple(weights[:, 0].shape)}: a mean over heads."
+            "weights",
+            f"It returns weights of shape {tuple(weights[:, 0].shape)}: a mean over heads.",
         )
     understood = found is not None and not found.name and found.recipe.softmax == "keys"
     off = (weights.sum(dim=-1) - 1).abs().max().item()
     if off < 1e-5:
-        results.held("the weights of every query sum to 1")
+        results.held("sums", "the weights of every query sum to 1")
         if found is not None:
             _compare_weights(weights, found, reply.averaged, results)
     elif understood:

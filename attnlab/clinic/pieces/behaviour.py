@@ -106,7 +106,7 @@ class Subject:
             sentence = f"{self.role} gives two results for the same input: {change}."
             self.results.found("random", sentence)
         else:
-            self.results.held(f"{self.role} gives the same result for the same input")
+            self.results.held("steady", f"{self.role} gives the same result for the same input")
             return True
         return False
 
@@ -119,7 +119,7 @@ class Subject:
             sentence = f"{self.role} changes the tensor that it is given, in place."
             self.results.found("modifies-input", sentence, damage(self.caller))
         else:
-            self.results.held(f"{self.role} leaves its input as it is")
+            self.results.held("arguments", f"{self.role} leaves its input as it is")
 
     def see_memory(self, turned: Form, expected: Tensor) -> None:
         """Report whether the order of the numbers in memory matters."""
@@ -132,7 +132,7 @@ class Subject:
             sentence = "gives another result when the same numbers are stored in another order"
             self.results.found("contiguity", f"{self.role} {sentence}.")
         else:
-            self.results.held(f"{self.role} takes tensors that are not contiguous")
+            self.results.held("contiguity", f"{self.role} takes tensors that are not contiguous")
 
     def see_dtype(self, form: Form, dtype: torch.dtype) -> None:
         """Report whether the result keeps the dtype of the input."""
@@ -141,7 +141,7 @@ class Subject:
             sentence = f"{self.role} is given {dtype} and returns {value.dtype}."
             self.results.found("dtype", sentence)
         elif isinstance(value, Tensor):
-            self.results.held(f"{self.role} keeps the dtype of its input")
+            self.results.held("dtype", f"{self.role} keeps the dtype of its input")
 
     def see_gradient(
         self, form: Form, x: Tensor, weights: Tensor, wanted: Tensor | None = None
@@ -163,7 +163,7 @@ class Subject:
             sentence = f"The gradient of {self.role} is off by up to {apart:.3g}"
             self.results.found("detached", f"{sentence}: a part of it is cut off.")
         else:
-            self.results.held(f"gradients flow through {self.role}")
+            self.results.held("gradients", f"gradients flow through {self.role}")
 
 
 def fit(

@@ -54,8 +54,8 @@ def _causal(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
     if matches:
         if shift:
             corner = right[matches[0]]
-            results.note(f"For L != S its diagonal starts in the {corner} corner.")
-        results.held("query i may attend to the keys up to its own, and to no later one")
+            results.note("corner", f"For L != S its diagonal starts in the {corner} corner.")
+        results.held("causal", "query i may attend to the keys up to its own, and to no later one")
         return
     table = _table(allowed.double(), trial)
     for k in right:
@@ -89,7 +89,7 @@ def _odd(asked: str, allowed: Tensor, trial: Trial, results: Results, table: Evi
         sentence = f"{asked} blocks the own key of some queries."
         results.found("causal-off-by-one", sentence, table)
     else:
-        results.note(f"{asked} blocks some of the earlier keys as well: a window?")
+        results.note("window", f"{asked} blocks some of the earlier keys as well: a window?")
 
 
 def _window(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
@@ -113,7 +113,9 @@ def _window(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
                 "causal-off-by-one", f"{asked} blocks the own key of some queries.", table
             )
         else:
-            results.note(f"{asked} is no band of neighbouring keys; it was not looked at further.")
+            results.note(
+                "window", f"{asked} is no band of neighbouring keys; it was not looked at further."
+            )
     elif allowed.all() or not ({-band[0], band[1]} & reach):
         words = f"lets query i see the keys i{band[0]:+d} to i{band[1]:+d}"
         results.found("mask-ignored", f"{asked} {words}, which window {w} does not explain.", table)
@@ -124,7 +126,9 @@ def _window(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
         words = f"lets query i see the keys i{band[0]:+d} to i+1: one later key"
         results.found("causal-off-by-one", f"{asked} {words}.", table)
     else:
-        results.held(f"with window {w} query i sees the keys i{band[0]:+d} to i{band[1]:+d}")
+        results.held(
+            "window", f"with window {w} query i sees the keys i{band[0]:+d} to i{band[1]:+d}"
+        )
 
 
 def _padding(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
@@ -142,9 +146,9 @@ def _padding(asked: str, mask: Mask, trial: Trial, results: Results) -> None:
     verdict = padding_verdict(allowed, real)
     left = torch.arange(size) >= size - real.sum(-1, keepdim=True)
     if verdict is None:
-        results.held("every real token is allowed, and no padding")
+        results.held("padding", "every real token is allowed, and no padding")
     elif trial.family == "lengths" and torch.equal(allowed, left):
-        results.note(f"{asked} takes the padding to be on the left.")
+        results.note("left-padding", f"{asked} takes the padding to be on the left.")
     else:
         words = mask.turned if verdict[0] == "mask-inverted" else verdict[1]
         results.found(verdict[0], f"{asked} {words}.", table)
@@ -196,15 +200,16 @@ def _padding_rows(asked: str, mask: Mask, trial: Trial, results: Results) -> Non
     if allowed.shape[-1] == 1:
         allowed = allowed.expand(-1, -1, size)
     if torch.equal(allowed, keys & lower):
-        results.note("The mask is causal as well.")
-        results.held("every real token up to the query's own is allowed, and no padding")
+        results.note("causal", "The mask is causal as well.")
+        results.held("padding", "every real token up to the query's own is allowed, and no padding")
         return
     pairs = ((keys & queries).expand_as(allowed), keys & queries & lower)
     if any(torch.equal(allowed, pair) for pair in pairs):
         results.note(
-            "The rows of padded queries are blocked as well: they may not look at anything."
+            "padded-queries",
+            "The rows of padded queries are blocked as well: they may not look at anything.",
         )
-        results.held("every real token is allowed for real queries, and no padding")
+        results.held("padding", "every real token is allowed for real queries, and no padding")
         return
     table = _table(allowed[0].double(), trial)
     if torch.equal(allowed, queries.expand_as(allowed)):

@@ -87,9 +87,9 @@ def _examine(subject: Subject, options: Options, trial: Trial, value: Tensor) ->
 def _see_kind(subject: Subject, mask: Mask, results: Results) -> None:
     """Report what the mask is made of, once it is known to be right."""
     if mask.note:
-        results.note(f"{subject.role} {mask.note}.")
+        results.note("mask-dtype", f"{subject.role} {mask.note}.")
     else:
-        results.held("the mask is bool")
+        results.held("mask-dtype", "the mask is bool")
 
 
 def _see_others(subject: Subject, options: Options, trial: Trial) -> None:
@@ -127,7 +127,9 @@ def _see_others(subject: Subject, options: Options, trial: Trial) -> None:
             return
         if not judge(name, read(core, options), other, results):
             return
-        results.held(f"it is right for {what} as well" if what == "other sizes" else _wide(other))
+        results.held(
+            "sizes", f"it is right for {what} as well" if what == "other sizes" else _wide(other)
+        )
 
 
 def _wide(trial: Trial) -> str:

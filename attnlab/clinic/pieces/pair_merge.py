@@ -54,7 +54,7 @@ class Merge(Side):
             usual = self.take(self.sizes) and self.verdict is None
             self.layout = None if usual else self.other_layout()
             if self.layout is not None:
-                self.results.note(f"merge takes {self.layout} and not (N, H, L, d).")
+                self.results.note("layout", f"merge takes {self.layout} and not (N, H, L, d).")
         return super().start()
 
     def other_layout(self) -> Layout | None:

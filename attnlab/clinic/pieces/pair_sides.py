@@ -133,9 +133,9 @@ class Side:
             return
         if self.sizes.flat:
             self.results.note(
-                f"{self.role} takes one sequence, without the dimension of the batch."
+                "single", f"{self.role} takes one sequence, without the dimension of the batch."
             )
-        self.results.held(self.promise)
+        self.results.held("placement", self.promise)
 
     def rest(self) -> None:
         """Look at other sizes, memory, dtype, gradient and noise."""
@@ -171,7 +171,9 @@ class Side:
                 name, f"{asked[0].upper()}{asked[1:]}.", verdict and verdict.evidence
             )
         else:
-            self.results.held(f"{self.role} works for other numbers of sequences and tokens")
+            self.results.held(
+                "sizes", f"{self.role} works for other numbers of sequences and tokens"
+            )
 
     def unnamed(self, result: Tensor, expected: tuple[int, ...], s: Sizes) -> Verdict:
         """Return what is wrong with a result in which numbers are lost or changed."""
@@ -261,7 +263,7 @@ class Split(Side):
         super().report()
         if self.verdict is None and self.layout is not None:
             first = ": x is read as (L, N, D)" if self.layout.groups[-2] == "N" else ""
-            self.results.note(f"split gives {self.layout} and not (N, H, L, d){first}.")
+            self.results.note("layout", f"split gives {self.layout} and not (N, H, L, d){first}.")
 
     def raw(self) -> object:
         """Return what split itself returns, a list or a tensor that is not contiguous included."""

@@ -95,8 +95,9 @@ def _together(split: Split, merge: Merge, results: Results) -> None:
     if split.layout is not None and _agree(split, merge):
         split.verdict = None
         results.note(
+            "layout",
             f"split gives {split.layout} and not (N, H, L, d): a layout of its own, "
-            "and merge undoes it."
+            "and merge undoes it.",
         )
     elif split.verdict is None and not merge.take(merge.sizes) and merge.other_layout():
         given = split.layout or "(N, H, L, d)"
@@ -186,4 +187,4 @@ def _see_round_trip(split: Split, merge: Merge, results: Results) -> None:
             "round-trip", "split and merge are each right alone, but merge(split(x)) != x."
         )
     else:
-        results.held("merge(split(x)) is x, number by number")
+        results.held("round-trip", "merge(split(x)) is x, number by number")

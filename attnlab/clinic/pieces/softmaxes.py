@@ -65,7 +65,9 @@ def _examine_plain(subject: Subject, options: Options, *, needs_mask: bool) -> N
         return
     verdict = judge(out, x.double())
     if verdict is not None and _is_right_for_three(subject, verdict):
-        results.note("It counts the dimension from the front: right for scores (N, L, S) only.")
+        results.note(
+            "dim", "It counts the dimension from the front: right for scores (N, L, S) only."
+        )
         x = scores(SHAPES[1])
         form = _plain_form(subject, x)
         out, verdict = subject.values(form), None
@@ -73,9 +75,9 @@ def _examine_plain(subject: Subject, options: Options, *, needs_mask: bool) -> N
         name, words, evidence = verdict
         results.found(name, f"{words[0].upper()}{words[1:]}.", evidence)
         return
-    results.held("the weights of every query are the softmax of its scores and sum to 1")
+    results.held("sums", "the weights of every query are the softmax of its scores and sum to 1")
     if x.ndim < 4:
-        results.note(f"It was looked at with scores of shape {shape(x)}.")
+        results.note("sizes", f"It was looked at with scores of shape {shape(x)}.")
     _see_dims(subject, x)
     _see_rest(subject, x, form, out)
     _see_extremes(subject, x, options)
@@ -160,7 +162,7 @@ def _see_dims(subject: Subject, x: Tensor) -> None:
             sentence = f"Asked for the softmax over {where} it does not give it: {wrong}."
             subject.results.found("softmax-axis", sentence)
             return
-    subject.results.held("it follows dim")
+    subject.results.held("dim", "it follows dim")
 
 
 def _see_rest(subject: Subject, x: Tensor, form: Form, out: Tensor) -> None:
@@ -202,9 +204,9 @@ def _see_extremes(subject: Subject, x: Tensor, options: Options) -> None:
         if options.strict:
             subject.results.found(name, f"{sentence[0].upper()}{sentence[1:]}.")
         else:
-            subject.results.note(f"{sentence[0].upper()}{sentence[1:]}.")
+            subject.results.note("large-scores", f"{sentence[0].upper()}{sentence[1:]}.")
         return
-    subject.results.held("very large and very small scores give no NaN")
+    subject.results.held("large-scores", "very large and very small scores give no NaN")
 
 
 # --- with a mask ----------------------------------------------------------------------------------
@@ -231,8 +233,8 @@ def _examine_masked(subject: Subject, options: Options) -> None:
             results.found(name, f"{words[0].upper()}{words[1:]}.", evidence)
             return
         if given.dtype != torch.bool and given.ndim > 1:
-            results.note(f"It takes masks of {given.dtype}, not bool.")
-        results.held("blocked keys get the weight 0, and the others share 1")
+            results.note("mask-dtype", f"It takes masks of {given.dtype}, not bool.")
+        results.held("blocked-keys", "blocked keys get the weight 0, and the others share 1")
         _see_blocked_row(subject, options, x, given, allowed)
         blocked = ~allowed
         _see_gradient(
@@ -305,4 +307,4 @@ def _see_blocked_row(
     if options.strict and what != "zeros":
         subject.results.found("blocked-row", sentence)
     else:
-        subject.results.note(sentence)
+        subject.results.note("empty-row", sentence)
