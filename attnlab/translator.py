@@ -50,7 +50,7 @@ FRENCH = (
     *(form for forms in (*BEFORE.values(), *AFTER.values()) for form in forms),
     *VERBS.values(),
 )
-STORED = ("first", "second", "untrained")
+STORED = ("first", "second", "third", "untrained")
 
 
 class Sentence(NamedTuple):
@@ -200,8 +200,8 @@ def load_translator(name: str = "first") -> Translator:
     Parameters
     ----------
     name : str
-        "first" or "second", which were trained in the same way and started from other random
-        numbers, or "untrained", which is the first one before its training.
+        "first", "second" or "third", which were trained in the same way and started from other
+        random numbers, or "untrained", which is the first one before its training.
 
     Returns
     -------

@@ -27,7 +27,7 @@ from attnlab.translator import (
 SENTENCES = make_sentences(200, seed=5)
 
 
-@pytest.fixture(scope="module", params=["first", "second"])
+@pytest.fixture(scope="module", params=["first", "second", "third"])
 def trained(request):
     return load_translator(request.param)
 
@@ -204,8 +204,8 @@ def test_what_it_refuses(arguments, sentence):
 
 
 def test_an_unknown_translator_is_an_error_that_names_the_known_ones():
-    with pytest.raises(ValueError, match="'first' or 'second' or 'untrained', got 'third'"):
-        load_translator("third")
+    with pytest.raises(ValueError, match="'second' or 'third' or 'untrained', got 'fourth'"):
+        load_translator("fourth")
 
 
 def test_a_rank_that_a_sentence_does_not_have_is_an_error():

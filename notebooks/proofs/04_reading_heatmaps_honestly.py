@@ -189,6 +189,11 @@ from attnlab.translator import NOUNS
 by_kind = pd.DataFrame(hits).groupby(kinds).mean()
 assert (by_kind.loc["others", ["first", "second"]] == 1).all()
 assert abs(by_kind.loc["others", "same place"] - 0.57) < 0.005
+from attnlab.translator import Translator
+
+torch.manual_seed(5)
+another = pd.Series(darkest_on_partner(Translator().eval().requires_grad_(False), sentences))
+assert abs(another.groupby(kinds).mean()["la, une"] - 0.44) < 0.005
 assert by_kind.loc["others", "untrained"] < 0.25
 assert (by_kind.drop("others")["same place"] == 1).all()
 english, french, partner = sentences[0]
@@ -202,7 +207,7 @@ assert len(new) == 200
 for some, name in ((sentences, "first"), (sentences, "second"), (new, "first"), (new, "second")):
     one, hit, of_noun = load_translator(name), [], {"le, un": [], "la, une": []}
     for english, french, partner in some:
-        found_here, hidden = one.translate(english, french=french), []
+        found_here, hidden, nouns = one.translate(english, french=french), [], []
         written = [*french.split(), "."]
         assert found_here.french == written  # each word after correct ones: no error at all
         hit.append(found_here.weights[:-1].argmax(dim=-1) == partner)
@@ -212,6 +217,7 @@ for some, name in ((sentences, "first"), (sentences, "second"), (new, "first"), 
                 continue
             place, weight = partner[row].item(), found_here.weights[row]
             noun = next(i for i in range(place, len(words)) if words[i] in NOUNS)
+            nouns.append((row, noun))
             if word in ("le", "un"):  # both cells are dark
                 of_noun["le, un"].append(weight[noun])
                 assert {place, noun} == {*weight.topk(2).indices.tolist()}
@@ -220,6 +226,9 @@ for some, name in ((sentences, "first"), (sentences, "second"), (new, "first"), 
                 hidden.append((row, noun))
         without = one.translate(english, french=french, hidden=hidden).french
         assert all(without[row] == written[row] for row, _ in hidden)
+        places = [(row, place) for row, place in nouns if written[row] in ("le", "un")]
+        without = one.translate(english, french=french, hidden=places).french
+        assert all(without[row] == {"le": "la", "un": "une"}[written[row]] for row, _ in places)
     on_it = pd.Series(torch.cat(hit)).groupby(kinds_of_words(some)).mean()
     assert on_it["others"] == on_it["la, une"] == 1 and on_it["le, un"] < 0.25
     assert min(of_noun["le, un"]) > 0.39 and max(of_noun["la, une"]) < 0.18
@@ -235,17 +244,34 @@ for some, name in ((sentences, "first"), (sentences, "second"), (new, "first"), 
 assert seen.weights[0, 3] < 0.005 and seen.weights[0, 0] > 0.97 and seen.french[0] == "la"
 
 # %% after: see-pale
-assert swapped.french[0] == "le" and swapped.weights[0, 3] > 0.5
-correct = ["la grande vache blanche veut une fleur .", "le grand chat blanc veut une fleur ."]
+assert swapped.french[0] == "le" and swapped.weights[0, 3] > 0.6
+correct = ["la grande vache blanche veut une fleur .", "le grand chien blanc veut une fleur ."]
 assert [" ".join(one.french) for one in (seen, swapped)] == correct
 # hiding "cow" does not change "la": the row lacks a key, as if there were no masculine noun
 assert second.translate("the big white cow wants a flower", hidden=[(0, 3)]).french[0] == "la"
+feminine = second.translate("the big white house wants a flower")
+assert feminine.french[0] == "la" and feminine.weights[0, 3] < 0.01
+# which gender draws the weight is an accident of training
+from attnlab.translator import NOUNS
+
+third, nouns_of = load_translator("third"), {"le, un": [], "la, une": []}
+for english, french, partner in sentences:
+    read = third.translate(english, french=french)
+    assert read.french == [*french.split(), "."]
+    words = english.split()
+    for row, word in enumerate(french.split()):
+        if word in ("le", "un", "la", "une"):
+            noun = next(i for i in range(partner[row].item(), len(words)) if words[i] in NOUNS)
+            nouns_of["le, un" if word in ("le", "un") else "la, une"].append(
+                read.weights[row, noun]
+            )
+assert max(nouns_of["le, un"]) < 0.06 and min(nouns_of["la, une"]) > 0.4
 
 # %% after: hidden-cells
 shares_changed = changed.groupby(kinds).mean()
 top, next_one = shares_changed["darkest hidden"], shares_changed["second darkest hidden"]
 assert top["others"] > 0.96 and next_one["others"] == next_one["la, une"] == 0
-assert round(100 * next_one["le, un"]) == 81
+assert min(top["le, un"], next_one["le, un"]) > 0.8
 
 # %% after: two-words
 # word by word, in both translators
@@ -311,7 +337,11 @@ assert torch.allclose(row_scores.softmax(dim=-1), rest, atol=1e-6)
 assert moved.argmax() == 0 and abs(moved[0] - 0.56) < 0.005 and abs(moved[3] - 0.32) < 0.005
 assert 2 < rest[0, 3] / given[3] < 2.1
 terms = given * values.norm(dim=-1)  # what each key adds to the row of "sat"
-assert given[0] > 0.5 and terms[0] < terms.mean() and values.norm(dim=-1).argmax() == 3
+assert (
+    given[0] > 0.5
+    and 0.9 * terms.mean() < terms[0] < terms.mean()
+    and values.norm(dim=-1).argmax() == 3
+)
 for w in reading.weights[6]:  # in every row of this sentence
     others = w.repeat(8, 1).fill_diagonal_(0)
     others = others / others.sum(dim=-1, keepdim=True)
