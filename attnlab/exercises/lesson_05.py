@@ -41,7 +41,7 @@ def check_needed_strength(strength: float) -> str:
     Verified: the number, to two decimals.
     """
     share = 1 / (1 + OTHERS * math.exp(-strength)) if abs(strength) < 500 else float(strength > 0)
-    return f"With your strength the clue gets {share:.3f} of the weight."
+    return f"With your score, the clue gets {share:.3f} of the weight."
 
 
 # --- the control ----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ WORDS = {
     "middle": "in the middle",
     "towards": "{far} units towards {side}",
     "verdicts": {
-        "undecided": "{there} too: **undecided**.",
+        "undecided": "{there} as well, so it is **undecided**.",
         "mixing": "on the same side, {there}, so **mixing is enough for that**.",
         "selecting": "{there}: here the weights decide. **They select.**",
         "holding": "{there}: it is the weights that keep “bank” undecided.",

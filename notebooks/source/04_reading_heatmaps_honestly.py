@@ -1,10 +1,10 @@
 # %% opening [markdown]
 # # 4 · Reading heatmaps honestly
 #
-# Below are two heatmaps for the same sentence. One comes from a model that was trained on a great deal of English text.
-# The other is noise: its queries and keys were produced by a random number generator, and the words were added as
-# labels afterwards. Which is which? Write down your guess and what led you to it. You will find the answer at the end
-# of this lesson.
+# Here are two heatmaps for one sentence. One comes from a model that was trained on a great deal of English text. The
+# other is noise: its queries and keys were produced by a random number generator, and the words were added as labels
+# afterwards. Which is which? Write down your guess and what led you to it. You will find the answer at the end of this
+# lesson.
 #
 # The trained model puts the markers `[CLS]` and `[SEP]` before and after each sentence and treats them like words. Its
 # first layer computes twelve maps side by side, one in each of its twelve *heads* (lesson 7). We show one of them.
@@ -102,9 +102,8 @@ attention_weights(scores)[0, 1], attention_weights(scores.T)[1, 0]  # “who?”
 # %% turned-read [markdown]
 # ### Turn it round yourself
 #
-# The explorer shows both directions, with the weights on a scale from 0 to 1 and the outputs on one from 0 to 3.5. It
-# opens with the questions as queries; switch to the words. Which two words give the same weight to all three questions,
-# and why?
+# The explorer shows both directions, with the weights on a scale from 0 to 1 and the outputs on one from 0 to 3.5.
+# Switch to the words. Which two words give the same weight to all three questions, and why?
 
 # %% explore-cross
 from attnlab.explorers import CrossExplorer
@@ -303,8 +302,8 @@ Table(swapped.french[:1], swapped.english, swapped.weights[:1])
 # %% hide [markdown]
 # ### Now the dark cells
 #
-# Next we mask one cell in each row of the map. At that step, the translator can no longer look at the English word of
-# the cell, and the softmax shares out that cell's weight among the other words. First we hide the darkest cell of every
+# Next we mask one cell in each row of the map. At that step, the translator cannot look at the English word of the
+# cell, and the softmax shares out that cell's weight among the other words. First we hide the darkest cell of every
 # row, and then, as a baseline, the second darkest instead. At each step we give the translator the correct French words
 # up to that point, so that an error cannot spread. In what share of the rows does it write a different word? (We leave
 # out the full stops, which have no partner.)

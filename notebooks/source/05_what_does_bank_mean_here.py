@@ -3,15 +3,14 @@
 #
 # "She sat on the bank of the river." "She walked to the bank to deposit the money." You know at once which bank is
 # meant, because you also read the other words. Attention looks at the other words too: it gives "bank" a new vector,
-# which is a weighted average over its sentence. So people often say that attention finds out what a word means. Does
-# it?
+# which is a weighted average over its sentence. So people often say that it finds out what a word means. Does it?
 #
 # To answer this, we have to keep two things apart. In any average, a word gets **mixed** with its sentence. It takes
 # more to **select**, that is, to give large weights to certain words because of what they are. Whether these are the
 # words that show the meaning is a further question.
 #
-# **You need** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and from
-# lesson 4 uniform attention and the idea of comparing a pattern with chance.
+# **You need** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and,
+# from lesson 4, uniform attention and the idea of comparing a pattern with chance.
 #
 # **You will be able to**
 # - design a control for an experiment on attention,
@@ -81,7 +80,7 @@ cosine(bank_output[2], bank_output[3])
 # ## A fair test
 #
 # A model looks each word up in a list, so at the start "bank" has the same vector in every sentence (apart from the
-# effect of its position). So let us give it a single vector and let attention move it.
+# effect of its position). We therefore give it a single vector and let attention move it.
 #
 # If it moves towards one of the two meanings, do the weights deserve the credit? To find out, an experiment needs a
 # [**control**](glossary.ipynb#control): the same experiment without the ingredient that is thought to cause the effect.
@@ -111,7 +110,7 @@ predict("05/the-plain-average")
 # %% see-average
 # %%answer 05/the-plain-average
 def new_vectors(context):
-    """Return the new vector of "bank", with attention and plain average: (2, 4)."""
+    """Return "bank" after attention and after a plain average: (2, 4)."""
     words = vectors([*context, "bank"])[:, :4]  # (S, 4)
     weights = (bank @ words.T / 4**0.5).softmax(dim=-1)  # (S,)
     return torch.stack([weights @ words, words.mean(dim=0)])
@@ -154,12 +153,13 @@ show_figure(ax, "5.2")
 #
 # In these two examples, all the words point the same way. Real sentences are not so kind: "The thief sailed to the bank
 # with the gold." "Thief" and "gold" go with money, but you know that this is a river bank, because the thief *sailed*
-# to it. We call such a word the **clue** of its sentence. The fifth feature of our table is 1 for some words that make
-# good clues, and 0 for all the others.
+# to it. Such a word is the **clue** of its sentence. The fifth feature of our table is 1 for some words that make good
+# clues, and 0 for all the others.
 #
 # A query that asks for this feature, and for nothing else, should find the clue. So we do not let "bank" ask with its
-# own vector. We type in such a query for it, and the output is the new vector of "bank". The number `strength` says how
-# hard it asks.
+# own vector. We type in a query of this kind instead, and the output is the new vector of "bank". The number `strength`
+# says how hard it asks. In our second sentence, the clue is "borrowed": "The farmer on the island borrowed gold for his
+# horses from the bank." That bank lends money.
 
 
 # %% ask-for-clue
@@ -186,14 +186,14 @@ pd.DataFrame(asked, columns).T.round(2)
 # closer to the *wrong* bank in both sentences. The harder the query asks, the more weight the clue gets, and "bank"
 # moves to the correct side. Here the weights do what the plain average cannot: they select.
 #
-# The mechanism *can* select. But we typed in the query and the column of clues by hand, with the sentences in sight.
+# But we typed in the query and the column of clues by hand, knowing which sentences they had to work for.
 #
 # ### Your experiment: drag a meaning
 #
 # Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. "River" and
 # "loan" are mirror images of each other, so "bank" ends up in the middle. Answer the question above the picture, and
-# drag "river" **straight down**. Then put it back and push it to the right, past the middle. At the end of which move
-# has attention taken "bank" to a side that the plain average does not reach?
+# drag "river" **straight down**. Then put it back and push it to the right, past the middle. After which of the two
+# moves do attention and the plain average end up in different zones?
 
 # %% explore-bank
 BankExplorer()
@@ -205,8 +205,6 @@ BankExplorer()
 # too, but not to the right: it stays between nature and money. In this move the weights decide. Pushed past the middle,
 # "river" takes the plain average along, so mixing is enough.
 # </details>
-#
-# In the sentence of the explorer, the bank is a money bank. So "river" is not a clue here.
 #
 # ## A trained layer
 #
@@ -234,8 +232,8 @@ show_figure(ax, "5.3")
 # %% look-through [markdown]
 # ### Your experiment: look through the heads
 #
-# Now the layer reads "this bank by the river gave a loan". In which heads does "bank" attend most to "river", and in
-# which to "loan"? Click through the twelve maps. Then type in a sentence of your own.
+# Now the layer reads "this bank by the river gave a loan". In which of the twelve heads does "bank" attend most to
+# "river", and in which to "loan"? Then type in a sentence of your own.
 #
 # <details><summary>The answer</summary>
 #
@@ -249,10 +247,10 @@ RealHeadsExplorer(sentence=sentence_of_both, head=2, word=2, ask=False)
 # %% who-asks [markdown]
 # ## Does it matter which word asks?
 #
-# It is tempting to pick the head with the nicest picture. But among twelve maps, one nearly always looks nice, so we
-# test all twelve heads, on fresh sentences. We wrote 35 sentences with "bank" and named the clue of each before the
-# layer read it. We had already used three of them to explore the layer. If we leave out these and seven others that
-# have the same clues, 25 sentences remain. (A head noticed because of "river" would do well on every "river".)
+# Among twelve maps, one nearly always looks nice. So we test all twelve heads, on fresh sentences. We wrote 35
+# sentences with "bank" and named the clue of each before the layer read it, except for three that we had used to
+# explore the layer. If we leave out these and seven others with the same clues, 25 sentences remain. (A head that we
+# noticed because of "river" would do well on every sentence that contains "river".)
 
 # %% fresh-sentences
 sentences = pd.read_csv(data_path("bank_sentences.csv"))
@@ -287,7 +285,7 @@ clue_shares(["bank"])[:, 0]  # (H,)
 # %% many-askers [markdown]
 # In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. But is "bank" the
 # reason? Perhaps these heads favour the clue words no matter which word asks. So we let 5,000 words ask in place of
-# "bank": the first in the layer's vocabulary that have at least three letters, and so roughly the most common.
+# "bank": the first 5,000 in the layer's vocabulary with at least three letters, which are roughly the most common ones.
 
 # %% ask-rank
 predict("05/rank-of-bank")
@@ -318,17 +316,18 @@ show_figure(ax, "5.4")
 # ## Does the head select by meaning?
 #
 # In head 4, no other query word gives the clue as much as "bank" does, on average over the 25 sentences. In each of the
-# other heads, "bank" ranks below 70th place. So here is a trained head that selects, and what it selects depends on the
+# other heads, "bank" ranks 72nd or worse. So here is a trained head that selects, and what it selects depends on the
 # word that asks.
 #
-# But not all of its favoured words go with banks. In "in america the bank kept my money", "bank" gives 0.86 to
+# But not all of its favoured words go with banks. In the sentence "in america the bank kept my money", it gives 0.86 to
 # "america" and 0.01 to "money".
 #
-# And even a word that goes with banks need not show which bank is meant in a given sentence. "The thief saw the bank by
-# the river" is probably about a river bank. If we replace "saw" by "robbed", it is about a money bank, and "river" is
-# no longer a clue. What happens to the score of "bank" for "river"? In lesson 2 we saw that the logarithm of a weight
-# is its score, up to a constant for the whole row. In the difference of two such logarithms from the same row, the
-# constant drops out. So we can measure how far the score for "river" lies above the score of "bank" for itself.
+# Even a word that goes with banks need not show which bank is meant in a given sentence. "The thief saw the bank by
+# the river" is probably about a river bank. If we replace "saw" with "robbed", it is about a money bank, and "river" is
+# no longer a clue. What happens to the score of "bank" for "river"? The layer returns weights, not scores. But the
+# logarithm of a weight is its score plus a constant that is the same for the whole row (lesson 2). If we subtract two
+# such logarithms of one row, the constant drops out. What is left is the score for "river" minus the score of "bank"
+# for itself.
 
 # %% ask-robbed
 predict("05/robbed-instead-of-saw")
@@ -341,7 +340,7 @@ for verb in ("saw", "robbed"):
     at, river = (reading.tokens.index(word) for word in ("bank", "river"))
     to_itself, to_river = reading.weights[:, at, at], reading.weights[:, at, river]
     # the score for "river", relative to the score for itself
-    compared[verb, "score of river"] = (to_river / to_itself).log()
+    compared[verb, "score, minus itself"] = (to_river / to_itself).log()
     compared[verb, "weight of river"] = to_river
 pd.DataFrame(compared).rename_axis("head").round(2)
 
@@ -351,18 +350,18 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 # In a first layer, a score is computed from the vectors of two words and their positions. So no score of this layer can
 # depend on whether the river matters here. But the output collects the values of the whole sentence, "robbed" included.
 #
-# We choose twelve water words (such as "ocean" and "ship") and ten money words (such as "cash" and "tax"), none of
-# which occurs in our sentences. In each head, we average the value vectors of the money words, each read alone, and
-# those of the water words. Then we measure how far the output of "bank" lies along the line from the first average to
-# the second. For all heads together, we add up these twelve numbers.
+# We choose twelve water words (such as "ocean") and ten money words (such as "cash"), none of which occurs in our
+# sentences. In each head, we average the values of the water words (each read alone) and subtract the average for the
+# money words. The difference is a direction that points from money to water. The dot product of the output of "bank"
+# with it says how far "bank" leans towards water. For all heads together, we add up the twelve numbers.
 #
-# Besides the three known ones, we have 16 **clear** sentences, with words of one kind only, and 16 **mixed** ones, such
-# as the one about the thief and the gold. Half of each are about a river. We compare every river sentence with every
-# money sentence, which makes 8 × 8 = 64 pairs of each kind. A pair counts as correct if the output of "bank" lies
-# further towards water in its river sentence than in its money sentence.
+# Besides the three known ones, we have 16 **clear** sentences, with words of one kind only, and 16 **mixed** ones. Half
+# of each kind are about a river. We compare every river sentence with every money sentence, which makes 8 × 8 = 64
+# pairs of each kind. A pair counts as correct if the output of "bank" lies further towards water in its river sentence
+# than in its money sentence.
 #
 # The helper `count_pairs` does this for attention and, as a control, for a plain average of the same values. If we pick
-# the best head of attention, we also pick the best head of the control.
+# the head that does best with attention, we also pick the one that does best with the control.
 
 # %% count-pairs jupyter={"source_hidden": true}
 from attnlab import split_heads
@@ -385,12 +384,12 @@ direction = mean_value(WATER) - mean_value(MONEY)
 
 
 def leans(sentence):
-    """Return how "bank" leans to water, with attention and plain average: (2, 13)."""
+    """Return how far "bank" leans to water, by attention and by a plain average."""
     tokens = layer.tokens(sentence)
     lean = (values_of(tokens) * direction[:, None]).sum(dim=-1)  # (H, S)
     row = layer(tokens).weights[0, :, tokens.index("bank")]  # (H, S)
     both = torch.stack([(row * lean).sum(dim=-1), lean.mean(dim=-1)])  # (2, H)
-    return torch.cat([both, both.sum(dim=-1, keepdim=True)], dim=-1)  # and all heads
+    return torch.cat([both, both.sum(dim=-1, keepdim=True)], dim=-1)  # (2, 13)
 
 
 def count_pairs(kind):
@@ -416,14 +415,14 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # ## So does attention find the meaning?
 #
 # Nothing that we tried shows that it does so here. In clear sentences mixing is enough: a plain average gets all 64
-# pairs right too. In mixed sentences attention does better than guessing, but a plain average does as well.
+# pairs right too. In mixed sentences all heads together do better than guessing, but a plain average does equally well.
 #
 # What one head has learned is to select, and what it selects depends on the word that asks. But this head also favours
-# words that say nothing about banks. And what "river" says about the bank depends on a third word, "saw" or "robbed",
-# while no score in this layer depends on one.
+# words that say nothing about banks. And what "river" says about the bank depends on a third word, "saw" or "robbed".
+# But no score in this layer can depend on a third word.
 #
 # From the second layer on, the vectors that are compared are mixtures themselves, so a score can depend on any word of
-# the sentence. In whole models, the senses of a word do come apart (Reif et al., under Sources).
+# the sentence. In whole models, the senses of a word do end up in different places (Reif et al., under Sources).
 
 # %% further [markdown]
 # ## Further
@@ -433,7 +432,7 @@ pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"]
 # Lesson 4 taught you to ask what chance would do. To make random heads that still have all the numbers of the trained
 # ones, we shuffle the numbers inside each parameter of the attention. The vectors of the words stay as they are. We do
 # this twenty times and let "bank" ask. The three results below are uniform shares of the clue: the mean over all 240
-# heads, the mean of the twenty best heads, one from each layer, and the best of all 240.
+# heads, the mean of the twenty best heads (the best one of each layer), and the best of all 240.
 
 
 # %% shuffled-layers
@@ -461,22 +460,22 @@ by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
 
 # %% shuffled-reading [markdown]
 # If you may choose the best of twelve, chance gives you 2.0 uniform shares. So if the best head of our layer had been
-# head 0, 3 or 10, a share of 1.8 to 2.3 would not have been unusual. What is unusual is to find so many of them in one
-# layer: none of the twenty shuffled layers has four heads with more than 1.7. And the 3.3 of head 4 is unusual in any
-# case, for none of the 240 random heads reaches it.
+# head 0, 3 or 10, a share of 1.8 to 2.3 would not have been unusual. What is unusual is to find four such heads in one
+# layer: none of the twenty shuffled layers has four heads with more than 1.7 uniform shares. And the 3.3 of head 4 is
+# unusual by itself, for none of the 240 random heads reaches it.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - Attention mixes. Two banks that had nearly nothing in common, with a cosine of 0.06, came out with a cosine of 0.74.
+# - Attention mixes. Two banks that had almost nothing in common, with a cosine of 0.06, came out with a cosine of 0.74.
 # - Compare every experiment on attention with a plain average, and give the average the same freedom: the same values,
 #   and its own best head if you report attention's best head.
 # - To select is to give large weights to certain words because of what they are. A plain average cannot do that.
 # - Test whether the weights depend on the word that asks: put many other words in its place. In one of the twelve
 #   heads, none of 4,999 other words gives the clue as much weight as "bank" does, on average over our sentences. But
 #   what this head favours is not always a word that goes with banks.
-# - In a first layer, the score of two words depends on no third word. A third word can only compete for the weight and
-#   add its own value.
+# - In a first layer, a score depends on the two words and their positions, and on nothing else. If a third word is
+#   replaced and the positions stay, it can only compete for the weight and add its own value.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -551,11 +550,14 @@ check_plain_average(plain_average_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # A report says: "One head gives the clue many uniform shares." Its author looked for the best head on the very
-# sentences that the report is about. That is how luck gets into a report. On our three known sentences, for example,
-# head 10 is the best of the twelve, with 5.7 uniform shares. On the 25 fresh ones, which have other clues, it gets 1.8.
+# sentences that the report is about. That is how a report comes out too good: by luck, or because a head happens to
+# like these very words. On our three known sentences, for example, head 10 is the best of the twelve, with 5.7 uniform
+# shares. On the seven other sentences with the same clues it gets 5.8, but on the 25 fresh ones, which have other
+# clues, only 1.8.
 #
-# Repair the report: choose the head on `known`, and measure it on `fresh`. (This is what to do if you want to report on
-# a single head. In the lesson we showed all twelve instead.)
+# Repair the report: choose the head on `known_shares`, and measure it on `fresh_shares`. Both hold one row for each
+# head and one column for each sentence. (This is what to do if you want to report on a single head. In the lesson we
+# showed all twelve instead.)
 #
 # <details><summary>Hint</summary>
 #
@@ -565,13 +567,13 @@ check_plain_average(plain_average_solution)
 
 
 # %% tags=["exercise"]
-def broken_report(known, fresh):
-    means = torch.cat([known, fresh], dim=1).mean(dim=1)
+def broken_report(known_shares, fresh_shares):
+    means = torch.cat([known_shares, fresh_shares], dim=1).mean(dim=1)
     return means.argmax().item(), means.max().item()
 
 
-def tested_head(known, fresh):
-    """Uniform shares (H, known sentences) and (H, fresh ones) -> head, its mean."""
+def tested_head(known_shares, fresh_shares):
+    """Two tensors of uniform shares -> the head and its mean on the fresh sentences."""
 
 
 # %%
@@ -579,9 +581,9 @@ check_tested_head(tested_head)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
-def tested_head_solution(known, fresh):
-    head = known.mean(dim=1).argmax()
-    return head.item(), fresh[head].mean().item()
+def tested_head_solution(known_shares, fresh_shares):
+    head = known_shares.mean(dim=1).argmax()
+    return head.item(), fresh_shares[head].mean().item()
 
 
 torch.manual_seed(0)
@@ -634,9 +636,10 @@ check_minimal_pair(minimal_pair_solution)
 #
 # - The control: does "bank" end up as close to money with a plain average?
 # - All heads, and fresh sentences, among them some with words of both kinds.
-# - Other words in the place of "bank": does the head attend to "money" for them as well?
+# - Other words in place of "bank": does the head attend to "money" for them as well?
 # - A pair of sentences in which "money" stays and the meaning changes, such as "I left my money on the bank of the
-#   lake". Does the weight change?
+#   lake". Does the score of "bank" for "money" change, compared with its score for itself? (The weight changes anyway,
+#   because "lake" takes a share of the row.)
 # </details>
 
 # %% in-torch [markdown]
@@ -684,9 +687,9 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** After attention in which no weight is near 0, are two tokens of a sentence usually more or less alike than
-# before? **More alike.** *Less:* this takes attending for sorting. *As before:* this forgets that the values are
-# averaged.
+# **1.** Suppose that no attention weight is near 0. After attention, are two tokens of a sentence usually more alike
+# than before, or less? **More alike.** *Less:* this confuses attending to words with sorting them. *As before:* this
+# forgets that the values are averaged.
 #
 # **2.** You want to know whether the *weights* cause an effect. What is the control? **Equal weights, with the same
 # values.** *No attention at all:* this takes the mixing away too. *Random weights:* they answer a different question:
@@ -699,7 +702,7 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # sentences, and with other query words.** *It understands:* this forgets the other 143. *It is chance:* that has to be
 # measured as well.
 #
-# **5.** In the first layer, "saw" is replaced by "robbed". What happens to the score of "bank" for "river"? **It stays
-# the same.** *It falls:* this confuses the score with the weight. *That depends on the head:* in every head, a score
-# depends on two words only.
+# **5.** In the first layer, "saw" is replaced with "robbed". What happens to the score of "bank" for "river"? **It
+# stays the same.** *It falls:* this confuses the score with the weight. *That depends on the head:* in every head, a
+# score depends only on two words and their positions.
 # </details>

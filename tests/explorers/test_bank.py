@@ -94,7 +94,7 @@ def test_what_is_said_at_places_worth_a_visit():
     def say(**state):
         return at(BankExplorer, **state).say()
 
-    alike = "“river” and “loan” (0.37 each). The plain average ends up in the middle too"
+    alike = "“river” and “loan” (0.37 each). The plain average ends up in the middle as well"
     assert alike in say()
     assert "They select" in say(moved=SUNK)
     assert "nothing is selected" in say(moved=SUNK, sharpness=0)
