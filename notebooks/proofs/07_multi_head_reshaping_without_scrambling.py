@@ -26,6 +26,9 @@ different = answer[:, 0] != answer[:, 1]
 read = guess(one_head, two_animals, tokens).argmax(dim=-1)
 assert (read == answer).any(dim=-1).float().mean() > 0.95  # nearly always one of the two
 assert (read[:, 0] == read[:, 1])[different].float().mean() > 0.5  # often the same number twice
+both = (read == answer).all(dim=-1)
+assert abs((~different).float().mean() - 1 / 8) < 0.03 and both[~different].float().mean() > 0.98
+assert abs(both[different].float().mean() - 0.07) < 0.015
 # one place of the question has more weight in nearly all questions, so the mixture holds the order:
 # two linear layers, trained on the output of the finished head, find both numbers
 asked = tokens[:, 5, 16:].unflatten(-1, (2, 8))  # (n, 2, 8)

@@ -34,9 +34,9 @@ lesson_setup()
 # %% two-banks [markdown]
 # ## Two banks in one table
 #
-# Suppose a tutorial wants to show that attention can separate two meanings of "bank". Its author types in four tokens,
-# each with four features. One bank lends money, and the other is the shore of a river. The queries, keys and values are
-# the typed vectors themselves.
+# Suppose a tutorial wants to show that attention can separate two meanings of "bank". Its author types in four tokens
+# with four features. One bank lends money, and the other is the shore of a river. The queries, keys and values are the
+# typed vectors themselves.
 
 # %% typed-banks
 two_banks = load_table("two_banks.csv")

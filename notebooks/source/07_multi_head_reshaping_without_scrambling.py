@@ -7,8 +7,8 @@
 #
 # For you this is hardly more difficult than a question about one animal. For attention it is much harder. One attention
 # computation, with queries, keys and values of its own, is called a **head**, and it returns a single weighted average
-# of all that it looks at. If two numbers go into it with equal weights, it does not say which of them came first. So
-# what can two heads do that one cannot?
+# of everything it looks at. If two numbers enter this average with equal weights, it does not show which of them came
+# first. So what can two heads do that one cannot?
 #
 # In this lesson you will find out by experiment, and then write the layer yourself in about twenty lines. After that
 # you will break it. One step, cutting the features into heads, often goes wrong without raising an error.
@@ -322,8 +322,8 @@ show_figure(fig, "7.3")
 # heads with each other, and no token ever looks at another one. Since neither function moves an axis, the output still
 # has the correct shape.
 #
-# Each short cut alone, both together, and the missing transposes: these make four broken pairs. We compare them with
-# the correct one.
+# This gives four broken pairs of `split` and `merge`: two with one short cut, one with both, and one without the
+# transposes. We compare them with the correct pair.
 
 
 # %% pairs
@@ -357,8 +357,7 @@ round_trip
 #
 # The explorer goes through the layer step by step. The three heads have 4 × 4 scores each, 48 in all. Go as far as the
 # scores, first with `view` and `transpose`, then with the short cut. The score in row $i$, column $j$ should compare
-# token $i$ with token $j$, using the features of that head. For how many of the 48 is this true? Then take the last
-# step.
+# token $i$ with token $j$, using the features of that head. For how many of the 48 is this true?
 
 # %% explore-heads
 HeadsExplorer(ask=False)
@@ -367,7 +366,7 @@ HeadsExplorer(ask=False)
 # <details><summary>The answers</summary>
 #
 # With the short cut, only 2 of the 48 scores are correct. They compare the first row of head 0 with itself and the last
-# row of head 2 with itself. (In head 1, four more compare the correct tokens, with features of other heads.)
+# row of head 2 with itself. (In head 1, four more compare the correct tokens, but they use features of other heads.)
 # </details>
 #
 # ## Training the five layers
@@ -390,12 +389,13 @@ learned.round(1)
 # A training run can fail for many reasons, so let us look for tests that need no training.
 #
 # **The causal map.** Under a causal mask, output $i$ has to depend on every token up to $i$ and on none after it, so
-# the map of what depends on what is a full lower triangle. We draw it with an [**influence
-# map**](glossary.ipynb#influence-map): entry $(i, j)$ is the size of the gradient of output $i$ with respect to token
-# $j$.
+# the [**influence map**](glossary.ipynb#influence-map) is a full lower triangle. Its entry $(i, j)$ is the size of the
+# gradient of output $i$ with respect to token $j$. We use eight tokens with 32 features, cut into four heads, without
+# any trained matrices.
 #
 # **The slice test.** The tensor `x` from the round trip has 12 features, four for each of three heads. So head 1 has to
-# hold features 4 to 7 of every token of every sentence, which one line checks. The round trip then tests the merge.
+# hold features 4 to 7 of every token of every sentence, and a single line of code can check this. The round trip then
+# tests the merge.
 
 
 # %% tests
@@ -440,15 +440,14 @@ found = {
 pd.DataFrame(found).replace({True: "passes", False: "caught"}).T
 
 # %% how-many-heads [markdown]
-# Read the table row by row, and look for the tests that catch all four broken layers. Here the two-animal task is one
-# of them, but that depends on the sizes: with eight heads, the short merge learns this task as well. The other two need
-# no training. The slice test is the simpler one, and it looks at a whole batch, so it would also notice a `split` that
-# swaps the sentences. (It has holes of its own, which you can close in exercise 4.)
+# Look for the tests in the table that catch all four broken layers. Here the two-animal task is one of them, but that
+# depends on the sizes. The other two need no training. The slice test looks at a whole batch, so it would also notice a
+# `split` that swaps the sentences. (It has holes of its own, which you can close in exercise 4.)
 #
 # ## More heads, same price?
 #
-# We went from one head to two and to four, and the number of parameters stayed the same. Does anything grow? In the
-# explorer, six words have queries and keys with 12 random features. Move the slider from 1 head to 12 and watch the
+# We went from one head to two and then to four, and the number of parameters stayed the same. Does anything grow? In
+# the explorer, six words have queries and keys with 12 random features. Move the slider from 1 head to 12 and watch the
 # table. Then set it to 12 heads and compare the six rows of one head. In how many different orders do they rank the
 # words, and why?
 
@@ -461,8 +460,8 @@ ManyHeadsExplorer(heads=1, ask=False)
 # What grows is the number of attention weights, and with it the memory that they take if they are stored, because every
 # head has a table of its own. The parameters stay the same, and so do the [**FLOPs**](glossary.ipynb#FLOPs) of the
 # matrix products, that is, the number of their additions and multiplications. (Equal FLOPs do not mean equal time:
-# there is more to scale and to put through the softmax, and many small products run less efficiently than one large
-# one.)
+# there are more scores to scale and to pass through the softmax, and many small products run less efficiently than one
+# large one.)
 #
 # With 12 heads, each head has a single feature, so a score is one number times another. All rows then rank the words in
 # the same order or, if the query has the opposite sign, in exactly the reverse order.
@@ -470,10 +469,10 @@ ManyHeadsExplorer(heads=1, ask=False)
 #
 # ## So what can two heads do that one cannot?
 #
-# They keep two weighted averages apart. The parameters stay the same, and the table of attention weights is computed
-# once for each head. The price is that each head can express less, because it has fewer features. The layer takes about
-# twenty lines, and the line with the `transpose` is the one to test. Check where the numbers go, because a correct
-# shape, a successful round trip and a falling loss do not prove that the heads are correct.
+# They can keep two weighted averages apart. The parameters stay the same, and the table of attention weights is
+# computed once for each head. The price is that each head can express less, because it has fewer features. The layer
+# takes about twenty lines, and the line with the `transpose` is the one to test. Check where the numbers go, because a
+# correct shape, a successful round trip and a falling loss do not prove that the heads are correct.
 
 # %% further-contiguity [markdown]
 # ## Further: what the contiguity error means
@@ -506,8 +505,8 @@ print(by_head.reshape(4, 6), by_head.transpose(0, 1).reshape(4, 6), sep="\n")
 # %% further-contiguity-4 [markdown]
 # The first row of the upper table mixes numbers from three different tokens. So if `view` complains, check the order of
 # your axes, and then use `reshape`. And if it does not complain, that proves nothing. The product `weights @ value` is
-# a new tensor that is stored with the heads in front. With this tensor the wrong `view` works, and the correct one,
-# after the transpose, raises an error.
+# a new tensor that is stored with the heads in front. With this tensor, `view` without the transpose works and gives
+# the wrong result, and `view` after the transpose, which is what we want, raises an error.
 #
 # ## Further: four traps in torch's attention
 #
@@ -609,7 +608,8 @@ narrow = tables_of[2].double().softmax(dim=-1)  # the weights with one feature
 # - A head reads the whole token, because the layer projects before it splits. One large matrix is several small ones,
 #   stacked.
 # - More heads need no more parameters and no more FLOPs in the matrix products. Together the heads have more attention
-#   weights, but each head has fewer features. The divisor is $\sqrt{\text{head\_dim}}$.
+#   weights, but each head has fewer features. Each head divides its raw scores by $\sqrt{\text{head\_dim}}$, not by
+#   $\sqrt{E}$.
 # - A correct shape, a successful round trip and a falling loss do not prove that the heads are correct. Compare each
 #   head with its slice, and draw the causal map.
 
@@ -669,7 +669,7 @@ torch.einsum("nlhd,nshd->nhls", letters_q, letters_k).shape
 # <details><summary>Hint</summary>
 #
 # The weights are <code>nhls</code> and the values <code>nshd</code>. Which letters does the output have, and in which
-# order? The size under the square root is that of the axis with the query's last letter.
+# order? The number under the square root is the size of the query's last axis, <code>d</code>.
 # </details>
 
 
@@ -732,16 +732,16 @@ check_mended_heads(mended_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# The slice test in this lesson has two holes. It looks at one head only. And it merges what `split` returns. That
-# tensor shares the memory of `x`, where the tokens come first. In a layer, `merge` gets a new tensor from `weights @
-# value`, stored with the head axis first. `heads.contiguous()` returns the same numbers stored in this way. A correct
-# `merge` gives the same result for both, but one that reads the memory directly, for example with
-# `heads.as_strided(...)`, does not.
+# The slice test in this lesson has two holes. First, it looks at only one head. Second, the same heads can lie in
+# memory in two orders, and it tries `merge` on only one of them. What `split` returns lies in the order of the tokens.
+# In our layer, `weights @ value` lies in the order of the heads. `heads.contiguous()` turns the first into the second
+# without changing a number. A correct `merge` gives the same result for both, but one that reads the memory directly
+# does not.
 #
 # Write a test without these holes, for any pair of functions `split(x, num_heads)` and `merge(heads)`. It should return
 # True if two things hold: head $h$ holds its slice of every token of every sentence, for every $h$, and `merge` joins
-# the heads correctly, both as `split` returns them and after `heads.contiguous()`. Otherwise it should return False. (A
-# `merge` that raises an error need not be caught.) The check tries your test on correct and wrong pairs.
+# the heads correctly, both as `split` returns them and after `heads.contiguous()`. Otherwise it should return False.
+# (Your test need not handle a `merge` that raises an error.) The check tries your test on correct and wrong pairs.
 #
 # <details><summary>Hint</summary>
 #
@@ -802,10 +802,10 @@ check_pair_test(is_correct_solution)
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2: multi-head
-#   attention, and why a single head is not enough.
+#   attention, and what is lost in a single average.
 # - Baan, [transformer-from-scratch, pull request 6](https://github.com/jsbaan/transformer-from-scratch/pull/6): a merge
-#   without a transpose, in a model that had nevertheless learned to copy, probably because copying demands too little,
-#   as the pull request says.
+#   without a transpose, in a model that had nevertheless learned to copy. As the pull request says, this is probably
+#   because copying demands too little.
 # - Lippe, [UvA tutorial 6](https://github.com/phlippe/uvadlc_notebooks), and
 #   [GPT-NeoX](https://github.com/EleutherAI/gpt-neox): interleaved queries, keys and values.
 # - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: in trained
@@ -826,9 +826,9 @@ check_pair_test(is_correct_solution)
 # and tests: 9. More heads and the answer: 5. Leave "Further" for home.
 #
 # **Where a class stalls.** *"But the shape is correct":* give every student a card with a number such as 210, and let
-# the class sort itself, first by token and then by head. *`reshape` and `transpose` taken for the same thing:* ask what
-# each of them does to the shape and to the order in memory. *"Why not one large head?":* go back to the mixture of two
-# numbers. *"How many heads should I take?":* many models choose a head_dim of 64 or 128.
+# the class sort itself, first by token and then by head. *Confusing `reshape` with `transpose`:* ask what each of them
+# does to the shape and to the order in memory. *"Why not one large head?":* go back to the mixture of two numbers.
+# *"How many heads should I use?"* many models choose a head_dim of 64 or 128.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -843,8 +843,8 @@ check_pair_test(is_correct_solution)
 # of short cuts passes too. *Each head holds all tokens:* the round trip never looks into a head.
 #
 # **3.** The loss falls. What does that show? **Neither that the heads are correct nor that the layer attends.** *The
-# heads are correct:* in a task like copying, parameters can make up for a fixed shuffle. *The layer attends:* copying
-# needs no other token.
+# heads are correct:* in a task like copying, attention can make up for a fixed shuffle if the tokens carry their place.
+# *The layer attends:* copying needs no other token.
 #
 # **4.** A layer is given 8 heads instead of 1, and its width stays the same. What grows by a factor of 8? **The number
 # of attention weights.** *The parameters:* each head has an eighth of the rows of each input matrix. *The length of a
