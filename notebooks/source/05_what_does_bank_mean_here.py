@@ -624,7 +624,7 @@ def minimal_pair_solution():
     return "they sailed to the bank for a swim", "they sailed to the bank for a loan"
 
 
-check_minimal_pair(minimal_pair_solution)
+check_minimal_pair(minimal_pair_solution).ok  # without the words of our sentences
 
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (5 minutes)
