@@ -246,7 +246,7 @@ def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
     ]
     below = [
         Box(1.5, fused_slow, "query, key\nand value", DATA, width=2.05),
-        Box(7.5, fused_fast, "one tile of the table after the other", OTHER, width=9.2),
+        Box(7.5, fused_fast, "the tiles of the table, one after another", OTHER, width=9.2),
         Box(13.5, fused_slow, "output\n(L, Ev)", DATA, width=2.05),
     ]
     boxes = [*tables, output, *steps, *below]

@@ -195,8 +195,8 @@ def test_step_by_step_every_table_is_written_and_read_and_in_a_fused_kernel_none
         ("weights", "average"),
         ("value", "average"),
         ("average", "output"),
-        ("query, key", "one tile of the table after the other"),
-        ("one tile of the table after the other", "output"),
+        ("query, key", "the tiles of the table, one after another"),
+        ("the tiles of the table, one after another", "output"),
     ]
 
 
@@ -218,6 +218,6 @@ def test_tensors_lie_in_slow_memory_and_steps_in_fast_memory():
         "divide",
         "softmax",
         "average",
-        "one tile of the table after the other",
+        "the tiles of the table, one after another",
     }
     assert {"raw scores", "scores", "weights", "value", "output"} < named["slow"]

@@ -277,7 +277,7 @@ BUGS = {
         else f"With pieces of {SIZE} it is correct."
     ),
     verified=(
-        "The numbers are those of attention, for low and high scores and for pieces of 1, 4 and "
+        "The results agree with attention, for low and high scores and for pieces of 1, 4 and "
         "14 keys. The function goes through the keys once and keeps no scores."
     ),
     axes=("query", "feature"),

@@ -2,20 +2,20 @@
 # # 8 · What attention costs, and how to pay less
 #
 # A model reads a long text of 16,384 tokens. In each layer, every head compares every token with every other. If a
-# layer has eight heads and stores all its attention weights, these weights alone take as much memory as a small laptop
-# has. Yet the queries, keys and values of that layer take only 96 MiB, and its output takes 32 MiB.
+# layer has eight heads and stores all its attention weights, these weights take far more memory than everything that
+# goes in and out: the queries, keys and values take only 96 MiB, and the output takes 32 MiB.
 #
 # Where does all this memory go, and is it really needed? The formula of attention does not say that all weights have to
-# exist at the same time. In this lesson you will count what attention costs and find the place where the memory goes.
-# Then you will build attention that gives the same result without ever holding the whole table. By the end of the
-# lesson, your own computer will have read those 16,384 tokens.
+# exist at the same time. In this lesson you will count what attention costs, find where the memory goes, and build
+# attention that gives the same result without ever holding all the weights. By the end of the lesson, your own computer
+# will have carried out this attention for 16,384 tokens.
 #
 # **You need** lesson 1, the causal mask of lesson 3, and the heads and FLOPs of lesson 7.
 #
 # **You will be able to**
 # - predict how many bytes and FLOPs an attention layer takes,
 # - compute exact attention piece by piece,
-# - say why a fused kernel is fast,
+# - explain why a fused kernel is fast,
 # - count the work that a mask saves.
 #
 # **Time:** 45 minutes in class, 90 on your own. You may skip the sections headed "Further".
@@ -36,8 +36,8 @@ lesson_setup()
 # ## Count the weights
 #
 # A head that compares $n$ queries with $n$ keys has $n^2$ weights, and a float32 number takes 4 bytes. With $H$ heads
-# there are $H$ times as many. You can ask how large a tensor would be without having the memory for it: on the device
-# `meta`, a tensor has a shape but no numbers.
+# there are $H$ times as many weights. You can ask how large a tensor would be without having the memory for it: on the
+# device `meta`, a tensor has a shape but no numbers.
 
 # %% weight-bytes
 MiB, GiB = 2**20, 2**30
@@ -85,8 +85,9 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 #
 # $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}} \text{ FLOPs,}$$
 #
-# and the second part overtakes the first at $n = 2d$. Most Transformer blocks also have an MLP. If it takes the usual
-# $16\, n\, d^2$ more, the part with the square catches up with all the rest at $n = 6d$.
+# and the second part overtakes the first at $n = 2d$. Most Transformer blocks also have an MLP, usually with matrices
+# of shapes $(d, 4d)$ and $(4d, d)$, which take $16\, n\, d^2$ FLOPs. All the rest is then $24\, n\, d^2$, and the
+# quadratic part catches up with it at $n = 6d$.
 #
 # ### Your experiment: double the length
 #
@@ -100,15 +101,15 @@ CostExplorer(n=64, ask=False)
 # %% plain-heading [markdown]
 # <details><summary>The answers</summary>
 #
-# With eight heads, the weights take less at 128 tokens and more at 256. With one head, they take less at 1,024 tokens
-# and more at 2,048.
+# With eight heads, the weights take less memory than the queries, keys and values at 128 tokens, and more at 256. With
+# one head, they take less at 1,024 tokens and more at 2,048.
 # </details>
 #
 # ## Where the memory goes
 #
-# This is attention as you have computed it since lesson 1. How much memory does it hold at its worst moment? For this,
-# attnlab has a counter, `PeakMemory`. Every tensor created inside the `with` block is counted until it is freed, and
-# `peak` is the largest number of bytes alive at any one time.
+# This is attention as you have computed it since lesson 1. How much memory does it hold at its worst moment? To find
+# out, you can use a counter from attnlab, `PeakMemory`. Every tensor created inside the `with` block is counted until
+# it is freed, and `peak` is the largest number of bytes alive at any one time.
 
 
 # %% plain
@@ -131,10 +132,10 @@ counted.peak / MiB
 # %% rows [markdown]
 # ## A row does not need the other rows
 #
-# So this is where the memory goes: into whole tables. Each step reads one and writes the next, so two are alive at
-# once, whether they have names or not. Does the code need these tables? The softmax works along a row. To compute one
-# output, we need its own query, all keys and all values, but no other query. So we can take 64 queries, compute their
-# 64 rows, average the values, forget the rows and go on with the next 64 queries.
+# So this is where the memory goes: into whole tables. Each step reads one table and writes the next, and during the
+# step both are alive. Does the code need these tables? The softmax works along a row. To compute one output, we need
+# its own query, all keys and all values, but no other query. So we can take 64 queries, compute their 64 rows, average
+# the values, forget the rows and go on with the next 64 queries.
 
 
 # %% by-rows
@@ -163,7 +164,7 @@ measured = pd.read_csv(data_path("cost_of_attention.csv"))
 part = dict(iter(measured.groupby("what")))
 division = part["division"].pivot_table("value", "size", "case")
 steps = part["step"].pivot_table("value", "case", "step", sort=False)
-fused = part["time"].query("case == 'fused' and size == 4096").value.item()
+wholes = part["time"].query("size == 4096").set_index("case").value
 _, axes = plt.subplots(
     1, 2, figsize=(7.5, 3.0), layout="constrained", width_ratios=(3, 4)
 )
@@ -175,31 +176,32 @@ axes[0].set_xticks([1, 8, 64], ["1", "8", "64"])
 axes[0].legend(loc="upper left")
 colours = ["#0b61a4", "#d98200", "#7b3f98", "#79bdf5"]
 steps.plot.barh(stacked=True, ax=axes[1], color=colours, edgecolor="white", width=0.7)
-axes[1].barh(3, fused, color="#6b7683", edgecolor="white", height=0.7)
-names = ["plain: new tables", "tables reused", "64 rows, reused", "fused"]
-axes[1].set_yticks(range(4), names)
+axes[1].barh([3, 4], wholes[["by_rows", "fused"]], 0.7, color="#6b7683")
+names = ["plain: new tables", "tables reused", "64 rows, reused", "by_rows", "fused"]
+axes[1].set_yticks(range(5), names)
 axes[1].set(xlabel="ns per weight", ylabel="", title="attention at 4,096 tokens")
-axes[1].set_ylim(3.6, -0.6)
+axes[1].set_ylim(4.6, -0.6)
 axes[1].legend(fontsize=9.5, loc="lower right")
 show_figure(axes[0], "8.1")
 
 # %% slow-and-fast [markdown]
 # ## Slow and fast memory
 #
-# A processor has a small, fast memory close to it. In a CPU, this is a *cache* of a few MiB. The main memory is large
-# and slow. The left panel shows the same division for more and more numbers. As long as all of them fit into the cache,
-# each takes about 0.15 ns; when they come from main memory, each takes about twice as long. A result that needs *new*
-# memory is far more expensive: the operating system has to provide it, page by page, and clear it first.
+# A processor has a small, fast memory close to it. In a CPU, this is a *cache* of some MiB. The main memory is large
+# and slow. The left panel of Figure 8.1 shows how long the division takes for more and more numbers. When they come
+# from main memory, each takes two to three times as long as in the cache. A result that needs *new* memory is far more
+# expensive here: the operating system has to provide the memory, page by page, and clear it first.
 #
 # The right panel shows the steps of attention. The two matrix products, scores and average, account for nearly all the
-# FLOPs. With tables that are used again, they take 3.3 of 4.2 ns. But `plain` makes new tables of 64 MiB in each step
-# and takes 9.4 ns: even its bar for the scores is twice as long, because the product is written to new memory. In
-# blocks of 64 rows, which fit into the cache, all steps together take 3.6 ns.
+# FLOPs, and with reused tables they also take most of the time. But `plain` makes new tables of 64 MiB and takes more
+# than twice as long: even its bar for the scores doubles, because the product is written to new memory. Blocks of 64
+# rows fit into the cache and take the least time if they are reused. `by_rows` asks for its blocks anew each time, and
+# it takes about half the time of `plain`.
 #
-# The last bar is `F.scaled_dot_product_attention`. It carries out all steps in 3.2 ns, hardly more than the two
-# products alone. Most of what it gains here, about 5 of 6 ns, comes from not asking for new memory, and the rest from
-# not moving the tables. Torch runs it here as a [**fused kernel**](glossary.ipynb#fused-kernel): one compiled program
-# for all four steps, which works on one block of the table at a time.
+# The last bar is `F.scaled_dot_product_attention`. It takes hardly more than the two products alone. Compared with
+# `plain`, it saves 6.2 of 9.4 ns: about 5 ns because it asks for no new tables, and the rest because its blocks fit
+# into the cache and its steps are faster. PyTorch runs it here as a [**fused kernel**](glossary.ipynb#fused-kernel):
+# one compiled program for all four steps, which works on one block of the table at a time.
 
 # %% traffic jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_memory_traffic
@@ -207,28 +209,28 @@ from attnlab.diagrams import draw_memory_traffic
 show_figure(draw_memory_traffic(), "8.2")
 
 # %% one-row [markdown]
-# On a GPU, torch keeps its memory and uses it again, so the cost of new memory is gone. But the traffic between slow
-# and fast memory costs far more there, and this is why *FlashAttention*, the best-known fused kernel, was written. Its
-# authors measured the attention of GPT-2 medium on an A100, forward and backward, for 64 texts of 1,024 tokens. The
-# usual code moved 40.3 GB between slow and fast memory and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although
-# by their count it needs about 13% *more* FLOPs, because its backward pass computes the weights a second time instead
-# of storing them.
+# On a GPU, PyTorch keeps freed memory and reuses it, so the cost of new memory is gone. But a GPU computes so fast that
+# the traffic between slow and fast memory weighs far more there, compared with the arithmetic. This is why
+# *FlashAttention*, the best-known fused kernel, was written. Its authors measured the attention of GPT-2 medium on an
+# A100, forward and backward, for 64 texts of 1,024 tokens. The usual code moved 40.3 GB between slow and fast memory
+# and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although by their count it needs about 13% *more* FLOPs,
+# because its backward pass computes the weights a second time instead of storing them.
 #
-# The fast memory of that GPU holds 192 KB for each of its processors, and 64 rows of 16,384 scores take 4 MiB. So even
-# a few rows do not fit there, and the rows themselves have to be cut into pieces. But how can you take a softmax of
-# half a row?
+# The fast memory of that GPU holds 192 KB for each of its processors, and 64 rows of 16,384 scores take 4 MiB. So not
+# even ten rows fit there, and the rows themselves have to be cut into pieces. But how can you take the softmax of half
+# a row?
 #
 # ## One row in pieces
 #
-# The query "mat" looks at six words. We cut its row of scores into three pieces of two. The softmax subtracts the
-# largest score of the row, its **top**, from every score, so that no exponential overflows (lesson 1). Then it divides
-# the exponentials by their **total**. Both numbers depend on the whole row, so it seems that we have to go through the
-# pieces twice: once for the top, and once more for the total.
+# The query "mat" looks at six words. We cut its row of scores into three pieces of two. Subtracting the same number
+# from every score changes no weight (lesson 1), so the softmax first subtracts the largest score of the row, its
+# **top**. Then no exponential can overflow. Finally, it divides the exponentials by their **total**. Both numbers
+# depend on the whole row, so it seems that we have to go through the pieces twice.
 #
 # One pass would be better, because then each score could be forgotten as soon as it has been used. So we keep the top
 # and the total of what we have seen *so far*. After the first piece, with the scores 0 and 0.268, the top is 0.268, and
-# the total is $e^{0 - 0.268} + e^{0.268 - 0.268} = 1.765$. Below are the pieces, and the top and the total of the whole
-# row.
+# the total is $e^{0 - 0.268} + e^{0.268 - 0.268} = 1.765$. The next cell prints the pieces, followed by the top and the
+# total of the whole row.
 
 # %% two-passes
 x = load_table("the_cat_sat_on_the_mat.csv").values  # (6, 5)
@@ -258,7 +260,7 @@ for piece in row.split(2):
 #
 # so all old terms shrink by the same factor. This is the [**online softmax**](glossary.ipynb#online-softmax). Without
 # the factor you get a wrong total, and no error is raised. A test can miss that bug too: if the largest score lies in
-# the first piece, the top never rises and the factor is always 1.
+# the first piece, the top never rises after it, and all later factors are 1.
 #
 # The output is a running sum too: it adds up the values, each multiplied by its exponential. It shrinks by the same
 # factor, and we divide it by the total once, at the end. (The top begins at the lowest finite number and not at
@@ -287,14 +289,15 @@ def add_piece(state, scores, values):  # (..., L, piece), (..., piece, Ev)
 state = nothing_yet(x[5:], x)
 for keys, values in zip(x.split(2), x.split(2), strict=True):
     state = add_piece(state, x[5:] @ keys.T / 5**0.5, values)
-print(state[2] / state[1], F.scaled_dot_product_attention(x[5:], x, x))
+_, total, output = state
+print(output / total, F.scaled_dot_product_attention(x[5:], x, x))
 
 # %% tiles [markdown]
 # ## Tiles
 #
-# `add_piece` works on many rows at once. So we take 128 queries and go through the keys in pieces of 128. The only
-# scores that exist at any moment are then those of one [**tile**](glossary.ipynb#tile) of the table, however large the
-# table is.
+# `add_piece` works on many rows at once. So we take 128 queries and go through the keys in pieces of 128. The scores of
+# 128 queries and 128 keys are one [**tile**](glossary.ipynb#tile) of the table. At any moment, the loop then holds only
+# a few tensors as large as a tile, however large the table is.
 
 
 # %% tiled
@@ -345,18 +348,19 @@ for ax, places in zip(axes, (peaks.index[:4], times.index), strict=True):
 show_figure(axes[0], "8.3")
 
 # %% masks [markdown]
-# On the left you see the memory. From 1,024 tokens on, `tiled` needs the least of our three functions, and what it
-# needs on top of its output does not grow. On the right you see the time for each weight. From 2,048 tokens on, all
-# four lines are roughly level, so the time of all four grows with $n^2$. Our loop over tiles is slower than `by_rows`:
-# for each tile, Python starts more than a dozen small kernels, and half of them go through the whole tile. With larger
-# tiles and a buffer that is used again, the same loop takes about 4 ns. A fused kernel is faster still, because it
-# carries out all the steps for one tile at once.
+# On the left you see the memory. From 1,024 tokens on, `tiled` needs the least of our three functions. Its line rises
+# only because the output does, from 0.125 MiB at 512 tokens to 1 MiB at 4,096. What remains is 0.28 MiB at every
+# length. On the right you see the time for each weight. From 2,048 tokens on, all four lines are roughly level, so the
+# time of all four grows with $n^2$. Our loop over tiles is slower than `by_rows`: for each tile, Python calls more than
+# a dozen torch functions, and half of these go through the whole tile. With larger tiles, a reused buffer and a faster
+# exponential, the same loop takes about 4 ns. A fused kernel is faster still, because it carries out all the steps for
+# one tile at once.
 #
 # ## What a mask saves
 #
 # Tiles have one more use. Under a causal mask, nearly half of the table is $-\infty$. `plain` would compute this half
-# and throw it away. A loop over tiles can leave it out: it skips every tile above the diagonal, and it needs the mask
-# only for tiles on the diagonal.
+# and throw it away. A loop over tiles can leave this half out: it skips every tile above the diagonal, and it needs the
+# mask only for tiles on the diagonal.
 
 
 # %% tiled-causal
@@ -372,7 +376,8 @@ def tiled_causal(query, key, value, size=128):  # L = S
                 future = torch.ones_like(scores).triu(1).bool()
                 scores = scores.masked_fill(future, -torch.inf)
             state = add_piece(state, scores, values)
-        output[..., i : i + size, :] = state[2] / state[1]
+        _, total, summed = state
+        output[..., i : i + size, :] = summed / total
     return output
 
 
@@ -412,15 +417,13 @@ show_figure(fig, "8.4")
 
 # %% long-text [markdown]
 # A padding mask leaves out whole columns of tiles. A causal window leaves a band, and the number of its tiles grows
-# only in proportion to the length. But a window changes what the model can see, so it is a different computation, not a
-# cheaper way of doing the same one.
+# only in proportion to the length. But a window changes what the model can see, so it is a different computation.
 #
 # ## The long text
 #
-# Now we are ready for the text of 16,384 tokens: one layer, eight heads with 64 features each, and a causal mask. We
-# use `tiled_attention` from attnlab. It is the same loop, but with larger tiles and a buffer that is reused for all of
-# them. It takes little more than half the time of `tiled`, and it has a backward pass. On one core, the text takes a
-# few seconds.
+# Now we are ready for 16,384 tokens: one layer, eight heads with 64 features each, and a causal mask. Random numbers
+# stand in for the queries, keys and values; they cost as much as real ones. We use `tiled_attention` from attnlab. It
+# is the faster loop mentioned above, with a backward pass of its own. On one core, it takes a few seconds.
 
 # %% read-long-text
 heads = torch.randn(1, 8, 16_384, 64)  # (N, H, L, E), for query, key and value
@@ -430,11 +433,11 @@ round(held.peak / MiB), heads.nbytes / MiB
 
 # %% the-answer [markdown]
 # At its worst moment the function holds 39 MiB, of which the output, as large as `heads`, takes up 32. The weights
-# alone would take 8 GiB.
+# alone would take 8 GiB, which is all the memory of a small laptop.
 #
 # So where does the memory go? It goes into tables that the code stores, and nothing in the formula says that it must.
-# `plain` would hold two tables of 8 GiB here, scores and weights. The tiled version holds neither, and the result is
-# the same up to rounding.
+# `plain` would hold two tables of 8 GiB here, scores and weights. The tiled version holds neither, and up to rounding,
+# its result is that of attention with whole tables and the same mask.
 #
 # What remains is the work. With 512 features and 16,384 tokens, attention takes 16 times the FLOPs of the projections,
 # or about 8 times if the masked half is skipped. Nothing in this lesson changes that, except for a mask that lets you
@@ -464,16 +467,16 @@ print(attend_in_pieces(blocked, -torch.inf))
 print(attend_in_pieces(blocked, torch.finfo(torch.float32).min))
 
 # %% further-empty [markdown]
-# ### What the first top must be
+# ### Where the top should begin
 #
-# With the lowest finite number, everything works as long as the query may look at some key. If *all* keys are blocked,
-# the total stays 0, and 0 divided by 0 is NaN again. Code that should return 0 for such a row, as in lesson 3, has to
-# divide by something else there. Dividing by 1 will do.
+# With the lowest finite number, everything works as long as at least one key is open to the query. If *all* keys are
+# blocked, the total stays 0, and 0 divided by 0 is NaN again. Code that should return 0 for such a row, as in lesson 3,
+# has to divide by something else there. Dividing by 1 will do.
 #
 # ## Further: the backward pass
 #
-# Training needs gradients. Autograd can differentiate our loops, and the gradients are correct. But what do they do to
-# the memory? (`peak`, from the folded cell of Figure 8.3, counts the forward pass.)
+# Training needs gradients. Autograd can differentiate our loops, and the gradients are correct. But how much memory
+# does this take? (`peak`, from the folded cell of Figure 8.3, counts the forward pass.)
 
 # %% ask-backward
 predict("08/forward-and-backward")
@@ -493,14 +496,20 @@ both = {f.__name__: (peak(f, 1024), peak_of_training(f, 1024)) for f in trained}
 pd.DataFrame(both, ["forward", "forward and backward"]).T.round(2)
 
 # %% further-recompute [markdown]
-# ### Compute the weights again
+# ### Recomputing the weights
 #
 # Computing the weights a second time trades work for memory, and fused kernels make the same trade. Besides the output,
 # the forward pass keeps one number for each row: $\ell$, the top plus the logarithm of the total. With it, a tile of
-# weights can be computed again from its scores alone, as $e^{s - \ell}$. Below, `pull` is the gradient of the loss with
-# respect to the output, and `level` is $\ell$. From these we compute the gradient of the queries without autograd, in
-# two tiles. No line after `level` looks at a whole row. The Jacobian of the softmax (lesson 2) needs a sum over the
-# whole row, but this sum equals the dot product of `pull` and the output. In the code it is called `shift`.
+# weights can be computed again from its scores alone, as $e^{s - \ell}$. The next cell uses this to find the gradient
+# of the queries without autograd, in two tiles.
+#
+# Let $g_i$ be the gradient of the loss with respect to the output $o_i$ of query $i$. By the chain rule, through the
+# average and then the softmax (lesson 2), the gradient with respect to a score is
+#
+# $$w_{ij} \, (g_i \cdot v_j - g_i \cdot o_i).$$
+#
+# The code calls $g$ `pull`, $\ell$ `level`, and the second dot product `shift`. That product replaces a sum over the
+# whole row, so no line after `level` looks at a whole row.
 
 # %% backward-by-tiles
 torch.manual_seed(0)
@@ -536,12 +545,12 @@ assert torch.allclose(d_q, q.grad, atol=1e-5)
 # ## What to remember
 #
 # - A layer has $H n^2$ attention weights. It takes $8 n d^2 + 4 n^2 d$ FLOPs, so the projections lead until $n = 2d$.
-# - The weights must be computed, but they need not be stored. A row does not need the other rows. Pieces of a row can
-#   be joined if total and output shrink whenever the top rises.
+# - The weights must be computed, but they need not be stored. A row does not need the other rows. The pieces of a row
+#   can be joined if the total and the output are scaled down whenever the top rises.
 # - Tiles give the same numbers as the whole table, up to rounding. The memory grows with $n$, and the work still grows
 #   with $n^2$.
-# - Moving numbers costs time, and new memory costs more. A fused kernel is fast because it never writes the table to
-#   slow memory.
+# - Moving numbers costs time, and on a CPU, new memory can cost even more. A fused kernel never stores the table. On a
+#   GPU it is fast because it moves far fewer bytes; on our CPU, mostly because it asks for no new tables.
 # - Tiles that a mask blocks completely can be skipped: nearly half of them under a causal mask, and all but a band
 #   under a window.
 
@@ -585,9 +594,9 @@ check_weight_memory(mib_of_weights_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
-# `needed_causal` says which tiles are left under a causal mask. Write `needed` for a causal window, under which a query
-# sees itself and the `window - 1` keys before it. The tile holds the queries $i$ to $i + size - 1$ and the keys $j$ to
-# $j + size - 1$, and both $i$ and $j$ are multiples of `size`.
+# `needed_causal` says whether a tile is needed under a causal mask. Write `needed` for a causal window, under which a
+# query sees itself and the `window - 1` keys before it. The tile holds the queries $i$ to $i + size - 1$ and the keys
+# $j$ to $j + size - 1$, and both $i$ and $j$ are multiples of `size`.
 #
 # <details><summary>Hint</summary>
 #
@@ -602,7 +611,7 @@ def needed_causal(i, j, size):
 
 
 def needed(i, j, size, window):
-    """Return True if any query in the tile may look at any key in it."""
+    """Return True if some query in the tile may look at some key in it."""
 
 
 # %%
@@ -621,20 +630,20 @@ check_needed_tile(needed_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # `broken` goes through the keys once, in pieces, and forgets the scores of each piece. That part is correct, but it has
-# three bugs. Write `mended` without them. The check also looks at how your function works: at no time may it hold all
-# scores of a row, and it may compute each score only once.
+# three bugs. Write a corrected version, `mended`. The check also looks at how your function works: at no time may it
+# hold all scores of a row, and it may compute each score only once.
 #
 # <details><summary>Hint</summary>
 #
-# Suppose that all scores are far below 0. Is one of them larger than the first top? What must shrink when the top
-# rises? How often should the output be divided?
+# Suppose that all scores are far below 0. Is any of them larger than the first top? What must shrink when the top
+# rises? How many times should the output be divided?
 # </details>
 
 
 # %% tags=["exercise"]
 def broken(query, key, value, size):
-    top = torch.zeros(len(query), 1)
-    total, output = torch.zeros_like(top), torch.zeros(len(query), value.shape[-1])
+    top = query.new_zeros(len(query), 1)
+    total, output = torch.zeros_like(top), query.new_zeros(len(query), value.shape[-1])
     for keys, values in zip(key.split(size), value.split(size), strict=True):
         scores = query @ keys.T / query.shape[-1] ** 0.5  # (L, piece)
         new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
@@ -655,8 +664,8 @@ check_mended_pieces(mended)
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def mended_solution(query, key, value, size):
-    top = torch.full((len(query), 1), torch.finfo(query.dtype).min)
-    total, output = torch.zeros_like(top), torch.zeros(len(query), value.shape[-1])
+    top = query.new_full((len(query), 1), torch.finfo(query.dtype).min)
+    total, output = torch.zeros_like(top), query.new_zeros(len(query), value.shape[-1])
     for keys, values in zip(key.split(size), value.split(size), strict=True):
         scores = query @ keys.T / query.shape[-1] ** 0.5
         new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
@@ -674,12 +683,13 @@ check_mended_pieces(mended_solution)
 # ### 4 · Implement ★★★ (12 minutes)
 #
 # Two machines have each looked at some of the keys, and each is left with a state: top, total and output. Write
-# `joined`, which turns the two states into the state of all keys. Either of them may have the larger top, and this can
-# differ from row to row. A machine may also have seen no key at all, in which case its state is that of `nothing_yet`.
+# `joined`, which turns the two states into the state for all the keys. Either of them may have the larger top, and this
+# can differ from row to row. A machine may also have seen no key at all, in which case its state is that of
+# `nothing_yet`.
 #
 # <details><summary>Hint</summary>
 #
-# In each row, the new top is the larger one of the two tops. Then both states shrink, each by a factor of its own.
+# In each row, the new top is the larger of the two tops. Then both states shrink, each by a factor of its own.
 # </details>
 
 
@@ -712,16 +722,17 @@ check_joined_pieces(joined_solution)
 #
 # It computes exact attention: its sums are taken in another order, so the numbers differ only by rounding. Its memory
 # is linear in the length, but its FLOPs are still quadratic, and in training there are even more of them because it
-# computes weights again. It is fast because it moves far fewer bytes between slow and fast memory.
+# computes weights again. On a GPU, it is fast because it moves far fewer bytes between slow and fast memory.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# `F.scaled_dot_product_attention` chooses a kernel by device, dtype and shapes. The fused ones work on blocks of the
-# table and return no weights. `with torch.nn.attention.sdpa_kernel(...)` restricts the choice. With `is_causal=True`
-# they can skip blocks. If you pass the same mask as a tensor, the fused kernels usually compute every block.
-# `torch.nn.attention.flex_attention`, when compiled, skips the blocks that a mask of your own leaves empty.
+# `F.scaled_dot_product_attention` chooses a kernel according to the device, the dtype, the shapes and the mask. The
+# fused ones work on blocks of the table and return no weights. `with torch.nn.attention.sdpa_kernel(...)` restricts the
+# choice. With `is_causal=True`, the fused kernels can skip blocks. If you pass the same mask as a tensor, they usually
+# compute every block. `torch.nn.attention.flex_attention`, when compiled, skips the blocks that a mask of your own
+# leaves empty.
 #
 # `nn.MultiheadAttention` stores the weights by default. On a CPU, in eval mode, without gradients and with
 # `batch_first=True`, self-attention with biases and an even number of heads takes a path that stores them even with
@@ -752,10 +763,10 @@ check_joined_pieces(joined_solution)
 # pieces: 9. Tiles: 4. Masks and the long text: 6. Leave "Further" for home.
 #
 # **Where a class stalls.** *The factor:* let two students add up exponentials on paper, one with top 1 and one with top
-# 2, and ask how to join their sums. *"Then it is linear":* ask what is stored and what is computed, and point at the
-# level lines of figure 8.3. *"But more calls must be slower":* have the class measure `plain` and `by_rows` at 4,096
-# tokens in this notebook. (At 512 tokens, small tables are used again as well, and the loop may be the slower one.)
-# *"What about a million tokens?":* let them put it into the formula.
+# 2, and ask how to join their sums. *"Then it is linear":* ask what is stored and what is computed, and point to the
+# level lines of figure 8.3. *"But more calls must take longer":* have the class measure `plain` and `by_rows` at 4,096
+# tokens in this notebook. (With short texts the loop may be the slower one, because `plain` can reuse small tables,
+# too.) *"What about a million tokens?":* have them put that number into the formula.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -767,12 +778,15 @@ check_joined_pieces(joined_solution)
 # **2.** A layer with 768 features reads 200 tokens. Where are most of its FLOPs? **In the projections.** *In scores and
 # averages* forgets that the square is multiplied by a smaller number. *Half and half* is true at 1,536 tokens.
 #
-# **3.** The top rises from 2 to 5. What happens to total and output? **Both are multiplied by** $e^{-3}$. *Multiplied
-# by* $e^{3}$ has the sign the wrong way round. *Only the total* forgets that the output is a running sum too.
+# **3.** The top rises from 2 to 5. What happens to the total and the output? **Both are multiplied by** $e^{-3}$.
+# *Multiplied by* $e^{3}$ has the sign the wrong way round. *Only the total* forgets that the output is a running sum
+# too.
 #
 # **4.** Without a mask, what does a fused kernel save in a forward pass? **Memory, and time, because it moves fewer
-# bytes.** *FLOPs:* all tiles are computed. *Nothing but memory:* moving the tables costs time, too.
+# bytes and asks for less new memory.** *FLOPs:* all tiles are computed. *Nothing but memory:* making and moving the
+# tables costs time, too.
 #
-# **5.** A causal window of 256 instead of a causal mask: is the output the same? **No.** *Yes, up to rounding* is true
-# of tiles. *Yes, but faster:* it is faster because the model sees less.
+# **5.** A text of 1,024 tokens is read with a causal window of 256 keys instead of a causal mask. Is the output the
+# same? **Not from token 257 on.** *Yes, up to rounding* is true of tiles. *Yes, but faster:* it is faster because the
+# model sees less.
 # </details>
