@@ -35,8 +35,9 @@ lesson_setup()
 # ## One question for each day
 #
 # A small hotel has written down how many guests arrive on each day of the week. Every number is between 0 and 4. Each
-# day is a token with twelve features: one of the first seven is 1 and says which day it is, and one of the last five is
-# 1 and says how many guests arrive. All other features are 0. The folded cell draws such weeks; here is one.
+# day is a token with twelve features: one of the first seven is 1 and shows which day it is, and one of the last five
+# is 1 and shows how many guests arrive. All other features are 0. The folded cell makes random weeks of this kind;
+# below it is one of them.
 
 # %% make-weeks jupyter={"source_hidden": true}
 days = "Mon Tue Wed Thu Fri Sat Sun".split()
@@ -51,7 +52,7 @@ def make_weeks(count):
 
 
 def accuracy(layer):
-    """Return, for each day, the share of correct answers in 2,000 new weeks. (7,)"""
+    """Return, for each day, the share of correct answers in 2,000 random weeks. (7,)"""
     torch.manual_seed(1)
     tokens, answers = make_weeks(2000)
     return (layer(tokens)[0].argmax(dim=-1) == answers).float().mean(dim=0)
@@ -59,15 +60,15 @@ def accuracy(layer):
 
 # %% one-week
 torch.manual_seed(34)
-[week], [answer] = make_weeks(1)  # one week: (L, d_in) = (7, 12), and (7,)
+[week], [answer] = make_weeks(1)  # unpacks a batch of one week: (7, 12) and (7,)
 labels = [f"{day} {row[7:].argmax()}" for day, row in zip(days, week, strict=True)]
 Table(labels, [*days, *"01234"], week)
 
 # %% the-question [markdown]
 # Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number
 # for `Tue`, and so on. Assume that the same seven numbers repeat week after week, so `Sun` has to find the number for
-# `Mon`. One layer of attention should answer for all seven days at once. (It knows a day only by its features, not by
-# its position.)
+# `Mon`. One layer of attention should answer for all seven days at once. (The layer does not know which token comes
+# next in the list; it sees only the features.)
 #
 # Let us first use the tokens themselves as queries and keys, as in lesson 1.
 
@@ -76,10 +77,10 @@ as_they_are = (week @ week.T / 12**0.5).softmax(dim=-1)  # (L, L)
 show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 
 # %% why-it-fails [markdown]
-# Each day gives its largest weight to itself, because no other token has as much in common with it. About the other
-# days it notices only one thing: whether they have the same number. `Mon` cannot tell that `Tue` is the next day and
-# `Wed` is not, and no choice of values can fix that: a value decides what a token hands over, but not which token
-# receives it.
+# Each day gives its largest weight to itself, because no other token has as much in common with it. The only thing it
+# notices about the other days is whether they have the same number. `Mon` cannot tell that `Tue` is the next day and
+# `Wed` is not, and no choice of values can fix that in this layer: a value decides what a token hands over, but not
+# which token receives it.
 #
 # There is a second problem. A dot product does not change when its two vectors are swapped, so `Tue` has the same score
 # for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should look at `Wed` instead.
@@ -90,8 +91,8 @@ show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 # ## Three rows from one
 #
 # The usual way to make a new row from a token is a [**projection**](glossary.ipynb#projection): we multiply the token
-# $x$ by a matrix. Because queries, keys and values are all made from the same tokens, this is called *self-attention*.
-# There is one matrix for each role:
+# $x$ by a matrix. Attention in which queries, keys and values are all made from the same tokens is called
+# *self-attention*. It has one matrix for each role:
 #
 # $$q = x\, W_Q \qquad k = x\, W_K \qquad v = x\, W_V$$
 
@@ -110,7 +111,7 @@ show_figure(draw_projections(), "6.2")
 # With our tokens you can read the result of a projection straight from the matrix. A token has a 1 in two places, so
 # $x\,W_Q$ is the sum of two rows of $W_Q$: the row of its day and the row of its number. That is why we can fill in the
 # matrices by hand. We choose $d_k = 2$ and place the seven days on a circle, like the hours on a clock. The radius is
-# 4, because longer vectors have larger scores, which make the weights sharper. (With radius 1, the next day would get a
+# 4, because longer vectors give larger scores, which make the weights sharper. (With radius 1, the next day would get a
 # weight of only 0.26.)
 
 # %% by-hand
@@ -154,9 +155,9 @@ output, output.argmax(dim=-1), answer
 #
 # ## Let training find the matrices
 #
-# We could write down the matrices because we had named the features and knew what to look for. In a trained model the
-# features have no names. Its matrices begin as random numbers, and training changes them step by step. (Here the
-# initial numbers are drawn between $-1/\sqrt{12}$ and $1/\sqrt{12}$, as they are in PyTorch's `nn.Linear`.)
+# We were able to write down the matrices because we had named the features and knew what to look for. In a trained
+# model the features have no names. Its matrices begin as random numbers, and training changes them step by step. (Here
+# the initial numbers are drawn between $-1/\sqrt{12}$ and $1/\sqrt{12}$, as they are in PyTorch's `nn.Linear`.)
 #
 # To train the matrices, PyTorch must know which tensors it may change. An `nn.Module` keeps a list of its
 # [**parameters**](glossary.ipynb#parameter). To put a tensor on the list, wrap it in `nn.Parameter` and assign it to an
@@ -181,7 +182,7 @@ class WithMatrices(nn.Module):
 
     def forward(self, x):
         query, key, value = x @ self.W_query, x @ self.W_key, x @ self.W_value
-        scores = query @ key.mT / key.shape[-1] ** 0.5  # .mT swaps the last two axes
+        scores = query @ key.mT / key.shape[-1] ** 0.5  # .T would reverse all axes
         weights = scores.softmax(dim=-1)
         return weights @ value, weights
 
@@ -196,9 +197,10 @@ predict("06/parameters-for-700-tokens")
 
 # %% see-parameters
 # %%answer 06/parameters-for-700-tokens
-untrained = WithMatrices(12, 2, 5)
-print(sum(parameter.numel() for parameter in untrained.parameters()))
-print(untrained(torch.rand(700, 12))[0].shape)
+for length in (7, 700):
+    untrained = WithMatrices(12, 2, 5)
+    count = sum(parameter.numel() for parameter in untrained.parameters())
+    print(count, untrained(torch.rand(length, 12))[0].shape)
 
 # %% the-loop [markdown]
 # Now we train the layer on random weeks, 32 at a time. For each day, the loss (`cross_entropy`) is small if the entry
@@ -206,8 +208,8 @@ print(untrained(torch.rand(700, 12))[0].shape)
 # the gradients of this loss, and the optimizer then changes each parameter a little so that the loss falls. The loss
 # does not mention attention at all: nothing tells the layer which day to look at, or in which order the days follow
 # each other. The list `copies` will hold the layer before training and after every 20 steps. The function `accuracy`,
-# defined in the folded cell at the top, tests a layer on 2,000 new weeks and returns the share of correct answers for
-# each day.
+# defined in the folded cell at the top, tests a layer on 2,000 random weeks and returns the share of correct answers
+# for each day.
 
 # %% train
 from copy import deepcopy
@@ -240,53 +242,56 @@ accuracy(copies[0]).mean(), accuracy(two).mean()
 #
 # ## Do queries and keys need different matrices?
 #
-# We train three more layers on the same weeks. All four layers learn a $W_V$, so we count only the matrices for queries
-# and keys: the layer that we have trained, `two`, has *two matrices*.
+# We train four more layers on the same weeks. All of them learn a $W_V$, so the names count only the matrices for
+# queries and keys. The layer that we have already trained, `two`, is therefore called *two matrices*.
 #
 # - *Equal weights*: $W_Q$ stays 0, so all scores are 0 and the layer takes a plain average.
-# - *Tokens as they are*: $W_Q$ and $W_K$ are set to the identity matrix and not trained, so every token is its own
-#   query and key, as in Figure 6.1.
-# - *One matrix for both*: query and key share one matrix, $W_Q = W_K$, which is trained.
+# - *No matrices*: $W_Q$ and $W_K$ are set to the identity matrix and not trained, so every token is its own query and
+#   key, as in Figure 6.1.
+# - *One for both*: query and key share one matrix, $W_Q = W_K$, which is trained.
+# - *Queries only*: $W_Q$ has 12 rows and 12 columns and is trained, and the tokens themselves are the keys.
 
 # %% ask-one-matrix
 predict("06/one-matrix-for-both")
 
 # %% see-one-matrix
 # %%answer 06/one-matrix-for-both
-equal, as_is, one = new_layer(), new_layer(), new_layer()
+equal, as_is, one, one_sided = (new_layer() for _ in range(4))
 equal.W_query = nn.Parameter(torch.zeros(12, 2), requires_grad=False)
 as_is.W_query = as_is.W_key = nn.Parameter(torch.eye(12), requires_grad=False)
 one.W_key = one.W_query  # the same parameter under two names
-for layer in (equal, as_is, one):
+one_sided.W_query, one_sided.W_key = random_matrix(12, 12), as_is.W_key
+for layer in (equal, as_is, one, one_sided):
     train(layer)
-shares = torch.stack([accuracy(layer) for layer in (equal, as_is, one, two)])
-names = ["equal weights", "tokens as they are", "one matrix for both", "two matrices"]
+shares = torch.stack([accuracy(layer) for layer in (equal, as_is, one, one_sided, two)])
+names = ["equal weights", "no matrices", "one for both", "queries only", "two matrices"]
 Table(names, days, shares)
 
 # %% trained-maps
 # %%answer 06/one-matrix-for-both
 of_week = torch.stack([layer(week)[1] for layer in (one, two)]).detach()
-figure = plot_heads(of_week, queries=labels, keys=labels, titles=names[2:])
+figure = plot_heads(of_week, queries=labels, keys=labels, titles=names[2::2])
 figure.set_figheight(3.4)
 show_figure(figure, "6.4")
 
 # %% the-controls [markdown]
 # The first two rows of the table show how well two layers do without knowing where to look. A plain average of all
 # values finds the number that occurs most often in the week, and this number is the correct answer in about 41% of the
-# cases. The layer that uses the tokens as they are does worse, because each day gives extra weight to its own number,
-# which says nothing about that of the next day.
+# cases. The layer with no matrices does worse, because each day gives extra weight to its own number, which says
+# nothing about that of the next day.
 #
 # ## What the matrices have learned
 #
-# Since $d_k$ is 2, we can draw what the layer with two matrices has learned. The first seven rows of $W_Q$ and of $W_K$
-# are the queries and the keys of the seven days. (A full token adds the row of its number to that of its day, but the
-# last five rows have stayed small.) In the picture, an arrow is the query of a day and a dot is a key.
+# Since $d_k$ is 2, we can draw what the layer with two matrices has learned. Each day has five possible queries,
+# because its row of $W_Q$ is added to the row of its number. After training, the five rows of the numbers are nearly
+# equal, so we draw the average of the five queries as an arrow, and the average of the five keys as a dot. (The tensor
+# `each_day` holds the seven days, with 1/5 for each number.)
 #
 # ### Watch it learn
 #
 # The picture shows the layer after 100 steps. Move the slider back to step 0, and then all the way to step 300. Which
-# day is the last to find the next day, and how does the picture show it? And what still changes once every answer is
-# correct?
+# day is the last to find the next day, and how does the picture show it? (Points very close to the origin have no
+# name.) And what still changes once every answer is correct?
 
 # %% plane jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -295,14 +300,13 @@ from attnlab.palette import BLUE, ORANGE
 PATCH = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # behind a word
 
 
-def draw_plane(ax, layer):
-    """Draw the queries of the days as arrows, and their keys as dots."""
-    queries, keys = layer.W_query[:7].tolist(), layer.W_key[:7].tolist()
-    for day, start, end in zip(days, keys, queries, strict=True):
+def draw_plane(ax, layer):  # queries as arrows, keys as dots
+    queries, keys = each_day @ layer.W_query, each_day @ layer.W_key
+    for day, start, end in zip(days, keys.tolist(), queries.tolist(), strict=True):
         ax.plot(*start, "o", color=BLUE, markersize=9, zorder=5)
-        place_word(ax, start, day, 1, 0.8, color=BLUE, weight="bold")
+        place_word(ax, start, day, 1, 0.9, color=BLUE, weight="bold")
         arrow = {"arrowstyle": "-|>", "color": ORANGE, "shrinkA": 0, "shrinkB": 0}
-        ax.annotate("", xy=end, xytext=(0, 0), arrowprops=arrow)
+        ax.annotate("", xy=end, xytext=(0, 0), arrowprops=arrow, zorder=6)
         place_word(ax, end, day, 0.62, 0, color=ORANGE, bbox=PATCH)
     ax.set(xlim=(-5.9, 5.9), ylim=(-5.9, 5.9), aspect="equal")
     ax.set(xlabel="first feature", ylabel="second feature")
@@ -310,9 +314,10 @@ def draw_plane(ax, layer):
 
 def place_word(ax, point, word, factor, further, **look):
     length = (point[0] ** 2 + point[1] ** 2) ** 0.5
-    if length > 1:  # near the origin the words would hide each other
-        x, y = ((factor + further / length) * number for number in point)
-        ax.text(x, y, word, ha="center", va="center", fontsize=9, **look)
+    if length > 0.6:  # near the origin the words would hide each other
+        scale = max(factor + further / length, 1.2 / length)
+        x, y = scale * point[0], scale * point[1]
+        ax.text(x, y, word, ha="center", va="center", fontsize=9, zorder=7, **look)
 
 
 def plot_planes(*layers):
@@ -325,6 +330,8 @@ def plot_planes(*layers):
 
 # %% explore-training
 from attnlab.live import live
+
+each_day = torch.cat([torch.eye(7), torch.full((7, 5), 1 / 5)], dim=-1)  # (7, 12)
 
 
 def draw_training(fig, step):
@@ -344,13 +351,11 @@ live(draw_training, start={"step": 100}, step=steps, figsize=(7.5, 3.8), alt=alt
 # <details><summary>What you see</summary>
 #
 # At first all points lie near the origin, so all scores are near 0. The dots then spread out into a circle, and the
-# arrows turn towards them. `Fri` comes last: up to step 60 its arrow stays short while the others grow, so its scores
-# stay small and its row of the map stays pale. Even after every answer is correct, the points keep moving outwards.
-# Longer vectors have larger dot products, so the weights become sharper, and the loss keeps falling. After 300 steps
-# every arrow points towards the dot of the next day: not always straight at it, but closer to it than to any other dot.
+# arrows turn towards them. `Fri` comes last: up to step 60 its arrow stays short while the others grow (at step 40 it
+# is the only one without a name), so its scores stay small and its row of the map stays pale. Even after every answer
+# is correct, the points keep moving outwards. Longer vectors have larger dot products, so the weights become sharper,
+# and the loss keeps falling. After 300 steps every arrow points at the dot of the next day, or close to it.
 # </details>
-#
-# The layer has learned whom to ask. But the dots do not go round the circle in the order of the week.
 
 # %% ask-again
 predict("06/another-initialisation")
@@ -370,10 +375,9 @@ show_figure(plot_planes(two, another), "6.5")
 #
 # $$q_i \cdot k_j = (x_i W_Q)(x_j W_K)^\top = x_i \left(W_Q W_K^\top\right) x_j^\top$$
 #
-# The two matrices meet only in the product $M = W_Q W_K^\top$. $M_{ab}$ is what the raw score gains if the token that
-# asks has feature $a$ and the other token has feature $b$. All pairs of matrices with the same product give the same
-# scores. You can multiply $W_Q$ by *any* invertible matrix $A$, provided that you also multiply $W_K$ by the transpose
-# of $A^{-1}$. Transposing a product swaps its factors, so $A$ and $A^{-1}$ meet and cancel:
+# The two matrices meet only in the product $M = W_Q W_K^\top$, so all pairs of matrices with the same product give the
+# same scores. You can multiply $W_Q$ by *any* invertible matrix $A$, provided that you also multiply $W_K$ by the
+# transpose of $A^{-1}$. Transposing a product swaps its factors, so $A$ and $A^{-1}$ meet and cancel:
 #
 # $$(W_Q A)\left(W_K (A^{-1})^\top\right)^\top = W_Q\, A\, A^{-1}\, W_K^\top = W_Q W_K^\top$$
 
@@ -384,23 +388,20 @@ new_Q, new_K = trained_Q @ A, trained_K @ A.inverse().T
 M = trained_Q @ trained_K.T
 assert torch.allclose(new_Q @ new_K.T, M, atol=1e-4)
 print("row of Mon in W_Q:", trained_Q[0], "now", new_Q[0])
-Table(days, days, M[:7, :7])
+raw_scores = each_day @ M @ each_day.T  # (7, 7), averaged over the numbers
+print("largest raw score:", [days[i] for i in raw_scores.argmax(dim=-1)])
+Table(["Mon"], days, raw_scores[:1])
 
 # %% read-the-product [markdown]
 # Every query and every key is different now, yet no score has changed. So an individual number of $W_Q$, or one of its
-# columns, need not mean anything by itself. If $A$ is [**orthogonal**](glossary.ipynb#orthogonal), which means that it
-# only turns or reflects the plane, the transpose of its inverse is $A$ itself: turn all arrows and all dots together,
-# and no score changes.
+# columns, need not mean anything by itself. The scores tell us more: `Mon` has its largest raw score for `Tue`, and in
+# every row the largest belongs to the next day. If $A$ is [**orthogonal**](glossary.ipynb#orthogonal), which means that
+# it only turns or reflects the plane, the transpose of its inverse is $A$ itself: turn all arrows and all dots
+# together, and no score changes.
 #
-# The entries of $M$ are the same for all these pairs, so they tell us more. The table above shows the entry for each
-# pair of days. In every row, the largest belongs to the next day. (We can ignore the other entries, because the
-# features for the numbers hardly affect the scores.)
-#
-# The product also shows what two thin matrices save. $M$ is a table of $12 \cdot 12 = 144$ numbers, and we have written
-# it as the product of two thin matrices of 24 numbers each. If tokens have 512 features and $d_k$ is 64, the two
-# matrices have 65,536 numbers instead of 262,144. The price is that not every table can be written as such a product.
-# (A matrix for the queries alone would also solve our task, as exercise 5 shows. What failed above was *the same*
-# matrix in both roles.)
+# The product also shows how many numbers we save. $M$ has $12 \cdot 12 = 144$ numbers, and we have written it as the
+# product of two thin matrices of 24 numbers each. The layer *queries only* has to use a matrix as large as $M$. (The
+# price is that not every table can be written as a product of two thin matrices.)
 #
 # ## The same layer with `nn.Linear`
 #
@@ -429,23 +430,27 @@ class WithLinear(nn.Module):
 linear = WithLinear(12, 2, 5)
 with torch.no_grad():  # copying is not a step of training
     for theirs, ours in zip(linear.parameters(), two.parameters(), strict=True):
-        theirs.copy_(ours.T)
+        theirs.copy_(ours.T)  # both list query, key and value in this order
 assert torch.allclose(linear(week)[0], two(week)[0], atol=1e-5)
 two.W_query.shape, linear.q_proj.weight.shape
 
 # %% the-answer [markdown]
 # With the same numbers the two classes give the same output. Each matrix has to be transposed when it is copied. If you
 # forget the `.T`, `copy_` raises an error here, but with a square matrix you would silently get a different layer.
-# `attnlab.SelfAttention` is a class of this kind, with masks and checks added.
+# `attnlab.SelfAttention` is such a class for $d_k = d_v$, with masks and checks added.
 #
 # ## So why three matrices?
 #
-# A layer has three matrices because a token plays three parts, which may have nothing in common. Our `Mon` asks for
-# Tuesday, is found as Monday, and hands over a number. If the tokens themselves are queries and keys, each token looks
-# for tokens like itself. If one matrix makes both, the score of `Mon` for `Tue` is also that of `Tue` for `Mon`, and
-# then not every day of the week can prefer the next day to the one before. Two matrices separate the question from the
-# label. The third one chooses what is handed over: it leaves out the day, and it lets the output have a width of its
-# own. We did not have to tell the layer whom to ask. The loss depended on the right choice, so training found it.
+# A token plays three parts, which may have nothing in common. Our `Mon` asks for Tuesday, is found as Monday, and hands
+# over a number. If our tokens themselves are queries and keys, each of them looks most at itself. If one matrix makes
+# both, the score of `Mon` for `Tue` is also that of `Tue` for `Mon`, and then not every day of the week can prefer the
+# next day to the one before. So a query has to be made in another way than a key. One trained matrix is enough for that
+# if the tokens themselves serve as keys. But two thin matrices do the same with 48 numbers instead of 144, and they let
+# us choose $d_k$.
+#
+# The third matrix chooses what is handed over: it leaves out the day, and it lets the output have a width of its own.
+# (Our task could do without it, because the last five features of a token are its number.) We did not have to tell the
+# layer which day to look at. The loss depended on the right choice, so training found it.
 #
 # In this lesson one set of matrices asks one question. “How many guests arrive tomorrow, and how many arrived
 # yesterday?” would be two questions. For that, a layer has several heads, which are the subject of lesson 7.
@@ -455,9 +460,9 @@ two.W_query.shape, linear.q_proj.weight.shape
 #
 # This section contains four side topics. You can skip it and go on to **What to remember**.
 #
-# ### `.T` on a batch
+# ### `.T` for a batch
 #
-# For one sequence, `key.T` is correct. On a batch it is not, because `.T` reverses the order of *all* axes. Here the
+# For one sequence, `key.T` is correct. For a batch it is not, because `.T` reverses the order of *all* axes. Here the
 # product raises an error. (PyTorch also issues a warning, but the lesson switches it off.)
 
 # %% t-on-a-batch tags=["raises-exception"]
@@ -481,7 +486,7 @@ with warnings.catch_warnings(action="ignore"):
 wrong.shape == correct.shape, (wrong - correct).abs().max()
 
 # %% t-advice [markdown]
-# The shape is as it should be, but the scores are wrong: they mix different sequences. On a batch, write `key.mT` or
+# The shape is as it should be, but the scores are wrong: they mix different sequences. For a batch, write `key.mT` or
 # `key.transpose(-2, -1)`, which swap the last two axes. And test your code with sizes that are all different.
 #
 # ### Matrices of zeros
@@ -500,8 +505,8 @@ nothing.shape, same.sum(dim=-1), nothing[:2]
 # All shapes are correct and all rows of weights sum to 1, but every token gets the same output. So a test must look
 # beyond the shape. In exercise 4 you will write one.
 #
-# Zeros are also a bad place to start. A raw score is the dot product of a query and a key, so how much it changes with
-# the query depends on the key, and vice versa. If $W_Q$ and $W_K$ are both zero, all queries and all keys are zero.
+# Zeros are also a bad place to start. A raw score is the dot product of a query and a key, so its gradient with respect
+# to the query is the key, and the other way round. If $W_Q$ and $W_K$ are both zero, all queries and all keys are zero.
 # Then the gradients of both matrices are zero as well, at every step, and only $W_V$ is trained.
 
 # %% zeros-learn
@@ -531,14 +536,14 @@ assert torch.allclose(with_bias(week)[0], unmoved, atol=1e-5)
 # %% untrained-text [markdown]
 # ### Do not interpret an untrained map
 #
-# Here are five words with eight features each, all of them positive. We draw $W_Q$ and $W_K$ a thousand times and count
-# how often all five words give their largest weight to the same word. If each word chose one of the five at random,
-# this would happen in fewer than 2 of 1,000 draws. We try three settings:
+# Here are five words with eight features each, all of them positive. We draw $W_Q$ and $W_K$, of 8 rows and 4 columns
+# each, a thousand times and count how often all five words give their largest weight to the same word. If each word
+# chose one of the five at random, this would happen in fewer than 2 of 1,000 draws. We try three settings:
 #
 # - the entries of the matrices lie between 0 and 1 (`torch.rand`);
-# - they are smaller and of both signs, as `nn.Linear` draws them;
-# - they lie between 0 and 1 again, but we subtract the mean of the five words from each word before we make its query
-#   (the keys stay as they are).
+# - the entries are smaller and may have either sign, as in `nn.Linear`;
+# - the entries lie between 0 and 1 again, but we subtract the mean of the five words from each word before we make its
+#   query (the keys stay as they are).
 
 # %% untrained
 from attnlab import load_table
@@ -567,26 +572,26 @@ agreeing(words, 0, 1), agreeing(words, -limit, limit), agreeing(centred, 0, 1)
 # To see why, write each query as the mean query $\bar q$ plus a deviation $r_i$. The raw score is then $\bar q \cdot
 # k_j + r_i \cdot k_j$, and the first part is the same in every row. These five words have much in common, so $\bar q$
 # is large compared with the deviations. If all entries of the matrices are positive, the first part nearly always
-# decides which column wins. If the entries have both signs, it does so in about a third of the draws. (Tokens that have
-# less in common, such as our days, agree less often.)
+# decides which column wins. If the entries may have either sign, it does so in about a third of the draws. (Tokens that
+# have less in common, such as our days, agree less often.)
 #
-# In the third setting, no column can win in all rows. To see why, take two keys and subtract the raw score of the
-# second from that of the first in each row. The mean query $\bar q$ is 0 here, so the difference in row $i$ is $r_i$
-# times the difference of the two keys. The five $r_i$ add up to 0, so the five differences do as well: if one of them
-# is positive, another is negative. All this happens before any training. If every row of a map points to the same word,
-# the part that the rows share may be the only reason.
+# In the third setting, no column can win in all rows. Suppose that key $j$ did. The mean query is 0 here, so for every
+# other key $l$ the product $r_i \cdot (k_j - k_l)$ would be positive in each of the five rows. But the $r_i$ are
+# deviations from a mean, so they add up to 0, and so do the five products. They cannot all be positive. All this
+# happens before any training. If every row of a map points to the same word, the part that the rows share may be the
+# only reason.
 
 # %% remember [markdown]
 # ## What to remember
 #
 # - $W_Q$, $W_K$ and $W_V$ make three rows from each token: what it asks for, how it is found, and what it hands over.
 #   All tokens share them, so their size does not depend on the length of the sequence.
-# - With one matrix for query and key, the scores are symmetric. The weights need not be, since each row has its own
-#   softmax; but seven days in a circle cannot all prefer the next day to the day before.
+# - With the same matrix for query and key, the scores are symmetric. The weights need not be, since each row has its
+#   own softmax; but seven days in a circle cannot all prefer the next day to the day before.
 # - Scores depend only on the product $W_Q W_K^\top$. Many pairs of matrices give the same scores, so the individual
 #   numbers of a trained $W_Q$ need not mean anything.
 # - `nn.Linear` stores the matrix transposed. With the same numbers it computes the same output.
-# - On a batch, transpose the keys with `key.mT`, not with `key.T`.
+# - For a batch, transpose the keys with `key.mT`, not with `key.T`.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -703,8 +708,8 @@ check_other_pair(other_pair_solution)
 # <details><summary>Hint</summary>
 #
 # You need two comparisons: outputs 0 and 1 of a sentence, and output 1 before and after you change token 0 only. (A
-# token may look at earlier ones even in a layer with a causal mask.) A single sentence may mislead you by chance, so
-# use several at once. Change a copy of the tokens, `x.clone()`.
+# token may look at earlier ones even in a layer with a causal mask.) If you test a single sentence, a working layer may
+# fail by chance, because a weight can be nearly 0. So use several at once. Change a copy of the tokens, `x.clone()`.
 # </details>
 
 
@@ -719,7 +724,7 @@ check_layer_test(layer_test)
 
 # %% layer-test-solution tags=["solution"] jupyter={"source_hidden": true}
 def layer_test_solution(layer):
-    x = torch.randn(20, 5, 8)  # 20 sentences: one alone may mislead
+    x = torch.randn(20, 5, 8)  # 20 sentences: in a single one a weight may be nearly 0
     changed = x.clone()
     changed[:, 0] = torch.randn(20, 8)
     with torch.no_grad():
@@ -735,32 +740,24 @@ check_layer_test(layer_test_solution)
 # <details><summary>What such a test does not prove</summary>
 #
 # It does not prove that the layer attends. A layer that adds the mean of all values to each token's own value passes
-# although it computes no weights, and so does a layer that applies the softmax along the wrong axis. Lesson 9 has
-# stricter tests.
+# although it computes no weights. So do a layer that applies the softmax along the wrong axis, one that returns NaN
+# everywhere, and one that only drops some features at random. Lesson 9 has stricter tests.
 # </details>
 
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★★ (8 minutes)
 #
-# A friend leaves $W_K$ out: the tokens themselves are the keys, and $W_Q$ is a matrix of 12 rows and 12 columns. She
-# trains this layer on our weeks and gets every answer right. “So $W_K$ is superfluous,” she says. Is there anything
-# that a layer with two matrices can do but hers cannot? What does hers cost?
+# The layer *queries only* gets every answer right without a $W_K$. “So $W_K$ is superfluous,” says a friend. Can a
+# layer with two matrices do anything that this one cannot? And what would each of the two layers cost if the tokens had
+# 512 features and $d_k$ were 64?
 #
 # <details><summary>An answer</summary>
 #
-# No: for any $W_Q$ and $W_K$ she can use the product $W_Q W_K^\top$ as her $W_Q$, and she gets the same raw scores.
-# (Her $d_k$ is 12 instead of 2, so she divides them by $\sqrt{12}$ instead of $\sqrt{2}$. She can multiply her matrix
-# by $\sqrt{6}$ to make up for that.) Her query differs from her key, and that is what the task needs. But her matrix
-# has 144 numbers, whereas the two thin ones have 48 in all, and each of her raw scores is a sum of 12 products instead
-# of 2. With 512 features and $d_k = 64$ it is a sum of 512 products instead of 64.
+# No: for any $W_Q$ and $W_K$ this layer can use the product $W_Q W_K^\top$ as its only matrix, and it gets the same raw
+# scores. (Its keys have 12 features instead of 2, so the scores are divided by $\sqrt{12}$ instead of $\sqrt{2}$. If the
+# matrix is multiplied by $\sqrt{6}$, that makes up for it.) But with 512 features the matrix has 262,144 numbers,
+# whereas two thin ones have 65,536. Besides, each raw score is then a sum of 512 products instead of 64.
 # </details>
-
-# %% one-sided tags=["solution"] jupyter={"source_hidden": true}
-one_sided = new_layer()
-one_sided.W_query = random_matrix(12, 12)
-one_sided.W_key = nn.Parameter(torch.eye(12), requires_grad=False)
-train(one_sided)
-accuracy(one_sided).mean()
 
 # %% in-torch [markdown]
 # ## In torch
@@ -781,8 +778,8 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2.
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3:
-#   the two classes, with `nn.Parameter` and with `nn.Linear`. Public tutorials extended one of his tables to the five
-#   words with eight features.
+#   the two classes, with `nn.Parameter` and with `nn.Linear`. The table of five words with eight features is an
+#   extended version of one of his.
 # - Elhage et al., [A Mathematical Framework for Transformer
 #   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: our $W_Q W_K^\top$ is their $W_Q^\top
 #   W_K$, because their vectors are columns.
@@ -796,12 +793,12 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.** The week and the map of the tokens as they are: 7. The drawing and the three matrices by hand: 12. The
-# class and its training: 9. The four layers: 6. The slider and the two planes: 8. `nn.Linear` and the answer: 3. The
-# product can be left out.
+# class and its training: 9. The five layers: 6. The slider and the two planes: 8. `nn.Linear` and the answer: 3. You
+# can leave out the section on the product $W_Q W_K^\top$.
 #
 # **Where a class stalls.**
 #
-# - *“The query is the day, isn't it?”* Let seven people stand in a circle. Each holds a card with a name (the key) and
+# - *“The query is the day, isn't it?”* Have seven people stand in a circle. Each holds a card with a name (the key) and
 #   another with a number (the value), and points at the next person (the query).
 # - *Why one matrix is not enough.* Write the seven scores of neighbouring days round a circle on the board. If every
 #   day preferred the next day to the previous one, each score would have to be larger than the one before it, all the
@@ -822,8 +819,8 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # **3.** Values have 5 features. How many do the queries have? **That is not determined.** *5* overlooks that values are
 # never compared with queries. *As many as the token has* mistakes a projection for the token.
 #
-# **4.** $W_Q = W_K = 0$. What are the weights? **All equal.** *NaN* is what a row gets if all its scores are minus
-# infinity. *The identity* would require a large score of each token with itself.
+# **4.** $W_Q = W_K = 0$. What are the weights? **All equal.** *NaN* is what `softmax` returns for a row if all its
+# scores are minus infinity. *The identity* would require a large score of each token with itself.
 #
 # **5.** Two training runs end with different $W_Q$. Do the layers attend differently? **We cannot tell.** *Yes* and
 # *one of them has failed* overlook that many pairs of matrices have the same product.
