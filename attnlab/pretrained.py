@@ -274,6 +274,42 @@ class PretrainedLayer(PretrainedEmbedding):
         output, weights = self.attention(embedded)
         return Reading(tokens, embedded[0], output[0], weights[0])
 
+    def common_words(self, count: int) -> list[str]:
+        """Return the first words of the vocabulary that have at least three letters.
+
+        They are whole words, without numbers and markers. The vocabulary roughly follows the
+        frequency of the words, so these are roughly the most common ones.
+
+        Parameters
+        ----------
+        count : int
+            How many, 1 to 21,361.
+
+        Returns
+        -------
+        list of str
+            In the order of the vocabulary.
+
+        Raises
+        ------
+        TypeError
+            If ``count`` is not an integer.
+        ValueError
+            If it is less than 1, or larger than the number of such words.
+
+        See Also
+        --------
+        attend_as : lets them ask in the place of another word.
+
+        Examples
+        --------
+        >>> load_layer().common_words(3)
+        ['the', 'and', 'was']
+        """
+        words = [piece for piece in self.vocabulary if piece.isalpha() and len(piece) > 2]
+        check_size("count", count, at_least=1, at_most=len(words))
+        return words[:count]
+
     def attend_as(self, askers: Sequence[str], tokens: Sequence[str], place: int) -> Tensor:
         """Return the weights with which other words would attend in the place of one token.
 

@@ -282,6 +282,7 @@ CALLS = {
     "pretrained.PretrainedLayer": {"vocabulary": PIECES},
     "pretrained.PretrainedLayer.tokens": {"text": "the bank"},
     "pretrained.PretrainedLayer.embed": {"tokens": ["the", "bank"], "positions": [0, 1]},
+    "pretrained.PretrainedLayer.common_words": {"count": 2},
     "pretrained.PretrainedLayer.attend_as": {"askers": ["chair"]}
     | {"tokens": ["the", "bank"], "place": 1},
     "pretrained.PretrainedLayer.forward": {"tokens": ["the", "bank"]},

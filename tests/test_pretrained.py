@@ -319,6 +319,30 @@ def test_order_counts_by_positions_alone(shared):
     assert torch.equal(shared.embed(tokens, positions=range(5)), x)
 
 
+def test_the_common_words_are_whole_words_in_the_order_of_the_vocabulary(shared):
+    words = shared.common_words(21361)
+    assert words[:5000] == shared.common_words(5000)
+    where = {piece: row for row, piece in enumerate(shared.vocabulary)}
+    rows = [where[word] for word in words]
+    assert rows == sorted(rows)
+    left_out = [piece for piece in shared.vocabulary if piece not in set(words)]
+    assert all(len(one) < 3 or re.search(r"[\W\d_]|[⁰-₉²³¹½]", one) for one in left_out)
+    assert not any(len(one) < 3 or re.search(r"[\W\d_]", one) for one in words)
+
+
+@pytest.mark.parametrize(
+    ("count", "error", "sentence"),
+    [
+        (0, ValueError, "count must be at least 1, got 0."),
+        (21362, ValueError, "count must be at most 21361, got 21362."),
+        (2.5, TypeError, "count must be an integer, got float 2.5."),
+    ],
+)
+def test_a_wrong_number_of_common_words_is_one_sentence(shared, count, error, sentence):
+    with pytest.raises(error, match="^" + re.escape(sentence)):
+        shared.common_words(count)
+
+
 def test_other_words_attend_in_the_place_of_one(shared):
     tokens, askers = shared.tokens("she sat on the bank of the river"), ["chair", "river", "bank"]
     for place in (0, 5, len(tokens) - 1):

@@ -44,7 +44,7 @@ def close(one: float, other: float) -> bool:
             STREET + ANIMAL - ANIMAL_AFTER
         ),
     },
-    verified="The ratio of the two weights stays, since both scores stay.",
+    verified="The ratio of the two weights stays the same, because neither score changes.",
     otherwise="Both scores are as before. Write the two weights as e to their scores, and divide.",
 )
 def check_third_word(weight: float) -> str:
@@ -183,7 +183,7 @@ def which_head(got: Tensor, _right: Tensor, _layer: PretrainedLayer, text: str, 
     },
     read=output_of,
     otherwise=which_head,
-    verified="The output lacks this head alone, and the layer stays as it was.",
+    verified="Only this head is missing from the output, and the layer is unchanged.",
     axes=("token", "feature"),
     atol=1e-4,
     rtol=0.0,
@@ -254,7 +254,7 @@ def check_own_word(answer: Answer) -> Right:
                 f"“{word}” does in the same place; there must be fewer than {FIRSTS}.",
                 evidence,
             )
-    remarks = ("One head does it in both sentences.",) if examples[0][2] == examples[1][2] else ()
+    remarks = ("The same head passes the test in both sentences.",) if examples[0][2] == examples[1][2] else ()
     return Right(
         f"In both sentences, “{word}” is among the first {FIRSTS} of {ASKERS:,} askers. Whether "
         "it has two meanings is for you to judge.",
@@ -289,8 +289,8 @@ def shares_and_rank(word: str, sentence: str, clue: str, head: int) -> list[floa
                 f"“{one}” must occur once, as a whole word, in “{sentence}”: its tokens are "
                 f"{tokens}."
             )
-    askers = [one for one in layer.vocabulary if one.isalpha() and len(one) > 2][:ASKERS]
-    rows = layer.attend_as([word, *askers], tokens, tokens.index(word))[head]  # (1 + A, L)
+    askers = [word, *layer.common_words(ASKERS)]
+    rows = layer.attend_as(askers, tokens, tokens.index(word))[head]  # (1 + A, L)
     own, *others = (rows[:, tokens.index(clue)] * len(tokens)).tolist()
     return [own, statistics.median(others), 1 + sum(share > own for share in others)]
 

@@ -151,7 +151,8 @@ assert torch.allclose(by_chair, clue_shares(["chair"])[:, 0], atol=1e-4)
 
 # %% after: see-rank
 at_bank = query_words.index("bank")
-assert len(query_words) == 5000 == len(set(query_words))
+long_words = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2]
+assert query_words == long_words[:5000] and len(query_words) == 5000 == len(set(query_words))
 assert all(word.isascii() for word in query_words)
 # the vocabulary begins with the commonest words
 common = [query_words.index(word) for word in ("the", "and", "was", "for", "with", "that")]

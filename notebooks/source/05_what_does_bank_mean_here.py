@@ -292,8 +292,7 @@ predict("05/rank-of-bank")
 
 # %% see-rank
 # %%answer 05/rank-of-bank
-long_words = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2]
-query_words = long_words[:5000]
+query_words = layer.common_words(5000)
 shares = clue_shares(query_words)  # (H, W)
 by_bank = shares[:, query_words.index("bank"), None]
 ranks = 1 + (shares > by_bank).sum(dim=1)  # rank 1 is the largest share

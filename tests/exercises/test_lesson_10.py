@@ -135,5 +135,5 @@ def test_wrong_shares_are_shown_by_head():
 
 def test_one_head_for_both_meanings_is_a_remark():
     verdict = accepted(check_own_word, ("club", GOLF, DANCED))
-    assert verdict.remarks == ("One head does it in both sentences.",)
+    assert verdict.remarks == ("The same head passes the test in both sentences.",)
     assert accepted(check_own_word, ("club", (*GOLF[:2], 9), DANCED)).remarks == ()
