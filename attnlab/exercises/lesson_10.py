@@ -254,7 +254,11 @@ def check_own_word(answer: Answer) -> Right:
                 f"“{word}” does in the same place; there must be fewer than {FIRSTS}.",
                 evidence,
             )
-    remarks = ("The same head passes the test in both sentences.",) if examples[0][2] == examples[1][2] else ()
+    remarks = (
+        ("The same head passes the test in both sentences.",)
+        if examples[0][2] == examples[1][2]
+        else ()
+    )
     return Right(
         f"In both sentences, “{word}” is among the first {FIRSTS} of {ASKERS:,} askers. Whether "
         "it has two meanings is for you to judge.",
