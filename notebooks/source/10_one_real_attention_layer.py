@@ -3,22 +3,22 @@
 #
 # Many articles show a sentence with an arc from *bank* to *river*. The caption says that the model connects the two
 # words, or even that it knows which bank is meant. You can draw this picture with the layer of this lesson, too. But
-# the layer has twelve heads, and each of them has a row of weights for every token of every sentence. If you can choose
-# from so many pictures, you will find one for almost any story.
+# each of its twelve heads has a row of weights for every token of every sentence. With so many pictures to choose from,
+# you will find one for almost any story.
 #
 # So let us ask without choosing: **what does a trained layer really look at?** We measure all twelve heads on 46
-# sentences, and each time we ask what the number would be if there were nothing special about it. Then we take heads
-# apart, because where a head looks is one question, and what reaches the output is another.
+# sentences, and for every result we ask what we would see if the head did nothing special. Then we take heads apart,
+# because where a head looks is one question, and what reaches the output is another.
 #
 # **You need** lesson 5 (controls, uniform shares, and letting other words ask) and the layer of lesson 7.
 #
 # **You will be able to**
-# - judge a weight by the number of tokens that share it,
+# - say when a weight is large,
 # - test whether a head looks at a place, at a kind of word, or at words that go with the word that asks,
-# - say what an attention sink does,
+# - explain what an attention sink does,
 # - remove a head or its weights, and measure how far the output moves.
 #
-# **Time:** 45 minutes in class, 80 on your own. You may skip the parts called "Further".
+# **Time:** 45 minutes in class, 80 on your own. You may skip the sections headed "Further".
 
 # %% setup
 import pandas as pd
@@ -41,9 +41,9 @@ lesson_setup()
 # four matrices.
 #
 # A sentence is first cut into [**word pieces**](glossary.ipynb#word-piece), and `##` marks a piece that continues a
-# word. The markers `[CLS]` and `[SEP]` are put before and after it. Each token then enters as the sum of a vector for
-# its piece and a vector for its position (and one that is the same for all tokens), and the sum is normalised. So no
-# token knows anything about the others yet.
+# word. The markers `[CLS]` and `[SEP]` are put before and after the sentence. Each token then enters as the sum of a
+# vector for its piece and a vector for its position (and one that is the same for all tokens), and the sum is
+# normalised. So no token knows anything about the others yet.
 
 # %% read-sentence
 layer = load_layer()
@@ -69,7 +69,7 @@ RealHeadsExplorer(ask=False)
 # ## When is a weight large?
 #
 # Now we turn to many sentences. Each of our 46 sentences contains one of 21 ambiguous words. The words that show its
-# meaning were marked by hand as **clues**. We will need them later.
+# meaning were marked by hand as **clues**.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
@@ -97,7 +97,7 @@ def shuffled(reading):
 
 
 def less_of_words(reading):
-    """Take from words, in random order, as much weight as [CLS] has (or all)."""
+    """Take from words, in random order, as much weight as [CLS] has, or all."""
     order = 1 + torch.randperm(len(reading.tokens) - 2)
     words = reading.weights[..., order]
     earlier = words.cumsum(dim=-1) - words
@@ -155,7 +155,7 @@ for ax, lines in zip(axes, (cls_weights, cls_shares), strict=True):
     ax.plot(text_lengths, lines[:, 6], "o-", color="#0b61a4", lw=2.5, label="head 6")
     ax.set(xlabel="tokens", xlim=(0, 68), ylim=(0, None))
 axes[0].set(ylabel="weight of [CLS]", title="The weight falls…")
-axes[1].set(ylabel="uniform shares of [CLS]", title="…the uniform shares hardly do")
+axes[1].set(ylabel="uniform shares of [CLS]", title="…most shares change less")
 axes[0].legend()
 show_figure(fig, "10.1")
 
@@ -191,14 +191,15 @@ show_figure(ax, "10.2")
 # %% by-place [markdown]
 # ## Does a head look at a place?
 #
-# Head 2 looks at the previous token, which is a *place*, whatever word is there. A head can also look at certain
-# *words*, wherever they are. To tell the two apart, we shuffle the words of each sentence and read it again. If a head
-# looks at words, its weights move along with them, and every word still gives the same weight to the same words. If it
-# looks at places, the weight now goes to other words.
+# Head 2 gives nearly all of its weight to the previous *place*, whatever word is there. (So its 8.8 uniform shares are
+# about the number of tokens, and they grow with the text.) A head can also look at certain *words*, wherever they are.
+# To tell the two apart, we shuffle the words of each sentence and read it again. If a head looks at words, its weights
+# move along with them, and every word still gives the same weight to the same words. If it looks at places, the weight
+# now goes to other words.
 #
 # We measure the **attention that moves**: half the sum of the absolute changes in a row (half, because what one token
-# loses another one gains). It is 0 if no weight changes and 1 if the new row has nothing in common with the old one.
-# (The helper `shuffled` returns the old weights, put into the new order, and the new ones.)
+# loses, another gains). It is 0 if no weight changes and 1 if the new row has nothing in common with the old one. (The
+# helper `shuffled` returns the old weights, put into the new order, and the new ones.)
 
 # %% ask-shuffle
 predict("10/shuffled-words")
@@ -214,23 +215,24 @@ torch.manual_seed(0)
 over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  # (H,)
 
 # %% by-asker [markdown]
-# The markers stayed in place, so this test cannot say whether a head looks at `[CLS]` or at the first place. If `[CLS]`
-# and the first word exchange their position vectors, the first word gets more than `[CLS]` in heads 4, 8, 10 and 11,
-# which therefore go by place here. In the other six of the ten heads that look most at `[CLS]`, it still gets more.
+# The markers stayed in place, so this test cannot say whether a head looks at `[CLS]` or at the first place. So we let
+# `[CLS]` and the first word exchange their position vectors, and we leave out the row of this word. Ten heads looked
+# most at `[CLS]`. In four of them (4, 8, 10 and 11) the first word now gets more, so these heads go by place. In the
+# other six, `[CLS]` still gets more, though not by much in heads 6 and 7. (In texts of 22 and 62 tokens, head 5 goes by
+# place, too.)
 #
 # ## Does it matter which word asks?
 #
-# In lesson 5, one head let "bank" select words that go with banks. Does this hold for other ambiguous words, and in
+# In lesson 5, in one head, "bank" selected words that go with banks. Does this hold for other ambiguous words, and in
 # which heads? For each sentence, we measure the uniform shares that the ambiguous word gives to its clues. Then we let
-# the 5,000 words of lesson 5 ask in its place.
+# the 5,000 words of lesson 5 ask in its place, with their own queries.
 #
-# This control is necessary. In most of these sentences, *every* word with a meaning of its own is marked as a clue, and
-# only words such as "the" and "in" are not. So a head that favours such words will give much to the clues, even if it
-# does not care which word asks. (The clues were also marked by one person only, and someone else would have chosen some
-# of them differently.)
+# This control is necessary. In most of these sentences, *every* word with a meaning of its own is marked as a clue,
+# unlike "the" and "in". So a head that favours such words will give much to the clues, even if it does not care which
+# word asks. (Besides, only one person marked the clues.)
 
 # %% askers
-askers = [word for word in layer.vocabulary if word.isalpha() and len(word) > 2][:5000]
+askers = layer.common_words(5000)
 
 
 def clue_shares(word, sentence, clues):
@@ -269,16 +271,18 @@ ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
 show_figure(ax, "10.3")
 
 # %% third-word [markdown]
-# So two numbers describe a head here. Its share says how much the clues get. Its percentile, the percentage of askers
-# that give them less, compares the ambiguous words with other words. Heads 1, 4 and 10 are high on both, but only on
-# average. In each of them, the ambiguous word is ahead of 90% of the askers in 18 of the 46 sentences. In head 4, fewer
-# than ten of the 5,000 askers would give "river" more than "bank" does, so this arc is more than a lucky pick.
+# So two numbers describe a head here: a share, which says how much the clues get, and a percentile, the percentage of
+# askers that give them less. Heads 1, 4 and 10 score high on both, but only on average. Sentence by sentence it is less
+# clear: in each of these heads, the ambiguous word beats 90% of the askers in only 18 of the 46 sentences. (By chance,
+# it would in about five.) In head 4, fewer than ten of the 5,000 askers would give "river" more than "bank" does. Among
+# the 552 pairs of a head and a sentence, chance would give about one such arc, and there are 15. So this one is
+# probably more than a lucky pick.
 #
 # ## Can "it" find the animal?
 #
-# So a head can prefer what goes with the word that asks. Can it also find what a word refers to? Take a famous pair of
-# sentences: "The animal didn't cross the street because it was too *tired*", and the same sentence with *wide* as its
-# last word. In the first sentence, "it" means the animal, and in the second it means the street.
+# So a head can favour words that go with the word that asks. Can it also find what a word refers to? Take a famous pair
+# of sentences: "The animal didn't cross the street because it was too *tired*", and the same sentence with *wide* as
+# its last word. In the first sentence, "it" means the animal, and in the second it means the street.
 
 # %% ask-it
 predict("10/tired-or-wide")
@@ -296,23 +300,25 @@ for last in ("tired", "wide"):
 # So far we have only looked at weights. What a weight adds to the output depends on the token that gets it. Head $h$
 # turns token $j$ into a value of 32 features, and its 32 columns of the last matrix turn that back into 384 features.
 # We call the result $u_{h,j}$. It is what the output would get if head $h$ gave token $j$ all of its weight. The output
-# is the sum of these contributions over all heads and tokens:
+# is a constant plus the weighted sum of these vectors over all heads and tokens:
 #
 # $$\text{output}_i = \text{constant} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 #
-# The constant comes from the biases. The weights of a row sum to 1, so the bias of the values reaches every output in
-# full, wherever a head looks. We leave the constant aside, since no weight can change it.
+# The constant is what the last matrix makes of the bias of the values, plus its own bias. It reaches every output in
+# full, wherever a head looks, because the weights of a row sum to 1. So we leave it aside.
 
 
 # %% contributions
-def contributions(reading):
+def projected_values(reading):
     """Return u, without the biases: (H, S, E)."""
     value = reading.embedded @ layer.attention.v_proj.weight.T  # (S, E)
-    columns = layer.attention.out_proj.weight.T.unflatten(0, (12, 32))
+    columns = layer.attention.out_proj.weight.T.unflatten(
+        0, (12, 32)
+    )  # 32 for each head
     return split_heads(value, 12) @ columns  # (H, S, 32) @ (H, 32, E)
 
 
-u = contributions(sat)
+u = projected_values(sat)
 constant = layer.attention.out_proj(layer.attention.v_proj.bias)
 sums = (sat.weights @ u).sum(dim=0) + constant  # (L, E)
 assert torch.allclose(sums, sat.output, atol=1e-5)
@@ -325,8 +331,10 @@ pd.DataFrame(lengths[[4, 6, 9]], ["head 4", "head 6", "head 9"], sat.tokens).rou
 # in lesson 4. A sink is often described as a place where a head can put attention that it does not need elsewhere. So
 # can we do without it?
 #
-# We take one token away: no token may look at it any more, and the softmax gives its weight to the others. Then we
-# compare what the head adds to the words, $\sum_j \text{weight}_{h,i,j} \, u_{h,j}$, before and after.
+# We take `[CLS]` away: no token may look at it any more. Then we compare the *contribution* of the head to each word,
+# $\sum_j \text{weight}_{h,i,j} \, u_{h,j}$, before and after. As a control, we leave `[CLS]` alone and take the same
+# amount of weight from words, chosen in random order. (The helper `less_of_words` does that, and if the words have
+# less, it takes all of it.)
 
 # %% ask-sink
 predict("10/without-the-sink")
@@ -337,7 +345,7 @@ predict("10/without-the-sink")
 def change_of_length(reading, take):
     fewer = take(reading)
     fewer = fewer / fewer.sum(dim=-1, keepdim=True)  # rows sum to 1 again
-    before, after = (w @ contributions(reading) for w in (reading.weights, fewer))
+    before, after = (w @ projected_values(reading) for w in (reading.weights, fewer))
     return (after.norm(dim=-1) / before.norm(dim=-1))[:, 1:-1]  # (H, words)
 
 
@@ -348,21 +356,24 @@ def without_cls(reading):
 torch.manual_seed(1)
 no_cls = over_words(lambda one: change_of_length(one, without_cls), readings)
 less = over_words(lambda one: change_of_length(one, less_of_words), readings)
-table = {"without [CLS]": no_cls.mean(dim=-1), "as much from words": less.mean(dim=-1)}
+table = {
+    "without [CLS]": no_cls.mean(dim=-1),
+    "same weight taken from words": less.mean(dim=-1),
+}
 pd.DataFrame(table).round(2)
 
 # %% ablation [markdown]
 # ## Take a head away
 #
-# To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without what the head adds. Figure 10.4
-# shows how far that moves the output of a word, relative to its length. But a head might add much the same even if it
-# did not look anywhere in particular. So the figure also shows the control of lesson 5: the head stays, but all of its
-# weights become uniform. Then only its *choice* is lost.
+# To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without the head's contribution. Figure
+# 10.4 shows how far that moves the output of a word, divided by the length (norm) of that output. But a head might
+# contribute much the same even if it did not look anywhere in particular. So the figure also shows the control of
+# lesson 5: the head stays, but all of its weights become uniform. Then only its *choice* is lost.
 
 
 # %% ablate
 def changes(reading):
-    u = contributions(reading)
+    u = projected_values(reading)
     added = reading.weights @ u  # (H, L, E)
     plain = u.mean(dim=1, keepdim=True)  # (H, 1, E): all weights uniform
     far = torch.stack([added.norm(dim=-1), (added - plain).norm(dim=-1)])
@@ -389,15 +400,14 @@ ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.4")
 
 # %% moving [markdown]
-# In head 2, making the weights uniform moves the output nearly as far as removing the whole head. So an average over
-# the sentence cannot replace what it adds. In heads 0, 3, 7 and 11, it moves the output about half as far, because a
-# plain average over all tokens adds much the same. (The constant stays. If the bias of the head's values is removed,
-# too, as in exercise 3, head 4 moves the output most.)
+# In heads 2, 5 and 9, making the weights uniform moves the output nearly as far as removing the whole head. So an
+# average over the sentence cannot replace what these heads contribute. In heads 0, 3, 7 and 11, uniform weights move
+# the output only about half as far, because a plain average over all tokens contributes something similar.
 #
 # ## Does the output follow the attention?
 #
-# Making the weights uniform moves a lot of attention in some rows and little in others. If the weights matter, then the
-# output should move further where more attention moves. We have twelve heads and 304 words, which makes 3,648 rows.
+# Making the weights uniform moves more attention in some rows than in others. If the weights matter, the output should
+# move further in these rows. Twelve heads and 304 words make 3,648 rows.
 
 # %% ask-moved
 predict("10/more-attention-more-output")
@@ -445,20 +455,20 @@ show_figure(grid.figure, "10.5")
 # ## So what does a trained layer look at?
 #
 # On average over our sentences, ten of the layer's twelve heads look at `[CLS]` more than at any other place that we
-# tried, and this keeps what they add short. In four of them, what counts is the first place. Among the words, heads 2
-# and 5, and to some extent head 4, look at places. In heads 1, 4 and 10, the ambiguous words give their clues more, on
-# average, than nearly all other words would. So the arc from "bank" to "river" in head 4 shows something real. But in
-# no head can a third word change the score of "river", so the arc does not show that the model knows which bank is
-# meant.
+# tried, and this keeps their contributions short. In four of them, it is the first place that counts. Among the words,
+# heads 2 and 5, and to some extent head 4, look at places. In heads 1, 4, 8 and 10, the ambiguous words give their
+# clues more, on average, than nearly all other words would (in head 8, still less than uniform attention). Head 4 does
+# both, since a score depends on the words and on their places. So the arc from "bank" to "river" in head 4 shows
+# something real. But in no head can a third word change the score of "river", so the arc does not show that the model
+# knows which bank is meant.
 #
-# Do the weights explain the output? They are evidence: of two rows, the one in which more attention moves is often also
-# the one whose output moves further. But they do not measure what matters, as head 2 and `[CLS]` show. So if you want
-# to know whether something matters, remove it and measure the output. For the model as a whole, measure how well it
-# does what it was trained to do.
+# Do the weights explain the output? They are evidence: where more attention moves, the output often moves further, too.
+# But they do not measure what matters, as head 2 and `[CLS]` show. To know whether something matters, remove it and
+# measure the output. For the whole model, measure how well it does what it was trained to do.
 #
 # And this is only one of six layers. A [**residual connection**](glossary.ipynb#residual-connection) adds its output to
-# its input, so that each token keeps what it was. For our words, the sum still points nearly in the direction of the
-# input, with a cosine of 0.94 on average. No picture in this lesson shows what the next five layers make of it.
+# its input, and for our words the sum still points nearly in the direction of the input, with a cosine of 0.94 on
+# average. No picture in this lesson shows what the next five layers make of it.
 
 # %% further-copy [markdown]
 # ## Further: is it the original?
@@ -502,11 +512,11 @@ print(f"transposed, output off by up to          {off_by(slip)[1]:.1f}")
 # With the transposed matrix, every weight is still correct, and so is every picture drawn from the weights. Only the
 # output shows the mistake.
 #
-# ## Further: the same weights, another output
+# ## Further: the same weights, a different output
 #
-# In 31 of the 46 sentences, the word before the ambiguous word is "the" or "a". We replace one by the other. For each
-# sentence, we take the head in which most attention of the ambiguous word moves, and we measure how far the output of
-# this word moves, relative to its length. The table shows the smallest and the largest of the 31 values.
+# In 31 of the 46 sentences, the word before the ambiguous word is "the" or "a". We replace each by the other. For each
+# sentence, we take the head in which the attention of the ambiguous word moves most, and we measure how far the output
+# of this word moves, relative to its length. The table shows the smallest and the largest of the 31 values.
 
 # %% the-or-a
 swap = {"the": "a", "a": "the"}
@@ -531,14 +541,15 @@ pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
 # %% remember [markdown]
 # ## What to remember
 #
-# - Count in uniform shares. A weight falls as the sentence grows, because more tokens share it.
+# - Count in uniform shares. In most heads, a weight falls as the sentence grows, because more tokens share the row. (A
+#   head that looks at a place, such as head 2, keeps its weight, and its shares grow.)
 # - Before you describe a head, measure it on many sentences, show all heads, and compare the result with what you would
 #   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
-# - In short sentences, some heads of this layer look at a place among the words (2 and 5, and to some extent 4). In
-#   some, ambiguous words give their clues more, on average, than nearly all other words would (1, 4, 8 and 10). In most
-#   heads, words look most at `[CLS]`, and some of these go by its place (4, 8, 10 and 11).
-# - An attention sink gets a lot of weight but contributes little. But without it, what the head adds to the words
-#   becomes longer: in short sentences, the sink sets how much a head adds.
+# - In our short sentences, some heads of this layer look at particular places, apart from the markers (2 and 5, and to
+#   some extent 4). In some, ambiguous words give their clues more, on average, than nearly all other words would (1, 4,
+#   8 and 10). In ten heads, words look most at `[CLS]`, and four of these go by its place (4, 8, 10 and 11).
+# - An attention sink gets a lot of weight but contributes little. But without it, the head's contributions become
+#   longer: in short sentences, the sink sets how much a head adds.
 # - In a first layer, the ratio of two weights in a row does not depend on any third word, as long as all words keep
 #   their places.
 # - Weights are evidence of what matters, but not a measure of it. Remove something, and measure the output.
@@ -614,13 +625,14 @@ check_sink_share(sink_share_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0. This includes
-# the bias of its values, which Figure 10.4 keeps. But `careless` removes the wrong numbers, and it also leaves
-# something behind. Write `careful`, which does neither.
+# the bias of its values, which Figure 10.4 keeps. (If it is removed, too, head 4 moves the output most.) But `careless`
+# removes the wrong numbers, and it also leaves something behind. Write `careful`, which does neither. (The parameters
+# of `load_layer()` do not require gradients, so you can change them in place.)
 #
 # <details><summary>Hint</summary>
 #
-# An <code>nn.Linear</code> stores one row for each output feature. Where do the 32 features of a head come in? And what
-# does <code>layer</code> look like after the call?
+# An <code>nn.Linear</code> stores one row for each output feature. Which part of the matrix do the 32 features of a
+# head meet? And what does <code>layer</code> look like after the call?
 # </details>
 
 
@@ -655,14 +667,15 @@ check_mended_ablation(careful_solution)
 # clue and a head for each sentence. In that head, your word must give the clue at least one uniform share, and fewer
 # than 100 of the 5,000 askers may give it more in the same place.
 #
-# You have twelve heads to choose from, and as many sentences as you like, so keep count of what you try. Suppose that
-# your word were an asker like any other. How often would the best of twelve heads pass the test by chance?
+# You have twelve heads to choose from, and as many sentences as you like, so keep count of what you try.
+# (`clue_shares(word, sentence, clue)` gives the shares from your word and from all askers.) Suppose that your word were
+# an asker like any other. How often would the best of twelve heads pass the test by chance?
 #
 # <details><summary>Hint</summary>
 #
 # Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with "glass", "tank" and "coach", for
 # example. By chance, a word is among the first 100 of 5,000 in one head out of 50. With twelve heads to choose from,
-# this happens in at least one head for about one sentence in five.
+# and at least one share asked for, at least one head passes in about one sentence in six.
 # </details>
 
 
@@ -719,23 +732,24 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # ## Sources
 #
 # - Wang et al., [MiniLM](https://arxiv.org/abs/2002.10957), 2020, and Reimers and Gurevych,
-#   [Sentence-BERT](https://arxiv.org/abs/1908.10084), 2019: how such a model is made from a larger one, and how it
-#   learns to compare sentences. The model is
-#   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2).
-# - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019: heads that look at the token
-#   before, or at `[SEP]` if, as the authors suppose, they have nothing else to do.
+#   [Sentence-BERT](https://arxiv.org/abs/1908.10084), 2019: how a small model is made from a larger one, and how it
+#   learns to compare sentences. Our model,
+#   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2), started from [every second
+#   layer](https://huggingface.co/nreimers/MiniLM-L6-H384-uncased) of a model with twelve.
+# - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019: heads that look at the previous
+#   token, or at `[SEP]` if, as the authors suppose, they have nothing else to do.
 # - Xiao et al., [Efficient Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023:
 #   models that fail when the sink is removed, and in which the place of the first tokens matters more than what they
 #   are.
-# - Kobayashi et al., [Attention is Not Only a Weight](https://arxiv.org/abs/2004.10102), 2020: the length of what
-#   arrives.
+# - Kobayashi et al., [Attention is Not Only a Weight](https://arxiv.org/abs/2004.10102), 2020: measuring the length of
+#   what reaches the output.
 # - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: heads removed,
 #   and the effect measured on the task of the model.
 # - Jain and Wallace, [Attention is not Explanation](https://arxiv.org/abs/1902.10186), 2019, and the reply by Wiegreffe
 #   and Pinter, [Attention is not not Explanation](https://arxiv.org/abs/1908.04626), 2019. They object that weights
 #   that were put in by hand, like our uniform ones, need not be weights that the model could compute.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: heads that look at
-#   the token before, in models that predict the next word.
+#   the previous token, in models that predict the next word.
 # - The sentences with "it" are those of Uszkoreit, 2017, [Transformer: A Novel Neural Network
 #   Architecture](https://research.google/blog/transformer-a-novel-neural-network-architecture-for-language-understanding/).
 #   Pairs of this kind are called Winograd schemas.
@@ -749,13 +763,13 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.** The layer and the explorer: 8. When a weight is large, and the portrait: 8. Places: 5. The word that
-# asks, and "it": 10. What reaches the output, and the sink: 7. Heads removed or moved, and the answer: 7. Leave
+# asks, and "it": 10. What reaches the output, and the sink: 7. Heads removed or made uniform, and the answer: 7. Leave
 # "Further" for home.
 #
 # **Where a class stalls.** *A beautiful arc:* ask how many pictures the author looked at before choosing this one, and
 # what another word would do in the same place. *"`[CLS]` is important, since everything looks at it":* ask what the
-# weight would be in a text of five hundred tokens, and then let the class guess what happens without `[CLS]`. *"`[CLS]`
-# is unimportant, since its $u$ is short":* the same experiment corrects this as well. *"Then what should I look at
+# weight would be in a text of a hundred tokens, and then let the class guess what happens without `[CLS]`. *"`[CLS]` is
+# unimportant, since its $u$ is short":* the same experiment corrects this as well. *"Then what should I look at
 # instead?"* Remove a head or a token, and measure how well the whole model does its task.
 # </details>
 
@@ -765,18 +779,19 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # **1.** A token gets a weight of 0.1. Is that a lot? **It depends on the number of tokens.** *No, 0.1 is little:* in a
 # text of 60 tokens it is six uniform shares. *Yes:* in a sentence of five tokens it is half of one.
 #
-# **2.** Head 2 looks at the token before. What does it respond to? **To positions.** *To words:* after a shuffle it
-# looks at other words, in the same places. *To the markers:* it does the same far away from both.
+# **2.** Head 2 looks at the previous token. What does it respond to? **To positions.** *To words:* after a shuffle it
+# looks at other words, in the same places. *To the markers:* it does the same in the middle of a text of a hundred
+# tokens.
 #
 # **3.** A head gives many uniform shares to the clues. What do you need to know before you say that it finds meanings?
 # **What it gives them if other words ask.** *More decimals:* the question is not how exact the number is. *The mean
 # over all heads:* it hides the head.
 #
-# **4.** A token gets most of the weight of a row, and its $u$ is short. What happens to what the head adds to the words
-# if you take the token away? **It usually gets longer.** *Nothing:* its weight goes to other tokens, and these
-# contribute more. *It gets shorter:* what is lost is a short vector.
+# **4.** A token gets most of the weight of a row, and its $u$ is short. What happens to the head's contribution if you
+# take the token away? **It usually gets longer.** *Nothing:* its weight goes to other tokens, and these contribute
+# more. *It gets shorter:* what is lost is a short vector.
 #
-# **5.** "tired" becomes "wide". What happens to the ratio of two other weights in a row of a first layer? **It stays
-# the same.** *It is reversed:* that would fit the meaning, but no score between other tokens depends on "tired". *It
-# depends on the head:* all heads compute their scores from two tokens at a time.
+# **5.** The word "tired" is replaced by "wide". What happens to the ratio of two other weights in a row of a first
+# layer? **It stays the same.** *It is reversed:* that would fit the meaning, but no score between other tokens depends
+# on "tired". *It depends on the head:* all heads compute their scores from two tokens at a time.
 # </details>
