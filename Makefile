@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student site test checks mutants bench notebooks adopt figures lint lessons prose format clean
+.PHONY: help setup lab fresh student site test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -58,6 +58,9 @@ checks: lint
 
 mutants: $(READY)  ## try every mutant against all tests of its area; FLAGS=--help lists options
 	@OMP_NUM_THREADS=1 $(RUN) tests.mutants $(FLAGS)
+
+panel: $(READY)  ## examine attention that others write; HALF=seen: one half; PANEL_FLAGS=-v
+	@OMP_NUM_THREADS=1 $(RUN) tools.clinic_panel $(HALF) $(PANEL_FLAGS)
 
 bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: within a minute
 	@$(RUN) tools.bench $(BENCH_FLAGS)

@@ -1,0 +1,1 @@
+"""The half that may be read by whoever works on the clinic."""

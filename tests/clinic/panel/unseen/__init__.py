@@ -1,0 +1,1 @@
+"""The half that nobody reads who works on the clinic."""
