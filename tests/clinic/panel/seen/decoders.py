@@ -438,6 +438,7 @@ class EncoderSelfAttention(nn.Module):
         x, (m.w_q, m.w_k, m.w_v, m.w_o), 3, allowed=causal(6) & mask[:, None, None]
     ),
     options={"causal": True},
+    spared=("mask inverted",),  # many take True for padding
 )
 class MaskedSelfAttention(nn.Module):
     """Self-attention of a decoder: no later token, and no padding.
