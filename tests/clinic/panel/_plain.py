@@ -148,3 +148,8 @@ def rotated(x: Tensor, *, halves: bool, base: float = 10000.0) -> Tensor:
         turned[..., place, a] = first * math.cos(angle) - second * math.sin(angle)
         turned[..., place, b] = second * math.cos(angle) + first * math.sin(angle)
     return turned
+
+
+def grid(L: int, S: int, rule: Callable[[int, int], bool]) -> Tensor:
+    """Return (L, S): what a rule says of query i and key j."""
+    return torch.tensor([[rule(i, j) for j in range(S)] for i in range(L)])

@@ -428,18 +428,24 @@ def _turns_heads(node: ast.Call) -> bool:
 
 def _splits(found: _Found, node: ast.Call) -> bool:
     before = node.func.value
-    if called(before) in ("view", "reshape", "unflatten"):
+    if called(before) in ("view", "reshape", "unflatten") or _folds_heads(found, node):
         return True
     function, statement = found.function(node), found.statement(node)
     if function and re.search(r"split|for_scores|heads_of", function.name):
         return True
-    if not isinstance(before, ast.Name) or found.text.count("bmm("):
+    if not isinstance(before, ast.Name) or "bmm(" in found.text:
         return False
     around = next((one for one in found.above(node) if isinstance(one, ast.GeneratorExp)), None)
     if around is not None:
         return bool(inside(around.generators[0].iter, QUERY))
     itself = isinstance(statement, ast.Assign) and statement.value is node
     return itself and ast.unparse(statement.targets[0]) == before.id and _is_part(before.id)
+
+
+def _folds_heads(found: _Found, node: ast.Call) -> bool:
+    """Return whether a view (N * H, L, d) follows."""
+    after = [one for one in itertools.islice(found.above(node), 4) if called(one) == "view"]
+    return bool(after and isinstance(after[0].args[0], ast.BinOp))
 
 
 def _is_part(name: str) -> bool:
@@ -587,6 +593,8 @@ def _after_softmax(found: _Found, node: ast.Call, statement: ast.stmt) -> dict[i
 def diagonals(found: _Found) -> Rule:
     """Move the diagonal of a causal mask by one."""
     for node in found.calls("tril", "triu"):
+        if re.search("window|radius|band", ast.unparse(node)):
+            continue  # how far back is not a matter of causality
         for step in (1, -1):
             yield "causal off by one", {found.at(node): lambda call, by=step: _moved(call, by)}
 
