@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -95,6 +96,13 @@ class Case:
         if isinstance(built, nn.Module):
             built = (built.double() if self.double else built).eval()
         return built
+
+
+def scripted(code: Callable) -> Callable:
+    """Return what TorchScript makes of a function or a layer; torch would rather have it gone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.jit.script(code)
 
 
 def tensor_of(result: object) -> Tensor:

@@ -13,11 +13,10 @@ import itertools
 import linecache
 import re
 import sys
-import textwrap
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 
 import torch
@@ -89,11 +88,19 @@ def mutants(case: Case) -> Iterator[Mutant]:
 
 def tree_of(case: Case) -> ast.Module:
     """Return the code of an implementation, without its declaration."""
-    sources = (textwrap.dedent(inspect.getsource(part)) for part in (*case.beside, case.target))
-    tree = ast.parse("\n\n".join(sources))
-    for node in tree.body:
-        node.decorator_list = []
-    return ast.parse(ast.unparse(tree))
+    written = _written_in(case.target.__module__)
+    parts = [copy.deepcopy(written[part.__name__]) for part in (*case.beside, case.target)]
+    for part in parts:
+        part.decorator_list = []
+    return ast.parse(ast.unparse(ast.Module(parts, [])))
+
+
+@cache
+def _written_in(module: str) -> dict[str, ast.stmt]:
+    """Return the functions and classes of a module by their names."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    named = [one for one in tree.body if isinstance(one, ast.ClassDef | ast.FunctionDef)]
+    return {one.name: one for one in named}
 
 
 _numbers = itertools.count()

@@ -136,6 +136,7 @@ def strided_attention_mask(n_ctx, stride):
 @builder(
     "alibi_with_slopes",
     "alibi",
+    options={"mask": "additive"},
     sample=lambda: given(4, torch.tensor([0.5, 0.25])),
     expected=lambda seq_len, slopes: torch.stack(
         [torch.tensor([[s * (j - i) if j <= i else -torch.inf for j in range(4)] for i in range(4)])
@@ -182,6 +183,7 @@ def tree_attention_mask(parents):
 @builder(
     "inverted_extended",
     "blocked",
+    options={"mask": "additive"},
     sample=lambda: given(torch.tensor([[1, 1, 0], [1, 0, 0]])),
     expected=lambda attention_mask: (
         torch.tensor([[0, 0, 1], [0, 1, 1]])[:, None, None] * torch.finfo(torch.float32).min

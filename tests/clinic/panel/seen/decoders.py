@@ -297,7 +297,6 @@ def bias_of_distances(table, L):
         bias=bias_of_distances(m.relative_attention_bias.weight, 6),
         allowed=mask[:, None, None],
     ),
-    spared=("scale-missing",),
 )
 class T5Attention(nn.Module):
     """No factor on the scores (it is in the initial weights), and a learned bias per distance."""

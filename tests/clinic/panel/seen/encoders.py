@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.clinic.panel._case import foreign, given
+from tests.clinic.panel._case import foreign, given, scripted
 from tests.clinic.panel._plain import (
     attend,
     cut,
@@ -525,7 +525,6 @@ class MultiHeadAttentionModule(nn.Module):
         allowed=~torch.eye(5, dtype=torch.bool),
     ),
     convention=True,
-    spared=("scale-missing", "scale-model"),
 )
 class LSA(nn.Module):
     """Locality self-attention: a learned temperature, and no token looks at itself."""
@@ -665,7 +664,7 @@ class DoubleAttention(nn.Module):
 @foreign(
     "scripted_layer",
     "script",
-    make=lambda Layer: torch.jit.script(Layer(24, 3)),
+    make=lambda Layer: scripted(Layer(24, 3)),
     sample=lambda: given(rand(2, 5, 24), some(5, 5)),
     expected=lambda m, x, mask: layer(x, (*thirds(m.in_proj), m.out_proj), 3, allowed=mask),
 )

@@ -114,6 +114,7 @@ def slopes_of(n_heads):
 @builder(
     "alibi_bias",
     "alibi",
+    options={"kind": "mask", "mask": "additive"},
     beside=(slopes_of,),
     sample=lambda: given(4, 3),
     expected=lambda n_heads, length: torch.tensor(
@@ -156,6 +157,7 @@ def cross_attention_mask(src_lengths, tgt_lengths):
 @builder(
     "triu_blocked",
     "blocked",
+    options={"mask": "additive"},
     sample=lambda: given(4),
     expected=lambda sz: torch.where(grid(4, 4, lambda i, j: j <= i), 0.0, -torch.inf),
 )

@@ -7,9 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.clinic.panel._case import foreign, given
+from tests.clinic.panel._case import foreign, given, scripted
 from tests.clinic.panel._plain import attend, causal, near, qkv, rand, real, rotated, some
-from tests.clinic.panel.injection import MASKS
 
 
 @foreign(
@@ -255,7 +254,7 @@ def compute_attention(q, k, v, mask=None):
 @foreign(
     "scripted_function",
     "script",
-    make=torch.jit.script,
+    make=scripted,
     sample=lambda: given(*qkv(2, 3), some(4, 6)),
     expected=lambda q, k, v, mask: attend(q, k, v, allowed=mask),
 )
@@ -341,7 +340,6 @@ class ScaledDotProductAttention(nn.Module):
     "local function",
     sample=lambda: given(*qkv(2, L=6), radius=1),
     expected=lambda q, k, v, radius: attend(q, k, v, allowed=near(6, 1, 1)),
-    spared=MASKS,
 )
 def banded_attention(query, key, value, radius=2):
     """Every position sees its neighbours up to radius on both sides."""
