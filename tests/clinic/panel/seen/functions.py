@@ -37,7 +37,7 @@ def attention(query, key, value, mask=None, dropout=None):
     expected=lambda q, k, v, mask, dropout: attend(q, k, v, allowed=mask),
     options={
         "call": lambda target, q, k, v, mask: target(
-            q, k, v, torch.ones(q.shape[-2], k.shape[-2]) if mask is None else mask, None
+            q, k, v, q.new_ones(q.shape[-2], k.shape[-2]) if mask is None else mask, None
         )
     },
 )
@@ -100,9 +100,7 @@ def dot_attention(query, key, value):
     options={
         "call": lambda target, q, k, v, mask: target(
             *(part.unsqueeze(1) for part in (q, k, v)),
-            None
-            if mask is None
-            else torch.zeros(mask.shape).masked_fill(~mask, -1e30)[..., None, :, :],
+            None if mask is None else torch.where(mask, 0.0, -1e30)[..., None, :, :],
         )[0].squeeze(2),
     },
     convention=True,

@@ -103,7 +103,7 @@ def memory_bound_attention(q, k, v, attn_mask=None):
     expected=lambda q, k, v, bias: attend(q, k, v, allowed=bias == 0),
     options={
         "call": lambda target, q, k, v, mask: target(
-            q, k, v, torch.zeros(1) if mask is None else torch.where(mask, 0.0, -1e9)
+            q, k, v, q.new_zeros(1) if mask is None else torch.where(mask, 0.0, -1e9)
         )
     },
     convention=True,
