@@ -243,7 +243,9 @@ def main() -> None:
             if not one.as_wished:
                 print(told(one))
     for half in halves:
-        print(f"\n--- {half} ---\n{table([one for one in answers if one.half == half])}")
+        of_half = [one for one in answers if one.half == half]
+        if of_half:
+            print(f"\n--- {half} ---\n{table(of_half)}")
 
 
 if __name__ == "__main__":
