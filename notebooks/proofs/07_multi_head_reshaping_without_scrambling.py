@@ -252,9 +252,9 @@ numbers = torch.randn(2, 5, 12, generator=torch.Generator().manual_seed(0))
 for name, (split_it, merge_it) in pairs.items():
     assert merge_it(split_it(numbers, 3)).shape == numbers.shape
     in_place = split_it(numbers, 3).shape == (2, 3, 5, 4)
-    assert in_place == (name != "no transpose")
+    assert in_place == (name != "heads stay")
 torch.manual_seed(0)
-apart = MultiHead(12, 3, *pairs["no transpose"])
+apart = MultiHead(12, 3, *pairs["heads stay"])
 assert apart(numbers)[1].shape == (2, 5, 3, 3)
 assert torch.equal(influence_map(lambda x: apart(x[None])[0][0], numbers[0]) > 0, torch.eye(5) > 0)
 

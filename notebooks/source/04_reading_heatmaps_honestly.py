@@ -247,7 +247,9 @@ live(draw, table=list(range(6)), figsize=(5, 3.2), alt="Weights of random querie
 # cell of a row lies in the partner's column. The first sentence is printed with the positions of its partners. Counting
 # from 0, French word 4, *voiture*, translates English word 5, *car*. Every French noun is masculine or feminine, and
 # its article agrees with it: *the* is *le* for *chat* but *la* for *vache*, and *a* is *un* or *une*. So we count the
-# two kinds of article separately.
+# two kinds of article separately. We test *first*, our translator, and *second*, which was trained in the same way from
+# other random numbers. Our baselines are *untrained*, the first one before training, and *same place*, a plain
+# diagonal: every French word looks at the English word in the same position.
 
 # %% on-partner
 import pandas as pd
@@ -265,15 +267,13 @@ kinds = kinds_of_words(sentences)
 pd.DataFrame(hits).groupby(kinds).mean().round(2)
 
 # %% look-at-articles [markdown]
-# The translator that we have used so far is the one called *first*. The translator *second* was trained in the same
-# way, but started from different random numbers. Both translate all 200 sentences without error. For nouns, verbs and
-# adjectives ("others"), the darkest cell of the row is on the partner every time, in both translators. (Many of these
-# sentences also occurred in the training data. With 200 new ones, the result is the same.)
+# Both translators make no error in all 200 sentences. For nouns, verbs and adjectives ("others"), the darkest cell of
+# the row is on the partner every time, in both translators. (Many of these sentences also occurred in the training
+# data. With 200 new ones, the result is the same.)
 #
-# There are two baselines. The column *untrained* shows the first translator before training. (That is a single draw.
-# Another one found the partner of *la* and *une* in 0.44 of the rows.) The column *same place* is a plain diagonal:
-# every French word looks at the English word in the same position. For nouns, verbs and adjectives, that word is the
-# partner in 57% of the rows, so 57% alone would not have been a finding.
+# How good are the baselines? For nouns, verbs and adjectives, the diagonal finds the partner in 57% of the rows, so 57%
+# alone would not have been a finding. (The untrained translator is a single draw. Another one found the partner of *la*
+# and *une* in 0.44 of the rows.)
 #
 # The articles are a surprise. The diagonal always finds their partner, because in this grammar an article is preceded
 # by the same number of words in both languages. So for *la* and *une*, this table proves nothing. And in the rows of
@@ -320,9 +320,9 @@ changed.groupby(kinds).mean().round(2)
 # change may come from the unusual input.)
 #
 # The choice of a French article depends on two English words, the article and the noun. For *le* and *un*, the cells of
-# both words are dark. If we hide the cell of the noun, *le* becomes *la* and *un* becomes *une* every time. *La* and
-# *une* never change if we hide the cell of their noun, because it is pale already. (The table is for the first
-# translator only.)
+# both words are dark. We also hid the cell of each noun (not shown): then *le* becomes *la* and *un* becomes *une*
+# every time, but *la* and *une* never change, because the cell of their noun is pale already. Their darkest cell is
+# that of the English article. (The table is for the first translator only.)
 #
 # ## What a weight multiplies
 #
@@ -366,8 +366,8 @@ Table(["change in the output when the key is hidden"], reading.tokens, moved[Non
 #
 # Does `[CLS]` matter, then? That depends on how you take it away. If we set its value to 0, the output of *sat* moves
 # by 0.15, which is less than if we set the value of *sat* to 0. But if we hide `[CLS]` with a mask, the output moves by
-# 0.56, further than for any other key, because all other weights roughly double. So its value adds no more than an
-# average share, although it has half of the weight. But its weight keeps the others small.
+# 0.56, further than for any other key, because all other weights roughly double. So what its value adds, 0.15, is only
+# about the average over the eight tokens. What matters more is what its weight takes away from the other tokens.
 #
 # So a dark cell proves one thing: in this row, the query gave this key a larger share than it gave to the keys of the
 # paler cells. The scale says how much larger. Everything else needs a test.

@@ -321,12 +321,9 @@ show_figure(ax, "5.4")
 # But not all of its favoured words go with banks. In the sentence "in america the bank kept my money", it gives 0.86 to
 # "america" and 0.01 to "money".
 #
-# Even a word that goes with banks need not show which bank is meant in a given sentence. "The thief saw the bank by
-# the river" is probably about a river bank. If we replace "saw" with "robbed", it is about a money bank, and "river" is
-# no longer a clue. What happens to the score of "bank" for "river"? The layer returns weights, not scores. But the
-# logarithm of a weight is its score plus a constant that is the same for the whole row (lesson 2). If we subtract two
-# such logarithms of one row, the constant drops out. What is left is the score for "river" minus the score of "bank"
-# for itself.
+# Even a word that goes with banks need not show which bank is meant in a given sentence. "The thief saw the bank by the
+# river" is probably about a river bank. If we replace "saw" with "robbed", it is about a money bank, and "river" is no
+# longer a clue. What happens to the score of "bank" for "river"?
 
 # %% ask-robbed
 predict("05/robbed-instead-of-saw")
@@ -338,7 +335,8 @@ for verb in ("saw", "robbed"):
     reading = layer.read(f"the thief {verb} the bank by the river")
     at, river = (reading.tokens.index(word) for word in ("bank", "river"))
     to_itself, to_river = reading.weights[:, at, at], reading.weights[:, at, river]
-    # the score for "river", relative to the score for itself
+    # the log of a weight is its score plus a constant of the row (lesson 2);
+    # in a difference the constant drops out: score for "river" minus for itself
     compared[verb, "score, minus itself"] = (to_river / to_itself).log()
     compared[verb, "weight of river"] = to_river
 pd.DataFrame(compared).rename_axis("head").round(2)

@@ -282,10 +282,10 @@ show_figure(figure, "6.4")
 #
 # ## What the matrices have learned
 #
-# Since $d_k$ is 2, we can draw what the layer with two matrices has learned. Each day has five possible queries,
-# because its row of $W_Q$ is added to the row of its number. After training, the five rows of the numbers are nearly
-# equal, so we draw the average of the five queries as an arrow, and the average of the five keys as a dot. (The tensor
-# `each_day` holds the seven days, with 1/5 for each number.)
+# Since $d_k$ is 2, we can draw what these matrices have learned. A query is the sum of two rows of $W_Q$, one for the
+# day and one for the number. After training, the last five rows hardly differ in $W_Q$ and in $W_K$. So we draw one
+# arrow for each day, the average of its five queries, and one dot, the average of its five keys. (The tensor `each_day`
+# holds the seven days, with 1/5 for each number.)
 #
 # ### Watch it learn
 #

@@ -322,8 +322,8 @@ show_figure(fig, "7.3")
 # heads with each other, and no token ever looks at another one. Since neither function moves an axis, the output still
 # has the correct shape.
 #
-# This gives four broken pairs of `split` and `merge`: two with one short cut, one with both, and one without the
-# transposes. We compare them with the correct pair.
+# This gives four broken pairs of `split` and `merge`: two with one short cut, one with both, and one in which the heads
+# stay where they are. We compare them with the correct pair.
 
 
 # %% pairs
@@ -340,7 +340,7 @@ pairs = {
     "short split": (short_split, merge),
     "short merge": (split, short_merge),
     "both short": (short_split, short_merge),
-    "no transpose": (lambda x, H: x.unflatten(-1, (H, -1)), lambda y: y.flatten(-2)),
+    "heads stay": (lambda x, H: x.unflatten(-1, (H, -1)), lambda y: y.flatten(-2)),
 }
 
 # %% ask-round-trip
@@ -735,8 +735,8 @@ check_mended_heads(mended_solution)
 # The slice test in this lesson has two holes. First, it looks at only one head. Second, the same heads can lie in
 # memory in two orders, and it tries `merge` on only one of them. What `split` returns lies in the order of the tokens.
 # In our layer, `weights @ value` lies in the order of the heads. `heads.contiguous()` turns the first into the second
-# without changing a number. A correct `merge` gives the same result for both, but one that reads the memory directly
-# does not.
+# without changing a number. (The first section marked "Further" explains such orders.) A correct `merge` gives the same
+# result for both, but one that reads the memory directly does not.
 #
 # Write a test without these holes, for any pair of functions `split(x, num_heads)` and `merge(heads)`. It should return
 # True if two things hold: head $h$ holds its slice of every token of every sentence, for every $h$, and `merge` joins
