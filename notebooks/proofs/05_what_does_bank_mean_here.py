@@ -257,7 +257,7 @@ assert row[read.tokens.index("us")] > 0.7 > 0.05 > row[read.tokens.index("money"
 # %% after: see-robbed
 for verb in ("saw", "robbed"):
     assert verb in layer.vocabulary
-before, after = (compared[verb, "score, minus itself"] for verb in ("saw", "robbed"))
+before, after = (compared[verb, "score: river - bank"] for verb in ("saw", "robbed"))
 assert torch.allclose(before, after, atol=1e-3)
 river_weights = torch.stack([compared[verb, "weight of river"] for verb in ("saw", "robbed")])
 assert torch.allclose(river_weights[:, 10], torch.tensor([0.54, 0.23]), atol=6e-3)

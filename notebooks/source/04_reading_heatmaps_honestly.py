@@ -267,8 +267,8 @@ kinds = kinds_of_words(sentences)
 pd.DataFrame(hits).groupby(kinds).mean().round(2)
 
 # %% look-at-articles [markdown]
-# Both translators make no error in all 200 sentences. For nouns, verbs and adjectives ("others"), the darkest cell of
-# the row is on the partner every time, in both translators. (Many of these sentences also occurred in the training
+# Neither translator makes an error in the 200 sentences. For nouns, verbs and adjectives ("others"), the darkest cell
+# of the row is on the partner every time, in both translators. (Many of these sentences also occurred in the training
 # data. With 200 new ones, the result is the same.)
 #
 # How good are the baselines? For nouns, verbs and adjectives, the diagonal finds the partner in 57% of the rows, so 57%

@@ -336,8 +336,8 @@ for verb in ("saw", "robbed"):
     at, river = (reading.tokens.index(word) for word in ("bank", "river"))
     to_itself, to_river = reading.weights[:, at, at], reading.weights[:, at, river]
     # the log of a weight is its score plus a constant of the row (lesson 2);
-    # in a difference the constant drops out: score for "river" minus for itself
-    compared[verb, "score, minus itself"] = (to_river / to_itself).log()
+    # in a difference it drops out: the score for "river" minus that for "bank"
+    compared[verb, "score: river - bank"] = (to_river / to_itself).log()
     compared[verb, "weight of river"] = to_river
 pd.DataFrame(compared).rename_axis("head").round(2)
 
@@ -357,8 +357,9 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 # pairs of each kind. A pair counts as correct if the output of "bank" lies further towards water in its river sentence
 # than in its money sentence.
 #
-# The helper `count_pairs` does this for attention and, as a control, for a plain average of the same values. If we pick
-# the head that does best with attention, we also pick the one that does best with the control.
+# The helper `count_pairs` does this for attention and, as a control, for a plain average of the same values. When we
+# pick the head that does best with attention, we give the control the same freedom and pick the head that does best
+# with it.
 
 # %% count-pairs jupyter={"source_hidden": true}
 from attnlab import split_heads
@@ -547,10 +548,10 @@ check_plain_average(plain_average_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # A report says: "One head gives the clue many uniform shares." Its author looked for the best head on the very
-# sentences that the report is about. That is how a report comes out too good: by luck, or because a head happens to
-# like these very words. On our three known sentences, for example, head 10 is the best of the twelve, with 5.7 uniform
-# shares. On the seven other sentences with the same clues it gets 5.8, but on the 25 fresh ones, which have other
-# clues, only 1.8.
+# sentences that the report is about. A result found in this way looks better than it is, either by luck or because a
+# head happens to favour these particular words. On our three known sentences, for example, head 10 is the best of the
+# twelve, with 5.7 uniform shares. On the seven other sentences with the same clues it gets 5.8, but on the 25 fresh
+# ones, which have other clues, only 1.8.
 #
 # Repair the report: choose the head on `known_shares`, and measure it on `fresh_shares`. Both hold one row for each
 # head and one column for each sentence. (This is what to do if you want to report on a single head. In the lesson we
@@ -621,7 +622,7 @@ def minimal_pair_solution():
     return "they sailed to the bank for a swim", "they sailed to the bank for a loan"
 
 
-check_minimal_pair(minimal_pair_solution).ok  # without the words of our sentences
+check_minimal_pair(minimal_pair_solution).ok  # so that our sentences are not printed
 
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (5 minutes)

@@ -282,10 +282,10 @@ show_figure(figure, "6.4")
 #
 # ## What the matrices have learned
 #
-# Since $d_k$ is 2, we can draw what these matrices have learned. A query is the sum of two rows of $W_Q$, one for the
-# day and one for the number. After training, the last five rows hardly differ in $W_Q$ and in $W_K$. So we draw one
-# arrow for each day, the average of its five queries, and one dot, the average of its five keys. (The tensor `each_day`
-# holds the seven days, with 1/5 for each number.)
+# With $d_k = 2$, we can draw what has been learned. A query is the sum of two rows of $W_Q$, one for the day and one
+# for the number. After training, the last five rows of $W_Q$ hardly differ from one another, nor do those of $W_K$. So
+# we draw one arrow for each day, the average of its five queries, and one dot, the average of its five keys. (The
+# tensor `each_day` holds the seven days, with 1/5 for each number.)
 #
 # ### Watch it learn
 #
@@ -444,9 +444,9 @@ two.W_query.shape, linear.q_proj.weight.shape
 # A token plays three parts, which may have nothing in common. Our `Mon` asks for Tuesday, is found as Monday, and hands
 # over a number. If our tokens themselves are queries and keys, each of them looks most at itself. If one matrix makes
 # both, the score of `Mon` for `Tue` is also that of `Tue` for `Mon`, and then not every day of the week can prefer the
-# next day to the one before. So a query has to be made in another way than a key. One trained matrix is enough for that
-# if the tokens themselves serve as keys. But two thin matrices do the same with 48 numbers instead of 144, and they let
-# us choose $d_k$.
+# next day to the one before. So a query has to be made in a different way from a key. One trained matrix is enough for
+# that if the tokens themselves serve as keys. But two thin matrices do the same with 48 numbers instead of 144, and
+# they let us choose $d_k$.
 #
 # The third matrix chooses what is handed over: it leaves out the day, and it lets the output have a width of its own.
 # (Our task could do without it, because the last five features of a token are its number.) We did not have to tell the

@@ -828,7 +828,7 @@ check_pair_test(is_correct_solution)
 # **Where a class stalls.** *"But the shape is correct":* give every student a card with a number such as 210, and let
 # the class sort itself, first by token and then by head. *Confusing `reshape` with `transpose`:* ask what each of them
 # does to the shape and to the order in memory. *"Why not one large head?":* go back to the mixture of two numbers.
-# *"How many heads should I use?"* many models choose a head_dim of 64 or 128.
+# *"How many heads should I use?":* say that many models choose a head_dim of 64 or 128.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]

@@ -695,7 +695,7 @@ def my_word_solution():
     return "club", first, second
 
 
-check_own_word(my_word_solution).ok  # without the words of our sentences
+check_own_word(my_word_solution).ok  # so that our sentences are not printed
 
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
