@@ -282,10 +282,10 @@ show_figure(figure, "6.4")
 #
 # ## What the matrices have learned
 #
-# With $d_k = 2$, we can draw what has been learned. A query is the sum of two rows of $W_Q$, one for the day and one
-# for the number. After training, the last five rows of $W_Q$ hardly differ from one another, nor do those of $W_K$. So
-# we draw one arrow for each day, the average of its five queries, and one dot, the average of its five keys. (The
-# tensor `each_day` holds the seven days, with 1/5 for each number.)
+# With $d_k = 2$, we can draw what has been learned. A query is the sum of two rows of $W_Q$, for the day and for the
+# number. After training, the last five rows of $W_Q$ hardly differ from one another, nor do those of $W_K$. So we draw
+# one arrow for each day, the average of its five queries, and one dot, the average of its five keys. (The tensor
+# `each_day` holds the seven days, with 1/5 for each number.)
 #
 # ### Watch it learn
 #
