@@ -1,0 +1,196 @@
+"""What arguments and attributes are called: every list of names of the clinic is here."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from attnlab.clinic._calling import call
+
+# --- attributes of a layer, the likeliest first ---------------------------------------------------
+
+WIDTHS = (
+    "embed_dim d_model dim embed_size emb_dim emb_size embedding_dim model_dim n_embd n_embed "
+    "d_embed d_emb embed hidden_size hidden_dim d_in in_dim input_dim input_size in_features "
+    "num_hiddens features channels width size D E"
+).split()
+HEADS = "num_heads n_heads heads n_head nhead num_attention_heads nheads h H".split()
+LENGTHS = "context_length block_size max_len max_length seq_len max_seq_len n_ctx length".split()
+
+# --- arguments: the first pattern that fits a name in lower case tells its role -------------------
+
+SIDES = {"query": r"q|quer(y|ies|ys)", "key": r"k|keys?", "value": r"v|values?|vals?"}
+_DRESS = "in|inputs?|states?|seq|tokens?|layer|proj|vecs?|vectors?|heads?|mat|matrix|tensor|x"
+_COUNTED = "valid|real|seq|sequence|src|key|k|kv|input|x|memory|enc"
+_PATTERNS = {
+    "cache": r"past|cache|layer_state",
+    "causal": r"causal|autoregressive|look_?ahead|(mask|hide)_future|^unidirectional$",
+    "position": r"pos(s|_|$)|position|rope|rotary|freqs?|^(cos|sin)|alibi|slopes|^rel_",
+    "padding": r"pad",
+    "dropout": r"drop|^p$",
+    "mask": r"mask|bias|^(allowed|visible|may_attend|keep|blocked)$",
+    "scale": r"scal(e|ing)|factor|temperature|^temp$|^tau$",
+    "size": r"^(max|n|num|tgt|seq|query|q|context)_?(seq_)?(len|length|size|ctx|tokens)$|^(l|n)$",
+    "lengths": rf"^(({_COUNTED})_?)*(lens|lengths?|len)$",
+    "heads": r"^(num_|n_?)?(attention_)?heads?$|^nhead$|^h$",
+    "width": r"^([de]|d_?(k|head|model|h|qk)|(head|embed|emb|hidden)_?(dim|size)|dim(_k|_head)?)$",
+    "memory": r"context|memory|enc|source|^src|^(x_?)?kv|key_?value|other|cond|cross|^y$|x_?2",
+    **{side: rf"^(x_?)?({names})(_?({_DRESS}))?$" for side, names in SIDES.items()},
+    "flag": r"^(need|output|return|use|is|with)_|^(training|train|deterministic|verbose|debug)$",
+    "x": r"^(x|inputs?|hidden(_states?)?|tokens?|emb(ed)?(dings?)?|seq(uence)?s?|tgt|trg|target)$",
+}
+ROLES = tuple((role, re.compile(pattern)) for role, pattern in _PATTERNS.items())
+
+# --- arguments of functions that build masks, in lower case without underscores -------------------
+
+BUILDER_QUERIES = (
+    "l length size n t seqlen sz seqlength tgtlen querylen qlen lq nqueries numqueries seqlen "
+    "sequencelength blocksize contextlength contextsize targetlen tq steps ntokens numtokens "
+    "tgtsize maxlen maxseqlen rows dim"
+).split()
+BUILDER_KEYS = (
+    "s klen keylen srclen kvlen lk nkeys numkeys sourcelen tk m srcsize memorylen cols kvseqlen"
+).split()
+BUILDER_WINDOWS = "window windowsize w width radius span win windowlen bandwidth k".split()
+BUILDER_COUNTS = (
+    "lengths lens validlens validlengths seqlens seqlengths validlen sizes counts length "
+    "srclengths srclens inputlengths xlens"
+).split()
+BUILDER_LONGEST = (
+    "maxlen maxlength maxseqlen maximum s size l t seqlen total numkeys paddedlen maxsize length"
+).split()
+BUILDER_TOKENS = (
+    "ids tokens inputids tokenids seq src batch sequences sequence inputs input trg tgt x texts "
+    "source target"
+).split()
+BUILDER_PADS = (
+    "pad padid padidx padtoken padtokenid paddingidx paddingid paddingvalue srcpadidx trgpadidx "
+    "tgtpadidx padvalue padindex"
+).split()
+BUILDER_TENSORS = "x scores query q input inputs embeddings hidden h attn weights".split()
+
+# --- functions and layers that say what they are for by their own name ----------------------------
+
+CAUSAL = re.compile(r"causal|autoregress|decoder|look_?ahead|no_peek", re.IGNORECASE)
+
+
+class Argument(NamedTuple):
+    """One argument of a callable.
+
+    Attributes
+    ----------
+    name : str
+        As the callable spells it.
+    role : str
+        ``"query"``, ``"key"``, ``"value"``, ``"x"``, ``"memory"``, ``"mask"``, ``"padding"`` (a
+        mask of padded tokens), ``"causal"`` (a switch), ``"lengths"``, ``"dropout"``, ``"scale"``,
+        ``"size"`` (a number of tokens), ``"width"`` (a number of features), ``"heads"`` (their
+        number), ``"position"``, ``"cache"``, ``"flag"`` (some other switch) or ``"unknown"``.
+    required : bool
+        Whether it has no default.
+    default : object
+        None where it has none.
+    by_name, by_place : bool
+        How it can be given.
+    kind : str
+        Its annotation as text; may be empty.
+    """
+
+    name: str
+    role: str
+    required: bool
+    default: object = None
+    by_name: bool = True
+    by_place: bool = True
+    kind: str = ""
+
+
+def role_of(name: str) -> str:
+    """Return the role that a name tells, ``"unknown"`` if none."""
+    low = name.lower()
+    return next((role for role, pattern in ROLES if pattern.search(low)), "unknown")
+
+
+def arguments(target: object) -> list[Argument] | None:
+    """Return the arguments of a callable with their roles; None where Python does not know them.
+
+    Parameters
+    ----------
+    target : callable
+        A function, a partial (what it gives already is left out), a module, a scripted function.
+
+    Returns
+    -------
+    list of Argument or None
+        In the order of the call, without ``*args`` and ``**kwargs``.
+
+    See Also
+    --------
+    inspect.signature : knows the names and not what they mean.
+    """
+    given, fixed = target, 0
+    taken: set[str] = set()
+    while isinstance(given, functools.partial):
+        taken |= given.keywords.keys()
+        fixed += len(given.args)
+        given = given.func
+    known = _of_torch(given)
+    if known is None:
+        known = call(_signature, given.forward if isinstance(given, nn.Module) else given).value
+    return None if known is None else [one for one in known[fixed:] if one.name not in taken]
+
+
+def _signature(function: object) -> list[Argument]:
+    """Return the arguments that ``inspect.signature`` knows."""
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    known = inspect.signature(function).parameters.values()
+    return [
+        Argument(
+            one.name,
+            _role(one.name, None if one.default is one.empty else one.default),
+            one.default is one.empty,
+            None if one.default is one.empty else one.default,
+            one.kind is not one.POSITIONAL_ONLY,
+            one.kind is not one.KEYWORD_ONLY,
+            "" if one.annotation is one.empty else str(one.annotation),
+        )
+        for one in known
+        if one.kind not in several
+    ]
+
+
+def _of_torch(function: object) -> list[Argument] | None:
+    """Return the arguments of torch's own function and of scripted code."""
+    if function is F.scaled_dot_product_attention:
+        defaults = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False}
+        named = [Argument(name, role_of(name), True) for name in SIDES]
+        return named + [Argument(n, role_of(n), False, value) for n, value in defaults.items()]
+    scripted = function.forward if isinstance(function, torch.jit.ScriptModule) else function
+    schema = call(lambda: scripted.schema).value
+    if not isinstance(schema, torch._C.FunctionSchema):
+        return None
+    known = [one for one in schema.arguments if one.name != "self"]
+    return [
+        Argument(
+            one.name,
+            _role(one.name, one.default_value),
+            not one.has_default_value(),
+            one.default_value,
+            kind=str(one.type),
+        )
+        for one in known
+    ]
+
+
+def _role(name: str, default: object) -> str:
+    """Return the role of an argument; one whose default is True or False is a switch."""
+    role = role_of(name)
+    if isinstance(default, bool):
+        return role if role in ("causal", "cache") else "flag"
+    return "mask" if role == "causal" and "mask" in name.lower() else role
