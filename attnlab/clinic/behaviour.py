@@ -1,0 +1,542 @@
+"""How code behaves, whatever it computes: one table of probes for functions, layers and pieces.
+
+A room of the clinic hands in a ``Subject``: how its target is called with ordinary tensors. Every
+probe asks through it, tells in one sentence what it found, and names one bug alike everywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import re
+import statistics
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.clinic._calling import Caller, Outcome, call
+from attnlab.clinic._damage import damage
+from attnlab.clinic._report import Evidence
+from attnlab.clinic._results import Results
+
+SHOWN = 5  # numbers of a table
+ROUGH = 1e-4  # steps of a smooth function: float32 makes some of 1e-6, bfloat16 and float16 1e-3
+ABOUT_DTYPES = re.compile(r"dtype|scalar type|Double|Float|Half|overflow")
+
+
+class Subject:
+    """How a target is called in an ordinary way; each room has its own.
+
+    Attributes
+    ----------
+    who : str
+        How a sentence names the target.
+    module : nn.Module or None
+        Whose parameters are looked at.
+    dtype : torch.dtype
+        Of the inputs that it takes.
+    caller : Caller
+        Makes every call, and watches it.
+    """
+
+    who = "It"
+    module: nn.Module | None = None
+    dtype = torch.float32
+    caller: Caller
+
+    def inputs(self, *, seed: int = 0, sizes: int = 0) -> dict[str, Tensor] | None:
+        """Return new tensors for one call, of its dtype, by the names that a sentence gives them.
+
+        Parameters
+        ----------
+        seed : int
+            For other numbers.
+        sizes : int
+            0 for the usual sizes, 1 for fewer tokens, 2, 3, ... for more: never used before.
+
+        Returns
+        -------
+        dict from str to Tensor or None
+            None if it does not take other sizes.
+        """
+        raise NotImplementedError
+
+    def answer(self, inputs: dict[str, Tensor], *, graph: bool = False) -> Outcome:
+        """Return what comes of a call; ``value`` is the output alone, None if there is none.
+
+        ``inputs`` are passed as copies, or themselves with a ``graph`` for autograd.
+        """
+        raise NotImplementedError
+
+    def again(
+        self, *, dtype: torch.dtype | None = None, device: str | None = None
+    ) -> Subject | None:
+        """Return it around a copy that was never called, of this dtype or on this device.
+
+        A function cannot be copied: only the inputs change. None where there is no such copy.
+        """
+        other = copy.copy(self)
+        other.dtype = dtype or self.dtype
+        return other
+
+    def called(self, place: str) -> str:
+        """Return how a sentence names an argument of the call: ``place`` is a number or a name."""
+        return place
+
+    def output(self, inputs: dict[str, Tensor] | None) -> Tensor | None:
+        """Return the output of a call, or None."""
+        value = None if inputs is None else self.answer(inputs).value
+        return value.detach() if isinstance(value, Tensor) else None
+
+
+def close(one: Tensor | None, two: Tensor | None, limit: float = 1e-4) -> bool:
+    """Return whether two outputs agree to ``limit`` of their size, NaN with NaN."""
+    if one is None or two is None or one.shape != two.shape:
+        return False
+    one, two = one.double(), two.double()
+    size = max(1e-3, float(two.nan_to_num(0, 0, 0).abs().max())) if two.numel() else 1.0
+    return torch.allclose(one, two, rtol=0.0, atol=limit * size, equal_nan=True)
+
+
+# --- what would spoil every other probe -----------------------------------------------------------
+
+
+def examine_steadiness(subject: Subject, results: Results) -> bool:
+    """Report whether the same input gives something else; return whether it does not."""
+    one, two = _seeded(subject, 1), _seeded(subject, 2)
+    if one is None or close(one, two):
+        return True
+    chance = close(_seeded(subject, 1), _seeded(subject, 1))
+    if two is None or two.shape != one.shape:
+        apart = "The second of two calls with the same input gives another shape or fails"
+    else:
+        moved = float((one - two).abs().nan_to_num().max())
+        apart = f"Two calls with the same input differ by up to {moved:.2g}"
+    if chance:
+        why = "something random is at work, such as dropout that is left on."
+        results.found("random", f"{apart}: {why}", _side_by_side(one, two))
+    else:
+        why = "it keeps something between calls, or draws random numbers of its own."
+        results.found("remembers", f"{apart}: {why}", _side_by_side(one, two))
+    return False
+
+
+def _seeded(subject: Subject, seed: int) -> Tensor | None:
+    torch.default_generator.manual_seed(seed)
+    return subject.output(subject.inputs())
+
+
+def _side_by_side(one: Tensor, two: Tensor | None) -> Evidence | None:
+    if two is None or one.shape != two.shape or not one.ndim or not one.numel():
+        return None
+    pair = torch.stack([one, two]).double().reshape(2, -1, one.shape[-1])
+    row = int((pair[0] != pair[1]).any(dim=-1).int().argmax())
+    shown = pair[:, row, :SHOWN]
+    names = tuple(f"feature {i}" for i in range(shown.shape[-1]))
+    return Evidence("One row of the output:", shown, ("first call", "second call"), names)
+
+
+def examine_finite(subject: Subject, results: Results) -> bool:
+    """Report NaN or infinity for ordinary input; return whether there is none."""
+    output = subject.output(subject.inputs())
+    if output is None or output.isfinite().all():
+        return True
+    share = 1 - float(output.isfinite().double().mean())
+    results.found("nan", f"On ordinary input {share:.0%} of the output is NaN or infinity.")
+    return False
+
+
+def examine_memory(subject: Subject, results: Results) -> bool:
+    """Report whether earlier calls change later ones; return whether they do not."""
+    words = _remembered(subject)
+    if words:
+        results.found("remembers", f"{words}: something is kept between calls.")
+    return not words
+
+
+def _remembered(subject: Subject) -> str:
+    """Return what shows that something is kept between calls; empty if nothing does."""
+    before = subject.output(subject.inputs())
+    for sizes in (1, 2):
+        given, fresh, used = subject.inputs(sizes=sizes), subject.again(), subject.again()
+        if given is None or fresh is None or used is None or before is None:
+            continue
+        for seed in (0, 9):
+            used.output(used.inputs(seed=seed))
+        alone, later = fresh.output(given), used.answer(given)
+        if alone is not None and not close(later.value, alone):
+            what = f"raises {later.trouble}" if later.error else "gives something else"
+            return f"After calls of other sizes it {what}, unlike a copy that was never called"
+    for number, name in enumerate(subject.inputs()):
+        if _takes_the_first(subject, name, sizes=3 + number):
+            return f"Another {name} of the same shape gives the result of the call before"
+    if before is not None and not close(subject.output(subject.inputs()), before):
+        return "The same call gives something else after calls of other sizes"
+    return ""
+
+
+def _takes_the_first(subject: Subject, name: str, sizes: int) -> bool:
+    """Return whether an input that makes a difference within a batch makes none between calls."""
+    subject = subject.again() or subject
+    given, other = (subject.inputs(seed=seed, sizes=sizes) for seed in (0, 9))
+    if given is None or given[name].ndim < 3 or len(given[name]) < 2:
+        return False
+    alike = {part: x[:1].expand_as(x).clone() for part, x in given.items()}
+    one = subject.output({**alike, name: given[name]})
+    two = subject.output({**alike, name: other[name]})
+    if one is None or two is None or not one.ndim or len(one) < 2:
+        return False
+    return not close(one[0], one[1]) and close(two, one, 1e-6)
+
+
+# --- kinds of numbers -----------------------------------------------------------------------------
+
+
+def examine_precision(subject: Subject, results: Results) -> bool:
+    """Move the input by very little: lower precision than that of the input moves in steps."""
+    inputs, total = subject.inputs(), 0
+    for place, factor in zip(range(-2, 3), (1, -4, 6, -4, 1), strict=True):
+        moved = {name: x * (1 + 2e-4 * place) for name, x in inputs.items()}
+        output = subject.output(moved)
+        if output is None or not output.is_floating_point() or not output.isfinite().all():
+            return True
+        total = total + factor * output.double()
+    size = float(output.abs().max())
+    rough = float(total.abs().max()) / max(size, 1e-6)
+    if rough < ROUGH:
+        return True
+    results.found(
+        "dtype",
+        "The output moves in steps where the input moves smoothly: some step is computed in lower "
+        f"precision than its input, and only about {2 if rough > 5e-3 else 3} digits are right.",
+    )
+    return False
+
+
+def examine_dtype(subject: Subject, results: Results) -> None:
+    """Call in float64 and in float16."""
+    _float64(subject, results)
+    if not results.has("dtype"):
+        _float16(subject, results)
+
+
+def _float64(subject: Subject, results: Results) -> None:
+    wide = subject.again(dtype=torch.float64)
+    if wide is None:
+        return
+    outcome = wide.answer(wide.inputs())
+    if wide.caller.out_of_time:
+        return
+    if not isinstance(outcome.value, Tensor):
+        if subject.module is None or ABOUT_DTYPES.search(outcome.message):
+            told = outcome.trouble or "no output"
+            results.found("dtype", f"With float64 tensors it raises {told}.")
+        return
+    if outcome.value.dtype != torch.float64:
+        results.found("dtype", f"float64 goes in and {name_of(outcome.value.dtype)} comes out.")
+        return
+    nudged = wide.output({name: x * (1 + 1e-10) for name, x in wide.inputs().items()})
+    if nudged is not None and torch.equal(nudged, outcome.value.detach()):
+        results.note(
+            "dtype", "float64 input is computed in lower precision and widened at the end."
+        )
+    else:
+        results.held("dtype", "float64 is computed in float64")
+
+
+def _float16(subject: Subject, results: Results) -> None:
+    half = subject.again(dtype=torch.float16)
+    if half is None:
+        return
+    expected, outcome = subject.output(subject.inputs()), half.answer(half.inputs())
+    if not isinstance(outcome.value, Tensor):
+        if "overflow" in outcome.message:
+            results.note("dtype", f"float16 raises {outcome.trouble}: fill with -inf instead.")
+        return
+    output = outcome.value.detach()
+    if expected is None or not expected.isfinite().all() or output.shape != expected.shape:
+        return
+    if not output.isfinite().all():
+        results.found("dtype", "With ordinary float16 numbers the output holds NaN or infinity.")
+    elif not close(output, expected, 0.05):
+        worst = float((output.double() - expected.double()).abs().max())
+        results.found("dtype", f"In float16 the output is off by {worst:.2f}.")
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """Return how a sentence names a dtype, such as ``"float64"``."""
+    return str(dtype).removeprefix("torch.")
+
+
+# --- devices, memory, gradients -------------------------------------------------------------------
+
+
+def examine_device(subject: Subject, results: Results) -> None:
+    """Call with tensors of another device: torch's meta device, which holds no numbers."""
+    moved = subject.again(device="meta")
+    if moved is None:
+        return
+    with torch.no_grad():
+        outcome = moved.answer({name: x.to("meta") for name, x in subject.inputs().items()})
+    if outcome.error is None:
+        results.held("device", "new tensors are created on the device of the input")
+    elif "device" in outcome.message and "cpu" in outcome.message:
+        results.found(
+            "device",
+            "One of its tensors is on the CPU whatever device its input is on: with tensors on the "
+            f"meta device it raises {outcome.trouble}.",
+            advice=_buffers(moved.module),
+        )
+
+
+def _buffers(module: nn.Module | None) -> str:
+    """Return the advice for a layer that keeps a tensor where ``to(device)`` does not find it."""
+    kept = [
+        name
+        for part in (module.modules() if module is not None else ())
+        for name, value in vars(part).items()
+        if isinstance(value, Tensor) and value.device.type == "cpu"
+    ]
+    if not kept:
+        return ""
+    name = kept[0]
+    return f"self.register_buffer({name!r}, ...): then module.to(device) moves it as well."
+
+
+def examine_layout(subject: Subject, results: Results) -> None:
+    """Give the same numbers in another order of memory."""
+    inputs = subject.inputs()
+    plain = subject.output(inputs)
+    for turned in _turned(inputs) if plain is not None else ():
+        outcome = subject.answer(turned)
+        if subject.caller.out_of_time:
+            return
+        if outcome.error is not None:
+            results.found(
+                "contiguity",
+                "A tensor that is a transposed view, with the same shape and numbers, gives "
+                f"{outcome.trouble}.",
+            )
+            return
+        if not close(outcome.value, plain):
+            sentence = "A transposed view with the same shape and numbers gives another result."
+            results.found("contiguity", sentence)
+            return
+    if plain is not None:
+        results.held("contiguity", "transposed views give the same results as contiguous tensors")
+
+
+def _turned(inputs: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+    """Yield the inputs with other dimensions next to each other in memory."""
+    several = {3: (0, 1), 4: (1, 2)}  # sequence first; as they come from a split of heads
+    for way in ({}, several):
+        pairs = {name: way.get(x.ndim, (-2, -1)) for name, x in inputs.items() if x.ndim > 1}
+        yield {
+            name: x.transpose(*pairs[name]).contiguous().transpose(*pairs[name])
+            if name in pairs
+            else x
+            for name, x in inputs.items()
+        }
+
+
+def examine_gradient(subject: Subject, results: Results) -> None:
+    """Ask autograd for the gradients, and compare them with finite differences."""
+    if subject.caller.changed:  # autograd refuses to change a leaf in place
+        return
+    exact = _exact(subject)
+    inputs = exact.inputs()
+    leaves = {name: x.requires_grad_() for name, x in inputs.items() if x.is_floating_point()}
+    leaves |= _parameters(exact)
+    outcome = exact.answer(inputs, graph=True)
+    output = outcome.value
+    if not isinstance(output, Tensor):
+        if "grad" in outcome.message or "numpy" in outcome.message:
+            sentence = f"Inputs that require a gradient give {outcome.trouble}."
+            results.found("detached", sentence)
+        return
+    drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(3)).to(output)
+    grads = dict.fromkeys(leaves)
+    if output.requires_grad:
+        total = (output * drawn).sum()
+        outcome = call(torch.autograd.grad, total, list(leaves.values()), allow_unused=True)
+        if outcome.error is not None:
+            results.found("detached", f"The backward pass raises {outcome.trouble}.")
+            return
+        grads = dict(zip(leaves, outcome.value, strict=True))
+    if _all_reached(exact, grads, results):
+        _compare_with_slopes(exact, grads, drawn, results)
+
+
+def _exact(subject: Subject) -> Subject:
+    """Return the subject in float64 if it computes there."""
+    wide = subject.again(dtype=torch.float64)
+    output = None if wide is None else wide.output(wide.inputs())
+    return wide if output is not None and output.dtype == torch.float64 else subject
+
+
+def _parameters(subject: Subject) -> dict[str, nn.Parameter]:
+    module = subject.module
+    named = module.named_parameters() if module is not None else ()
+    return {name: part for name, part in named if part.requires_grad}
+
+
+def _all_reached(subject: Subject, grads: dict[str, Tensor | None], results: Results) -> bool:
+    """Report what has no gradient although the output depends on it; return whether nothing."""
+    inputs = [name for name in grads if name in subject.inputs()]
+    missing = [name for name in grads if grads[name] is None]
+    missing += [name for name in inputs if grads[name] is not None and not grads[name].any()]
+    cut = [name for name in missing if _moves(subject, name)]
+    if not cut:
+        for name in missing:
+            if name not in inputs:
+                sentence = f"The parameter {name} is never used: it does not change the output."
+                results.note("unused-parameter", sentence)
+        return not missing
+    sizes = {name: float(grads[name].abs().max()) if grads[name] is not None else 0.0
+             for name in inputs}  # fmt: skip
+    evidence = Evidence(
+        "Largest entry of each gradient:",
+        torch.tensor([[size] for size in sizes.values()]).double(),
+        tuple(sizes),
+        ("gradient",),
+    )
+    results.found(
+        "detached",
+        f"No gradient reaches {_listed(cut[:3])}: the output is cut off from what it was made of, "
+        "and nothing can be learned through it.",
+        evidence if inputs else None,
+    )
+    return False
+
+
+def _moves(subject: Subject, name: str) -> bool:
+    """Return whether the output depends on an input or a parameter."""
+    plain, inputs = subject.output(subject.inputs()), subject.inputs()
+    if name in inputs:
+        return not close(subject.output({**inputs, name: subject.inputs(seed=8)[name]}), plain)
+    parameter = _parameters(subject)[name]
+    with _nudged({name: parameter}, {name: torch.ones_like(parameter)}, 0.1):
+        return not close(subject.output(inputs), plain, 1e-7)
+
+
+@contextlib.contextmanager
+def _nudged(parts: dict[str, Tensor], along: dict[str, Tensor], step: float) -> Iterator[None]:
+    """Move parameters in place for as long as it takes."""
+    kept = {name: part.detach().clone() for name, part in parts.items()}
+    with torch.no_grad():
+        try:
+            for name, part in parts.items():
+                part.add_(step * along[name])
+            yield
+        finally:
+            for name, part in parts.items():
+                part.copy_(kept[name])
+
+
+def _compare_with_slopes(
+    subject: Subject, grads: dict[str, Tensor], drawn: Tensor, results: Results
+) -> None:
+    """Compare the gradients with central differences: of each input, and of all parameters."""
+    inputs, parameters = subject.inputs(), _parameters(subject)
+    step = 1e-5 if drawn.dtype == torch.float64 else 1e-2
+    generator = torch.Generator().manual_seed(11)
+    along = {
+        name: torch.randn(grad.shape, generator=generator, dtype=torch.float64).to(grad)
+        for name, grad in grads.items()
+    }
+
+    def total(names: list[str], sign: int) -> float:
+        moved = {n: x + sign * step * along[n] if n in names else x for n, x in inputs.items()}
+        nudged = {n: part for n, part in parameters.items() if n in names}
+        with _nudged(nudged, along, sign * step):
+            output = subject.output(moved)
+        return math.nan if output is None else float((output * drawn).double().sum())
+
+    worst = 0.0
+    for names in (
+        ([name] for name in inputs)
+        if not parameters
+        else (*([name] for name in inputs), list(parameters))
+    ):
+        slope = (total(names, 1) - total(names, -1)) / (2 * step)
+        told = sum(float((grads[n] * along[n]).sum()) for n in names)
+        norms = sum(float(grads[n].norm() * along[n].norm()) for n in names)
+        worst = max(worst, abs(told - slope) / max(abs(slope), 0.1 * norms, 1e-6))
+    if worst > 0.05:
+        results.found(
+            "detached",
+            f"The gradient is not the slope of the output: they differ by {worst:.2f} of their "
+            "size, so some part of the computation is cut off.",
+        )
+        return
+    whom = f"{_listed(list(inputs))}{' and every parameter' if parameters else ''}"
+    results.held("gradients", f"gradients reach {whom}, and match finite differences")
+
+
+# --- what was noticed on the way ------------------------------------------------------------------
+
+
+def examine_arguments(subject: Subject, results: Results) -> None:
+    """Report whether the arguments of all the calls so far are as they were."""
+    changed = subject.caller.changed
+    if changed:
+        names = _listed([subject.called(place) for place in sorted(changed)])
+        sentence = f"{subject.who} changes what it is given, in place: {names}."
+        results.found("modifies-input", sentence, damage(subject.caller))
+    else:
+        results.held("arguments", "the arguments are left as they are")
+
+
+def examine_watch(subject: Subject, results: Results) -> None:
+    """Report what was noticed during all the calls so far."""
+    caller = subject.caller
+    if caller.seconds and not caller.hangs:
+        examine_arguments(subject, results)
+    if caller.printed.strip():
+        line = caller.printed.strip().splitlines()[0][:60]
+        results.found("prints", f"{subject.who} prints at every call: {line!r}.")
+    if caller.hangs:
+        results.found("hangs", f"{subject.who} gives no answer within {late(caller)}.")
+    elif caller.slow:
+        typical = statistics.median(caller.seconds)
+        results.found(
+            "slow",
+            f"A call with a few small tensors takes about {typical:.1f} seconds, so that the other "
+            "probes were left out.",
+        )
+
+
+def late(caller: Caller) -> str:
+    """Return the time limit in words, and that nothing can stop compiled code."""
+    limit, took = caller.time_limit, caller.seconds[-1]
+    words = f"{limit:g} second{'s' if limit != 1 else ''}"
+    if took < 2 * limit + 1:
+        return words
+    return f"{words}: a step in compiled code, which cannot be stopped, came back after {took:.1f}"
+
+
+def _listed(names: list[str]) -> str:
+    """Return names in words: "a", "a and b", "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+# The table: what every subject goes through after its numbers were looked at, in this order.
+PROBES = (
+    examine_device,
+    examine_gradient,
+    examine_layout,
+    examine_dtype,
+)
+
+
+def examine_behaviour(subject: Subject, results: Results) -> None:
+    """Go through the table; where the output is not finite, NaN would be blamed for all of it."""
+    output = subject.output(subject.inputs())
+    finite = output is not None and bool(output.isfinite().all())
+    for probe in PROBES:
+        if subject.caller.out_of_time:
+            break
+        if finite or probe is examine_device:
+            probe(subject, results)
