@@ -8,6 +8,7 @@ them. Numbers that no table can hold, such as a fill value, are measured.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
@@ -320,7 +321,7 @@ MASKINGS = (
 
 def _over(dim: int) -> Callable:
     def softmax(scores: Tensor, factor: float) -> Tensor | None:
-        return scores.softmax(dim) if scores.shape[dim] > 1 else None
+        return scores.clamp_min(-1e9).softmax(dim) if scores.shape[dim] > 1 else None
 
     return softmax
 
@@ -492,6 +493,8 @@ class Recipe:
 
 
 def _masked(way: Way, allowed: Tensor, softmax: Softmax) -> Softmax:
+    if allowed.dtype != torch.bool:  # a measured order may be what is added to the scores
+        return lambda scores: softmax(scores + allowed)
     return lambda scores: way.compute(scores, allowed, softmax)
 
 
@@ -663,15 +666,20 @@ def measured_masking(scores: Tensor, weights: Tensor, allowed: Tensor) -> Way:
         return _measured(
             "nan", f"With a mask that leaves every query a key, {holes} rows of weights hold NaN."
         )
+    if weights.min() < -SURE or weights.max() > 1 + SURE:
+        words = "With {the_mask} the weights of a query sum to {sums} instead of 1."
+        return _measured("not-normalised", words)
     if taken.abs().max() < SURE:
         return _lost_keys(scores, weights, allowed)
     if _rows_emptied(scores, weights):
         return next(way for way in MASKINGS if way.cause == "mask-queries")
     implied = _implied(scores, weights, allowed)
     for what, moved in (("set to", implied), ("moved by", implied - scores)):
-        at = moved[~allowed.expand_as(moved) & (weights > 1e-9)]
+        at = moved[~allowed.expand_as(moved) & (weights > 1e-5)]
         value = float(at.mean()) if at.numel() > 1 else 0.0
         alike = at.numel() > 1 and float((at - value).abs().max()) < 0.02 * max(1.0, abs(value))
+        if alike and abs(value) <= 0.02 and what == "set to":
+            return _measured("mask-multiplied", MASK_ZERO)
         if alike and abs(value) > 0.02:
             return _measured(
                 "mask-finite",
@@ -725,6 +733,7 @@ def report(
     *,
     weights: Tensor | None = None,
     mask: str = "the mask",
+    text: str = "",
 ) -> None:
     """Report every slip of a recipe, with what the samples show.
 
@@ -740,6 +749,8 @@ def report(
         The weights of the last sample, where the recipe cannot compute them.
     mask : str
         What the mask of the caller is called.
+    text : str
+        The code, for advice that fits it.
 
     See Also
     --------
@@ -758,7 +769,35 @@ def report(
             hidden, words = order, ("the causal mask", "later keys", "")
         told = numbers(recipe, sample, made, hidden, *words)
         evidence = _evidence(step, recipe, samples, made, hidden)
-        results.found(way.cause, way.words.format(**told), evidence, advice=way.advice)
+        advice = way.advice or fitting(way.cause, text)
+        results.found(way.cause, way.words.format(**told), evidence, advice=advice)
+
+
+# The cause, what stands in the code, and what helps there.
+ADVICE = tuple(
+    (causes, re.compile(pattern, re.MULTILINE), advice)
+    for causes, pattern, advice in (
+        (
+            "mask-ignored causal-missing",
+            r"^\s*[\w.]+\.masked_fill\(",
+            "masked_fill returns a new tensor: assign it, scores = scores.masked_fill(...), or use "
+            "masked_fill_.",
+        ),
+        (
+            "mask-multiplied mask-finite",
+            r"-\s*1e-\d",
+            "-1e-9 is next to 0, and -1e9 was meant: fill with -torch.inf.",
+        ),
+    )
+)
+
+
+def fitting(cause: str, text: str) -> str:
+    """Return the advice that fits the code; empty where the usual repair does."""
+    return next(
+        (advice for causes, pattern, advice in ADVICE if cause in causes and pattern.search(text)),
+        "",
+    )
 
 
 def numbers(
@@ -772,7 +811,13 @@ def numbers(
 ) -> dict[str, object]:
     """Return what the words of a way are filled with."""
     E = sample.sizes.E
-    told = {"keys": keys, "Keys": _capital(keys), "The_mask": _capital(mask), "E": E}
+    told = {
+        "keys": keys,
+        "Keys": _capital(keys),
+        "The_mask": _capital(mask),
+        "the_mask": mask,
+        "E": E,
+    }
     told |= {"factor": f"{recipe.scale.compute(sample.sizes):.4g}", "right": f"{E**-0.5:.4g}"}
     told |= {"sums": "nothing", "taken": "a part", "additive": additive}
     if weights is not None:

@@ -138,6 +138,8 @@ def arguments(target: object) -> list[Argument] | None:
     taken: set[str] = set()
     while isinstance(given, functools.partial):
         taken |= given.keywords.keys()
+        if given.func is F.scaled_dot_product_attention and given.keywords.get("is_causal"):
+            taken.add("attn_mask")  # it takes one of the two
         fixed += len(given.args)
         given = given.func
     known = _of_torch(given)

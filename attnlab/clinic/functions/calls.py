@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import dis
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from attnlab.clinic._calling import Caller, Outcome, Unusable
+from attnlab.clinic._calling import Caller, Outcome, Unusable, name_of
 from attnlab.clinic._results import Options
-from attnlab.clinic.functions.arguments import Arguments, arguments
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of one call; all different unless the function insists."""
-
-    N: int = 2
-    H: int = 3
-    L: int = 5
-    S: int = 7
-    E: int = 11
-    Ev: int = 13
-
-    def lead(self, ndim: int) -> tuple[int, ...]:
-        """Return the leading dimensions of a call with ``ndim`` dimensions."""
-        return {2: (), 3: (self.N,), 4: (self.N, self.H)}[ndim]
-
+from attnlab.clinic.hypotheses import Sample, Sizes
+from attnlab.clinic.names import SIDES, Argument, arguments
+from attnlab.masks import to_additive_mask
 
 GENERAL = Sizes()
-WIDER = 6  # Ev - S, in every call that measures
+# Every size differs in every call, so that no two laws agree by accident.
+CALLS = (GENERAL, Sizes(3, 2, 7, 6, 32, 12), Sizes(5, 4, 6, 8, 64, 14))
 # What a function may insist on, the mildest first: each is tried if the ones before it failed.
 RELAXED = {
     "Ev = E": {"Ev": "E"},
@@ -47,24 +35,75 @@ def relaxed(sizes: Sizes, demand: str) -> Sizes:
     return replace(sizes, **{name: getattr(sizes, other) for name, other in equal.items()})
 
 
-def _neutral(shape: Callable[[Tensor, Tensor], tuple[int, ...]], may: bool) -> Callable:
-    """Return a maker of masks that ought to block nothing, for functions that insist on one."""
+class Form(NamedTuple):
+    """A shape in which a mask may be given, and what it means for the weights (N, H, L, S)."""
 
-    def make(query: Tensor, key: Tensor) -> Tensor:
-        return torch.full(shape(query, key), may, dtype=torch.bool, device=query.device)
+    letters: str
+    cut: Callable[[Tensor], Tensor]  # from a mask (N, H, L, S) to what the function gets
+    shared: tuple[int, ...] = ()  # the dimensions of (N, H, L, S) along which it is the same
 
-    return make
+    @property
+    def per_key(self) -> bool:
+        """Whether the same keys are blocked for every query."""
+        return 2 in self.shared
 
 
-NEUTRAL = tuple(
-    _neutral(shape, may)
-    for may in (True, False)
-    for shape in (
-        lambda query, key: (query.shape[-2], key.shape[-2]),
-        lambda query, key: (query.shape[0], key.shape[-2]),
-        lambda query, key: (*query.shape[:-1], key.shape[-2]),
-        lambda query, key: (query.shape[0], 1, 1, key.shape[-2]),
-    )
+LENGTHS = Form("of lengths (N,)", lambda full: full[:, 0, 0].sum(dim=-1), (1, 2))
+FORMS: dict[int, tuple[Form, ...]] = {
+    2: (
+        Form("(L, S)", lambda full: full[0, 0]),
+        Form("(S,)", lambda full: full[0, 0, 0], (2,)),
+        Form("(1, S)", lambda full: full[0, 0, :1], (2,)),
+    ),
+    3: (
+        Form("(N, L, S)", lambda full: full[:, 0]),
+        Form("(L, S)", lambda full: full[0, 0], (0,)),
+        Form("(N, 1, S)", lambda full: full[:, 0, :1], (2,)),
+        Form("(N, S)", lambda full: full[:, 0, 0], (2,)),
+        Form("(1, L, S)", lambda full: full[:1, 0], (0,)),
+        Form("(N, 1, L, S)", lambda full: full),
+        Form("(N, 1, 1, S)", lambda full: full[:, :, :1], (2,)),
+    ),
+    4: (
+        Form("(N, H, L, S)", lambda full: full),
+        Form("(L, S)", lambda full: full[0, 0], (0, 1)),
+        Form("(N, 1, 1, S)", lambda full: full[:, :1, :1], (1, 2)),
+        Form("(N, S)", lambda full: full[:, 0, 0], (1, 2)),
+        Form("(N, L, S)", lambda full: full[:, 0], (1,)),
+        Form("(N, 1, L, S)", lambda full: full[:, :1], (1,)),
+        Form("(N, 1, S)", lambda full: full[:, 0, :1], (1, 2)),
+        Form("(1, 1, L, S)", lambda full: full[:1, :1], (0, 1)),
+    ),
+}
+
+
+class Layout(NamedTuple):
+    """The order of dimensions that a function takes and gives, where it is not (N, H, L, E)."""
+
+    words: str = ""
+    swapped: dict[int, tuple[int, int]] = {}  # noqa: RUF012  (of ndim dimensions: these two)
+    inputs: bool = True  # whether the inputs are swapped too, not only the output
+    one_key: bool = False  # whether all heads share one head of keys and values
+
+    def enter(self, side: str, part: Tensor) -> Tensor:
+        """Return query, key or value as the function wants it."""
+        if self.one_key and part.ndim == 4 and side != "query":
+            return part[:, 0]
+        return self.leave(part) if self.inputs else part
+
+    def leave(self, part: Tensor) -> Tensor:
+        """Return what the function gave, with dimensions in the usual order."""
+        return part.transpose(*self.swapped[part.ndim]) if part.ndim in self.swapped else part
+
+
+PLAIN = Layout()
+HEADS_BEHIND = Layout("(N, L, H, E), heads behind the tokens", {4: (1, 2)})
+TIME_FIRST = Layout("(L, N, E), tokens before the batch", {3: (0, 1)})
+LAYOUTS = (
+    Layout("(N, H, L, E), and returns (N, L, H, E)", {4: (1, 2)}, inputs=False),
+    Layout("one head of keys and values (N, S, E) for all heads", one_key=True),
+    HEADS_BEHIND,
+    TIME_FIRST,
 )
 
 
@@ -76,6 +115,127 @@ class Result(NamedTuple):
     turned: bool = False  # something has the shape of weights with queries and keys exchanged
 
 
+@dataclass
+class Takes:
+    """What a function takes, and what is given for it."""
+
+    sides: dict[str, Argument] = field(default_factory=dict)  # query, key and value, if it says so
+    masks: list[Argument] = field(default_factory=list)
+    causal: Argument | None = None
+    lengths: Argument | None = None
+    fixed: dict[str, str] = field(default_factory=dict)  # names of required arguments: their roles
+    unknown: list[Argument] = field(default_factory=list)
+    guessed: bool = False  # whether something else than query, key and value must be given
+    placed: tuple[str, ...] = tuple(SIDES)  # the sides that are passed by place, in this order
+
+    @property
+    def unknown_required(self) -> list[Argument]:
+        """What must be given and has no role that the clinic knows."""
+        return [one for one in self.unknown if one.required]
+
+    @property
+    def mask(self) -> Argument | None:
+        """The first of its masks."""
+        return self.masks[0] if self.masks else None
+
+
+def takes(function: Callable, call: Callable | None = None) -> Takes:
+    """Return what a function takes, told by the names of its arguments.
+
+    Parameters
+    ----------
+    function : callable
+        Of query, key and value.
+    call : callable, optional
+        The adapter that calls it.
+
+    Returns
+    -------
+    Takes
+        Without sides where they are simply the first three.
+
+    See Also
+    --------
+    attnlab.clinic.names.arguments : tells the role of each argument.
+    """
+    if call is not None:
+        mask = Argument("attn_mask", "mask", False)
+        return Takes(masks=[mask] if _reads_mask(call) else [])
+    known = arguments(function)
+    if known is None:
+        return Takes()
+    sides, rest = _sides(known)
+    first = [one.name for one in known if one.by_place][: len(sides)]
+    order = {one.name: side for side, one in sides.items()}
+    if {*first} != {*order}:
+        placed = ()
+    else:
+        placed = tuple(order[name] for name in first) or tuple(SIDES)
+    found = Takes(sides, placed=placed)
+    for one in rest:
+        if one.role in ("mask", "padding"):
+            found.masks.append(one)
+        elif one.role in ("causal", "lengths") and getattr(found, one.role) is None:
+            setattr(found, one.role, one)
+        elif one.required and one.role in FIXED:
+            found.fixed[one.name] = one.role
+        elif one.required or (one.role == "unknown" and one.default is None):
+            found.unknown.append(one)
+        found.guessed |= one.required
+    found.masks.sort(key=lambda one: one.role == "padding")
+    return found
+
+
+def _sides(known: list[Argument]) -> tuple[dict[str, Argument], list[Argument]]:
+    """Return which arguments are query, key and value, and the others."""
+    by_role = {one.role: one for one in reversed(known)}
+    if by_role.keys() >= SIDES.keys():
+        sides = {side: by_role[side] for side in SIDES}
+    else:
+        three = [one for one in known if one.by_place][:3]
+        if len(three) < 3:  # *arguments, perhaps
+            return {}, known[3:]
+        initials = [one.name.lower().removeprefix("x_")[:1] for one in three]
+        if sorted(initials) == ["k", "q", "v"]:
+            three = [three[initials.index(letter)] for letter in "qkv"]
+        sides = dict(zip(SIDES, three, strict=True))
+    return sides, [one for one in known if one not in sides.values()]
+
+
+def _reads_mask(call: Callable) -> bool:
+    """Return whether an adapter does something with its last argument, the mask."""
+    code = getattr(call, "__code__", None)
+    if code is None:
+        return True
+    if code.co_argcount < 5:
+        return bool(code.co_flags & 4)  # *arguments
+    name = code.co_varnames[4]
+    read = [step.argval for step in dis.get_instructions(code)]
+    return any(name == one or (isinstance(one, tuple) and name in one) for one in read)
+
+
+# What is given for a required argument, by its role; None where one must be tried after the other.
+FIXED: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "width": lambda query, key: query.shape[-1],
+    "scale": lambda query, key: 1 / math.sqrt(query.shape[-1]),
+    "heads": lambda query, key: 1,
+    "size": lambda query, key: query.shape[-2],
+    "flag": lambda query, key: False,
+    "cache": lambda query, key: None,
+    "dropout": lambda query, key: None,
+}
+NO_DROPOUT = (None, 0.0, nn.Identity())
+
+
+class Given(NamedTuple):
+    """What a function gets that insists on a mask or on dropout."""
+
+    form: Form | None = None
+    content: bool = True
+    number: bool = False  # 1 and 0 for True and False
+    dropout: object = None
+
+
 class Attention:
     """An attention function, called the way it wants; every call is watched.
 
@@ -85,55 +245,78 @@ class Attention:
         The numbers of dimensions it works with.
     refused : dict from int to Outcome
         What came of the others.
+    blocked : dict from int to Result
+        Calls with a mask, which it insists on, that blocked every key.
     demand : str
         Which sizes must be equal, such as ``"L = S"``; empty if none.
     """
 
-    def __init__(self, function: Callable, options: Options) -> None:
-        self.options = options
+    def __init__(self, function: Callable, options: Options, layout: Layout = PLAIN) -> None:
+        self.options, self.layout = options, layout
         self.caller = Caller(options.call or function, options.time_limit)
         self.function = function
-        self.takes = Arguments((0, 1, 2), "attn_mask", None, {}, False, True)
-        if options.call is None:
-            self.takes = arguments(function)
-        self.places: tuple[int | str | None, int | None] = (None, None)
+        self.takes = takes(function, options.call)
+        self.convention = options.mask
+        self.places: tuple[int | None, int | None] = (None, None)
         self.ndims: dict[int, Result] = {}
         self.refused: dict[int, Outcome] = {}
         self.blocked: dict[int, Result] = {}
         self.demand = ""
         self.dtype = torch.float32
-        self.neutral = NEUTRAL[0]
+        self.divisor = False  # whether a factor that it is given divides
+        self.number = False  # whether it wants masks of 1 and 0
+        self.given_always: dict[int, Given] = {}  # by the number of dimensions
 
     # --- the first contact ------------------------------------------------------------------------
 
     def find_shapes(self) -> bool:
         """Find the shapes that the function takes; return whether there are any."""
-        masks = NEUTRAL if self.takes.required_mask else NEUTRAL[:1]
         for self.dtype in (torch.float32, torch.float64):
             for self.demand in ("", *RELAXED):
-                for self.neutral in masks:
-                    for ndim in (3, 4, 2):
-                        self._try(ndim)
-                    if self.ndims or self.caller.out_of_time:
-                        return bool(self.ndims)
-        self.dtype, self.demand, self.neutral = torch.float32, "", NEUTRAL[0]
-        self.ndims = self.blocked  # whatever mask it gets, it sees nothing
-        return bool(self.ndims)
+                for ndim in (3, 4, 2):
+                    self._find(ndim)
+                if self.ndims or self.caller.out_of_time:
+                    return bool(self.ndims)
+        self.dtype, self.demand = torch.float32, ""
+        return False
 
-    def _try(self, ndim: int) -> None:
-        try:
-            query, key, value = self.inputs(ndim)
-            self.ndims[ndim] = self(query, key, value)
-            if self.takes.required_mask and self._nothing_allowed(self.ndims[ndim].output):
-                self.blocked.setdefault(ndim, self.ndims.pop(ndim))
-        except Unusable as trouble:
-            self.refused.setdefault(ndim, trouble.outcome)
+    def _find(self, ndim: int) -> None:
+        """Try everything that may be given for what it insists on."""
+        for given in self._tries(ndim):
+            self.given_always[ndim] = given
+            try:
+                result = self(*self.inputs(ndim))
+            except Unusable as trouble:
+                self.refused.setdefault(ndim, trouble.outcome)
+                if given.form is None and not self._insists():
+                    break
+                continue
+            if not self._open_masks() or not _nothing_allowed(result.output):
+                self.ndims[ndim] = result
+                self.number |= given.number
+                return
+            self.blocked.setdefault(ndim, result)
+        self.given_always.pop(ndim)
+        if ndim in self.blocked and not self._insists():  # a mask makes no difference
+            self.ndims[ndim] = self.blocked.pop(ndim)
 
-    @staticmethod
-    def _nothing_allowed(output: Tensor) -> bool:
-        """Return whether no query made a difference: the mask that was given blocks every key."""
-        same = (output - output[..., :1, :]).abs().max() < 1e-6
-        return bool(same) or not bool(output.isfinite().any())
+    def _insists(self) -> bool:
+        """Return whether it must be given a mask or dropout."""
+        return "dropout" in self.takes.fixed.values() or any(
+            one.required for one in self._open_masks()
+        )
+
+    def _tries(self, ndim: int) -> Iterator[Given]:
+        """Yield no mask, or masks of all usual shapes that ought to block nothing; no dropout."""
+        masks: list[tuple[Form | None, bool]] = [(None, True)]
+        masks += [(form, content) for content in (True, False) for form in FORMS[ndim]]
+        dropouts = NO_DROPOUT if "dropout" in self.takes.fixed.values() else (None,)
+        for form, content in masks if self._open_masks() else masks[:1]:
+            for number in (False, True) if form else (False,):
+                yield from (Given(form, content, number, dropout) for dropout in dropouts)
+
+    def _open_masks(self) -> list[Argument]:
+        return [*self.takes.masks, *self.takes.unknown]
 
     @property
     def main(self) -> int:
@@ -150,31 +333,38 @@ class Attention:
         """Return random query, key and value; raw scores have the standard deviation ``spread``."""
         sizes = self.sizes(sizes)
         generator = torch.Generator().manual_seed(seed)
-        lead, width = sizes.lead(ndim), math.sqrt(spread) * sizes.E**-0.25
+        lead, width = (sizes.N, sizes.H)[: ndim - 2], math.sqrt(spread) * sizes.E**-0.25
         shapes = ((sizes.L, sizes.E), (sizes.S, sizes.E), (sizes.S, sizes.Ev))
         query, key, value = (
             torch.randn(*lead, *shape, generator=generator, dtype=self.dtype) for shape in shapes
         )
+        if self.layout.one_key and ndim == 4:
+            key, value = (part[:, :1].expand_as(part).clone() for part in (key, value))
         return query * width, key * width, value
+
+    def sample(
+        self,
+        ndim: int,
+        sizes: Sizes = GENERAL,
+        *,
+        allowed: Tensor | None = None,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        **how: float,
+    ) -> Sample:
+        """Call it once, and return the call; ``allowed`` (N, H, L, S) is what ``mask`` means."""
+        inputs = self.inputs(ndim, sizes, **how)
+        output = self(*inputs, mask=mask, causal=causal).output
+        return as_sample((*inputs, output), self.sizes(sizes), allowed)
 
     def name_of(self, place: str) -> str:
         """Return how a sentence names an argument: by its place in the call, or its own name."""
         if not place.isdigit():
-            return place
+            return next(
+                (side for side, one in self.takes.sides.items() if one.name == place), place
+            )
         number = int(place) - (self.options.call is not None)  # the adapter gets the target first
-        if number == 3:
-            return "the mask"
-        return ("query", "key", "value")[self.takes.order.index(number)]
-
-    def independent_rows(self, key: Tensor) -> Tensor:
-        """Return a value whose rows are independent: unit vectors, if the width is free."""
-        rows, width = key.shape[-2], key.shape[-1]
-        free = self.demand in ("", "L = S")
-        size = (rows, rows + WIDER if free else max(width, rows))
-        if free:
-            return torch.eye(*size, dtype=self.dtype).expand(*key.shape[:-2], *size).clone()
-        generator = torch.Generator().manual_seed(5)
-        return torch.randn(*key.shape[:-2], *size, generator=generator, dtype=self.dtype)
+        return (*(self.takes.placed or SIDES), "the mask")[number]
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -187,14 +377,15 @@ class Attention:
         mask: Tensor | None = None,
         causal: bool = False,
         graph: bool = False,
+        **named: object,
     ) -> Result:
         """Return output and weights; raise Unusable if there is nothing to measure."""
         inputs = [part if graph else part.clone() for part in (query, key, value)]
         with torch.set_grad_enabled(graph):
-            outcome = self.outcome(*inputs, mask=mask, causal=causal)
+            outcome = self.outcome(*inputs, mask=mask, causal=causal, **named)
         if outcome.error is not None:
             raise Unusable(outcome)
-        result = self._read(outcome, query, key, value)
+        result = self.read(outcome, query, key, value)
         if graph:
             return result
         weights = None if result.weights is None else result.weights.detach()
@@ -208,32 +399,90 @@ class Attention:
         *,
         mask: Tensor | None = None,
         causal: bool = False,
+        **named: object,
     ) -> Outcome:
         """Return what came of one call, whatever it is."""
+        sides = dict(zip(SIDES, (query, key, value), strict=True))
         if self.options.call is not None:
-            return self.caller(self.function, query, key, value, mask)
-        takes = self.takes
-        named = {name: make(query) for name, make in takes.fixed.items()}
-        if mask is None and takes.required_mask:
-            mask = self.neutral(query, key)
-            if self.options.mask == "additive":
-                mask = torch.zeros_like(mask, dtype=query.dtype)
-        if causal and takes.causal:
-            named[takes.causal] = True
-        positional = tuple((query, key, value)[takes.order.index(place)] for place in range(3))
-        if mask is not None and takes.mask and takes.keywords:
-            named[takes.mask] = mask
-        elif mask is not None:
-            positional = (*positional, mask)
-        return self.caller(*positional, **named)
+            arguments = [self.function, *sides.values()]
+            count = getattr(getattr(self.options.call, "__code__", None), "co_argcount", 5)
+            always = self.given_always.get(query.ndim, Given())
+            mask = self._neutral(always, query, key) if mask is None else mask
+            return self.caller(*arguments, *([mask] if count != 4 else []))
+        sides = {side: self.layout.enter(side, part) for side, part in sides.items()}
+        placed, told = self.takes.placed, self.takes.sides
+        given = self._extras(query, key, mask, causal) | named
+        given |= {told[side].name: sides[side] for side in SIDES if side not in placed}
+        return self.caller(*(sides[side] for side in placed), **given)
 
-    def _read(self, outcome: Outcome, query: Tensor, key: Tensor, value: Tensor) -> Result:
+    def _extras(self, query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> dict:
+        """Return what it gets beside query, key and value, by name."""
+        takes = self.takes
+        given: dict[str, object] = {}
+        always = self.given_always.get(query.ndim, Given())
+        for name, role in takes.fixed.items():
+            given[name] = always.dropout if role == "dropout" else FIXED[role](query, key)
+            if role == "scale" and self.divisor:
+                given[name] = 1 / given[name]
+        for one in self._open_masks():
+            if one.required or (always.form and one is takes.mask):
+                given[one.name] = self._neutral(always, query, key)
+        if takes.lengths is not None and takes.lengths.required:
+            count = len(query) if query.ndim > 2 else 1
+            given[takes.lengths.name] = torch.full((count,), key.shape[-2], device=query.device)
+        if causal and takes.causal:
+            given[takes.causal.name] = True
+        elif takes.causal and takes.causal.required:
+            given[takes.causal.name] = False
+        main = takes.mask or takes.lengths
+        if mask is not None and main:
+            given[main.name] = mask.clone()
+        return given
+
+    def _neutral(self, always: Given, query: Tensor, key: Tensor) -> Tensor | None:
+        """Return a mask that ought to block nothing, in the shape that it was found to want."""
+        form, content = always.form, always.content
+        if form is None:
+            return None
+        lead = (*query.shape[:-2], 1, 1)[:2] if query.ndim > 2 else (1, 1)
+        full = torch.ones(*lead, query.shape[-2], key.shape[-2], dtype=torch.bool)
+        mask = form.cut(full).to(query.device)
+        if self.convention == "additive":
+            return torch.zeros_like(mask, dtype=query.dtype)
+        mask = mask if content != (self.convention == "blocked") else ~mask
+        return mask.to(query.dtype) if always.number else mask
+
+    def given(self, form: Form, allowed: Tensor, convention: str | None = None) -> Tensor:
+        """Return a mask (N, H, L, S) in the form and the convention of the function."""
+        convention = convention or self.convention
+        mask = form.cut(allowed)
+        if form is LENGTHS:
+            return mask
+        if convention == "additive":
+            return to_additive_mask(mask, self.dtype)
+        mask = ~mask if convention == "blocked" else mask.clone()
+        return mask.to(self.dtype) if self.number else mask
+
+    def told(self, **given: str) -> str:
+        """Return the first call as text, such as ``attention(query, key, value, p=None)``."""
+        if self.options.call is not None:
+            return "call(target, query, key, value, None)"
+        tensors = torch.zeros(2, 2, 2)
+        extras = self._extras(tensors, tensors, None, causal=False)
+        written = {
+            name: f"tensor {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+            for name, value in extras.items()
+        }
+        rest = [f"{name}={value}" for name, value in (written | given).items()]
+        return f"{name_of(self.function)}({', '.join(['query', 'key', 'value', *rest])})"
+
+    def read(self, outcome: Outcome, query: Tensor, key: Tensor, value: Tensor) -> Result:
         """Return output and weights by their shapes, or by the place they had at first."""
         parts = _tensors(outcome.value)
         wanted = (*query.shape[:-1], value.shape[-1])
         square = (*query.shape[:-1], key.shape[-2])
         if self.places[0] is None:
-            fitting = [place for place, part in parts.items() if tuple(part.shape) == wanted]
+            fitting = [p for p, part in parts.items() if self._left(part, query) == wanted]
             if not fitting:
                 raise Unusable(outcome)
             others = [
@@ -243,17 +492,38 @@ class Attention:
             ]
             self.places = fitting[0], next(iter(others), None)
         output = parts.get(self.places[0])
-        if output is None or tuple(output.shape) != wanted:
+        if output is None or self._left(output, query) != wanted:
             raise Unusable(outcome)
+        output = self.layout.leave(output)
         weights = parts.get(self.places[1]) if self.places[1] is not None else None
         fits = weights is not None and tuple(weights.shape) == square
         turned = (*square[:-2], square[-1], square[-2])
         exchanged = any(tuple(part.shape) == turned != square for part in parts.values())
         return Result(output, weights if fits else None, exchanged)
 
+    def _left(self, part: Tensor, query: Tensor) -> tuple[int, ...] | None:
+        """Return the shape of a result in the usual order; None where it cannot be the output."""
+        return tuple(self.layout.leave(part).shape) if part.ndim == query.ndim else None
+
+
+def _nothing_allowed(output: Tensor) -> bool:
+    """Return whether no query made a difference: the mask that was given blocks every key."""
+    same = (output - output[..., :1, :]).abs().max() < 1e-6
+    return bool(same) or not bool(output.isfinite().any())
+
+
+def as_sample(call: tuple, sizes: Sizes, allowed: Tensor | None = None) -> Sample:
+    """Return query, key, value and output of a call with all four dimensions."""
+    ndim = call[0].ndim
+    full = {2: lambda part: part[None, None], 3: lambda part: part[:, None], 4: lambda part: part}
+    known = replace(sizes, N=sizes.N if ndim > 2 else 1, H=sizes.H if ndim > 3 else 1)
+    return Sample(*map(full[ndim], call), known, allowed)
+
 
 def _tensors(value: object) -> dict[int, Tensor]:
     """Return the tensors of a result by their place in it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
     parts = value.values() if isinstance(value, dict) else value
     if isinstance(value, Tensor) or not isinstance(value, tuple | list | dict):
         parts = (value,)

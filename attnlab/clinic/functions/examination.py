@@ -3,40 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from attnlab.clinic import behaviour
 from attnlab.clinic._calling import Outcome, Unusable, name_of
 from attnlab.clinic._copying import copy_of
-from attnlab.clinic._hints import says_batch, says_heads, tokens_before_heads
+from attnlab.clinic._hints import (
+    says_batch,
+    says_heads,
+    text_of,
+    time_before_batch,
+    tokens_before_heads,
+)
 from attnlab.clinic._results import Options, Results
-from attnlab.clinic.functions.arguments import heads_in_front
-from attnlab.clinic.functions.axis import examine_axis
-from attnlab.clinic.functions.behaviour import (
-    examine_arguments,
-    examine_device,
-    examine_gradient,
-    examine_layout,
-    examine_memory,
-    examine_steadiness,
-    examine_watch,
+from attnlab.clinic.functions.calls import (
+    CALLS,
+    GENERAL,
+    HEADS_BEHIND,
+    LAYOUTS,
+    PLAIN,
+    TIME_FIRST,
+    Attention,
+    measurable,
+    relaxed,
 )
-from attnlab.clinic.functions.calls import GENERAL, Attention, measurable
-from attnlab.clinic.functions.causality import examine_causality
-from attnlab.clinic.functions.dtypes import (
-    examine_digits,
-    examine_dtype,
-    examine_precision,
+from attnlab.clinic.functions.masks import examine_masks, examine_returned
+from attnlab.clinic.functions.unknown import (
+    NEIGHBOURS,
+    causal_missing,
+    examine_pattern,
+    examine_unknown,
+    measured_recipe,
+    mixed,
 )
-from attnlab.clinic.functions.masking import examine_masks, examine_returned
-from attnlab.clinic.functions.measure import close
-from attnlab.clinic.functions.neighbours import examine_neighbours
-from attnlab.clinic.functions.scale import examine_scale
-from attnlab.clinic.functions.scores import examine_scores
-from attnlab.clinic.functions.sources import examine_sources
+from attnlab.clinic.hypotheses import (
+    CAUSAL,
+    DENSE,
+    ORDERS,
+    STEPS,
+    Recipe,
+    Sample,
+    Sizes,
+    explain,
+    measured_weights,
+    report,
+)
+from attnlab.clinic.names import CAUSAL as MEANT_CAUSAL
 
 LETTERS = {2: "(L, E)", 3: "(N, L, E)", 4: "(N, H, L, E)"}
+ROUNDING = 5e-5  # relative: the error of float32 lies far below, that of float16 far above
+LARGE = 200.0  # scores of this size overflow exp in float32 unless a maximum is taken off
+REMEDY = "Pass call=, a function (target, query, key, value, attn_mask) that returns its output."
+OPEN_STEPS = tuple(step for step in STEPS if step != "masking")
 
 
 def examine_attention(function: Callable, options: Options, results: Results) -> None:
@@ -57,65 +78,276 @@ def examine_attention(function: Callable, options: Options, results: Results) ->
     """
     if isinstance(function, nn.Module):
         function = copy_of(function).eval()
-    if tokens_before_heads(function):
-        function = heads_in_front(function)
-    attention = Attention(function, options)
-    if not attention.find_shapes():
+    attention = _met(function, options)
+    subject = Function(attention)
+    if attention.layout is not PLAIN:
+        results.note("layout", f"It was called with tensors {attention.layout.words}.")
+    if not attention.ndims:
         _nothing_works(attention, results)
     else:
         try:
-            if examine_steadiness(attention, results):
-                _examine_numbers(attention, results)
-                _examine_behaviour(attention, results)
+            if behaviour.examine_steadiness(subject, results) and behaviour.examine_memory(
+                subject, results
+            ):
+                _examine_numbers(attention, subject, results)
+                _examine_behaviour(attention, subject, results)
         except Unusable as trouble:  # it worked at first and does not any more
             text = trouble.outcome.trouble or "a result of another shape"
             if not attention.caller.out_of_time and not results.findings:
                 results.found("raises", f"Not every call works: one of other numbers gave {text}.")
-    examine_watch(attention, results)
+    behaviour.examine_watch(subject, results)
 
 
-def _examine_numbers(attention: Attention, results: Results) -> None:
-    """Probe what is computed: sources, order, axis, scores, scale, masks."""
-    if attention.dtype != attention.inputs(attention.main)[0].new_zeros(()).float().dtype:
+def _met(function: Callable, options: Options) -> Attention:
+    """Return the function in the layout that it says, or in the first in which it works."""
+    first = PLAIN
+    if options.call is None and tokens_before_heads(function):
+        first = HEADS_BEHIND
+    elif options.call is None and time_before_batch(function):
+        first = TIME_FIRST
+    attention = Attention(function, options, first)
+    if attention.find_shapes() or options.call is not None or attention.caller.out_of_time:
+        return attention
+    for layout in LAYOUTS:
+        other = Attention(function, options, layout)
+        if other.find_shapes() and _understood(other, calls(other, other.main)) is not None:
+            return other
+    return attention
+
+
+class Function(behaviour.Subject):
+    """How the probes of behaviour call an attention function."""
+
+    def __init__(self, attention: Attention, *, causal: bool = False) -> None:
+        self.attention, self.caller, self.causal = attention, attention.caller, causal
+
+    def inputs(self, *, seed: int = 0, sizes: int = 0) -> dict[str, Tensor]:
+        """Return new tensors by the names that a sentence gives them."""
+        attention = self.attention
+        more = replace(GENERAL, L=GENERAL.L + sizes, S=GENERAL.S + sizes, Ev=GENERAL.Ev + sizes)
+        if sizes == 1:
+            more = Sizes(N=3, H=2, L=4, S=6, E=12, Ev=10)
+        three = attention.inputs(attention.main, more if sizes else GENERAL, seed=seed, spread=1.0)
+        wanted = attention.dtype if self.dtype == torch.float32 else self.dtype
+        return {
+            name: part.to(wanted)
+            for name, part in zip(("query", "key", "value"), three, strict=True)
+        }
+
+    def answer(self, inputs: dict[str, Tensor], *, graph: bool = False) -> Outcome:
+        """Return what comes of a call."""
+        given = list(inputs.values())
+        with torch.set_grad_enabled(graph):
+            given = given if graph else [x.clone() for x in given]
+            outcome = self.attention.outcome(*given, causal=self.causal)
+        value = None
+        if outcome.error is None and not given[0].is_meta:
+            try:
+                value = self.attention.read(outcome, *given).output
+            except Unusable:
+                value = None
+        return replace(outcome, value=value)
+
+    def called(self, place: str) -> str:
+        """Return how a sentence names an argument."""
+        return self.attention.name_of(place)
+
+
+def _examine_numbers(attention: Attention, subject: Function, results: Results) -> None:
+    """Find out what it computes, without a mask at first."""
+    if attention.dtype != torch.float32:
         results.found("dtype", "It takes float64 tensors only; models are trained in float32.")
-    if examine_precision(attention, results) and examine_sources(attention, results):
-        causal = examine_causality(attention, results, name_of(attention.function))
-        _examine_nan(attention, results)
-        if not results.findings and examine_axis(attention, results, attention.main):
-            examine_neighbours(attention, results, attention.main)
-        if not results.findings:
-            factor = examine_scores(attention, results)
-            if factor is not None:
-                examine_scale(attention, results, attention.main)
-                examine_digits(attention, results, factor)
-                examine_returned(attention, results)
-                if not causal:
-                    examine_masks(attention, results, factor)
-    _examine_shapes(attention, results)
+    inputs = attention.inputs(attention.main)
+    if behaviour.close(
+        attention(*(part.flip(-1) - 1 for part in inputs)).output, attention(*inputs).output
+    ):
+        sentence = "The output does not depend on query, key and value at all."
+        results.found("wrong-source", sentence)
+        return
+    meant = _meant_causal(attention)
+    samples = calls(attention, attention.main)
+    recipe = _understood(attention, samples)
+    if recipe is None and not behaviour.examine_precision(subject, results):
+        return
+    if recipe is None:
+        recipe = _measured(attention, samples)
+    if attention.takes.unknown_required and (recipe is None or recipe.slips):
+        _ask(attention, results)
+        return
+    if recipe is None:
+        examine_unknown(attention, samples, results, meant=meant, causal=False)
+    else:
+        _say(attention, recipe, samples, results, meant=meant)
+    if not results.findings and recipe is not None:
+        causal = _switched(attention, recipe, results) if attention.takes.causal else recipe
+        examine_returned(attention, results)
+        if not results.findings and causal is not None:
+            examine_masks(attention, results, recipe)
+    _examine_shapes(attention, recipe, results)
 
 
-def _examine_nan(attention: Attention, results: Results) -> None:
-    """Report rows of NaN, unless the order of the tokens has explained them."""
-    output = attention.ndims[attention.main].output
-    holes = (~output.isfinite()).any(dim=-1)
-    if holes.any() and not results.findings:
-        row = holes.reshape(-1, output.shape[-2]).any(dim=0).nonzero()[0].item()
-        results.found("nan", f"Row {row} of the output holds NaN although every input is ordinary.")
+def calls(attention: Attention, ndim: int, *, square: bool = False, seed: int = 0) -> list[Sample]:
+    """Return calls of different sizes, as many as it takes."""
+    samples = []
+    for sizes in CALLS:
+        try:
+            sizes = relaxed(sizes, "L = S" if square else "")
+            samples.append(attention.sample(ndim, sizes, seed=seed))
+        except Unusable:
+            continue
+    return samples
 
 
-def _examine_shapes(attention: Attention, results: Results) -> None:
+def _measured(attention: Attention, samples: list[Sample]) -> Recipe | None:
+    """Return a recipe of as many queries as keys, or a measured one; change the samples to it."""
+    squares = calls(attention, attention.main, square=True)
+    recipe = explain(squares, steps=OPEN_STEPS)
+    if recipe is not None and (recipe.order is not DENSE or recipe.slips):
+        samples[:] = squares
+        return recipe
+    for square, each in ((False, list(samples)), (True, squares)):
+        again = calls(attention, attention.main, square=square, seed=1)
+        if len(again) == len(each) and (
+            found := measured_recipe(list(zip(each, again, strict=True)))
+        ):
+            samples[:] = each
+            return found
+    if attention.demand == "" and squares and _meant_causal(attention):
+        samples[:] = squares
+    return None
+
+
+def _understood(attention: Attention, samples: list[Sample]) -> Recipe | None:
+    """Return the recipe that explains the calls, whichever way a factor is to be given."""
+    recipe = explain(samples, steps=OPEN_STEPS)
+    if "scale" in attention.takes.fixed.values() and (recipe is None or recipe.scale.cause):
+        attention.divisor = True
+        again = calls(attention, attention.main)
+        if (divided := explain(again, steps=OPEN_STEPS)) and not divided.scale.cause:
+            samples[:] = again
+            return divided
+        attention.divisor = False
+    return recipe
+
+
+def _meant_causal(attention: Attention) -> bool:
+    """Return whether its name or the caller says that later tokens must not be seen."""
+    told = attention.options.causal
+    free = attention.takes.mask is None and attention.takes.causal is None
+    return told is True or (
+        told is None and free and bool(MEANT_CAUSAL.search(name_of(attention.function)))
+    )
+
+
+def _say(
+    attention: Attention, recipe: Recipe, samples: list[Sample], results: Results, *, meant: bool
+) -> None:
+    """Report the slips of a recipe, or what holds."""
+    text = text_of(attention.function)
+    weights = None if recipe.weights(samples[-1]) is not None else measured_weights(samples[-1])
+    report(recipe, samples, results, weights=weights, text=text)
+    if recipe.order not in ORDERS:
+        examine_pattern(recipe, samples[0], results, meant=meant)
+    elif meant and recipe.order is DENSE and not recipe.slips:
+        causal_missing(samples[0], results, text)
+    if results.findings or _bends(attention, recipe, results) or _rough(recipe, samples, results):
+        return
+    if recipe.order is CAUSAL:
+        results.held("causal", "no query sees a later key (causal)")
+    _hold(results)
+    if "scale" in attention.takes.fixed.values():
+        name = next(n for n, role in attention.takes.fixed.items() if role == "scale")
+        what = "sqrt(d_k)" if attention.divisor else "1/sqrt(d_k)"
+        results.note("scale", f"The caller gives the factor: it was called with {name} = {what}.")
+
+
+def _hold(results: Results) -> None:
+    """Report what an output that a right recipe gives proves."""
+    results.held("sums", "without a mask, the weights of every query are nonnegative and sum to 1")
+    results.held(
+        "average",
+        "the output is a weighted average of the rows of value, and value has no other effect",
+    )
+    results.held("products", "scores are dot products of query and key times one factor")
+    results.held("scale", "the scores are divided by the square root of d_k")
+
+
+def _bends(attention: Attention, recipe: Recipe, results: Results) -> bool:
+    """Say so if large scores follow the dot products no more."""
+    if recipe.gives(attention.sample(attention.main, spread=20.0)):
+        return False
+    sentence = (
+        "Small scores are scaled dot products of query and key, and large ones are not: something "
+        "limits them."
+    )
+    results.found("scores-not-dot-products", sentence)
+    return True
+
+
+def _rough(recipe: Recipe, samples: list[Sample], results: Results) -> bool:
+    """Say so if the output is less exact than float32 is."""
+    expected = recipe.output(samples[0])
+    known = expected.isfinite()
+    error = (samples[0].output.double() - expected)[known].abs().max() / expected[known].abs().max()
+    if error <= ROUNDING:
+        return False
+    results.found(
+        "dtype",
+        f"The output is off by {float(error):.0e}: some step is computed in lower precision than "
+        "its input.",
+    )
+    return True
+
+
+def _ask(attention: Attention, results: Results) -> None:
+    """Say that an argument that must be given is not known."""
+    name = attention.takes.unknown_required[0].name
+    results.unexamined(
+        f"The clinic does not know what to give for the argument {name}.",
+        call=attention.told(),
+        remedy=REMEDY,
+    )
+
+
+def _switched(attention: Attention, recipe: Recipe, results: Results) -> Recipe | None:
+    """Switch its causal argument on, and report what that does."""
+    name = attention.takes.causal.name
+    try:
+        sizes = relaxed(GENERAL, "L = S")
+        sample = attention.sample(attention.main, sizes, causal=True)
+    except Unusable as trouble:
+        text = trouble.outcome.trouble or "the result has the wrong shape"
+        results.found("raises", f"With {name}=True it raises {text}.")
+        return None
+    found = explain([sample], recipe, ("order", "hiding"))
+    if found is None:
+        other = attention.sample(attention.main, sizes, causal=True, seed=1)
+        found = measured_recipe([(sample, other)])
+    text = text_of(attention.function)
+    if found is None:
+        examine_unknown(attention, [sample], results, meant=True, causal=True)
+    elif found.order is DENSE:
+        causal_missing(sample, results, text)
+    elif found.order not in ORDERS:
+        examine_pattern(found, sample, results, meant=True)
+    else:
+        report(found, [sample], results, text=text)
+        if not found.slips:
+            results.held("causal", "no query sees a later key (causal)")
+    return found
+
+
+# --- other shapes ---------------------------------------------------------------------------------
+
+
+def _examine_shapes(attention: Attention, recipe: Recipe | None, results: Results) -> None:
     """Try the other numbers of dimensions, and sizes that must not be equal."""
-    if not results.findings:
+    if recipe is not None and not results.findings:
         for ndim in attention.ndims:
             if ndim == 4 and attention.main == 3 and not says_heads(attention.function):
-                _four_dimensions(attention, results)
-                continue
-            if ndim != attention.main:
-                examine_axis(attention, results, ndim)
-            if not results.findings and ndim != attention.main:
-                examine_neighbours(attention, results, ndim)
-            if ndim == 4 and not results.findings:
-                examine_scale(attention, results, ndim)
+                _four_dimensions(attention, recipe, results)
+            else:
+                _examine_ndim(attention, ndim, recipe, results)
     if not results.findings:
         _single(attention, results)
     if attention.demand:
@@ -127,12 +359,26 @@ def _examine_shapes(attention: Attention, results: Results) -> None:
         results.note("dimensions", f"It takes tensors {known} only.")
 
 
-def _four_dimensions(attention: Attention, results: Results) -> None:
+def _examine_ndim(attention: Attention, ndim: int, recipe: Recipe, results: Results) -> None:
+    """Find out whether it does the same with this number of dimensions."""
+    samples = calls(attention, ndim) if ndim != attention.main else []
+    if not all(map(recipe.gives, samples)):
+        found = explain(samples, steps=OPEN_STEPS)
+        if found is not None and found.slips:
+            report(found, samples, results, text=text_of(attention.function))
+        elif found is None and not mixed(attention, results, ndim):
+            sentence = f"With {LETTERS[ndim]} it computes something else than with "
+            sentence += f"{LETTERS[attention.main]}."
+            results.found("scores-not-dot-products", sentence)
+        return
+    for _, _, what in NEIGHBOURS[: ndim - 2]:
+        results.held("apart", f"one {what} never changes the result of another")
+
+
+def _four_dimensions(attention: Attention, recipe: Recipe, results: Results) -> None:
     """Note what it does with heads: made for (N, L, E), it need not be right there."""
-    apart = Results(properties=list(results.properties))
-    if examine_axis(attention, apart, 4):
-        examine_neighbours(attention, apart, 4)
-        examine_scale(attention, apart, 4)
+    apart = Results()
+    _examine_ndim(attention, 4, recipe, apart)
     for sentence in apart.properties if not apart.findings else ():
         results.held(sentence.key, sentence)
     for finding in apart.findings:
@@ -185,14 +431,14 @@ def _wrong_in_a_cube(attention: Attention) -> bool | None:
     cube = [torch.randn(3, 3, 3, generator=generator, dtype=attention.dtype) for _ in range(3)]
     outcome = attention.outcome(*cube)
     changed = attention.outcome(*(torch.cat([part[:1], 2 * part[1:]]) for part in cube))
-    if not isinstance(outcome.value, Tensor) or not isinstance(changed.value, Tensor):
+    if not measurable(outcome.value) or not measurable(changed.value):
         return None
-    return not close(changed.value[0], outcome.value[0])
+    return not behaviour.close(changed.value[0], outcome.value[0])
 
 
 def _equal_sizes(attention: Attention, results: Results) -> None:
     """Report that it ran only with some sizes equal."""
-    if results.findings:
+    if results.findings or results.gap:
         return
     text = attention.refused[attention.main].trouble or "a wrong shape"
     sentence = f"It works only with {attention.demand}; with L = 5, S = 7, E = 11, Ev = 13: {text}."
@@ -202,62 +448,157 @@ def _equal_sizes(attention: Attention, results: Results) -> None:
         results.found("square-only", sentence)
 
 
-def _examine_behaviour(attention: Attention, results: Results) -> None:
-    """How it behaves as a function. Not asked about NaN, which would be blamed for all of it."""
+# --- how it behaves -------------------------------------------------------------------------------
+
+
+def _examine_behaviour(attention: Attention, subject: Function, results: Results) -> None:
     if attention.caller.changed:
-        examine_arguments(attention, results)
-    examine_device(attention, results)
-    if not attention.ndims[attention.main].output.isfinite().all():
-        return
-    examine_memory(attention, results)
+        behaviour.examine_arguments(subject, results)
     if not results.has("hard"):
-        examine_gradient(attention, results)
-    examine_layout(attention, results)
-    examine_dtype(attention, results)
+        apart = Results() if attention.options.call else results
+        behaviour.examine_behaviour(subject, apart)
+        if attention.options.call:
+            _with_an_adapter(apart, results)
+        if attention.takes.causal:
+            behaviour.examine_device(Function(attention, causal=True), results)
+    _whole_numbers(attention, results)
+    _large_scores(attention, results)
+
+
+def _with_an_adapter(apart: Results, results: Results) -> None:
+    """Pass on what was found; a device or a dtype may be the adapter's doing."""
+    for finding in apart.findings:
+        if finding.name in ("device", "dtype"):
+            results.note(finding.name, f"It or its adapter: {finding}")
+        else:
+            results.findings.append(finding)
+    for said in apart.properties:
+        results.held(said.key, said)
+    for said in apart.notes:
+        results.note(said.key, said)
+
+
+def _whole_numbers(attention: Attention, results: Results) -> None:
+    inputs = [(10 * part).round() for part in attention.inputs(attention.main)]
+    try:
+        output = attention(*(part.long() for part in inputs)).output
+        expected = attention(*inputs).output
+    except Unusable:
+        return
+    if expected.isfinite().all() and not behaviour.close(output, expected, 1e-2):
+        worst = float((output.to(expected) - expected).abs().max())
+        sentence = f"Whole numbers are cut off on the way: the output is off by {worst:.2f}."
+        if attention.options.strict:
+            results.found("dtype", sentence)
+        else:
+            results.note("dtype", f"With integer tensors: {sentence}")
+
+
+def _large_scores(attention: Attention, results: Results) -> None:
+    query, key, value = attention.inputs(attention.main)
+    for sign, words in ((1, "above"), (-1, "below")):
+        size = (LARGE * query.shape[-1] ** 0.5) ** 0.5
+        big = torch.full_like(query, size / query.shape[-1] ** 0.5)
+        big[..., 0, :] *= sign  # one row far below the others, whose maximum is not its own
+        same = torch.full_like(key, size / query.shape[-1] ** 0.5)
+        same[..., 0, :] *= 1.1
+        try:
+            output = attention(big, same, value).output
+        except Unusable:
+            return
+        if output.isfinite().all():
+            continue
+        sentence = (
+            f"Scores far {words} 0 give NaN: exp overflows or a whole row becomes 0. Take each "
+            "row's own maximum off first."
+        )
+        if attention.options.strict:
+            results.found("nan", sentence)
+        else:
+            results.note("large-scores", sentence)
+
+
+# --- where no call works --------------------------------------------------------------------------
 
 
 def _nothing_works(attention: Attention, results: Results) -> None:
     """Say what came of the first call instead of an output."""
     if attention.caller.out_of_time:
         return
-    outcomes = attention.refused
-    returned = [outcome for outcome in outcomes.values() if outcome.error is None]
-    shapes = _shapes(3)
-    if not returned:
-        text = outcomes[3].trouble
-        if _wrong_in_a_cube(attention):
-            results.found(
-                "transposed-batch",
-                f"With {shapes} it raises {text}; with N = L = S = E it runs and mixes the "
-                "sequences: .T and transpose(0, 1) move the dimension of the batch.",
-            )
-            return
-        results.found("raises", f"With {shapes} it raises {text}.")
+    if attention.blocked:
+        _all_blocked(attention, results)
         return
-    ndim, outcome = next((n, one) for n, one in outcomes.items() if one.error is None)
+    returned = {n: one for n, one in attention.refused.items() if one.error is None}
+    if not returned:
+        _raises(attention, results)
+        return
+    ndim, outcome = next(iter(returned.items()))
     parts = _parts(outcome.value)
     tensors = [part for part in parts if isinstance(part, Tensor)]
     if outcome.value is None:
         results.found("not-done", "It returns None: not done yet.")
     elif not tensors or isinstance(outcome.value, list):
         kind = type(outcome.value).__name__
-        results.found("wrong-type", f"It returns {_article(kind)} instead of a tensor.")
+        article = "an" if kind[0].lower() in "aeiou" else "a"
+        results.found("wrong-type", f"It returns {article} {kind} instead of a tensor.")
     elif not any(map(measurable, tensors)):
         part = tensors[0]
         what = f"dtype {part.dtype}, layout {part.layout}, device {part.device}"
         results.found("wrong-type", f"It returns a tensor of {what} instead of plain real numbers.")
+    elif attention.takes.guessed:
+        _not_called(attention, "gives the wrong shape", results)
     else:
-        sizes = GENERAL
-        wanted = (*sizes.lead(ndim), sizes.L, sizes.Ev)
+        wanted = (*_lead(ndim), GENERAL.L, GENERAL.Ev)
         got = " and ".join(str(tuple(part.shape)) for part in tensors)
         results.found(
             "wrong-shape", f"With {_shapes(ndim)} the output must be {wanted}, got {got}."
         )
 
 
+REFUSALS = (AssertionError, ValueError, NotImplementedError)  # what code raises that checks sizes
+
+
+def _raises(attention: Attention, results: Results) -> None:
+    """Report an error: as a finding only if nothing else than query, key and value was given."""
+    outcome = attention.refused[3]
+    if _wrong_in_a_cube(attention):
+        results.found(
+            "transposed-batch",
+            f"With {_shapes(3)} it raises {outcome.trouble}; with N = L = S = E it runs and mixes "
+            "the sequences: .T and transpose(0, 1) move the dimension of the batch.",
+        )
+    elif attention.takes.guessed or isinstance(outcome.error, REFUSALS):
+        _not_called(attention, f"raises {outcome.trouble}", results)
+    else:
+        results.found("raises", f"With {_shapes(3)} it raises {outcome.trouble}.")
+
+
+def _all_blocked(attention: Attention, results: Results) -> None:
+    """Report what a function gives whatever mask it gets."""
+    output = next(iter(attention.blocked.values())).output
+    if output.isnan().all():
+        sentence = "Whatever mask it gets, all True or all False, the output is NaN."
+        results.found("nan", sentence)
+        return
+    results.unexamined(
+        "With every mask that was tried, all True and all False, it seems to block every key.",
+        call=attention.told(),
+        remedy=REMEDY,
+    )
+
+
+def _not_called(attention: Attention, what: str, results: Results) -> None:
+    sentence = f"The clinic could not call it: with {_shapes(3)} it {what}."
+    results.unexamined(sentence, call=attention.told(), remedy=REMEDY)
+
+
+def _lead(ndim: int) -> tuple[int, ...]:
+    return (GENERAL.N, GENERAL.H)[: ndim - 2]
+
+
 def _shapes(ndim: int) -> str:
     """Return the shapes of the first call in words."""
-    sizes, lead = GENERAL, GENERAL.lead(ndim)
+    sizes, lead = GENERAL, _lead(ndim)
     query, key, value = (
         (*lead, *rest) for rest in ((sizes.L, sizes.E), (sizes.S, sizes.E), (sizes.S, sizes.Ev))
     )
@@ -266,7 +607,3 @@ def _shapes(ndim: int) -> str:
 
 def _parts(value: object) -> list[object]:
     return list(value) if isinstance(value, tuple | list) else [value]
-
-
-def _article(kind: str) -> str:
-    return f"an {kind}" if kind[0].lower() in "aeiou" else f"a {kind}"
