@@ -201,9 +201,11 @@ def _triangle(diagonal: int, *, upper: bool = False) -> Callable:
 _UPSIDE_DOWN = "Every query sees only later keys: the causal mask is upside down."
 DENSE = Way(None, "", _dense)
 CAUSAL = Way(None, "", _triangle(0))
+ENDS = Way(None, "", lambda queries, keys: _triangle(keys - queries)(queries, keys))
 ORDERS = (
     DENSE,
     CAUSAL,
+    ENDS,
     Way(
         "causal-off-by-one",
         "Every query sees one key too many: its successor. The diagonal is off by one.",
@@ -532,6 +534,8 @@ def recipes(start: Recipe, steps: tuple[str, ...]) -> Iterator[Recipe]:
     bases = [start]
     if "order" in steps and start.order is DENSE:
         bases.append(replace(start, order=CAUSAL))
+        yield from bases
+        yield replace(start, order=ENDS)  # of the last queries, as with a cache
     yield from bases
     for base in bases:
         for step in steps:
@@ -779,7 +783,7 @@ ADVICE = tuple(
     for causes, pattern, advice in (
         (
             "mask-ignored causal-missing",
-            r"^\s*[\w.]+\.masked_fill\(",
+            r"(^|:)\s*[\w.]+\.masked_fill\(",
             "masked_fill returns a new tensor: assign it, scores = scores.masked_fill(...), or use "
             "masked_fill_.",
         ),

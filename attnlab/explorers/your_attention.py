@@ -13,7 +13,8 @@ from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights, scaled_dot_product_attention
 from attnlab.clinic import Finding, Report, diagnose
-from attnlab.clinic.functions.arguments import arguments
+from attnlab.clinic.functions.calls import FIXED, takes
+from attnlab.clinic.names import SIDES
 from attnlab.explorers import _learner
 from attnlab.explorers._controls import Button, Question
 from attnlab.explorers._masked import KINDS, MaskedSentence, MaskResult, empty_rows
@@ -94,7 +95,7 @@ class YourAttentionExplorer(MaskedSentence):
     @property
     def takes_mask(self) -> bool:
         """Whether the function has an argument for a mask."""
-        return arguments(self.function).mask is not None
+        return takes(self.function).mask is not None
 
     @property
     def result(self) -> MaskResult:
@@ -237,24 +238,24 @@ def weights_of(function: Callable, query: Tensor, key: Tensor, mask: Tensor) -> 
 
 def _call(function: Callable, *inputs: Tensor) -> object:
     """Call a function in the order and by the names of its own arguments."""
-    takes = arguments(function)
+    known = takes(function)
     *parts, mask = inputs
-    placed = [parts[takes.order.index(place)] for place in range(3)]
-    named = {name: make(parts[0]) for name, make in takes.fixed.items()}
-    if takes.mask and takes.keywords:
-        named[takes.mask] = mask
-    elif takes.mask:
-        placed.append(mask)
-    return function(*placed, **named)
+    sides = dict(zip(SIDES, parts, strict=True))
+    named = {known.sides[side].name: sides[side] for side in SIDES if side not in known.placed}
+    named |= {name: FIXED[role](*parts[:2]) for name, role in known.fixed.items()}
+    if known.mask:
+        named[known.mask.name] = mask
+    return function(*(sides[side] for side in known.placed), **named)
 
 
 def _written_call(function: Callable, query: Tensor) -> str:
     """Return the line of PyTorch that calls a function as ``_call`` does."""
-    takes = arguments(function)
-    parts = [("query", "key", "value")[takes.order.index(place)] for place in range(3)]
-    if takes.mask:
-        parts.append(f"{takes.mask}=" * takes.keywords + "mask.expand(1, n, n)")
-    parts += [f"{name}={make(query)}" for name, make in takes.fixed.items()]
+    known = takes(function)
+    parts = [*known.placed]
+    parts += [f"{known.sides[side].name}={side}" for side in SIDES if side not in known.placed]
+    if known.mask:
+        parts.append(f"{known.mask.name}=mask.expand(1, n, n)")
+    parts += [f"{name}={FIXED[role](query, query)}" for name, role in known.fixed.items()]
     return f"weights = {_learner.name_of(function)}({', '.join(parts)})"
 
 

@@ -447,9 +447,9 @@ class Attention:
         lead = (*query.shape[:-2], 1, 1)[:2] if query.ndim > 2 else (1, 1)
         full = torch.ones(*lead, query.shape[-2], key.shape[-2], dtype=torch.bool)
         mask = form.cut(full).to(query.device)
-        if self.convention == "additive":
+        if self.options.mask == "additive":
             return torch.zeros_like(mask, dtype=query.dtype)
-        mask = mask if content != (self.convention == "blocked") else ~mask
+        mask = mask if content != (self.options.mask == "blocked") else ~mask
         return mask.to(query.dtype) if always.number else mask
 
     def given(self, form: Form, allowed: Tensor, convention: str | None = None) -> Tensor:

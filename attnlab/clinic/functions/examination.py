@@ -42,6 +42,7 @@ from attnlab.clinic.functions.unknown import (
 from attnlab.clinic.hypotheses import (
     CAUSAL,
     DENSE,
+    ENDS,
     ORDERS,
     STEPS,
     Recipe,
@@ -250,31 +251,36 @@ def _say(
         examine_pattern(recipe, samples[0], results, meant=meant)
     elif meant and recipe.order is DENSE and not recipe.slips:
         causal_missing(samples[0], results, text)
-    if results.findings or _bends(attention, recipe, results) or _rough(recipe, samples, results):
-        return
-    if recipe.order is CAUSAL:
-        results.held("causal", "no query sees a later key (causal)")
-    _hold(results)
+    limited = not results.findings and _bends(attention, recipe, samples[0].sizes, results)
+    if not limited and (results.findings or not _rough(recipe, samples, results)):
+        _hold(recipe, results)
     if "scale" in attention.takes.fixed.values():
         name = next(n for n, role in attention.takes.fixed.items() if role == "scale")
         what = "sqrt(d_k)" if attention.divisor else "1/sqrt(d_k)"
         results.note("scale", f"The caller gives the factor: it was called with {name} = {what}.")
 
 
-def _hold(results: Results) -> None:
-    """Report what an output that a right recipe gives proves."""
-    results.held("sums", "without a mask, the weights of every query are nonnegative and sum to 1")
-    results.held(
-        "average",
-        "the output is a weighted average of the rows of value, and value has no other effect",
-    )
-    results.held("products", "scores are dot products of query and key times one factor")
-    results.held("scale", "the scores are divided by the square root of d_k")
+def _hold(recipe: Recipe, results: Results) -> None:
+    """Report the steps that are right in a recipe that gives the output."""
+    wrong = {step for step in STEPS if getattr(recipe, step).cause is not None}
+    if wrong <= {"scale"} and not results.has("causal-missing"):
+        words = "without a mask, the weights of every query are nonnegative and sum to 1"
+        results.held("sums", words)
+    if not wrong & {"sides", "after"}:
+        words = "the output is a weighted average of the rows of value"
+        results.held("average", f"{words}, and value has no other effect")
+    if not wrong & {"sides", "product", "softmax"}:
+        words = "scores are dot products of query and key times one factor"
+        results.held("products", words)
+    if not wrong & {"sides", "product", "softmax", "scale"}:
+        results.held("scale", "the scores are divided by the square root of d_k")
+    if not wrong and recipe.order in (CAUSAL, ENDS):
+        results.held("causal", "no query sees a later key (causal)")
 
 
-def _bends(attention: Attention, recipe: Recipe, results: Results) -> bool:
+def _bends(attention: Attention, recipe: Recipe, sizes: Sizes, results: Results) -> bool:
     """Say so if large scores follow the dot products no more."""
-    if recipe.gives(attention.sample(attention.main, spread=20.0)):
+    if recipe.gives(attention.sample(attention.main, sizes, spread=20.0)):
         return False
     sentence = (
         "Small scores are scaled dot products of query and key, and large ones are not: something "
@@ -452,6 +458,8 @@ def _equal_sizes(attention: Attention, results: Results) -> None:
 
 
 def _examine_behaviour(attention: Attention, subject: Function, results: Results) -> None:
+    if attention.takes.unknown_required and results.gap:
+        return
     if attention.caller.changed:
         behaviour.examine_arguments(subject, results)
     if not results.has("hard"):

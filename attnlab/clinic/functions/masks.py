@@ -41,6 +41,7 @@ from attnlab.clinic.hypotheses import (
 
 EQUAL_HEADS = Sizes(N=3, H=3)
 SLIPS_OF_THE_PEN = (NameError, AttributeError)  # no other mask would help
+LIKE_A_MASK = (None, "mask-inverted", "mask-finite", "mask-transposed", "mask-multiplied")
 LEVELS = (-20.0, -100.0, -1000.0)  # scores that ordinary large inputs can reach
 WORDS = {"blocked": "True = blocked", "additive": "0 and minus infinity", None: "True = may attend"}
 STILL_BLOCKED = Way(
@@ -65,7 +66,8 @@ def examine_masks(attention: Attention, results: Results, recipe: Recipe) -> Non
     """Find out what the mask arguments do; ``recipe`` is right and says the rest."""
     takes = attention.takes
     if takes.mask is None and takes.lengths is None:
-        _unread(attention, results)
+        _look_for_one(attention, results, recipe)
+    if takes.mask is None and takes.lengths is None:
         return
     ndims = sorted(attention.ndims, key=lambda ndim: ndim == 2)  # a batch first
     trials = [trial for ndim in ndims if (trial := _first_accepted(attention, ndim))]
@@ -95,10 +97,18 @@ def examine_masks(attention: Attention, results: Results, recipe: Recipe) -> Non
             _examine_heads(attention, results, recipe)
 
 
-def _unread(attention: Attention, results: Results) -> None:
-    """Note that an adapter does nothing with the mask that it gets."""
+def _look_for_one(attention: Attention, results: Results, recipe: Recipe) -> None:
+    """Take an argument of unknown name for a mask if it does what a mask does, and only then."""
     if attention.options.call is not None:
         results.note("mask", "The adapter passes no mask on, so that masks were not examined.")
+    for one in [one for one in attention.takes.unknown if not one.required]:
+        attention.takes.masks = [one]
+        trials = (_first_accepted(attention, ndim) for ndim in sorted(attention.ndims)[::-1])
+        trial = next(filter(None, trials), None)
+        if trial and _judged(recipe, trial.sample).masking.cause in LIKE_A_MASK:
+            return
+        attention.takes.masks = []
+        results.note("arguments", f"The argument {one.name} was left at its default.")
 
 
 # --- one mask -------------------------------------------------------------------------------------
