@@ -253,14 +253,14 @@ def _say(
         causal_missing(samples[0], results, text)
     limited = not results.findings and _bends(attention, recipe, samples[0].sizes, results)
     if not limited and (results.findings or not _rough(recipe, samples, results)):
-        _hold(recipe, results)
+        _hold(recipe, attention.main, results)
     if "scale" in attention.takes.fixed.values():
         name = next(n for n, role in attention.takes.fixed.items() if role == "scale")
         what = "sqrt(d_k)" if attention.divisor else "1/sqrt(d_k)"
         results.note("scale", f"The caller gives the factor: it was called with {name} = {what}.")
 
 
-def _hold(recipe: Recipe, results: Results) -> None:
+def _hold(recipe: Recipe, ndim: int, results: Results) -> None:
     """Report the steps that are right in a recipe that gives the output."""
     wrong = {step for step in STEPS if getattr(recipe, step).cause is not None}
     if wrong <= {"scale"} and not results.has("causal-missing"):
@@ -274,6 +274,9 @@ def _hold(recipe: Recipe, results: Results) -> None:
         results.held("products", words)
     if not wrong & {"sides", "product", "softmax", "scale"}:
         results.held("scale", "the scores are divided by the square root of d_k")
+    if not wrong & {"softmax", "after"}:
+        for _, _, what in NEIGHBOURS[: ndim - 2]:
+            results.held("apart", f"one {what} never changes the result of another")
     if not wrong and recipe.order in (CAUSAL, ENDS):
         results.held("causal", "no query sees a later key (causal)")
 
