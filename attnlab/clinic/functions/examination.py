@@ -55,7 +55,6 @@ from attnlab.clinic.hypotheses import (
 from attnlab.clinic.names import CAUSAL as MEANT_CAUSAL
 
 LETTERS = {2: "(L, E)", 3: "(N, L, E)", 4: "(N, H, L, E)"}
-ROUNDING = 5e-5  # relative: the error of float32 lies far below, that of float16 far above
 LARGE = 200.0  # scores of this size overflow exp in float32 unless a maximum is taken off
 REMEDY = "Pass call=, a function (target, query, key, value, attn_mask) that returns its output."
 OPEN_STEPS = tuple(step for step in STEPS if step != "masking")
@@ -166,12 +165,10 @@ def _examine_numbers(attention: Attention, subject: Function, results: Results) 
         results.found("wrong-source", sentence)
         return
     meant = _meant_causal(attention)
-    samples = calls(attention, attention.main)
-    recipe = _understood(attention, samples)
-    if recipe is None and not behaviour.examine_precision(subject, results):
+    if not behaviour.examine_precision(subject, results):
         return
-    if recipe is None:
-        recipe = _measured(attention, samples)
+    samples = calls(attention, attention.main)
+    recipe = _understood(attention, samples) or _measured(attention, samples)
     if attention.takes.unknown_required and (recipe is None or recipe.slips):
         _ask(attention, results)
         return
@@ -251,8 +248,7 @@ def _say(
         examine_pattern(recipe, samples[0], results, meant=meant)
     elif meant and recipe.order is DENSE and not recipe.slips:
         causal_missing(samples[0], results, text)
-    limited = not results.findings and _bends(attention, recipe, samples[0].sizes, results)
-    if not limited and (results.findings or not _rough(recipe, samples, results)):
+    if results.findings or not _bends(attention, recipe, samples[0].sizes, results):
         _hold(recipe, attention.main, results)
     if "scale" in attention.takes.fixed.values():
         name = next(n for n, role in attention.takes.fixed.items() if role == "scale")
@@ -290,21 +286,6 @@ def _bends(attention: Attention, recipe: Recipe, sizes: Sizes, results: Results)
         "limits them."
     )
     results.found("scores-not-dot-products", sentence)
-    return True
-
-
-def _rough(recipe: Recipe, samples: list[Sample], results: Results) -> bool:
-    """Say so if the output is less exact than float32 is."""
-    expected = recipe.output(samples[0])
-    known = expected.isfinite()
-    error = (samples[0].output.double() - expected)[known].abs().max() / expected[known].abs().max()
-    if error <= ROUNDING:
-        return False
-    results.found(
-        "dtype",
-        f"The output is off by {float(error):.0e}: some step is computed in lower precision than "
-        "its input.",
-    )
     return True
 
 
@@ -472,7 +453,6 @@ def _examine_behaviour(attention: Attention, subject: Function, results: Results
             _with_an_adapter(apart, results)
         if attention.takes.causal:
             behaviour.examine_device(Function(attention, causal=True), results)
-    _whole_numbers(attention, results)
     _large_scores(attention, results)
 
 
@@ -487,22 +467,6 @@ def _with_an_adapter(apart: Results, results: Results) -> None:
         results.held(said.key, said)
     for said in apart.notes:
         results.note(said.key, said)
-
-
-def _whole_numbers(attention: Attention, results: Results) -> None:
-    inputs = [(10 * part).round() for part in attention.inputs(attention.main)]
-    try:
-        output = attention(*(part.long() for part in inputs)).output
-        expected = attention(*inputs).output
-    except Unusable:
-        return
-    if expected.isfinite().all() and not behaviour.close(output, expected, 1e-2):
-        worst = float((output.to(expected) - expected).abs().max())
-        sentence = f"Whole numbers are cut off on the way: the output is off by {worst:.2f}."
-        if attention.options.strict:
-            results.found("dtype", sentence)
-        else:
-            results.note("dtype", f"With integer tensors: {sentence}")
 
 
 def _large_scores(attention: Attention, results: Results) -> None:

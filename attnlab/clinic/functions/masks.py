@@ -88,13 +88,13 @@ def examine_masks(attention: Attention, results: Results, recipe: Recipe) -> Non
     form = trial.form.letters
     results.held("blocked-keys", f"a blocked key gets no weight (mask {form}, {means})")
     examine_returned(attention, results, trial)
+    for other in trials[1:]:
+        _with_other_dimensions(attention, other, recipe, results)
     _further_masks(attention, results, recipe, trial)
     if trial.form is not LENGTHS:
         _order_forgotten(attention, results, recipe, trial)
         _leaks_at_low_scores(attention, results, recipe, trial)
         _row_without_keys(attention, results, trial)
-        if 4 in attention.ndims and trial.ndim != 4 and len(trials) < len(ndims):
-            _examine_heads(attention, results, recipe)
 
 
 def _look_for_one(attention: Attention, results: Results, recipe: Recipe) -> None:
@@ -122,7 +122,7 @@ def _first_accepted(attention: Attention, ndim: int) -> Trial | None:
         forms = tuple(sorted(forms, key=lambda form: not form.per_key))
     required = attention.number
     for attention.number in (True,) if required else (False, True):
-        for sizes in (GENERAL, relaxed(GENERAL, "L = S")):
+        for sizes in (GENERAL, relaxed(GENERAL, "L = S"), *[EQUAL_HEADS] * (ndim == 4)):
             for form in forms:
                 if trial := _trial(attention, ndim, form, sizes):
                     return trial
@@ -207,6 +207,22 @@ def _says_otherwise(
     return True
 
 
+def _with_other_dimensions(
+    attention: Attention, trial: Trial, recipe: Recipe, results: Results
+) -> None:
+    """Report a mask that is right with other dimensions only; with heads, if made for heads."""
+    again = _again(attention, trial, attention.convention)
+    judged = again and _judged(recipe, again.sample)
+    if not judged or judged.slips == recipe.slips:
+        return
+    apart = Results()
+    _accuse(attention, judged, again, apart)
+    if trial.ndim != 4 or says_heads(attention.function):
+        results.findings += apart.findings
+    else:
+        results.note("heads", f"With heads, (N, H, L, E): {apart.findings[0]}")
+
+
 def _accuse(attention: Attention, judged: Recipe, trial: Trial, results: Results) -> None:
     way = judged.masking
     if way is INVERT and attention.options.mask == "blocked":
@@ -225,8 +241,6 @@ def _nothing_accepted(attention: Attention, results: Results, recipe: Recipe) ->
                 results.held("blocked-keys", "an additive mask of 0 and minus infinity blocks keys")
                 results.note("mask-convention", "It takes no boolean masks, only additive ones.")
                 return
-    if 4 in attention.ndims and _right_only_if_equal(attention, results, recipe):
-        return
     query, key, value = attention.inputs(attention.main)
     form = FORMS[attention.main][0] if attention.takes.mask else LENGTHS
     mask = attention.given(form, pattern(attention.sizes(), form, attention.main))
@@ -242,35 +256,6 @@ def _nothing_accepted(attention: Attention, results: Results, recipe: Recipe) ->
         remedy="Pass call=, a function (target, query, key, value, attn_mask) that calls it with "
         "the mask it wants.",
     )
-
-
-def _examine_heads(attention: Attention, results: Results, recipe: Recipe) -> None:
-    """No mask was taken with heads: a bug if it is meant for heads."""
-    apart = Results()
-    if _right_only_if_equal(attention, apart, recipe):
-        finding = apart.findings[0]
-        if says_heads(attention.function):
-            results.found(finding.name, finding.sentence, finding.evidence)
-        else:
-            results.note("heads", str(finding))
-
-
-def _right_only_if_equal(attention: Attention, results: Results, recipe: Recipe) -> bool:
-    """Look for a mask of the batch that lands on the heads once there are as many of both."""
-    for form in FORMS[4]:
-        trial = _trial(attention, 4, form, EQUAL_HEADS) if form.shared[:1] == (1,) else None
-        if trial is None:
-            continue
-        if _judged(recipe, trial.sample).masking.cause is not None:
-            sentence = (
-                f"A mask {form.letters} of the batch is spread over the heads: it raises unless "
-                "there are as many heads as sequences, and is wrong then."
-            )
-            weights = measured_weights(trial.sample)
-            evidence = masked_table(weights, trial.sample.allowed)
-            results.found("mask-broadcast", sentence, evidence)
-            return True
-    return False
 
 
 def examine_returned(attention: Attention, results: Results, trial: Trial | None = None) -> None:
