@@ -210,8 +210,8 @@ def masks_repeated_as_a_whole(q, k, v, mask=None):
 
 
 @scripted_by_torch
-def scripted_without_a_scale(q, k, v, mask: Tensor | None = None):
-    return (q @ k.transpose(-2, -1)).softmax(-1) @ v
+def scripted_without_its_mask(q, k, v, mask: Tensor | None = None):
+    return (q @ k.transpose(-2, -1) / float(q.size(-1)) ** 0.5).softmax(-1) @ v
 
 
 WRONG = {
@@ -221,7 +221,7 @@ WRONG = {
     keys_with_keys_and_biases: ("wrong-source", "compare query with key"),
     low_fill_under_another_name: ("mask-finite", "-torch.inf"),
     masks_repeated_as_a_whole: ("mask-broadcast", "repeat_interleave"),
-    scripted_without_a_scale: ("scale-missing", "sqrt"),
+    scripted_without_its_mask: ("mask-ignored", "masked_fill(~mask, -torch.inf)"),
 }
 
 
