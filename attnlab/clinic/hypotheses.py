@@ -865,6 +865,7 @@ def _evidence(
 def weights_table(caption: str, weights: Tensor, *, sums: bool = False) -> Evidence:
     """Return the weights of the first sequence as a table, with the sums of its rows if wanted."""
     table = weights.detach().double().reshape(-1, *weights.shape[-2:])[0]
+    table = table.masked_fill(table.abs() < 1e-6, 0.0)  # what rounding leaves
     rows = tuple(f"query {i}" for i in range(table.shape[0]))
     columns = tuple(f"key {j}" for j in range(table.shape[1]))
     if sums:

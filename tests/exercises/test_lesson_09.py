@@ -189,7 +189,7 @@ test_names_the_mistake = names(
             ("not by its root", "mask (2, 5, 7)", "Something else is wrong as well"): two_bugs,
             "not by its root": lambda q, k, v, mask: weigh(q, k, mask, q.shape[-1]) @ v,
             "e to the 0 is 1": multiplied,
-            "the other way round": lambda q, k, v, mask: weigh(q, k, ~mask) @ v,
+            "True blocks a key in this mask": lambda q, k, v, mask: weigh(q, k, ~mask) @ v,
             "comes after the softmax": lambda q, k, v, mask: weigh(q, k, mask | True) * mask @ v,
             "changes nothing": lambda q, k, v, mask: weigh(q, k, mask | True) @ v,
             "got (2, 5, 7)": lambda q, k, v, mask: weigh(q, k, mask),
@@ -239,7 +239,7 @@ test_names_the_mistake = names(
             "notices it. Called with query, key and value (1, 10, 64) it raises": (
                 lambda q, k, v: q @ k
             ),
-            "Its numbers are correct. Every call prints": talkative,
+            "Its numbers are correct. It prints at every call": talkative,
         },
     }
 )

@@ -44,6 +44,7 @@ from attnlab.clinic.hypotheses import (
     DENSE,
     ENDS,
     ORDERS,
+    SCALES,
     STEPS,
     Recipe,
     Sample,
@@ -57,6 +58,7 @@ from attnlab.clinic.names import CAUSAL as MEANT_CAUSAL
 LETTERS = {2: "(L, E)", 3: "(N, L, E)", 4: "(N, H, L, E)"}
 LARGE = 200.0  # scores of this size overflow exp in float32 unless a maximum is taken off
 REMEDY = "Pass call=, a function (target, query, key, value, attn_mask) that returns its output."
+SCALED = {way.cause for way in SCALES} | {"scale-constant", "scale-other"}
 OPEN_STEPS = tuple(step for step in STEPS if step != "masking")
 
 
@@ -176,10 +178,10 @@ def _examine_numbers(attention: Attention, subject: Function, results: Results) 
         examine_unknown(attention, samples, results, meant=meant, causal=False)
     else:
         _say(attention, recipe, samples, results, meant=meant)
-    if not results.findings and recipe is not None:
+    if recipe is not None and all(finding.name in SCALED for finding in results.findings):
         causal = _switched(attention, recipe, results) if attention.takes.causal else recipe
         examine_returned(attention, results)
-        if not results.findings and causal is not None:
+        if causal is not None and all(finding.name in SCALED for finding in results.findings):
             examine_masks(attention, results, recipe)
     _examine_shapes(attention, recipe, results)
 
