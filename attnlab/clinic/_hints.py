@@ -7,6 +7,14 @@ import inspect
 import re
 
 ADDITIVE = re.compile(r"additive|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)|bias", re.IGNORECASE)
+BLOCKED = re.compile(
+    r"\btrue\b.{0,30}?(block|masked|masking|pad|hid|ignor|forbid|future)|key_padding_mask|"
+    r"nn\.(multihead|transformer)",
+    re.IGNORECASE,
+)
+ALLOWED = re.compile(
+    r"\btrue\b.{0,30}?(may|allow|attend|keep|kept|visible|real|valid)", re.IGNORECASE
+)
 BOOLEAN = re.compile(r"bool|\btrue\b|\b1s?\b", re.IGNORECASE)
 BLOCKED_NAME = re.compile(r"block|hid(e|den)|ignor|exclu|masked")
 _HIDDEN = (
@@ -61,6 +69,12 @@ def says_additive(function: object, mask: str | None) -> bool:
 def says_blocked(function: object, mask: str) -> bool:
     """Return whether True is described as blocked: by the name of the mask or in words."""
     return bool(BLOCKED_NAME.search(mask.lower()) or BLOCKED.search(_words_of(function)))
+
+
+def says_blocked(function: object) -> bool:
+    """Return whether True in a mask is described as blocked, and nowhere as allowed."""
+    words = _words_of(function)
+    return bool(BLOCKED.search(words)) and not ALLOWED.search(words)
 
 
 def says_heads(function: object) -> bool:

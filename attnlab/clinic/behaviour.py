@@ -112,7 +112,7 @@ def examine_steadiness(subject: Subject, results: Results) -> bool:
     if two is None or two.shape != one.shape:
         apart = "The second of two calls with the same input gives another shape or fails"
     else:
-        moved = float((one - two).abs().nan_to_num().max())
+        moved = float((one.double() - two.double()).abs().nan_to_num().max())
         apart = f"Two calls with the same input differ by up to {moved:.2g}"
     if chance:
         why = "something random is at work, such as dropout that is left on."

@@ -203,5 +203,8 @@ def test_the_clinic_answers_in_words(thing):
         assert finding.name in CAUSES
         assert len(str(finding)) > 10
         assert "Traceback" not in str(finding)
+    assert (report.ok is False) == bool(report.findings)
+    if report.ok is None:
+        assert report.gap or not report.properties
     if report.findings:
         assert report.summary == str(report.findings[0])

@@ -8,9 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic._report import Evidence
-
-MOST_SHOWN = 7  # rows and columns of a table
+from attnlab.clinic.pieces.calls import MOST_SHOWN, Verdict, table
 
 
 class Sizes(NamedTuple):
@@ -65,14 +63,6 @@ class Layout(NamedTuple):
 
     def __str__(self) -> str:
         return f"({', '.join(self.groups)})"
-
-
-class Verdict(NamedTuple):
-    """What is wrong with a split or a merge: a name, the end of a sentence, and a table."""
-
-    name: str
-    words: str
-    evidence: Evidence | None = None
 
 
 def names_in(result: Tensor, sizes: Sizes) -> Tensor | None:
@@ -143,9 +133,9 @@ def uncut(got: Tensor, sizes: Sizes, role: str) -> Verdict | None:
             "joins numbers that lie next to each other in memory: row 0 of the result holds "
             f"{held}, where it should hold token 0 of every head"
         )
-    table = token[0, :, :, 0].T
+    shown = token[0, :, :, 0].T
     caption = "The token that the first number of each head came from. Right: row i holds i"
-    return Verdict(f"{role}-without-transpose", words, _table(table, caption, "token", "head"))
+    return Verdict(f"{role}-without-transpose", words, table(f"{caption}.", shown, "token", "head"))
 
 
 def judge(got: Tensor, sizes: Sizes, *, scrambled: str) -> Verdict | None:
@@ -207,9 +197,9 @@ def _batch(n: Tensor, right: Tensor) -> Verdict:
         f"where they belong, e.g. head {wrong[1]} of sequence {wrong[0]} holds numbers of "
         f"sequence {n[tuple(wrong)].item()}"
     )
-    table = n[:, :, wrong[2], wrong[3]]
+    shown = n[:, :, wrong[2], wrong[3]]
     caption = f"The sequence that token {wrong[2]} came from. Right: every row its own number"
-    return Verdict("batch-mixing", words, _table(table, caption, "sequence", "head"))
+    return Verdict("batch-mixing", words, table(f"{caption}.", shown, "sequence", "head"))
 
 
 def _tokens(token: Tensor, right: Tensor, name: str) -> Verdict:
@@ -220,9 +210,9 @@ def _tokens(token: Tensor, right: Tensor, name: str) -> Verdict:
     else:
         share = (token != right).double().mean().item()
         words = f"mixes the tokens: {share:.0%} of the numbers are at another token, e.g. {at}"
-    table = token[wrong[0], :, :, wrong[3]].T
+    shown = token[wrong[0], :, :, wrong[3]].T
     caption = f"The token that number {wrong[3]} of each head came from. Right: row i holds i"
-    return Verdict(name, words, _table(table, caption, "token", "head"))
+    return Verdict(name, words, table(f"{caption}.", shown, "token", "head"))
 
 
 def _features(feature: Tensor, fixed: bool) -> Verdict:
@@ -236,7 +226,7 @@ def _features(feature: Tensor, fixed: bool) -> Verdict:
             f"mixes the heads differently from token to token: in token {where[2]} head "
             f"{where[1]} holds feature {feature[tuple(where)].item()} at place {where[3]}"
         )
-        evidence = _table(first, f"Features of token {where[2]} in each head", "head", "place")
+        evidence = table(f"Features of token {where[2]} in each head.", first, "head", "place")
         return Verdict("head-mixing", words, evidence)
     if torch.equal(first, right.view(-1).view(d, heads).T):
         how = "deals the features out to the heads like cards"
@@ -251,7 +241,7 @@ def _features(feature: Tensor, fixed: bool) -> Verdict:
     bad = (first != right).any(-1).nonzero()[0].item()
     held = ", ".join(map(str, first[bad].tolist()[:MOST_SHOWN]))
     words = f"{how}: head {bad} holds features {held} and not {bad * d} to {(bad + 1) * d - 1}"
-    evidence = _table(first, "The features that each head holds", "head", "place")
+    evidence = table("The features that each head holds.", first, "head", "place")
     return Verdict("heads-order", words, evidence)
 
 
@@ -259,13 +249,3 @@ def _listed(tokens: list[int]) -> str:
     if len(tokens) == 1:
         return f"token {tokens[0]}"
     return f"tokens {', '.join(map(str, tokens[:-1]))} and {tokens[-1]}"
-
-
-def _table(values: Tensor, caption: str, rows: str, columns: str) -> Evidence:
-    shown = values[:MOST_SHOWN, :MOST_SHOWN].double()
-    return Evidence(
-        f"{caption}.",
-        shown,
-        tuple(f"{rows} {i}" for i in range(shown.shape[0])),
-        tuple(f"{columns} {i}" for i in range(shown.shape[1])),
-    )

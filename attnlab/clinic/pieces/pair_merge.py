@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from attnlab.clinic._calling import Outcome
-from attnlab.clinic.pieces.behaviour import numbers, same
+from attnlab.clinic.pieces.calls import numbers, same
 from attnlab.clinic.pieces.codes import Layout, Sizes, Verdict, arrange, judge, names_in, uncut
 from attnlab.clinic.pieces.pair_sides import Side, wrong_shape
 

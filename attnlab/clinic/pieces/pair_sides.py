@@ -9,8 +9,9 @@ from torch import Tensor
 
 from attnlab.clinic._calling import Outcome
 from attnlab.clinic._results import Options, Results
-from attnlab.clinic.pieces.behaviour import Form, Subject, fit, numbers, plain_name, same, shape
-from attnlab.clinic.pieces.codes import Layout, Sizes, Verdict, judge, layout_of, names_in, uncut
+from attnlab.clinic.behaviour import examine_behaviour, examine_steadiness
+from attnlab.clinic.pieces.calls import Form, Piece, Verdict, fit, numbers, plain_name, same, shape
+from attnlab.clinic.pieces.codes import Layout, Sizes, judge, layout_of, names_in, uncut
 
 NAMES = {
     "heads": "numheads nheads nhead heads head headnum headsnum h nh numattentionheads",
@@ -37,8 +38,11 @@ class Side:
     role, scrambled = "", ""
 
     def __init__(self, function: Callable, options: Options, results: Results) -> None:
-        self.subject = Subject(function, self.role, options, results)
+        self.subject = Piece(function, options, results, self.role)
         self.options, self.results = options, results
+        first, *others = [plain_name(name) for name in self.subject.needed()] or [""]
+        told = {name for names in NAMES.values() for name in names.split()}
+        self.subject.sure = first not in NAMES["heads"].split() and told >= {*others}
         self.sizes = _sizes(options)
         self.reading = 0  # of arguments whose names say nothing
         self.layout: Layout | None = None
@@ -81,16 +85,24 @@ class Side:
         if best is None:
             return self.fail()
         _, self.verdict, self.layout, self.result, self.sizes, self.reading = best
-        form = self.form(self.input(self.sizes), self.sizes)
-        if not self.subject.see_noise(form, self.result):
+        self.subject.draw = self.drawn
+        self.subject.way = lambda inputs: self.form(inputs["x"], self.sizes)
+        if self._one_tensor() and not examine_steadiness(self.subject, self.results):
             self.verdict = None  # whatever the first call looked like
         return True
 
+    def drawn(self, seed: int) -> dict[str, Tensor]:
+        """Return random numbers of the shape of the input."""
+        generator = torch.Generator().manual_seed(seed)
+        return {"x": torch.randn(self.input(self.sizes).shape, generator=generator)}
+
+    def _one_tensor(self) -> bool:
+        return isinstance(self.input(self.sizes), Tensor)
+
     def ways(self) -> Iterator[tuple[Sizes, int]]:
         """Yield sizes and readings of unknown arguments, the likeliest first."""
-        for sizes in (self.sizes, self.sizes._replace(n=1, flat=True)):
-            if sizes.flat and (self.layout is not None or self.paired):
-                return
+        flat = self.sizes._replace(n=1, flat=True)
+        for sizes in (self.sizes,) if self.layout or self.paired else (self.sizes, flat):
             told = set()
             for reading in range(4):
                 form = self.form(self.input(sizes), sizes, reading)
@@ -129,7 +141,7 @@ class Side:
         if self.verdict is not None:
             sentence = f"{self.role} {self.verdict.words}."
             self.results.found(self.verdict.name, sentence, self.verdict.evidence)
-        if self.verdict is not None or self.results.has("random"):
+        if self.verdict is not None or self.results.has("random", "remembers"):
             return
         if self.sizes.flat:
             self.results.note(
@@ -138,21 +150,13 @@ class Side:
         self.results.held("placement", self.promise)
 
     def rest(self) -> None:
-        """Look at other sizes, memory, dtype, gradient and noise."""
-        x = self.input(self.sizes)
-        form = self.form(x, self.sizes)
-        if not isinstance(x, Tensor) or self.results.has("random"):
+        """Look at other sizes, and at how it behaves."""
+        if not self._one_tensor() or self.results.has("random", "remembers"):
             return
         if self.verdict is None:
             self.see_other_sizes()
-        if self.subject.caller.changed:
-            return
-        if self.verdict is None and not self.results.has("contiguity"):
-            turned = x.transpose(-2, 0).contiguous().transpose(-2, 0)
-            turned = turned if x.ndim > 2 else x.T.contiguous().T
-            self.subject.see_memory(self.form(turned, self.sizes), self.result)
-        self.subject.see_dtype(self.form(x.double(), self.sizes), torch.float64)
-        self.subject.see_gradient(form, x, self.result.float())
+        if not self.subject.caller.changed:
+            examine_behaviour(self.subject, self.results)
 
     def see_other_sizes(self) -> None:
         """Do what was right once again for other numbers of sequences and tokens."""

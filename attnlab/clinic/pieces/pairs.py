@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attnlab.clinic._results import Options, Results
+from attnlab.clinic.behaviour import examine_watch
 from attnlab.clinic.pieces.pair_merge import Merge
 from attnlab.clinic.pieces.pair_sides import Side, Split
 
@@ -36,7 +37,7 @@ def examine_pair(
         sides = Split(split, options, results), Merge(merge, options, results)
         _together(*sides, results)
         for side in sides:
-            side.subject.see_behaviour()
+            examine_watch(side.subject, results)
 
 
 def examine_split(split: Callable, options: Options, results: Results) -> None:
@@ -81,7 +82,7 @@ def _alone(side: Side) -> None:
     if side.start():
         side.report()
         side.rest()
-    side.subject.see_behaviour()
+    examine_watch(side.subject, side.results)
 
 
 def _together(split: Split, merge: Merge, results: Results) -> None:

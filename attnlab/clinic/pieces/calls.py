@@ -1,4 +1,4 @@
-"""Call a small function, and say in words what came back instead of a tensor."""
+"""How a piece of attention is called: its arguments, and what came back instead of a tensor."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlab.clinic import behaviour
 from attnlab.clinic._calling import Caller, Outcome, OutOfTime, call, name_of, parameters
-from attnlab.clinic._damage import damage
+from attnlab.clinic._report import Evidence
 from attnlab.clinic._results import Options, Results
 
 MOST = 10**6  # numbers that a result of the clinic's small inputs may have
+MOST_SHOWN = 7  # rows and columns of a table
 VIEW_ERRORS = ("view size is not compatible", "contiguous")
 
 
@@ -27,26 +29,50 @@ class Form(NamedTuple):
         named = [f"{name}={_told(value)}" for name, value in self.named.items()]
         return ", ".join([*map(_told, self.arguments), *named])
 
+    @property
+    def values(self) -> tuple:
+        """All that is passed."""
+        return (*self.arguments, *self.named.values())
 
-class Subject:
+
+class Verdict(NamedTuple):
+    """What is wrong with a piece: a name, the end of a sentence, and a table."""
+
+    name: str
+    words: str
+    evidence: Evidence | None = None
+
+
+class Piece(behaviour.Subject):
     """A function under examination: every call goes through here, on copies of the inputs.
 
     Parameters
     ----------
     function : callable
         The code under examination.
-    role : str
-        How the sentences call it, such as ``"split"``.
     options : Options
         ``options.call`` is called as ``call(function, ...)`` if given.
     results : Results
         Where findings go.
+    who : str
+        How the sentences call it; its own name if not given.
+
+    Attributes
+    ----------
+    way : callable
+        Returns the call of these inputs, a ``Form``.
+    draw : callable
+        Returns the inputs for a seed.
+    sure : bool
+        Whether it is known what its arguments mean: an error is then its own.
     """
 
-    def __init__(self, function: Callable, role: str, options: Options, results: Results) -> None:
-        self.role = role
-        self.results = results
-        self.name = name_of(function)
+    def __init__(
+        self, function: Callable, options: Options, results: Results, who: str = ""
+    ) -> None:
+        name = name_of(function)
+        self.name, self.results = name, results
+        self.who = who or (name if name.isidentifier() else "the function")
         adapter = options.call
         known = parameters(adapter or function)
         if known and any(one.kind is one.VAR_POSITIONAL for one in known):
@@ -54,17 +80,49 @@ class Subject:
         self.parameters = known[1:] if known and adapter is not None else known  # without itself
         asked = function if adapter is None else lambda *a, **k: adapter(function, *a, **k)
         self.caller = Caller(asked, options.time_limit)
+        self.sure = True
+        self.way: Callable[[dict[str, Tensor]], Form | None] = lambda _: None
+        self.draw: Callable[[int], dict[str, Tensor]] = lambda _: {}
 
-    def ask(self, form: Form) -> Outcome:
+    def needed(self) -> list[str]:
+        """Return the names of the arguments that it requires."""
+        known = self.parameters or []
+        several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        return [one.name for one in known if one.default is one.empty and one.kind not in several]
+
+    # --- as the table of behaviour asks -----------------------------------------------------------
+
+    def inputs(self, *, seed: int = 0, sizes: int = 0) -> dict[str, Tensor] | None:
+        """Return the inputs; other sizes are tried by the examination itself."""
+        return None if sizes else {n: x.to(self.dtype) for n, x in self.draw(seed).items()}
+
+    def answer(self, inputs: dict[str, Tensor], *, graph: bool = False) -> Outcome:
+        """Return what comes of the call."""
+        form = self.way(inputs)
+        with torch.set_grad_enabled(graph):
+            outcome = Outcome() if form is None else self.ask(form, copied=not graph)
+        outcome.value = _stacked(outcome.value)
+        return outcome
+
+    def called(self, place: str) -> str:
+        """Return the name of an argument, or which one it is."""
+        if not place.isdigit() or not self.parameters or int(place) >= len(self.parameters):
+            return f"argument {place}"
+        return self.parameters[int(place)].name
+
+    # --- as this room asks ------------------------------------------------------------------------
+
+    def ask(self, form: Form, *, copied: bool = True) -> Outcome:
         """Call with fresh copies, so that what one call changes does not reach the next."""
-        named = {name: _copy(value) for name, value in form.named.items()}
-        outcome = self.caller(*map(_copy, form.arguments), **named)
+        of = _copy if copied else (lambda value: value)
+        named = {name: of(value) for name, value in form.named.items()}
+        outcome = self.caller(*map(of, form.arguments), **named)
         outcome.value = _plain_tensor(outcome.value)
         return outcome
 
-    def values(self, form: Form) -> Tensor | None:
+    def values(self, form: Form | None) -> Tensor | None:
         """Return the result in float64, or None without a finding if there is none."""
-        return numbers(self.ask(form).value)
+        return None if form is None else numbers(self.ask(form).value)
 
     def tensor(self, form: Form) -> Tensor | None:
         """Return the result in float64; if there is none, report why."""
@@ -76,94 +134,27 @@ class Subject:
 
     def explain(self, outcome: Outcome, form: Form) -> None:
         """Report what an outcome without a usable tensor is."""
-        asked = f"{self.role}({form})"
+        asked, found = f"{self.who}({form})", self.results.found
         if isinstance(outcome.error, OutOfTime):
-            limit = self.caller.time_limit
-            self.results.found("hangs", f"{asked} gives no answer within {limit:g} seconds.")
+            found("hangs", f"{asked} gives no answer within {behaviour.late(self.caller)}.")
         elif outcome.error is not None and any(e in outcome.message for e in VIEW_ERRORS):
             sentence = f"{asked} views a tensor whose memory is in another order"
-            self.results.found("contiguity", f"{sentence}: {outcome.trouble}")
+            found("contiguity", f"{sentence}: {outcome.trouble}.")
+        elif outcome.error is not None and not self.sure:
+            self.unknown(asked, f"{asked} raises {outcome.trouble}.")
         elif outcome.error is not None:
-            self.results.found("raises", f"{asked} raises {outcome.trouble}")
+            found("raises", f"{asked} raises {outcome.trouble}.")
         elif outcome.value is None:
-            self.results.found(
-                "not-done", f"{asked} returns None: there is nothing to look at yet."
-            )
+            found("not-done", f"{asked} returns None: there is nothing to look at yet.")
         elif isinstance(outcome.value, Tensor):
-            self.results.found("wrong-type", f"{asked} returns {kind_of_tensor(outcome.value)}.")
+            found("wrong-type", f"{asked} returns {kind_of_tensor(outcome.value)}.")
         else:
-            kind = type(outcome.value).__name__
-            article = "an" if kind[:1].lower() in "aeiou" else "a"
-            self.results.found("wrong-type", f"{asked} returns {article} {kind}, not a tensor.")
+            found("wrong-type", f"{asked} returns {a(type(outcome.value).__name__)}, no tensor.")
 
-    def see_noise(self, form: Form, first: Tensor) -> bool:
-        """Report whether the same call gives another result; return whether it does not."""
-        again = self.values(form)
-        if again is None:
-            self.results.found("random", f"{self.role} answers once and then no more.")
-        elif not same(first, again):
-            change = _distance(first, again)
-            sentence = f"{self.role} gives two results for the same input: {change}."
-            self.results.found("random", sentence)
-        else:
-            self.results.held("steady", f"{self.role} gives the same result for the same input")
-            return True
-        return False
-
-    def see_behaviour(self) -> None:
-        """Report what was printed and which arguments were changed by all calls so far."""
-        if self.caller.printed.strip():
-            first = self.caller.printed.strip().splitlines()[0][:60]
-            self.results.found("prints", f"{self.role} prints at every call: {first!r}.")
-        if self.caller.changed:
-            sentence = f"{self.role} changes the tensor that it is given, in place."
-            self.results.found("modifies-input", sentence, damage(self.caller))
-        else:
-            self.results.held("arguments", f"{self.role} leaves its input as it is")
-
-    def see_memory(self, turned: Form, expected: Tensor) -> None:
-        """Report whether the order of the numbers in memory matters."""
-        outcome = self.ask(turned)
-        result = numbers(outcome.value)
-        if outcome.error is not None and not isinstance(outcome.error, OutOfTime):
-            sentence = f"{self.role} fails on a tensor that is not contiguous: {outcome.trouble}"
-            self.results.found("contiguity", sentence)
-        elif result is None or not same(result, expected):
-            sentence = "gives another result when the same numbers are stored in another order"
-            self.results.found("contiguity", f"{self.role} {sentence}.")
-        else:
-            self.results.held("contiguity", f"{self.role} takes tensors that are not contiguous")
-
-    def see_dtype(self, form: Form, dtype: torch.dtype) -> None:
-        """Report whether the result keeps the dtype of the input."""
-        value = _stacked(self.ask(form).value)
-        if isinstance(value, Tensor) and value.dtype != dtype:
-            sentence = f"{self.role} is given {dtype} and returns {value.dtype}."
-            self.results.found("dtype", sentence)
-        elif isinstance(value, Tensor):
-            self.results.held("dtype", f"{self.role} keeps the dtype of its input")
-
-    def see_gradient(
-        self, form: Form, x: Tensor, weights: Tensor, wanted: Tensor | None = None
-    ) -> None:
-        """Check that the result depends on x for autograd, and how if ``wanted`` is given."""
-        leaf = x.clone().requires_grad_()
-        named = {name: leaf if value is x else value for name, value in form.named.items()}
-        outcome = self.caller(*[leaf if v is x else v for v in form.arguments], **named)
-        value = _stacked(_plain_tensor(outcome.value))
-        ready = isinstance(value, Tensor) and value.requires_grad and value.shape == weights.shape
-        total = call(lambda: torch.autograd.grad((value * weights).sum(), leaf)[0])
-        given = numbers(total.value) if ready else None
-        if given is None:
-            trouble = f": {outcome.trouble}" if outcome.trouble else "."
-            sentence = f"the result of {self.role} does not depend on its input for autograd"
-            self.results.found("detached", f"{sentence[0].upper()}{sentence[1:]}{trouble}")
-        elif wanted is not None and not same(given, wanted, atol=1e-4):
-            apart = (given - wanted).abs().nan_to_num().max().item()
-            sentence = f"The gradient of {self.role} is off by up to {apart:.3g}"
-            self.results.found("detached", f"{sentence}: a part of it is cut off.")
-        else:
-            self.results.held("gradients", f"gradients flow through {self.role}")
+    def unknown(self, asked: str, why: str) -> None:
+        """Report that nobody knows how to call it, or what it is meant to give."""
+        remedy = "Pass call=..., a function that calls it: its first argument is the target."
+        self.results.unexamined(why, call=asked, remedy=remedy)
 
 
 def fit(
@@ -254,6 +245,23 @@ def kind_of_tensor(value: Tensor) -> str:
     return f"a {value.dtype} tensor, {str(value.layout).removeprefix('torch.')}"
 
 
+def a(word: str) -> str:
+    """Return a word with its article."""
+    return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
+
+
+def table(
+    caption: str, values: Tensor, rows: str, columns: str, *, shaded: bool = False
+) -> Evidence:
+    """Return the first rows and columns of a matrix as evidence."""
+    shown = values[:MOST_SHOWN, :MOST_SHOWN].double()
+    names = [
+        tuple(f"{word} {i}" for i in range(size))
+        for word, size in zip((rows, columns), shown.shape, strict=True)
+    ]
+    return Evidence(caption, shown, *names, shaded=shaded)
+
+
 def _plain_tensor(value: object) -> object:
     """Return a subclass of Tensor, which may answer questions in its own way, as a Tensor."""
     if not isinstance(value, Tensor) or type(value) is Tensor:
@@ -279,16 +287,10 @@ def _copy(value: object) -> object:
     return value.clone() if isinstance(value, Tensor) else value
 
 
-def _distance(one: Tensor, other: Tensor) -> str:
-    if one.shape != other.shape:
-        return f"shapes {shape(one)} and {shape(other)}"
-    return f"they differ by up to {(one - other).abs().nan_to_num().max().item():.3g}"
-
-
 def _told(value: object) -> str:
     if isinstance(value, Tensor):
         if value.ndim <= 1 and value.numel() <= 4 and not value.is_floating_point():
             return f"tensor({value.tolist()})"
         return f"tensor {shape(value)}"
     text = repr(value)
-    return text if len(text) < 40 else f"a {type(value).__name__}"
+    return text if len(text) < 40 else a(type(value).__name__)
