@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import Caller, Outcome, call
+from attnlab.clinic._calling import Caller, Outcome, call, wake_torch
 from attnlab.clinic._damage import damage
 from attnlab.clinic._report import Evidence
 from attnlab.clinic._results import Results
@@ -278,6 +278,7 @@ def examine_device(subject: Subject, results: Results) -> None:
     moved = subject.again(device="meta")
     if moved is None:
         return
+    wake_torch()
     with torch.no_grad():
         outcome = moved.answer({name: x.to("meta") for name, x in subject.inputs().items()})
     if outcome.error is None:
