@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import math
+import random
 import signal
 import statistics
 import sys
@@ -22,11 +24,19 @@ from torch.utils import _device
 
 SLOW = 0.25  # seconds for a small call, if more than half of them take longer
 LATE = 0.01  # seconds in which an alarm that has rung is heard, and between the first two
-AGAIN = 2e-5  # seconds between further alarms, for code that swallows the first two
+AGAIN = 1e-4  # seconds up to further alarms, for code that swallows the first two
+IN_ALL = 10  # times the limit of one call, for a whole examination
+
+draw = random.Random(0).uniform  # of its own: the learner's random numbers stay as they are
+_end = math.inf  # when the time of the examination that is under way is up
 
 
 class OutOfTime(BaseException):
     """The time limit has passed. No Exception, so that ``except Exception`` lets it through."""
+
+
+class TimeIsUp(BaseException):
+    """The time of a whole examination has passed; raised by a ``Caller``."""
 
 
 class Unusable(Exception):
@@ -119,6 +129,8 @@ class Caller:
         """Call the function with these arguments themselves, and watch it."""
         if self.out_of_time:  # once is enough: everything else would hang as well
             return Outcome(error=OutOfTime())
+        if time.perf_counter() > _end:
+            raise TimeIsUp
         everything = {**{str(place): value for place, value in enumerate(arguments)}, **named}
         before = {name: _frozen(value) for name, value in everything.items()}
         outcome = call(self.function, *arguments, time_limit=self.time_limit, **named)
@@ -127,8 +139,22 @@ class Caller:
                 self.changed.setdefault(name, (before[name], everything[name].detach().clone()))
         self.printed = self.printed or outcome.printed
         self.seconds.append(outcome.seconds)
-        self.hangs = isinstance(outcome.error, OutOfTime)
+        late = isinstance(outcome.error, OutOfTime)
+        if late and outcome.seconds < self.time_limit / 2:  # it had less time than that
+            raise TimeIsUp
+        self.hangs = late
         return outcome
+
+
+@contextlib.contextmanager
+def time_for_all(seconds: float) -> Iterator[None]:
+    """Let no call begin or go on after so many seconds; a ``Caller`` then raises TimeIsUp."""
+    global _end
+    earlier, _end = _end, min(_end, time.perf_counter() + seconds)
+    try:
+        yield
+    finally:
+        _end = earlier
 
 
 def call(
@@ -143,16 +169,18 @@ def call(
     *arguments, **named
         What it gets.
     time_limit : float
-        Seconds; kept on the main thread only, where signals arrive.
+        Seconds; kept on the main thread only, where signals arrive, and between two steps of
+        Python: nothing stops a step in compiled code.
 
     Returns
     -------
     Outcome
         With ``error`` set if it raised or ran out of time.
     """
-    written = io.StringIO()
+    written = _Written()
     outcome = Outcome()
     start = time.perf_counter()
+    time_limit = max(min(time_limit, _end - start), LATE)
     with warnings.catch_warnings(), _torch_as_it_is(), contextlib.ExitStack() as stack:
         warnings.simplefilter("ignore")
         stack.enter_context(contextlib.redirect_stdout(written))
@@ -170,6 +198,13 @@ def call(
     return outcome
 
 
+class _Written(io.StringIO):
+    """What is written to stdout; code that closes it closes nothing."""
+
+    def close(self) -> None:
+        """Stay open."""
+
+
 @contextlib.contextmanager
 def _torch_as_it_is() -> Iterator[None]:
     """Put torch's switches back: the called code, or the alarm that stops it, may leave others."""
@@ -177,9 +212,14 @@ def _torch_as_it_is() -> Iterator[None]:
     # a default device is a mode, too, which torch remembers at two more places
     chosen, current = torch._GLOBAL_DEVICE_CONTEXT, _device.CURRENT_DEVICE
     held = getattr(chosen, "device_context", None)
+    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
     try:
         yield
     finally:
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(strict, warn_only=warns)
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)
         if (left := modes_of_torch()) != modes:
@@ -196,6 +236,11 @@ def parameters(function: Callable) -> list[inspect.Parameter] | None:
     return call(lambda: list(inspect.signature(function).parameters.values())).value
 
 
+def a(word: str) -> str:
+    """Return a word with its article, such as ``"an int"``."""
+    return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
+
+
 def name_of(target: object) -> str:
     """Return how a report names a callable, of a partial its function, or a pair of callables."""
     if isinstance(target, tuple | list):
@@ -209,20 +254,22 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
     on_main = threading.current_thread() is threading.main_thread()
     if not on_main or not hasattr(signal, "setitimer"):
         return function()
-    watching, rang = True, False
+    watching, rang = True, 0
 
     def ring(_number: int, _frame: object) -> None:
+        """Stop the code, and ring again later: compiled code is interrupted once, not often."""
         nonlocal rang
-        if rang and watching:
-            signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
-        rang = True
+        if watching:
+            wait = draw(AGAIN / 10, AGAIN) if rang > 1 else LATE
+            signal.setitimer(signal.ITIMER_REAL, wait)
+        rang += 1
         if watching:
             raise OutOfTime
 
     earlier, told = signal.signal(signal.SIGALRM, ring), sys.unraisablehook
     try:
         sys.unraisablehook = _say_nothing  # an alarm in a finalizer is lost; the next one comes
-        signal.setitimer(signal.ITIMER_REAL, seconds, LATE)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
             return function()
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable
@@ -9,8 +10,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from attnlab.clinic._calling import IN_ALL, TimeIsUp, name_of, parameters, time_for_all, wake_torch
 from attnlab.clinic._calling import call as call_safely
-from attnlab.clinic._calling import name_of, parameters, wake_torch
+from attnlab.clinic._copying import set_aside
 from attnlab.clinic._order import arrange
 from attnlab.clinic._report import Report
 from attnlab.clinic._results import Options, Results
@@ -114,15 +116,25 @@ def diagnose(
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
             words, examine = KINDS[kind or _kind_by_trying(target, options)]
-            _guarded(examine, target, options, results)
+            _examine(examine, target, options, results)
     findings, notes = arrange(results.findings), tuple(results.notes)
     return Report(name_of(target), words, findings, notes, tuple(results.properties), results.gap)
 
 
-def _guarded(examine: Callable, target: object, options: Options, results: Results) -> None:
-    """Examine; an error of the clinic itself becomes a note."""
+def _examine(examine: Callable, target: object, options: Options, results: Results) -> None:
+    """Examine a copy; what ends the examination early becomes a gap."""
+    limit = IN_ALL * options.time_limit
     try:
-        examine(target, options, results)
+        with contextlib.ExitStack() as stack:
+            if isinstance(target, nn.Module):
+                target = stack.enter_context(set_aside(target, results))
+            stack.enter_context(time_for_all(limit))
+            examine(target, options, results)
+    except TimeIsUp:
+        results.unexamined(
+            f"The examination was stopped after {limit:g} seconds, before its end.",
+            remedy=f"Pass time_limit={2 * options.time_limit:g} to give it twice that time.",
+        )
     except Exception as error:
         results.failed(error, "The clinic itself failed here, so not all was checked")
 

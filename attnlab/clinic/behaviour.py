@@ -109,6 +109,8 @@ def examine_steadiness(subject: Subject, results: Results) -> bool:
     if one is None or close(one, two):
         return True
     chance = close(_seeded(subject, 1), _seeded(subject, 1))
+    if subject.caller.out_of_time:
+        return True
     if two is None or two.shape != one.shape:
         apart = "The second of two calls with the same input gives another shape or fails"
     else:
@@ -151,9 +153,9 @@ def examine_finite(subject: Subject, results: Results) -> bool:
 def examine_memory(subject: Subject, results: Results) -> bool:
     """Report whether earlier calls change later ones; return whether they do not."""
     words = _remembered(subject)
-    if words:
+    if words and not subject.caller.out_of_time:
         results.found("remembers", f"{words}: something is kept between calls.")
-    return not words
+    return not words or subject.caller.out_of_time
 
 
 def _remembered(subject: Subject) -> str:

@@ -54,7 +54,7 @@ class Sample(NamedTuple):
         Of the call; with one head where it knows none.
     allowed : Tensor of bool, shape (N, H, L, S), optional
         The mask that it got, True where the query may attend.
-    """  # noqa: E501
+    """
 
     query: Tensor
     key: Tensor

@@ -14,7 +14,7 @@ from torch.overrides import _get_current_function_mode_stack as modes_of_torch
 from torch.utils import _device
 
 from attnlab.clinic import diagnose
-from attnlab.clinic._calling import Caller, OutOfTime, _within, call
+from attnlab.clinic._calling import Caller, OutOfTime, TimeIsUp, _within, call, time_for_all
 
 
 def test_what_a_call_returns_and_prints_is_kept():
@@ -265,3 +265,88 @@ def test_the_default_device_stays_that_of_the_learner(device, function):
         torch.set_default_device(None)
     assert modes_of_torch() == []
     assert torch.get_default_device().type == "cpu"
+
+
+def test_an_alarm_that_compiled_code_does_not_hear_rings_once():
+    rang = []
+
+    class Deaf:
+        """Sleeps as compiled code does: no handler of Python runs in between."""
+
+        def __call__(self):
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+            time.sleep(0.2)
+            rang.append(signal.getitimer(signal.ITIMER_REAL))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+
+    assert isinstance(call(Deaf(), time_limit=0.05).error, OutOfTime)
+    assert rang == [(0.0, 0.0)]
+
+
+def test_an_examination_has_a_time_limit_in_all():
+    calls = []
+
+    def attention(query, key, value):
+        calls.append(1)
+        time.sleep(0.05)
+        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+
+    start = time.perf_counter()
+    report = diagnose(attention, time_limit=0.08)
+    assert time.perf_counter() - start < 3
+    assert report.findings == ()
+    assert report.ok is None
+    assert "stopped after 0.8 seconds" in report.gap.why
+    assert "time_limit=0.16" in report.gap.remedy
+    assert 5 < len(calls) < 30
+
+
+def test_a_call_that_the_end_of_an_examination_cuts_short_does_not_hang():
+    caller = Caller(lambda: time.sleep(5), 1.0)
+    with time_for_all(0.05), pytest.raises(TimeIsUp):
+        caller()
+    with time_for_all(0.0), pytest.raises(TimeIsUp):
+        caller()
+    assert call(lambda: 7).value == 7
+
+
+def test_late_compiled_code_is_said_to_be_out_of_reach():
+    def attention(query, key, value):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        try:
+            time.sleep(1.3)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+        return value
+
+    finding = diagnose(attention, time_limit=0.1).findings[0]
+    assert finding.name == "hangs"
+    assert "compiled code, which cannot be stopped" in finding.sentence
+
+
+def test_threads_and_deterministic_algorithms_are_put_back():
+    threads = torch.get_num_threads()
+
+    def attention(query, key, value):
+        torch.set_num_threads(threads + 2)
+        torch.use_deterministic_algorithms(True)
+        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+
+    try:
+        diagnose(attention)
+        assert torch.get_num_threads() == threads
+        assert not torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(False)
+
+
+def test_code_that_closes_stdout_is_examined_to_the_end():
+    def attention(query, key, value):
+        print("bye")
+        sys.stdout.close()
+        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+
+    report = diagnose(attention)
+    assert [finding.name for finding in report.findings] == ["prints"]
+    assert report.gap is None

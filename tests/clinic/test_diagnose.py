@@ -9,8 +9,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlab import MultiHeadAttention, SelfAttention, causal_mask, merge_heads, split_heads
-from attnlab.clinic import diagnose
+from attnlab.clinic import _diagnose, diagnose
 from attnlab.clinic._diagnose import kind_of, name_of
+from attnlab.clinic._results import Results
+
+LENIENT = Results.failed  # as the learner has it: conftest.py makes it raise
 
 
 def attention(query, key, value, mask=None):
@@ -191,3 +194,65 @@ def test_a_wrong_shape_is_told_with_the_shapes_of_the_call():
     assert report.findings[0].name == "wrong-shape"
     assert "query (2, 5, 11), key (2, 7, 11) and value (2, 7, 13)" in report.summary
     assert "must be (2, 5, 13), got (2, 5, 7)" in report.summary
+
+
+class Uncopied(nn.Module):
+    """Attention that cannot be copied and changes its weights in every call."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(12, 12) for _ in range(3))
+
+    def __deepcopy__(self, memo):
+        raise TypeError("no copies")
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.value.weight += 1e-9
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        return (query @ key.mT / math.sqrt(12)).softmax(dim=-1) @ value
+
+
+def test_a_target_that_cannot_be_copied_is_said_to_be_examined_in_place():
+    layer = Uncopied()
+    before = layer.value.weight.detach().clone()
+    report = diagnose(layer)
+    assert any(note.key == "in-place" for note in report.notes)
+    assert torch.equal(layer.value.weight, before)
+    assert layer.training
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_scripted_code_is_called_with_what_it_takes():
+    report = diagnose(torch.jit.script(scripted))
+    assert not report.findings, repr(report)
+    wrong = diagnose(torch.jit.script(scripted_without_scale))
+    assert wrong.findings[0].name == "scale-missing"
+
+
+def scripted(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5, -1) @ value
+
+
+def scripted_without_scale(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> torch.Tensor:
+    return torch.softmax(query @ key.transpose(-2, -1), -1) @ value
+
+
+def test_a_failed_clinic_is_not_ok(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("a probe failed")
+
+    monkeypatch.setattr(Results, "failed", LENIENT)
+    monkeypatch.setitem(_diagnose.KINDS, "attention", ("attention function", broken))
+    report = diagnose(attention)
+    assert report.ok is None
+    assert "RuntimeError" in report.gap.why
+
+
+@pytest.mark.parametrize("target", [nn.Conv2d(3, 4, 3), len], ids=["Conv2d", "len"])
+def test_what_is_no_attention_is_told_in_plain_words(target):
+    text = repr(diagnose(target))
+    assert "returns RuntimeError" not in text
+    assert "a int" not in text

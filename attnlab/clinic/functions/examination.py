@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlab.clinic import behaviour
 from attnlab.clinic._calling import Outcome, Unusable, name_of
-from attnlab.clinic._copying import copy_of
 from attnlab.clinic._hints import (
     says_batch,
     says_heads,
@@ -78,8 +77,6 @@ def examine_attention(function: Callable, options: Options, results: Results) ->
     --------
     attnlab.clinic.diagnose : calls it.
     """
-    if isinstance(function, nn.Module):
-        function = copy_of(function).eval()
     attention = _met(function, options)
     subject = Function(attention)
     if attention.layout is not PLAIN:

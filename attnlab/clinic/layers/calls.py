@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import Caller, Outcome
+from attnlab.clinic._calling import Caller, Outcome, a
 from attnlab.clinic.layers.plans import Plan
 
 
@@ -173,7 +173,7 @@ class Subject:
             items = list(value.values())
         tensors = [item for item in items if isinstance(item, Tensor)]
         if not tensors:
-            self.trouble = "None" if value is None else f"a {type(value).__name__}"
+            self.trouble = "None" if value is None else a(type(value).__name__)
             return None
         strange = [t for t in tensors if t.layout != torch.strided or t.device.type != self.place]
         if strange:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic import behaviour
-from attnlab.clinic._calling import Caller, Outcome, OutOfTime, call, name_of, parameters
+from attnlab.clinic._calling import Caller, Outcome, OutOfTime, a, call, name_of, parameters
 from attnlab.clinic._report import Evidence
 from attnlab.clinic._results import Options, Results
 
@@ -243,11 +243,6 @@ def kind_of_tensor(value: Tensor) -> str:
     if value.device.type == "meta":
         return "a tensor on the meta device, which has no numbers"
     return f"a {value.dtype} tensor, {str(value.layout).removeprefix('torch.')}"
-
-
-def a(word: str) -> str:
-    """Return a word with its article."""
-    return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
 
 
 def table(
