@@ -23,8 +23,8 @@ from torch.overrides import _pop_mode, _push_mode  # torch has no public way to 
 from torch.utils import _device
 
 SLOW = 0.25  # seconds for a small call, if more than half of them take longer
-LATE = 0.01  # seconds in which an alarm that has rung is heard, and between the first two
-AGAIN = 1e-4  # seconds up to further alarms, for code that swallows the first two
+LATE = 0.01  # seconds in which an alarm that has rung is heard, and between two of them
+AGAIN = 1e-4  # seconds to the next one, for code that has swallowed the first two
 IN_ALL = 10  # times the limit of one call, for a whole examination
 
 draw = random.Random(0).uniform  # of its own: the learner's random numbers stay as they are
@@ -257,11 +257,14 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
     watching, rang = True, 0
 
     def ring(_number: int, _frame: object) -> None:
-        """Stop the code, and ring again later: compiled code is interrupted once, not often."""
+        """Stop the code, and ring again soon; often only once Python has heard it.
+
+        Compiled code, which hears nothing, is slowed down by an alarm every few microseconds.
+        """
         nonlocal rang
         if watching:
             wait = draw(AGAIN / 10, AGAIN) if rang > 1 else LATE
-            signal.setitimer(signal.ITIMER_REAL, wait)
+            signal.setitimer(signal.ITIMER_REAL, wait, LATE)
         rang += 1
         if watching:
             raise OutOfTime
@@ -269,7 +272,7 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
     earlier, told = signal.signal(signal.SIGALRM, ring), sys.unraisablehook
     try:
         sys.unraisablehook = _say_nothing  # an alarm in a finalizer is lost; the next one comes
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_REAL, seconds, LATE)
         try:
             return function()
         finally:

@@ -30,31 +30,42 @@ _SCALE = (
 )
 _HEADS = "x.view(N, L, H, d).transpose(1, 2): cut the features first, then move the heads."
 _MERGE = "x.transpose(1, 2).reshape(N, L, H * d): move the heads back, then join."
-_FILL = "scores.masked_fill(~mask, -torch.inf) before the softmax."
+_FILL = (
+    "scores = scores.masked_fill(~mask, -torch.inf) before the softmax. masked_fill returns a new "
+    "tensor: assign it."
+)
 _CAUSAL = (
     "let query i see key j only where j <= i: before the softmax, "
-    "scores.masked_fill(torch.ones_like(scores).tril() == 0, -torch.inf)."
+    "scores = scores.masked_fill(torch.ones_like(scores).tril() == 0, -torch.inf)."
 )
 
 CAUSES: dict[str, Cause] = {
     # how it behaves as a function
     "not-callable": Cause("pass a function, a module or a pair (split, merge).", 9),
     "not-done": Cause("write the body and return the result.", 9),
-    "raises": Cause("call it yourself with tensors of the shapes named above.", 9),
+    "raises": Cause(
+        "make the call named above yourself. If it has to be called otherwise, pass call=.", 9
+    ),
     "wrong-type": Cause("return a tensor, or the pair (output, weights).", 1),
     "wrong-shape": Cause("print the shape of every intermediate tensor.", 1),
     "prints": Cause("remove the print: a layer is called thousands of times.", 9),
-    "modifies-input": Cause("use the version without the underscore, e.g. masked_fill.", 3),
+    "modifies-input": Cause(
+        "make a new tensor: masked_fill for masked_fill_, x = x * 2 for x *= 2.", 3
+    ),
     "random": Cause(
-        "apply dropout only while training: F.dropout(..., training=self.training).", 4
+        "apply dropout only while training: F.dropout(..., training=self.training), and make "
+        "layers once, in __init__.",
+        4,
     ),
     "remembers": Cause("compute from the arguments only; keep no tensor between calls.", 9),
-    "hangs": Cause("look for a loop that never ends.", 9),
+    "hangs": Cause("look for a loop that never ends, or a step that waits for something.", 9),
     "slow": Cause("replace Python loops by one matrix product.", 8),
     "detached": Cause("keep to tensor operations: no detach, item, numpy or torch.tensor.", 2),
     "contiguity": Cause("use reshape, or call contiguous() before view.", 7),
-    "device": Cause("make new tensors with device=query.device.", 9),
-    "dtype": Cause("make new tensors with dtype=query.dtype, and keep the input's dtype.", 9),
+    "device": Cause(
+        "make new tensors with device=x.device; register_buffer those that a layer keeps.", 9
+    ),
+    "dtype": Cause("make new tensors with dtype=x.dtype, and return the dtype of the input.", 9),
     "nan": Cause("subtract each row's maximum before exp, or use softmax.", 1),
     # what it computes
     "softmax-axis": Cause("softmax(dim=-1): every query shares 1 among the keys.", 1),
@@ -72,23 +83,51 @@ CAUSES: dict[str, Cause] = {
     "key-value-swapped": Cause("compare query with key; average value.", 1),
     "query-key-swapped": Cause("query @ key.transpose(-2, -1): one row per query.", 1),
     "wrong-source": Cause("compare query with key; average value.", 1),
-    "batch-mixing": Cause("leave dimension 0 alone: transpose(-2, -1), softmax(dim=-1).", 6),
-    "head-mixing": Cause("leave the dimension of the heads alone in products and softmax.", 7),
-    "position-mixing": Cause("output row i belongs to query i: weights @ value.", 1),
+    "batch-mixing": Cause(
+        "leave the batch alone: keep its size in every view and reshape, and move, multiply and "
+        "normalise only the dimensions behind it.",
+        6,
+    ),
+    "head-mixing": Cause(
+        "give each head its own dimension, and leave it alone in products and softmax.", 7
+    ),
+    "position-mixing": Cause(
+        "keep the order of the tokens: row i of the output belongs to query i.", 1
+    ),
     "transposed-batch": Cause("key.transpose(-2, -1): .T turns every dimension around.", 6),
-    "square-only": Cause("take L from the query, S from the key and Ev from the value.", 4),
+    "square-only": Cause(
+        "take L from the query, S from the key and Ev from the value, each by .shape.", 4
+    ),
     "weights-differ": Cause("return the weights that multiplied the value.", 4),
     # masks
     "mask-ignored": Cause(_FILL, 3),
-    "mask-inverted": Cause("True means may attend: masked_fill(~mask, -torch.inf).", 3),
-    "mask-added": Cause(_FILL, 3),
-    "mask-multiplied": Cause(_FILL, 3),
-    "mask-after-softmax": Cause(_FILL, 3),
-    "mask-finite": Cause(_FILL, 3),
+    "mask-inverted": Cause(
+        "masked_fill(~mask, -torch.inf) if True means may attend. If it is meant to block, pass "
+        'mask="blocked" to diagnose.',
+        3,
+    ),
+    "mask-added": Cause(
+        "scores = scores.masked_fill(~mask, -torch.inf). If the mask is meant to hold 0 and -inf, "
+        'pass mask="additive" to diagnose.',
+        3,
+    ),
+    "mask-multiplied": Cause(
+        "a score of 0 is a score like any other: scores = scores.masked_fill(~mask, -torch.inf).", 3
+    ),
+    "mask-after-softmax": Cause(
+        "mask the scores: scores = scores.masked_fill(~mask, -torch.inf), and then the softmax.", 3
+    ),
+    "mask-finite": Cause(
+        "fill with -torch.inf: scores = scores.masked_fill(~mask, -torch.inf).", 3
+    ),
     "mask-leak": Cause(_FILL, 3),
     "mask-queries": Cause("a padded token must not be looked at: block its column.", 3),
     "mask-transposed": Cause("row i of the mask belongs to query i.", 3),
-    "mask-broadcast": Cause("give a mask of the batch its dimensions: mask[:, None, None, :].", 3),
+    "mask-broadcast": Cause(
+        "give each sequence its own mask: mask[:, None] where heads have a dimension, "
+        "mask.repeat_interleave(num_heads, dim=0) where they are folded into the batch.",
+        3,
+    ),
     "blocked-row": Cause("find rows without a True in the mask and set their weights to 0.", 3),
     "causal-leak": Cause(_CAUSAL, 3),
     "causal-off-by-one": Cause(_CAUSAL, 3),

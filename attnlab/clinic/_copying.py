@@ -55,8 +55,8 @@ def set_aside(module: nn.Module, results: Results) -> Iterator[nn.Module]:
         return
     results.note(
         "in-place",
-        "It cannot be copied, so it was examined itself. Its parameters, buffers and modes were put "
-        "back; anything else that a call changes in it stays changed.",
+        "It cannot be copied, so it was examined itself. Its parameters, buffers and modes were "
+        "put back; anything else that a call changes in it stays changed.",
     )
     modes = [(part, part.training) for part in module.modules()]
     kept = [(part, part.detach().clone()) for part in (*module.parameters(), *module.buffers())]

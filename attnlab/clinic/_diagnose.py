@@ -53,7 +53,18 @@ def diagnose(
     """Probe an implementation of attention, or of a part of it, and name what is wrong.
 
     Nothing is compared with stored outputs: the target is called with small tensors, one thing is
-    changed at a time, and what moves tells what it does. The target is left as it was.
+    changed at a time, and what moves tells what it does. The report has one of three outcomes:
+
+    - *wrong*, ``.ok`` is False: ``.findings`` name what is wrong, the cause first, each with
+      numbers that show it and a fix;
+    - *nothing wrong found*, ``.ok`` is True: every property that was checked holds, and
+      ``.properties`` lists them;
+    - *not examined*, or not to the end, ``.ok`` is None: ``.gap`` tells what stood in the way, the
+      call that was made, and the option below that would help. What the clinic cannot know, such
+      as what an argument means, it asks for and does not guess.
+
+    The target is left as it was: a layer is examined as a copy. Where it cannot be copied, a note
+    says so.
 
     Parameters
     ----------
@@ -73,19 +84,21 @@ def diagnose(
         Sizes of a layer, where its attributes do not tell.
     call : callable, optional
         Adapter for another call: ``call(target, query, key, value, attn_mask)`` returns the output
-        or (output, weights); ``attn_mask`` is None or bool with True = may attend.
+        or (output, weights); ``attn_mask`` is None or bool with True = may attend. For a piece it
+        takes what the piece takes, e.g. ``call(build, length)`` for a mask builder.
     strict : bool
         Whether what only unusual input shows counts as a finding: a row with no allowed key that
         does not give 0, very large scores.
     time_limit : float
-        Seconds for one call of the target; kept on the main thread only.
+        Seconds for one call of the target; all calls together may take ten times as long. Kept on
+        the main thread only, and between two steps of Python: a step in compiled code that does
+        not come back, such as an endless loop in C, cannot be stopped.
 
     Returns
     -------
     Report
-        ``.findings`` with the cause first, ``.notes``, ``.properties`` that hold, and ``.gap``,
-        which tells what could not be examined. ``.ok`` is False with a finding, and None where
-        something was not examined.
+        With ``.ok``, ``.findings``, ``.properties``, ``.gap`` and ``.notes``: facts that are good
+        to know and no bugs. It shows itself as text and as a page.
 
     Raises
     ------
@@ -103,6 +116,10 @@ def diagnose(
     ...     return (query @ key.transpose(-2, -1)).softmax(dim=-1) @ value
     >>> diagnose(attention).findings[0].name
     'scale-missing'
+    >>> def prefix_mask(length, prefix):
+    ...     return torch.arange(length) < prefix
+    >>> print(diagnose(prefix_mask).gap.why)
+    What prefix should be is not known, so prefix_mask was not called.
     """
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}.")

@@ -20,7 +20,7 @@ CSS = (
   color: var(--jp-content-font-color0, var(--ink));
   font-size: 16px; line-height: 1.45; overflow-wrap: anywhere; }
 .attnlab-report.attnlab-ok { border-left-color: var(--scaled); }
-.attnlab-report.attnlab-open { border-left-color: var(--edge); }
+.attnlab-report.attnlab-open { border-left: 6px dashed var(--ink); }
 .attnlab-report p { margin: 6px 0; }
 .attnlab-report .attnlab-title { font-weight: 700; font-size: 17px; }
 .attnlab-report .attnlab-kind { font-weight: 400; }
@@ -188,7 +188,9 @@ class Report:
         for number, finding in enumerate(self.findings, 1):
             lines += _tell(number, finding)
         if self.gap:
-            lines += ["", f"Not examined: {self.gap}"]
+            lines += ["", f"Not examined: {self.gap.why}"]
+            lines += [f"   Call: {self.gap.call}"] if self.gap.call else []
+            lines += [f"   What helps: {self.gap.remedy}"] if self.gap.remedy else []
         lines += _listed("Good to know", self.notes)
         lines += _listed("Checked and found to hold", self.properties)
         return "\n".join(lines)
@@ -202,7 +204,10 @@ class Report:
 
     def _repr_html_(self) -> str:
         first, *others = self.findings or (None,)
-        parts = [self._headline(), f'<p class="attnlab-sentence">{escape(self.summary)}</p>']
+        open_ = self.gap is not None and first is None
+        said = self.gap.why if open_ else self.summary
+        parts = [self._headline(), f'<p class="attnlab-sentence">{escape(said)}</p>']
+        parts.append(_helped(self.gap) if open_ else "")
         if first is not None:
             parts.append(_details(first))
         for number, finding in enumerate(others, 2):
@@ -211,7 +216,8 @@ class Report:
                 f"{escape(str(finding))}</p>{_details(finding)}</div>"
             )
         if self.findings and self.gap:
-            parts.append(f"<p><b>Not examined:</b> {escape(str(self.gap))}</p>")
+            words = f"<p><b>Not examined:</b> {escape(self.gap.why)}</p>{_helped(self.gap)}"
+            parts.append(f'<div class="attnlab-finding">{words}</div>')
         opened = not self.findings
         parts.append(_folded("Good to know", self.notes, opened=opened))
         parts.append(_folded("Checked and found to hold", self.properties, opened=opened))
@@ -262,6 +268,12 @@ def _details(finding: Finding) -> str:
         f'<p>See <a href="{link}">{finding.lesson_title}</a>.</p>'
         f"{_folded('Follows from it', consequences, opened=False)}"
     )
+
+
+def _helped(gap: Gap) -> str:
+    """Return the call that was made and what would help."""
+    call = f"<p>Call: <code>{escape(gap.call)}</code></p>" if gap.call else ""
+    return call + (f"<p>What helps: {escape(gap.remedy)}</p>" if gap.remedy else "")
 
 
 def _folded(title: str, sentences: Iterable[str], *, opened: bool) -> str:

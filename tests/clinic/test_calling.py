@@ -267,7 +267,7 @@ def test_the_default_device_stays_that_of_the_learner(device, function):
     assert torch.get_default_device().type == "cpu"
 
 
-def test_an_alarm_that_compiled_code_does_not_hear_rings_once():
+def test_an_alarm_that_compiled_code_does_not_hear_rings_seldom():
     rang = []
 
     class Deaf:
@@ -276,11 +276,17 @@ def test_an_alarm_that_compiled_code_does_not_hear_rings_once():
         def __call__(self):
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
             time.sleep(0.2)
-            rang.append(signal.getitimer(signal.ITIMER_REAL))
+            rang.append(signal.getitimer(signal.ITIMER_REAL)[1])
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
 
-    assert isinstance(call(Deaf(), time_limit=0.05).error, OutOfTime)
-    assert rang == [(0.0, 0.0)]
+    def deaf_and_stubborn():
+        for _ in range(3):
+            with contextlib.suppress(OutOfTime):
+                Deaf()()
+
+    call(deaf_and_stubborn, time_limit=0.05)
+    assert len(rang) == 3
+    assert min(rang) > 0.005
 
 
 def test_an_examination_has_a_time_limit_in_all():

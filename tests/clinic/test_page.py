@@ -97,7 +97,7 @@ def test_a_good_report_shows_its_properties():
 
 def test_the_state_is_said_by_a_sign_and_words():
     assert "&#10007;" in REPORT._repr_html_()
-    assert "&#10003;" in Report("mine", "softmax")._repr_html_()
+    assert "&#10003;" in Report("mine", "softmax", properties=("it sums to 1",))._repr_html_()
 
 
 def test_the_same_report_gives_the_same_page():

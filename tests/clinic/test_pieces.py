@@ -599,7 +599,7 @@ def test_a_mask_of_another_kind_is_not_examined(builder):
 def test_the_unknown_argument_is_named_with_an_adapter():
     gap = examined("builder", prefix_lm_mask).gap
     assert "prefix_len" in gap.why
-    assert "call=lambda build, seq_len: build(seq_len, prefix_len=...)" in gap.remedy
+    assert "call=lambda f, seq_len: f(seq_len, prefix_len=...)" in gap.remedy
     told = examined("builder", prefix_lm_mask, call=lambda build, seq_len: build(seq_len, 2))
     assert told.findings == []
 

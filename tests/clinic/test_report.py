@@ -102,6 +102,9 @@ def test_what_was_not_examined_is_neither_correct_nor_wrong():
     assert (partly.ok, partly._count()) == (None, "not fully examined")
     assert Report("mine", "attention layer").ok is None
     assert Report("mine", "attention layer").summary == "Nothing could be checked."
+    for words in ("Call: <code>layer(x, mask=None)</code>", "What helps: Pass call=..."):
+        assert words in bare._repr_html_()
+    assert "   Call: layer(x, mask=None)\n   What helps: Pass call=..." in repr(bare)
     broken = Report("mine", "attention layer", (Finding("prints", "It prints."),), gap=gap)
     assert (broken.ok, broken.summary) == (False, "It prints.")
     assert "Not examined:</b> It raises" in broken._repr_html_()

@@ -157,13 +157,9 @@ class Builder:
         if not needed:
             self.results.found("raises", f"{self.piece.who} takes no size, length or token.")
             return
-        inside = ", ".join(f"{name}=..." if name in strange else name for name in needed)
-        given = ", ".join(["build", *(name for name in needed if name not in strange)])
-        self.results.unexamined(
-            f"What {' and '.join(strange)} should be is not known, so {self.piece.who} was not "
-            "called.",
-            remedy=f"Pass call=lambda {given}: build({inside}) with values that make sense.",
-        )
+        what = " and ".join(strange)
+        words = f"What {what} should be is not known, so {self.piece.who} was not called."
+        self.piece.unknown("", words, strange)
 
     def examine(self, trial: Trial, value: Tensor) -> bool:
         """Report what is wrong with one mask; return whether nothing is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -151,9 +151,12 @@ class Piece(behaviour.Subject):
         else:
             found("wrong-type", f"{asked} returns {a(type(outcome.value).__name__)}, no tensor.")
 
-    def unknown(self, asked: str, why: str) -> None:
-        """Report that nobody knows how to call it, or what it is meant to give."""
-        remedy = "Pass call=..., a function that calls it: its first argument is the target."
+    def unknown(self, asked: str, why: str, strange: Collection[str] = ()) -> None:
+        """Report that nobody knows how to call it: what its ``strange`` arguments should be."""
+        needed = self.needed() or ["x"]
+        inside = ", ".join(f"{name}=..." if name in strange else name for name in needed)
+        given = ", ".join(["f", *(name for name in needed if name not in strange)])
+        remedy = f"Pass call=lambda {given}: f({inside}) with values that make sense."
         self.results.unexamined(why, call=asked, remedy=remedy)
 
 

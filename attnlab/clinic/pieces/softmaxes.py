@@ -233,8 +233,9 @@ class Softmax:
             return
         asked = f"{self.piece.who}({', '.join(one.name for one in self.piece.parameters)})"
         if failed is None or not self.sure:
-            strange = " and ".join(one.name for one in self.others)
-            self.piece.unknown(asked, f"What {strange} should be is not known.")
+            strange = [one.name for one in self.others]
+            words = f"What {' and '.join(strange)} should be is not known."
+            self.piece.unknown(asked, words, strange)
         elif failed[2] is not None:
             sentence = f"It returns shape {shape(failed[2])} for scores of shape "
             self.results.found("wrong-shape", f"{sentence}{shape(failed[3])}.")
@@ -248,7 +249,8 @@ class Softmax:
         verdict = judge_masked(exact, x.double(), allowed, by_length=given.ndim == 1)
         if verdict is not None and not self.sure:
             asked = f"{self.piece.who}({self.masked_form(x, given)})"
-            self.piece.unknown(asked, f"What {self.mask.name} should be is not known.")
+            name = self.mask.name
+            self.piece.unknown(asked, f"What {name} should be is not known.", [name])
             return
         if not examine_steadiness(self.piece, self.results):
             return
