@@ -294,17 +294,17 @@ def test_an_examination_has_a_time_limit_in_all():
 
     def attention(query, key, value):
         calls.append(1)
-        time.sleep(0.05)
+        time.sleep(0.1)
         return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
 
     start = time.perf_counter()
-    report = diagnose(attention, time_limit=0.08)
-    assert time.perf_counter() - start < 3
+    report = diagnose(attention, time_limit=0.5)
+    assert time.perf_counter() - start < 15
     assert report.findings == ()
     assert report.ok is None
-    assert "stopped after 0.8 seconds" in report.gap.why
-    assert "time_limit=0.16" in report.gap.remedy
-    assert 5 < len(calls) < 30
+    assert "stopped after 5 seconds" in report.gap.why
+    assert "time_limit=1" in report.gap.remedy
+    assert 5 < len(calls) < 55
 
 
 def test_a_call_that_the_end_of_an_examination_cuts_short_does_not_hang():
