@@ -129,7 +129,8 @@ class Caller:
         """Call the function with these arguments themselves, and watch it."""
         if self.out_of_time:  # once is enough: everything else would hang as well
             return Outcome(error=OutOfTime())
-        if time.perf_counter() > _end:
+        left = _end - time.perf_counter()
+        if left < 0:
             raise TimeIsUp
         everything = {**{str(place): value for place, value in enumerate(arguments)}, **named}
         before = {name: _frozen(value) for name, value in everything.items()}
@@ -140,7 +141,7 @@ class Caller:
         self.printed = self.printed or outcome.printed
         self.seconds.append(outcome.seconds)
         late = isinstance(outcome.error, OutOfTime)
-        if late and outcome.seconds < self.time_limit / 2:  # it had less time than that
+        if late and left < self.time_limit:  # it had less time than that
             raise TimeIsUp
         self.hangs = late
         return outcome

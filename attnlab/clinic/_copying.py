@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 
@@ -46,10 +47,12 @@ def set_aside(module: nn.Module, results: Results) -> Iterator[nn.Module]:
     A module that cannot be copied is yielded itself, with a note; its parameters, buffers and modes
     are put back.
     """
-    try:
-        own = copy_of(module).eval().to("cpu")
-    except Exception:
-        own = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            own = copy_of(module).eval().to("cpu")
+        except Exception:
+            own = None
     if own is not None:
         yield own
         return

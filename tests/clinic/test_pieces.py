@@ -617,6 +617,25 @@ def hidden_tokens(ids, pad_id):
     return ids == pad_id
 
 
+def seen_tokens(ids, pad_id):
+    """Return a mask: 1 for a token, and 0 hides padding."""
+    return ids != pad_id
+
+
+def test_words_about_blocking_do_not_turn_a_mask_around():
+    results = examined("builder", seen_tokens)
+    assert results.findings == []
+    assert results.gap is None
+
+
+def image_window_mask(height, width, window):
+    return torch.ones(height * width, height * width, dtype=torch.bool)
+
+
+def test_an_image_is_no_sequence():
+    assert examined("builder", image_window_mask).findings == []
+
+
 @pytest.mark.parametrize("builder", [key_padding_mask, hidden_tokens])
 def test_a_builder_may_say_itself_that_true_means_blocked(builder):
     results = examined("builder", builder)
@@ -641,3 +660,14 @@ def test_a_merge_of_one_sequence_is_examined_as_well():
     flat = lambda x: x.transpose(0, 1).flatten(1)  # noqa: E731
     cut = lambda x, h: x.unflatten(-1, (h, -1)).transpose(0, 1)  # noqa: E731
     assert any(said.key == "round-trip" for said in examined("pair", (cut, flat)).properties)
+
+
+def hiding(scores, mask):
+    """Return weights; True in the mask means hidden."""
+    return masked(scores, ~mask)
+
+
+def test_a_softmax_may_say_itself_that_true_means_blocked():
+    results = examined("softmax", hiding)
+    assert results.findings == []
+    assert any(note.key == "convention" for note in results.notes)

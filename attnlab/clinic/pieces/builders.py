@@ -14,7 +14,16 @@ from attnlab.clinic import names
 from attnlab.clinic._hints import says_blocked
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.behaviour import examine_steadiness, examine_watch
-from attnlab.clinic.pieces.calls import Form, Piece, fit, numbers, plain_name, shape, table
+from attnlab.clinic.pieces.calls import (
+    SAYS_BLOCKED,
+    Form,
+    Piece,
+    fit,
+    numbers,
+    plain_name,
+    shape,
+    table,
+)
 
 HEADS, FEATURES, WINDOW = 2, 11, 3
 SQUARE, WIDE, TALL, OTHER = (7, 7), (5, 7), (7, 5), (6, 6)
@@ -29,7 +38,7 @@ FAMILY_WORDS = {
 }
 OF_ANOTHER_KIND = re.compile(
     r"prefix|chunk|block|global|doc|segment|packed|dilat|strid|sparse|random|bird|tree|alibi|bias|"
-    r"slope|cross|cache|past|sink|diag|bidirect|full|ring|axial|tokens?_type",
+    r"slope|image|patch|pixel|grid|cross|cache|past|sink|diag|bidirect|full|ring|axial|tokens?_type",
     re.IGNORECASE,
 )
 WANTED = {
@@ -38,10 +47,6 @@ WANTED = {
     "lengths": "(N, S), (N, 1, S) or (N, 1, 1, S)",
     "tokens": "(N, S), (N, 1, S) or (N, 1, 1, S)",
 }
-SAYS_BLOCKED = (
-    "It says itself that True means blocked, as in nn.MultiheadAttention, and was examined as with "
-    'mask="blocked".'
-)
 ADDED = "returns numbers to add to the scores"
 
 
@@ -122,7 +127,8 @@ class Builder:
 
     def __init__(self, piece: Piece, options: Options, says_blocked: bool) -> None:
         self.piece, self.results, self.strict = piece, piece.results, options.strict
-        self.blocked = options.mask == "blocked" or (options.mask is None and says_blocked)
+        self.blocked = options.mask == "blocked"
+        self.says_blocked = options.mask is None and says_blocked
         piece.sure = all(map(_is_known, piece.needed()))
         told = " ".join([piece.name, *(one.name for one in piece.parameters or [])])
         words = [word for family in FAMILY_WORDS.values() for word in family]
@@ -130,8 +136,6 @@ class Builder:
         self.named = plain and not OF_ANOTHER_KIND.search(told)  # says what it is
         causal = any(word in piece.name.lower() for word in FAMILY_WORDS["causal"])
         self.causal = options.causal or (self.named and (causal or piece.name == "<lambda>"))
-        if self.blocked and options.mask is None:
-            self.results.note("convention", SAYS_BLOCKED)
 
     def first(self) -> tuple[Trial | None, Tensor | None]:
         """Return the first call that gives a mask of the shape that is meant, or a first result."""
@@ -167,7 +171,7 @@ class Builder:
         core = reduced(value, trial)
         if core is None:
             words = f"{asked} returns shape {shape(value)} where {WANTED[trial.family]} is needed."
-            if self.named:
+            if self.named and trial.family != "window":
                 self.results.found("wrong-shape", words)
             else:
                 self._not_known(asked, f"It returns shape {shape(value)}")
@@ -184,6 +188,10 @@ class Builder:
         if known is None:
             self._not_known(asked, "It returns no causal mask, no window and no mask of padding")
             return False
+        if known.name == "mask-inverted" and self.says_blocked:
+            self.blocked, self.says_blocked = True, False
+            self.results.note("convention", SAYS_BLOCKED)
+            return self.examine(trial, value)
         if known.name is not None:
             advice = self._advice(known.name, mask)
             self.results.found(known.name, f"{asked} {known.words}.", evidence, advice=advice)

@@ -16,6 +16,10 @@ from attnlab.clinic._results import Options, Results
 
 MOST = 10**6  # numbers that a result of the clinic's small inputs may have
 MOST_SHOWN = 7  # rows and columns of a table
+SAYS_BLOCKED = (
+    "It says itself that True means blocked, as in nn.MultiheadAttention, and was examined as with "
+    'mask="blocked".'
+)
 VIEW_ERRORS = ("view size is not compatible", "contiguous")
 
 

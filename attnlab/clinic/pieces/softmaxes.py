@@ -16,6 +16,7 @@ from attnlab.clinic._report import Evidence
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.behaviour import examine_behaviour, examine_steadiness, examine_watch
 from attnlab.clinic.pieces.calls import (
+    SAYS_BLOCKED,
     Form,
     Piece,
     Verdict,
@@ -67,9 +68,8 @@ class Softmax:
     def __init__(self, function: Callable, options: Options, results: Results) -> None:
         self.piece = Piece(function, options, results)
         self.results, self.options = results, options
-        self.blocked = options.mask == "blocked" or (
-            options.mask is None and says_blocked(function)
-        )
+        self.blocked = options.mask == "blocked"
+        self.says_blocked = options.mask is None and says_blocked(function)
         self.extra = False  # whether dim is passed to a function that names no arguments
         known = [one for one in self.piece.parameters or [] if one.kind is not one.VAR_KEYWORD]
         self.others = [one for one in known[1:] if plain_name(one.name) not in DIMS]
@@ -247,6 +247,11 @@ class Softmax:
         exact = self.piece.values(self.masked_form(x.double(), _like(given, x.double())))
         exact = out if exact is None or exact.shape != x.shape else exact  # tells 0 from 1e-9
         verdict = judge_masked(exact, x.double(), allowed, by_length=given.ndim == 1)
+        if verdict is not None and verdict.name == "mask-inverted" and self.says_blocked:
+            self.blocked, self.says_blocked = True, False
+            self.results.note("convention", SAYS_BLOCKED)
+            self.with_a_mask()
+            return
         if verdict is not None and not self.sure:
             asked = f"{self.piece.who}({self.masked_form(x, given)})"
             name = self.mask.name
