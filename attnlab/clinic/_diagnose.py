@@ -47,6 +47,7 @@ def diagnose(
     num_heads: int | None = None,
     embed_dim: int | None = None,
     call: Callable | None = None,
+    self_attention: bool = False,
     strict: bool = False,
     time_limit: float = 1.0,
 ) -> Report:
@@ -86,6 +87,8 @@ def diagnose(
         Adapter for another call: ``call(target, query, key, value, attn_mask)`` returns the output
         or (output, weights); ``attn_mask`` is None or bool with True = may attend. For a piece it
         takes what the piece takes, e.g. ``call(build, length)`` for a mask builder.
+    self_attention : bool
+        Whether a layer that takes several tensors means the same tokens by all of them.
     strict : bool
         Whether what only unusual input shows counts as a finding: a row with no allowed key that
         does not give 0, very large scores.
@@ -125,7 +128,9 @@ def diagnose(
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}.")
     if mask is not None and mask not in MASK_OPTIONS:
         raise ValueError(f"mask must be 'blocked', 'additive' or None, got {mask!r}.")
-    options = Options(mask, causal, batch_first, num_heads, embed_dim, call, strict, time_limit)
+    options = Options(
+        mask, causal, batch_first, num_heads, embed_dim, call, self_attention, strict, time_limit
+    )
     results = Results()
     wake_torch()
     words = "target"

@@ -18,6 +18,7 @@ class Options:
     num_heads: int | None = None
     embed_dim: int | None = None
     call: Callable | None = None
+    self_attention: bool = False
     strict: bool = False
     time_limit: float = 1.0
 

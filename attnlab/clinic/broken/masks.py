@@ -65,8 +65,7 @@ def filled_with_zero(self, scores, mask):
     return scores.masked_fill(~mask, 0.0)
 
 
-@broken("mask-finite", CausalLayer, step="hide")
-@broken("mask-multiplied", masked, step="hide")
+@broken("mask-multiplied", masked, CausalLayer, step="hide")
 def filled_with_a_tiny_number(self, scores, mask):
     """Fill with -1e-9 for -1e9, which is zero for the softmax."""
     return scores.masked_fill(mask == 0, -1e-9)

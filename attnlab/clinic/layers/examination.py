@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
 
+from attnlab.clinic import behaviour
+from attnlab.clinic._calling import name_of
 from attnlab.clinic._copying import copy_of
 from attnlab.clinic._results import Options, Results
-from attnlab.clinic.layers.averages import examine_average
-from attnlab.clinic.layers.behaviour import first_behaviour, last_behaviour
+from attnlab.clinic.layers.anatomy import attentions
 from attnlab.clinic.layers.calls import Reply, Sizes, Subject
-from attnlab.clinic.layers.heads import blame_softmax, examine_heads
+from attnlab.clinic.layers.heads import examine_heads
 from attnlab.clinic.layers.masks import examine_masks
-from attnlab.clinic.layers.modes import examine_modes, examine_training
-from attnlab.clinic.layers.plans import plans
+from attnlab.clinic.layers.modes import examine_modes
+from attnlab.clinic.layers.plans import Plan, plans
 from attnlab.clinic.layers.probes import examine_batch, examine_positions
 from attnlab.clinic.layers.sides import examine_sides
 from attnlab.clinic.layers.sizes import guess_sizes, is_lazy
 
-STOPS = ("random", "remembers", "batch-first", "batch-mixing", "hangs")
+OURS = re.compile(  # what a wrong guess of sizes or arguments makes torch and Python say
+    r"shapes? cannot be multiplied|size mismatch|expected input|Given |normalized_shape|NoneType|"
+    r"must match|argument #1 'indices'|scalar types|missing \d|unexpected keyword|multiple values|"
+    r"Dimension out of range|Expected .*[dD]imension|don't multiply up|not enough values|subscript|"
+    r"too many values|invalid for input of size|not callable|not subscriptable|mat1 and mat2|"
+    r"required argument|has no attribute|divisible"
+)
+INSIDE = re.compile(r"attn|attention", re.IGNORECASE)
 
 
 def examine_module(module: object, options: Options, results: Results) -> None:
-    """Report what is wrong with a module; it is examined as a copy and stays as it was.
+    """Report what is wrong with a layer; it is examined as a copy and stays as it was.
 
     Parameters
     ----------
@@ -51,9 +60,9 @@ def examine_module(module: object, options: Options, results: Results) -> None:
 
 @contextlib.contextmanager
 def _copied(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield a copy in eval mode, or the module itself for as long as it takes."""
+    """Yield a copy on the CPU in eval mode, or the module itself for as long as it takes."""
     try:
-        own = copy_of(module).eval()
+        own = copy_of(module).eval().to("cpu")
     except Exception:
         own = None
     if own is not None:
@@ -83,85 +92,101 @@ def _examine(subject: Subject, options: Options, results: Results) -> None:
         try:
             return probe(*arguments, results)
         except Exception as error:  # what it returned fits no probe
-            results.failed(
-                error, f"Not everything could be checked, the probe of {words(probe)} failed"
-            )
+            what = probe.__name__.removeprefix("examine_").replace("_", " ")
+            results.failed(error, f"Not everything could be checked, the probe of {what} failed")
             return None
 
-    safely(first_behaviour, subject)
-    if results.has(*STOPS):
-        return
-    exact = in_float64(subject) or subject
-    safely(examine_batch, exact)
-    if results.has("batch-mixing"):
-        safely(blame_softmax, exact)
-    if not results.has(*STOPS):
-        pattern = safely(examine_positions, exact, options) or "other"
-        safely(examine_training, exact, pattern)
-        safely(examine_modes, exact)
-        recipe = safely(examine_heads, exact, pattern)
+    steady = safely(behaviour.examine_steadiness, subject) is not False
+    if steady and safely(behaviour.examine_memory, subject) is not False:
+        exact = in_float64(subject) or subject
+        _examine_numbers(exact, safely, options, results)
         if not results.findings:
-            safely(examine_average, exact)
-        safely(examine_sides, exact)
-        safely(examine_masks, exact, recipe, options)
-    safely(last_behaviour, subject, exact)
-    if exact.caller.out_of_time:
-        limit = exact.caller.time_limit
+            safely(behaviour.examine_finite, subject)
+        safely(behaviour.examine_behaviour, subject)
+    safely(behaviour.examine_watch, subject)
+    if subject.caller.out_of_time and not results.has("hangs", "slow"):
+        limit = subject.caller.time_limit
         results.unexamined(
             f"One call took longer than {limit:g} s: not everything could be checked."
         )
 
 
-def words(probe: Callable) -> str:
-    """Return what a probe looks at."""
-    return probe.__name__.removeprefix("examine_").replace("_", " ")
+def _examine_numbers(exact: Subject, safely: Callable, options: Options, results: Results) -> None:
+    """Look at what a layer computes: its sequences, its heads, who sees whom, its masks."""
+    found = safely(lambda _: attentions(exact, exact.x()))
+    if any(one.law.kind == "batch" for one in found or ()):  # then it explains that they mix
+        safely(examine_heads, exact, found)
+    safely(examine_batch, exact)
+    if results.has("batch-mixing", "batch-first", "softmax-axis"):
+        return
+    known = safely(examine_heads, exact, found or [])
+    safely(examine_positions, exact, options, known)
+    safely(examine_modes, exact)
+    safely(examine_sides, exact)
+    safely(examine_masks, exact, known, options)
 
 
 def in_float64(subject: Subject) -> Subject | None:
     """Return the subject in float64, or None if it cannot compute there."""
-    module = subject.pristine
-    if isinstance(module, nn.Module):
-        try:
-            module = copy_of(module).double()
-        except Exception:
-            return None
-    exact = subject.like(module, torch.float64)
-    exact.pristine = copy_of(module) if isinstance(module, nn.Module) else module
-    reply = exact(exact.x())
+    exact = subject.again(dtype=torch.float64)
+    reply = None if exact is None else exact(exact.x())
     if reply is None or reply.output.dtype != torch.float64:
         return None
+    exact.pristine = copy_of(exact.module) if exact.module is not None else exact.layer
+    trace = exact.traced(exact.x(1))
+    exact.single = trace is not None and trace.single
     return exact
+
+
+# --- the first call -------------------------------------------------------------------------------
 
 
 def find_call(module: object, options: Options, results: Results) -> Subject | None:
     """Return the module with a call that works, or None with the reason on the results."""
-    if isinstance(module, nn.MultiheadAttention) and module.in_proj_weight is None:
-        results.unexamined("With kdim or vdim its inputs have several widths: it was not examined.")
-        return None
     guesses = guess_sizes(module, options)
     if not guesses.embeds:
-        results.unexamined("No size of its input was found: pass embed_dim=...")
+        results.unexamined("No size of its input was found.", remedy="Pass embed_dim=...")
         return None
     first = best = None
+    for sizes, plan in _tries(module, options, guesses):
+        subject = Subject(_fresh(module), plan, sizes, options.time_limit)
+        subject.pristine, subject.dtype = module, _dtype_of(module)
+        reply = subject(subject.x())
+        if reply is not None and (plan.stand_in is None or _looks(subject, reply)):
+            if isinstance(module, nn.Module) and any(map(is_lazy, module.parameters())):
+                subject.pristine = _fresh(subject.module)
+            _tell_call(subject, guesses.lengths, results)
+            return subject
+        first = first or subject
+        if subject.last.error is None:  # it came back, with something else
+            best = best or subject
+        if subject.caller.out_of_time:
+            _tell_trouble(subject, results)
+            return None
+    _tell_trouble(best or first, results)
+    return None
+
+
+def _tries(module: object, options: Options, guesses) -> Iterator[tuple[Sizes, Plan]]:
+    """Yield sizes and ways to call it, the likeliest first."""
+    ways = list(plans(module, options))
+    batch = 2 if guesses.heads != 2 else 3
     for embed in guesses.embeds:
         for length in guesses.lengths:
-            for plan in plans(module, options):
-                batch = 2 if guesses.heads != 2 else 3
-                sizes = Sizes(embed, length, batch, guesses.heads)
-                subject = Subject(_fresh(module), plan, sizes, options.time_limit)
-                subject.pristine = module
-                reply = subject(subject.x())
-                if reply is not None and (plan.stand_in is None or _finite(reply)):
-                    if isinstance(module, nn.Module) and any(map(is_lazy, module.parameters())):
-                        subject.pristine = _fresh(subject.module)
-                    _tell_call(subject, guesses.lengths, results)
-                    return subject
-                first = first or subject
-                if subject.last.error is None:  # it came back, with something else
-                    best = best or subject
-                if subject.caller.out_of_time:
-                    return _tell_trouble(subject, results)
-    return _tell_trouble(best or first, results)
+            for plan in ways:
+                yield Sizes(embed, length, batch, guesses.heads, *guesses.sides), plan
+    if ways[0].kind != "x":  # keys of another width than the queries
+        for embed in guesses.embeds:
+            for other in guesses.embeds:
+                sizes = Sizes(embed, guesses.lengths[0], batch, guesses.heads, other, other)
+                yield sizes, ways[0]
+
+
+def _dtype_of(module: object) -> torch.dtype:
+    """Return the dtype of the parameters of a layer."""
+    parts = module.parameters() if isinstance(module, nn.Module) else ()
+    kinds = [part.dtype for part in parts if part.is_floating_point()]
+    return kinds[0] if kinds else torch.float32
 
 
 def _fresh(module: object) -> object:
@@ -171,8 +196,14 @@ def _fresh(module: object) -> object:
     return module
 
 
-def _finite(reply: Reply) -> bool:
-    return bool(reply.output.isfinite().all())
+def _looks(subject: Subject, reply: Reply) -> bool:
+    """Return whether a mask that it always wants lets it look at anything."""
+    if not reply.output.isfinite().all():
+        return False
+    for one in attentions(subject, subject.x())[:1]:
+        some = one.weights_of(one.drawn)
+        return some is None or not torch.equal(some, one.weights_of_zeros)
+    return True
 
 
 def _tell_call(subject: Subject, lengths: list[int], results: Results) -> None:
@@ -198,11 +229,12 @@ def _tell_trouble(subject: Subject, results: Results) -> None:
     sizes = subject.sizes
     size = (sizes.batch, sizes.length, sizes.embed)
     if subject.caller.out_of_time:
-        limit = subject.caller.time_limit
-        results.found("hangs", f"On an input of shape {size} it gave no answer within {limit:g} s.")
+        late = behaviour.late(subject.caller)
+        results.found("hangs", f"On an input of shape {size} it gave no answer within {late}.")
     elif subject.last.error is not None and _wants_numbers(subject):
         results.unexamined(
-            "It takes token numbers, not vectors: diagnose the attention layer inside it."
+            "It takes token numbers, not vectors, so it is more than an attention layer.",
+            remedy=_part_to_examine(subject.layer),
         )
     elif subject.last.error is not None and _wrong_in_a_cube(subject):
         results.found(
@@ -210,11 +242,19 @@ def _tell_trouble(subject: Subject, results: Results) -> None:
             f"On an input of shape {size} it raises {subject.trouble}; with N = L = E it runs and "
             "mixes the sequences: .T and transpose(0, 1) move the dimension of the batch.",
         )
+    elif subject.last.error is not None and (_asks_more(subject) or _is_ours(subject)):
+        results.unexamined(
+            f"The clinic could not call it: it raises {subject.trouble}",
+            call=call_of(subject),
+            remedy=f"{_part_to_examine(subject.layer)} Or pass call=..., a function that calls it: "
+            "call(target, query, key, value, attn_mask); and embed_dim=... if its input has "
+            "another width.".removeprefix(" Or").strip(),
+        )
     elif subject.last.error is not None:
-        results.found("raises", f"On an input of shape {size} it raises {subject.trouble}")
+        results.found("raises", f"On an input of shape {size} it raises {subject.trouble}.")
     elif subject.trouble == "None":
         results.found("not-done", "It returns None.")
-    elif subject.trouble == "the wrong shape":
+    elif subject.shapes:
         shapes = " and ".join(map(str, subject.shapes))
         results.found(
             "wrong-shape",
@@ -225,13 +265,52 @@ def _tell_trouble(subject: Subject, results: Results) -> None:
         results.found("wrong-type", f"It returns {subject.trouble}, not a tensor.")
 
 
+def _asks_more(subject: Subject) -> bool:
+    """Return whether it wants arguments that the clinic had to make up."""
+    return bool(subject.plan.required) or subject.plan.adapter is not None
+
+
+def _is_ours(subject: Subject) -> bool:
+    """Return whether the error may come from sizes that do not fit."""
+    return bool(OURS.search(f"{type(subject.last.error).__name__}: {subject.last.message}"))
+
+
+def _part_to_examine(module: object) -> str:
+    """Return which part of a larger module looks like attention."""
+    parts = module.named_modules() if isinstance(module, nn.Module) else ()
+    for name, part in parts:
+        if name and INSIDE.search(f"{name} {type(part).__name__}") and any(part.parameters()):
+            path = re.sub(r"\.(\d+)", r"[\1]", name)
+            return f"Diagnose the attention inside it, such as its .{path}."
+    return "Diagnose the attention inside it."
+
+
+def call_of(subject: Subject, **named: object) -> str:
+    """Return the last kind of call as text, with the shapes of its tensors."""
+    sides = {role: subject.x() for role in ("query", "key", "value", "memory")}
+    sides["key"] = sides["memory"] = subject.side(sides["key"], subject.sizes.key)
+    sides["value"] = subject.side(sides["value"], subject.sizes.value)
+    given, extras = subject.arguments(sides, named)
+    told = [_shown(one) for one in given]
+    told += [f"{name}={_shown(one)}" for name, one in extras.items()]
+    return f"{name_of(subject.caller.function)}({', '.join(told)})"
+
+
+def _shown(value: object) -> str:
+    """Return how a call is printed with this argument."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{tuple(value.shape)}"
+    return type(value).__name__ if isinstance(value, nn.Module) else repr(value)
+
+
 def _wrong_in_a_cube(subject: Subject) -> bool:
     """Call with N = L = E; return whether one sequence reaches another."""
-    trouble, embed = subject.trouble, subject.sizes.embed
+    embed = subject.sizes.embed
     x = subject.x(embed, embed)
     other = torch.cat([x[:1], subject.x(embed, embed, seed=1)[1:]])
+    kept = subject.trouble, subject.last
     one, two = (subject(cube) for cube in (x, other)) if embed <= 64 else (None, None)
-    subject.trouble = trouble
+    subject.trouble, subject.last = kept
     if one is None or two is None:
         return False
     return not torch.allclose(one.output[0], two.output[0], atol=1e-5)

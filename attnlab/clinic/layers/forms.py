@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +15,24 @@ from attnlab.clinic.layers.calls import Subject
 ADDED = re.compile(r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)")
 
 
+BLOCKED = re.compile(
+    r"true[^.]{0,40}(mask|block|ignor|hid|pad|not allowed)|(mask|block|ignor|hid)\w*[^.]{0,20}true"
+)
+
+
 def says_added(module: object) -> bool:
     """Return whether docstring or comments say that its mask is added to the scores."""
+    text = _text_of(module)
+    return bool(ADDED.search(text)) and "bool" not in text
+
+
+def says_blocked(module: object) -> bool:
+    """Return whether docstring or comments say that True blocks."""
+    return bool(BLOCKED.search(_text_of(module)))
+
+
+def _text_of(module: object) -> str:
+    """Return docstrings and comments in lower case."""
     kind = type(module) if isinstance(module, nn.Module) else module
     words = [str(getattr(kind, "__doc__", "") or "")]
     words.append(str(getattr(getattr(kind, "forward", None), "__doc__", "") or ""))
@@ -24,8 +40,7 @@ def says_added(module: object) -> bool:
         words += re.findall(r"#.*", source_of(kind))
     except (TypeError, OSError, IndentationError, SyntaxError):
         pass
-    text = " ".join(words).lower()
-    return bool(ADDED.search(text)) and "bool" not in text
+    return " ".join(words).lower()
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,10 @@ class Form:
     batch: bool = True  # one mask for each sequence
     flipped: bool = False  # True = blocked
     kind: str = "bool"  # or "float" and "int" for 0 and 1, "additive" for 0 and -inf
+
+    def turned(self) -> Form:
+        """Return the same form with the opposite meaning of True."""
+        return replace(self, flipped=not self.flipped)
 
     def __call__(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the mask as the module wants it."""

@@ -1,214 +1,210 @@
-"""What the heads of a module do: their factor, their softmax, and whether they differ."""
+"""What the attention of a layer does: its factor, its softmax, what it hides by itself."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from attnlab.clinic._report import Evidence
+from attnlab.clinic._hints import text_of
 from attnlab.clinic._results import Results
+from attnlab.clinic.hypotheses import (
+    CAUSAL,
+    RIGHT_SCALE,
+    SCALES,
+    Recipe,
+    Sample,
+    Way,
+    explain,
+    measured_masking,
+    report,
+)
+from attnlab.clinic.layers.anatomy import AXES, Heads, attentions
 from attnlab.clinic.layers.calls import Subject
-from attnlab.clinic.layers.influence import influence_table
-from attnlab.clinic.layers.parts import CallRecord
-from attnlab.clinic.layers.recipe import compute, misfit
-from attnlab.clinic.layers.sharing import judge_sharing, judge_slices
-from attnlab.clinic.layers.understanding import Found, fitted, understand
-from attnlab.clinic.layers.weights import judge_weights, weights_of
+from attnlab.clinic.layers.rows import examine_rows
+from attnlab.clinic.layers.sharing import examine_sharing, examine_sources
+from attnlab.clinic.layers.weights import examine_weights
 
-AXES = {"queries": (-2, "queries"), "heads": (1, "heads"), "batch": (0, "batch")}
+SAME = 1e-6  # relative: how well a law of the scale must fit
 
 
-def examine_heads(subject: Subject, pattern: str, results: Results) -> Found | None:
-    """Report what is wrong inside the heads; return how the module computes, if understood."""
-    scrambled = ("attends-over-heads", "split-and-merge", "position-mixing", "detached")
-    if results.has(*scrambled, "split-without-transpose", "merge-without-transpose"):
-        return None
-    record = CallRecord(subject, subject.x())
-    if record.reply is None:
-        return None
-    found = None
-    if not isinstance(subject.module, nn.MultiheadAttention):
-        found = understand(record, subject, causal_tries(pattern, results))
-        _judge_recipe(found, subject, results)
-        _judge_factor(found, record, subject, causal_tries(pattern, results), results)
-    judge_weights(record.reply, found, results)
-    if not results.findings:
-        judge_sharing(record, subject, results)
-        judge_slices(subject, results)
-    return found
-
-
-def causal_tries(pattern: str, results: Results) -> tuple[bool, ...]:
-    """Return whether to compute it again with a causal mask, without, or both."""
-    if pattern == "causal":
-        return (True,)
-    late = results.has("causal-missing", "causal-leak", "mask-finite")
-    return (False, True) if late else (False,)
-
-
-def blame_softmax(subject: Subject, results: Results) -> None:
-    """Where sequences mix: name a softmax over the batch, if it is one."""
-    record = CallRecord(subject, subject.x())
-    found = None if record.reply is None else understand(record, subject, (False, True))
-    if found is not None and found.recipe.softmax == "batch":
-        mixing = list(results.findings)
-        results.findings.clear()
-        _judge_softmax(found, results)
-        results.findings.extend(mixing)
-
-
-def _judge_recipe(found: Found | None, subject: Subject, results: Results) -> None:
-    """Name what is wrong beside the factor."""
-    if found is None:
-        return
-    recipe = found.recipe
-    if recipe.wrong:
-        name = {
-            "split": "split-without-transpose",
-            "merge": "merge-without-transpose",
-            "split merge": "split-and-merge",
-        }[recipe.wrong]
-        what = {"split": "cut", "merge": "joined", "split merge": "cut and joined"}[recipe.wrong]
-        results.found(
-            name, f"The {recipe.heads} heads are {what} by a bare view, without a transpose."
-        )
-    _judge_softmax(found, results)
-    stray = {"qqv": "the key", "kkv": "the query", "qkq": "the value", "qkk": "the value"}
-    stray |= {"qkx": "the value", "xxv": "the query and the key", "qxv": "the key"}
-    stray |= {"xkv": "the query", "vvv": "the query and the key", "qvv": "the key"}
-    stray |= {"qqq": "the key and the value", "kkk": "the query and the value"}
-    if recipe.sides in stray and isinstance(subject.module, nn.Module):
-        results.found(
-            "wrong-source",
-            f"Its own projection of {stray[recipe.sides]} is not used: the output is exactly what "
-            "comes out without it.",
-        )
-    elif recipe.sides not in ("qkv", *stray):
-        results.note(
-            "roles",
-            "Its projections play other parts than their names say (trained, that makes no "
-            "difference).",
-        )
-    _judge_filling(found, results)
-
-
-def _judge_softmax(found: Found, results: Results) -> None:
-    kind = found.recipe.softmax
-    if kind != "keys" and found.recipe.causal:
-        results.findings[:] = [one for one in results.findings if not one.name.startswith("causal")]
-    evidence = weights_of(found)
-    sums = None if evidence is None else evidence.sum(dim=-1)
-    span = "" if sums is None else f"{sums.min().item():.2g} to {sums.max().item():.2g}"
-    shown = (
-        None
-        if evidence is None
-        else influence_table(
-            "Weights of the first head, one row for each query:", evidence[0, 0], "query", "key"
-        )
-    )
-    if kind in AXES:
-        axis, words = AXES[kind]
-        results.found(
-            "softmax-axis",
-            f"The softmax runs over the {words} (dimension {axis}): the weights of a query sum to "
-            f"{span} instead of 1.",
-            shown,
-        )
-    elif kind == "hard":
-        results.found("hard", "Each query takes the one key with the largest score.", shown)
-    elif kind in ("all", "none", "sigmoid", "after"):
-        how = {
-            "all": "one softmax runs over all queries and keys together",
-            "none": "there is no softmax, the scores themselves are the weights",
-            "sigmoid": "a sigmoid takes the place of the softmax",
-            "after": "the factor is applied after the softmax instead of before",
-        }[kind]
-        results.found(
-            "not-normalised", f"The weights of a query sum to {span} instead of 1: {how}.", shown
-        )
-
-
-def _judge_filling(found: Found, results: Results) -> None:
-    filling = found.recipe.filling
-    if filling == "block":
-        return
-    names = {
-        "added": ("mask-added", "The causal mask is added to the scores as 0 and 1"),
-        "multiplied": ("mask-multiplied", "The scores are multiplied by the causal mask"),
-        "0": ("mask-multiplied", "Blocked scores are set to 0, which the softmax turns into e^0"),
-        "after": (
-            "mask-after-softmax",
-            "The causal mask is applied after the softmax: the rows do not sum to 1",
-        ),
-    }
-    other = ("mask-finite", f"Blocked scores are filled with {filling}, which leaks")
-    name, words = names.get(filling, other)
-    weights = weights_of(found)
-    table = (
-        None
-        if weights is None
-        else influence_table(
-            "Weights of the first head; above the diagonal are later tokens:",
-            weights[0, 0],
-            "query",
-            "key",
-        )
-    )
-    late = ("causal-missing", "causal-leak", "mask-finite")
-    results.findings[:] = [one for one in results.findings if one.name not in late]
-    results.found(name, f"{words}, and later tokens reach earlier outputs.", table)
-
-
-def _judge_factor(
-    found: Found | None,
-    record: CallRecord,
-    subject: Subject,
-    causal: tuple[bool, ...],
-    results: Results,
-) -> None:
-    if found is None:
-        found = fitted(record, subject, causal)
-    if found is None:
+def examine_heads(
+    subject: Subject, found: list[Heads], results: Results
+) -> tuple[Heads, Recipe] | None:
+    """Report what is wrong between the two products; return how it computes, if that is known."""
+    if not found:
         results.unexamined(
-            "Its own steps could not be followed: the factor of the scores was not checked."
+            "No product of queries with keys was seen in it whose weights average the values: "
+            "its scale and its softmax could not be checked.",
+            remedy="Call diagnose on the part of it that computes the attention.",
         )
-        return
-    flow, recipe = found.flow, found.recipe
-    head_dim = flow.query.shape[-1] // recipe.heads
-    if not found.name and recipe.softmax in ("keys", "queries", "heads", "batch", "all"):
-        results.held(
-            "scale", f"its scores are multiplied by 1/sqrt(head_dim), head_dim = {head_dim}"
+        return None
+    first = None
+    for heads in found:
+        recipe = explained(heads, results)
+        if recipe is not None and first is None:
+            first = heads, recipe
+        if results.findings:
+            break
+    if not results.findings:
+        examine_rows(found, results)
+    if not results.findings:
+        examine_sources(found, results)
+        examine_weights(found, results)
+        examine_sharing(found, results)
+    if not results.findings and not results.gap:
+        dims = sorted({heads.head_dim for heads in found})
+        told = f"head_dim = {', '.join(map(str, dims))}"
+        if results_of_scale(found):
+            results.held("scale", f"its scores are multiplied by 1/sqrt(head_dim), {told}")
+        results.held("softmax", "the softmax runs over the keys: each query's weights sum to 1")
+    return first
+
+
+def results_of_scale(found: list[Heads]) -> bool:
+    """Return whether every attention of a layer has the usual factor."""
+    return all(math.isclose(one.factor, one.head_dim**-0.5, rel_tol=1e-4) for one in found)
+
+
+def explained(heads: Heads, results: Results) -> Recipe | None:
+    """Report the slips of one attention, and return its recipe."""
+    law, sample = heads.law, heads.sample()
+    if sample is None or law.kind == "other":
+        _tell_unknown(heads, sample, results)
+        return None
+    if law.bent:
+        results.note("scores", "Its scores pass through another function before the softmax.")
+    start = Recipe(scale=_scale(heads, sample, results))
+    if law.kind == "after":
+        start = Recipe()
+    recipe = explain([sample], start, ("softmax", "order", "hiding"))
+    if recipe is None and (law.kind in ("keys", "some keys")) and not law.bent:
+        recipe = _with_biases(heads, sample, start, results)
+    elif recipe is None and not law.bent:
+        _tell_unknown(heads, sample, results)
+    made = sample.output.double()
+    report(recipe or start, [sample], results, weights=made)
+    return recipe or start
+
+
+def _with_biases(heads: Heads, sample: Sample, start: Recipe, results: Results) -> Recipe:
+    """Say what is added to the scores: positions, or a mask whose numbers no table holds."""
+    weights = sample.output.double()
+    allowed = torch.ones_like(weights, dtype=torch.bool).tril()
+    if _two_levels(heads.weights_of_zeros, allowed):
+        way = measured_masking(start.scores(sample), weights, allowed)
+        if way.cause in ("mask-finite", "mask-multiplied"):
+            return replace(start, order=CAUSAL, hiding=way)
+    if any(
+        (row[row > 0] / row.max() < 0.999).any() for row in heads.weights_of_zeros.flatten(0, 2)
+    ):
+        results.note("scores", "It adds to its scores, perhaps by the distance of two tokens.")
+    return start
+
+
+def _two_levels(none: Tensor, allowed: Tensor) -> bool:
+    """Return whether equal products give one weight up to the own key and another after it."""
+    if none.shape != allowed.shape or not (none > 0).all():
+        return False
+    relative = none / none[..., :1]
+    parts = [relative[..., :-1, :][part[..., :-1, :]] for part in (allowed, ~allowed)]
+    return all(bool((part.log() - part.log().mean()).abs().max() < 1e-4) for part in parts)
+
+
+def _tell_unknown(heads: Heads, sample: Sample | None, results: Results) -> None:
+    """Say that what lies between the products is not known, or that it is no average."""
+    sums = None if sample is None else sample.output.double().sum(dim=-1)
+    wild = sums is not None and (sums - 1).abs().max() > 1e-3 and not heads.learned
+    if wild and bool(sums.isfinite().all()):
+        results.found(
+            "not-normalised",
+            f"The weights of a query sum to {sums.min().item():.2g} to {sums.max().item():.2g} "
+            "instead of 1.",
         )
-        return
-    if not found.name or recipe.softmax in ("hard", "none", "after"):
-        return
-    if _learned_factor(subject):
-        results.note("scale", "The factor of its scores is a parameter.")
-        return
-    right = replace(recipe, scale=head_dim**-0.5)
-    rows = [(found.words, recipe.scale), ("1/sqrt(head_dim)", right.scale)]
-    apart = [misfit(flow, compute(flow, replace(recipe, scale=value))) for _, value in rows]
-    evidence = Evidence(
-        "Distance between its output and softmax(factor * q k^T) v, for each factor:",
-        torch.tensor([[value, far] for (_, value), far in zip(rows, apart, strict=True)]),
-        tuple(words for words, _ in rows),
-        ("factor", "distance"),
-    )
-    results.found(
-        found.name,
-        f"Its scores are multiplied by {recipe.scale:.4g} ({found.words}); with head_dim = "
-        f"{head_dim} it should be 1/sqrt({head_dim}) = {right.scale:.4g}.",
-        evidence,
+    results.unexamined(
+        "What lies between its scores and its weights is no softmax that is known here: its scale "
+        "could not be checked.",
+        remedy="Call diagnose on the function that turns scores into weights.",
     )
 
 
-def _learned_factor(subject: Subject) -> bool:
-    """Return whether a parameter could be the factor: one number, or one for each head."""
-    sizes = (1, subject.sizes.heads or 1)
-    return (
-        any(p.numel() in sizes for p in subject.module.parameters())
-        if isinstance(subject.module, nn.Module)
-        else False
+# --- the scale ------------------------------------------------------------------------------------
+
+
+def _scale(heads: Heads, sample: Sample, results: Results) -> Way:
+    """Return the law of the factor, or the factor itself; a way without a cause where it is right."""
+    sizes, factor = sample.sizes, heads.factor
+    plain = Way(None, "", lambda size: factor)
+    if math.isclose(factor, RIGHT_SCALE.compute(sizes), rel_tol=1e-4):
+        return plain
+    if heads.learned or heads.law.heads:
+        results.note("scale", f"The factor of its scores, {factor:.4g} here, is a parameter.")
+        return plain
+    if heads.unit:
+        results.note(
+            "scale",
+            f"Queries and keys are unit vectors, so the factor of its scores, {factor:.4g}, is a "
+            "matter of choice.",
+        )
+        return plain
+    fitting = list(_laws(heads, sample, factor))
+    if fitting:
+        return fitting[0]
+    if abs(factor**-2 - round(factor**-2)) < 1e-6 * factor**-2 and factor**-2 > 8.5:
+        return Way(
+            "scale-constant",
+            f"The dot products are multiplied by {factor:.4g} whatever d_k is: right for "
+            f"d_k = {round(factor**-2)} only.",
+            lambda size: factor,
+        )
+    return Way(
+        "scale-other",
+        "The dot products are not divided by the root of d_k: the factor is "
+        f"{factor:.4g} for d_k = {sizes.E}.",
+        lambda size: factor,
     )
+
+
+def _laws(heads: Heads, sample: Sample, factor: float) -> Iterator[Way]:
+    """Yield the laws that give this factor, the likeliest first."""
+    known = [sample.sizes, replace(sample.sizes, width=None)]
+    fitting = [
+        way
+        for way in SCALES[1:]
+        if any(math.isclose(way.compute(sizes), factor, rel_tol=SAME) for sizes in known)
+    ]
+    other = _at_another_length(heads) if fitting else None
+    if other is not None:
+        size, now = other
+        fitting = [way for way in fitting if _fits_too(way, size, now)] or fitting
+    if takes_roots(heads.subject.layer):
+        fitting.sort(key=lambda way: way.cause == "scale-d")
+    yield from fitting
+
+
+def _fits_too(way: Way, sizes, factor: float) -> bool:
+    return any(
+        math.isclose(way.compute(size), factor, rel_tol=SAME)
+        for size in (sizes, replace(sizes, width=None))
+    )
+
+
+def _at_another_length(heads: Heads):
+    """Return sizes and factor of a call with fewer tokens."""
+    subject = heads.subject
+    for less in (1, -1):
+        for one in attentions(subject, subject.x(len(heads.x), heads.x.shape[1] - less))[:1]:
+            sample = one.sample()
+            if sample is not None and one.law.kind in AXES:
+                return sample.sizes, one.factor
+    return None
+
+
+def takes_roots(layer: object) -> bool:
+    """Return whether its text has a root; asked where 1/sqrt(embed_dim) equals 1/head_dim."""
+    kind = type(layer) if isinstance(layer, nn.Module) else layer
+    return bool(re.search(r"sqrt|0?\.5\b|1 ?/ ?2", text_of(kind)))

@@ -20,31 +20,13 @@ from attnlab.clinic.layers.scrambles import moves_table
 CHANCES = ("p", "prob", "rate", "probability")
 
 
-def examine_training(exact: Subject, pattern: str, results: Results) -> None:
-    """Compare who sees whom in train mode with eval mode."""
-    module = exact.module
-    if not isinstance(module, nn.Module) or (
-        results.findings and not results.has("causal-missing")
-    ):
-        return
-    if pattern not in ("dense", "causal"):
-        return
-    try:
-        training = exact.like(copy_of(module).train(), exact.dtype)
-    except Exception:
-        return  # it cannot be copied, and must not change
-    seen = torch.zeros(0)
-    for seed in range(4 if exact.sizes.embed <= 128 else 2):
-        values = influence_in_training(training, seed)
-        if values is None:
-            return
-        now = values > exact.tolerance
-        seen = now if seed == 0 else seen | now
-        if not training.by_chance:
-            break  # every other seed gives the same
+def tell_training(exact: Subject, pattern: str, results: Results) -> bool:
+    """Compare who sees whom in train mode with eval mode; return whether a finding came of it."""
+    seen = _seen_in_training(exact)
+    if seen is None:
+        return False
     causal = not seen.triu(1).any() and seen.tril(-1).any()
     if causal and pattern == "dense":
-        results.findings[:] = [one for one in results.findings if one.name != "causal-missing"]
         values = influence(exact)
         results.found(
             "causal-eval",
@@ -52,12 +34,35 @@ def examine_training(exact: Subject, pattern: str, results: Results) -> None:
             f"by up to {values.triu(1).max().item():.2g} of its size.",
             moves_table(values),
         )
-    elif pattern == "causal" and seen.triu(1).any():
+        return True
+    if pattern == "causal" and seen.triu(1).any():
         results.found(
             "causal-leak", "It is causal in eval mode, but in train mode later tokens leak."
         )
-    elif pattern == "causal":
+        return True
+    if pattern == "causal":
         results.held("causal-modes", "is causal in train mode and in eval mode")
+    return False
+
+
+def _seen_in_training(exact: Subject) -> Tensor | None:
+    """Return which tokens reach which outputs in train mode; None if that cannot be found out."""
+    if exact.module is None:
+        return None
+    try:
+        training = exact.like(copy_of(exact.module).train(), exact.dtype)
+    except Exception:
+        return None  # it cannot be copied, and must not change
+    seen = None
+    for seed in range(4 if exact.sizes.embed <= 128 else 2):
+        values = influence_in_training(training, seed)
+        if values is None:
+            return None
+        now = values > exact.tolerance
+        seen = now if seen is None else seen | now
+        if not training.by_chance:
+            break  # every other seed gives the same
+    return seen
 
 
 class Try(NamedTuple):

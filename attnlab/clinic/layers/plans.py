@@ -1,24 +1,20 @@
-"""Read from a signature which argument of a module takes what."""
+"""Read from a signature which argument of a layer takes what."""
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from torch import nn
 
 from attnlab.clinic._results import Options
+from attnlab.clinic.names import Argument, arguments
 
 STACKS = (nn.TransformerEncoder, nn.TransformerDecoder, nn.Transformer)
-TORCHS = (
-    nn.MultiheadAttention,
-    nn.TransformerEncoderLayer,
-    nn.TransformerDecoderLayer,
-    *STACKS,
-)
-MEMORY = re.compile(r"context|memory|enc|source|src|kv$|other|cond|^y$|x_?2|x_?kv")
+TORCHS = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer, *STACKS)
+SIDES = ("query", "key", "value")
+EMPTY = ("causal", "flag", "cache", "position")  # roles that may be left out: False or None
+SHAPES = ("LS", "NS", "N11S", "NLS", "N1S")  # of a mask that is always wanted
 
 
 @dataclass(frozen=True)
@@ -30,20 +26,14 @@ class Plan:
     masks: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()  # is_causal and the like
     lengths: str | None = None
-    required: tuple[str, ...] = ()  # extras without a default
+    required: tuple[Argument, ...] = ()  # what it wants beside tokens
+    unknown: tuple[str, ...] = ()  # what nobody knows, and it wants
+    first: bool = True  # whether its first argument is given by its place
     sequence_first: bool = False
     single: bool = False  # takes one sequence (L, E) only
-    stand_in: tuple[str, bool] | None = None  # the mask it needs at all times: shape and content
-    adapter: Callable | None = None
-
-
-def role_of(name: str) -> str | None:
-    """Return which of query, key and value an argument's name means, if it says so."""
-    plain = re.sub(r"(^x_?)|(_?x$)|(_?(in|input|inputs|states?|seq|tokens?)$)", "", name.lower())
-    for role in ("query", "key", "value"):
-        if plain in (role[0], role, role + "s", role[:-1] + "ies") or plain.startswith(role):
-            return role
-    return None
+    stand_in: tuple[str, object] | None = None  # the mask it wants always: shape and content
+    dropout: object = None  # what it gets for a dropout that it wants
+    adapter: object = None
 
 
 def plans(module: object, options: Options) -> Iterator[Plan]:
@@ -54,11 +44,14 @@ def plans(module: object, options: Options) -> Iterator[Plan]:
         first = _says_first(module)
     base = replace(base, sequence_first=first is False)
     yield base
-    if base.required:
-        for shape in ("LS", "NS", "N11S"):
-            for content in (True, False):
+    if any(one.role in ("mask", "padding", "unknown") for one in base.required):
+        for content in (True, False, 0.0):
+            for shape in SHAPES:
                 yield replace(base, stand_in=(shape, content))
-    yield replace(base, single=True)
+    if any(one.role == "dropout" for one in base.required):
+        yield replace(base, dropout=nn.Identity())
+    if base.adapter is None:
+        yield replace(base, single=True)
 
 
 def is_torchs(module: object) -> bool:
@@ -86,56 +79,71 @@ def _says_first(module: object) -> bool | None:
 
 
 def _read_signature(module: object, options: Options) -> Plan:
-    function = module.forward if isinstance(module, nn.Module) else module
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    plan = _sort_parameters(parameters)
+    known = arguments(module) or []
+    plan = _sorted(known)
     if isinstance(module, nn.MultiheadAttention):
         return replace(plan, kind="triple", flags=(), masks=("attn_mask", "key_padding_mask"))
     if options.call is not None:
-        kind = "x" if plan.kind == "x" else "triple"
-        return Plan(kind=kind, masks=("attn_mask",), adapter=options.call)
+        alone = options.self_attention or plan.kind == "x"
+        return Plan(kind="x" if alone else "triple", masks=("attn_mask",), adapter=options.call)
+    if options.self_attention:
+        alike = tuple((name, "query") for name, _ in plan.roles)
+        return replace(plan, kind="x", roles=alike)
     return plan
 
 
-def _sort_parameters(parameters: list[inspect.Parameter]) -> Plan:
-    masks, flags, required, data = [], [], [], []
-    lengths = None
-    for parameter in parameters:
-        name, low = parameter.name, parameter.name.lower()
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        bare = parameter.default is parameter.empty
-        if "causal" in low and "mask" not in low:
-            flags.append(name)
-        elif "len" in low:
-            lengths = name
-        elif "mask" in low or low in ("attn_bias", "padding", "pad"):
-            masks.append(name)
-        elif bare or role_of(low) or (MEMORY.search(low) and parameter.default is None):
-            data.append(name)
-            continue
-        else:
-            continue
-        if bare:
-            required.append(name)
+def _sorted(known: list[Argument]) -> Plan:
+    """Return the plan of a signature."""
+    by_role: dict[str, list[Argument]] = {}
+    for one in known:
+        by_role.setdefault(one.role, []).append(one)
+    data = _data(known, by_role)
     kind, roles = _roles(data)
-    return Plan(kind, roles, tuple(masks), tuple(flags), lengths, tuple(required))
+    left = [one for one in known if one.required and one not in data]
+    lengths = next((one.name for one in by_role.get("lengths", ())), None)
+    return Plan(
+        kind,
+        roles,
+        tuple(one.name for one in known if one.role in ("mask", "padding")),
+        tuple(one.name for one in by_role.get("causal", ())),
+        lengths,
+        tuple(left),
+        tuple(one.name for one in left if one.role in ("unknown", "position", "scale", "cache")),
+        not known or known[0] in data and known[0].by_place,
+    )
 
 
-def _roles(names: list[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _data(known: list[Argument], by_role: dict[str, list[Argument]]) -> list[Argument]:
+    """Return the arguments that take tokens, in the order of the signature."""
+    named = [one for one in known if one.role in (*SIDES, "x")]
+    sides = {one.role for one in named} & set(SIDES)
+    if len(sides) < 3:  # a memory, where no key and value say what the query looks at
+        named += [one for one in by_role.get("memory", ()) if one.required or one.default is None]
+    if len(named) == 1 and named[0].role == "query":
+        named += [one for one in by_role.get("unknown", ()) if one.required]
+    unnamed = [one for one in by_role.get("unknown", ()) if one.required]
+    if not any(one.required for one in named):  # f(a), f(a, b), f(a, b, c)
+        named += unnamed[:3]
+    elif len(named) == 1 and len(unnamed) == 1 and named[0].role == "x" and _other(unnamed[0]):
+        named += unnamed
+    return [one for one in known if one in named][:3]
+
+
+def _other(argument: Argument) -> bool:
+    """Return whether an unknown argument is called like a second sequence, such as y or x2."""
+    return argument.name.lower().strip("_0123456789") in ("x", "y", "z", "b", "other")
+
+
+def _roles(data: list[Argument]) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return the kind and the role of each argument that takes tokens."""
-    known = {name: role_of(name) for name in names}
-    if len(names) >= 3:
-        three = names[:3]
-        if {known[name] for name in three} == {"query", "key", "value"}:
-            return "triple", tuple((name, known[name]) for name in three)
-        return "triple", tuple(zip(three, ("query", "key", "value"), strict=True))
-    if len(names) == 2:
-        first, second = (bool(MEMORY.search(name)) for name in names)
-        swapped = known[names[1]] == "query" or (first and not second)  # (src, tgt)
+    names = [one.name for one in data]
+    known = [one.role for one in data]
+    if len(data) >= 3:
+        roles = known if set(known) == set(SIDES) else SIDES
+        return "triple", tuple(zip(names, roles, strict=True))
+    if len(data) == 2:
+        first, second = (role in ("memory", "key", "value") for role in known)
+        swapped = known[1] == "query" or (first and not second)  # (src, tgt)
         order = ("memory", "query") if swapped else ("query", "memory")
         return "memory", tuple(zip(names, order, strict=True))
     return "x", ((names[0] if names else "x", "query"),)

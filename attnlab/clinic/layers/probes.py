@@ -10,19 +10,16 @@ from torch import Tensor, nn
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.layers.forms import forms
-from attnlab.clinic.layers.influence import (
-    head_numbers,
-    influence,
-    influence_table,
-    moved,
-    scrambles_like,
-)
+from attnlab.clinic.hypotheses import Recipe
+from attnlab.clinic.layers.anatomy import Heads, attentions
+from attnlab.clinic.layers.heads import explained
+from attnlab.clinic.layers.influence import influence, influence_table, moved
+from attnlab.clinic.layers.modes import tell_training
 from attnlab.clinic.layers.scrambles import (
-    again,
-    is_window,
     moves_table,
-    shuffled_badly,
+    scramble,
     tell_only_itself,
+    tell_order,
     tell_scramble,
 )
 
@@ -86,32 +83,35 @@ def _tell_mixing(subject: Subject, reached: Tensor, within: Tensor, results: Res
         )
 
 
-def examine_positions(subject: Subject, options: Options, results: Results) -> str:
-    """Name who sees whom; return "dense", "causal", or "other"."""
+def examine_positions(
+    subject: Subject, options: Options, known: tuple[Heads, Recipe] | None, results: Results
+) -> None:
+    """Name who sees whom."""
     values = influence(subject)
     if values is None:
-        return "other"
+        return
     seen = values > subject.tolerance
-    length = len(seen)
-    off = ~torch.eye(length, dtype=torch.bool)
-    intent = means_causal(subject, options)
+    off = ~torch.eye(len(seen), dtype=torch.bool)
     if not (seen & off).any():
         tell_only_itself(subject, values, results)
-        return "other"
-    scrambles = scrambles_like(seen, head_numbers(subject))
-    if len(scrambles) > 1 or (scrambles and is_window(seen)):
-        scrambles = again(subject, scrambles)
-    if scrambles:
-        tell_scramble(*scrambles[0], values, results)
-        return "other"
+        return
+    scrambled = None if known or results.findings else scramble(subject, seen)
+    if scrambled:
+        tell_scramble(*scrambled, values, results)
+    if results.findings:  # who sees whom follows from them
+        return
+    intent = means_causal(subject, options)
     if (seen | ~off).all() and not (intent and _is_faint(values)):
-        if shuffled_badly(subject, results):
-            return "other"
+        tell_order(subject, known is not None, results)
+        if tell_training(subject, "dense", results):
+            return
         if intent:
             results.found("causal-missing", _missing(values), moves_table(values))
-        _examine_flags(subject, options, results)
-        return "dense"
-    return _judge_pattern(subject, values, intent, results)
+        examine_flags(subject, options, known, results)
+        return
+    _judge_pattern(subject, values, intent, results)
+    if results.holds("causal"):
+        tell_training(subject, "causal", results)
 
 
 def _missing(values: Tensor) -> str:
@@ -127,15 +127,14 @@ def _is_faint(values: Tensor) -> bool:
     return bool(values.triu(1).max() < SMALL * values.tril(-1).max())
 
 
-def _judge_pattern(subject: Subject, values: Tensor, intent: bool, results: Results) -> str:
+def _judge_pattern(subject: Subject, values: Tensor, intent: bool, results: Results) -> None:
     seen = values > subject.tolerance
     length = len(seen)
     ahead, back = seen.triu(1), seen.tril(-1)
     strict = torch.ones(length, length, dtype=torch.bool)
     if _own_key_hidden(seen):
-        results.findings[:] = [one for one in results.findings if one.name != "nan"]
         _off_by_one(values, "no token sees itself, and the first one sees nothing", results)
-        return "other"
+        return
     if not ahead.any():
         if torch.equal(back, strict.tril(-2)):
             _off_by_one(values, "the token just before it is hidden", results)
@@ -144,9 +143,8 @@ def _judge_pattern(subject: Subject, values: Tensor, intent: bool, results: Resu
                 "window", "It is causal, and a token does not see every earlier one (a window)."
             )
         results.held("causal", "later tokens never reach earlier outputs")
-        return "causal"
+        return
     _tell_leak(subject, values, intent, results)
-    return "other"
 
 
 def _tell_leak(subject: Subject, values: Tensor, intent: bool, results: Results) -> None:
@@ -203,7 +201,7 @@ def means_causal(subject: Subject, options: Options) -> bool:
     """Return whether the module is meant to be causal, told or by its name and its own numbers."""
     if options.causal is not None:
         return options.causal
-    module = subject.module
+    module = subject.layer
     flags = [getattr(module, name, None) for name in ("causal", "is_causal", "use_causal_mask")]
     if any(flag is False for flag in flags) or subject.plan.flags:
         return False
@@ -240,7 +238,7 @@ def _flat(tensor: Tensor) -> bool:
 
 def _is_hint(subject: Subject, flag: str, options: Options) -> bool:
     """Return whether is_causal alone does nothing, and may want to come with a mask."""
-    if not subject.plan.masks or options.causal or re.search(CAUSAL, _name(subject.module)):
+    if not subject.plan.masks or options.causal or re.search(CAUSAL, _name(subject.layer)):
         return False
     x = subject.x()
     plain, told = subject(x), subject(x, named={flag: True})
@@ -255,7 +253,9 @@ def _is_hint(subject: Subject, flag: str, options: Options) -> bool:
     return any(subject(x, named=named) is not None for named in tries)
 
 
-def _examine_flags(subject: Subject, options: Options, results: Results) -> None:
+def examine_flags(
+    subject: Subject, options: Options, known: tuple[Heads, Recipe] | None, results: Results
+) -> None:
     """Turn on is_causal where forward has it."""
     for flag in subject.plan.flags[:1]:
         if _is_hint(subject, flag, options):
@@ -265,12 +265,17 @@ def _examine_flags(subject: Subject, options: Options, results: Results) -> None
             return
         values = influence(subject, named={flag: True})
         if values is None:
-            sentence = f"With {flag}=True it raises {subject.trouble}"
+            sentence = f"With {flag}=True it raises {subject.trouble}."
             if "mask" in subject.trouble or subject.caller.out_of_time:  # it wants a mask too
                 results.note("flag", sentence)
             else:
                 results.found("raises", sentence)
             return
+        if known is not None:
+            for heads in attentions(subject, known[0].x, named={flag: True}):
+                explained(heads, results)
+            if results.findings:
+                return
         off = ~torch.eye(len(values), dtype=torch.bool)
         if ((values > subject.tolerance) | ~off).all() and not _is_faint(values):
             results.found(

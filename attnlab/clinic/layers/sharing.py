@@ -1,157 +1,143 @@
-"""Whether heads differ: their results, and the part of x that each of them sees."""
+"""Whether heads differ, whether each of them counts, and what each of them sees of the input."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from attnlab.clinic._copying import copy_of
-from attnlab.clinic._report import Evidence
+from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._results import Results
-from attnlab.clinic.layers.calls import Subject
-from attnlab.clinic.layers.influence import influence_table, push
-from attnlab.clinic.layers.parts import CallRecord, flows
-
-LARGE = 128  # features from which on time is saved
+from attnlab.clinic.hypotheses import SIDES, number_table
+from attnlab.clinic.layers.anatomy import Heads
+from attnlab.clinic.layers.rows import MANY, _pushing
 
 
-def judge_sharing(record: CallRecord, subject: Subject, results: Results) -> None:
-    """Compare the parts of the joined heads."""
-    heads = subject.sizes.heads
-    if not heads or heads < 2:
+def examine_sharing(found: list[Heads], results: Results) -> None:
+    """Compare the heads of the attentions that stand side by side."""
+    outputs = [one.seen["output"] for one in found]
+    if any(part.shape[-2:] != outputs[0].shape[-2:] for part in outputs):
         return
-    every = [flow for flow in flows(record)][:3]
-    seen = [f.target for f in every] or [record.reply.output.detach()]
-    seen += _before_the_last_layer(subject)
-    for target in seen:
-        if target.shape[-1] % heads:
-            continue
-        parts = target.unflatten(-1, (heads, -1))
-        if parts.abs().max() > 0 and (parts - parts[:, :, :1]).abs().max() < 1e-9:
+    joined = torch.cat(outputs, dim=1)
+    count = joined.shape[1]
+    if count < 2 or len(joined) != len(found[0].x):
+        return
+    if joined.abs().max() > 0 and (joined - joined[:, :1]).abs().max() < 1e-9:
+        rows = {f"head {h}": joined[0, h, 0, :5].tolist() for h in range(min(count, 7))}
+        columns = tuple(f"feature {i}" for i in range(joined[0, 0, 0, :5].numel()))
+        results.found(
+            "heads-shared",
+            f"All {count} heads compute the same: the joined heads repeat the same "
+            f"{joined.shape[-1]} features.",
+            number_table("What the heads give the first token:", rows, columns),
+        )
+        return
+    _tell_idle(found, results)
+    _tell_slices(found, count, results)
+    if not results.findings:
+        results.held("heads", "every head counts, and sees all features of its input")
+
+
+def _tell_idle(found: list[Heads], results: Results) -> None:
+    """Push what each head gathers; name heads whose push never reaches the output."""
+    still, number = [], 0
+    for one in found:
+        plain = one.trace.reply.output
+        noise = one.subject.tokens(one.seen["output"].shape[-1], seed=90)
+        for head in range(min(one.seen["output"].shape[1], MANY)):
+            again = one.again(instead={one.core.average: _pushing(one, 0, noise, head)})
+            if again is None:
+                return
+            if (again.reply.output - plain).abs().max() < 1e-9 * plain.abs().max():
+                still.append(number)
+            number += 1
+    if 0 < len(still) < number:
+        named = f"Head {still[0]} contributes" if len(still) == 1 else "Heads contribute"
+        rows = {f"head {h}": [float(h not in still)] for h in range(number)}
+        results.found(
+            "wrong-source",
+            f"{named} nothing ({len(still)} of {number}): what it gathers never reaches the "
+            "output.",
+            number_table("Whether the output moves with a head:", rows, ("moves",)),
+        )
+
+
+def _tell_slices(found: list[Heads], count: int, results: Results) -> None:
+    """Change one slice of the features of x: the queries of every head must move."""
+    first = found[0]
+    width = first.x.shape[-1]
+    if width % count or not isinstance(first.subject.module, nn.Module):
+        return
+    for part in (slice(0, width // count), slice(0, width, count)):
+        x = first.x.clone()
+        x[..., part] += first.subject.tokens(*x[..., part].shape, seed=95)
+        again = first.again(x=x)
+        if again is None:
+            return
+        moved = [
+            bool((after - before).abs().max() > 1e-9)
+            for one in found
+            for after, before in zip(
+                one.parts(again)["value"].unbind(1), one.seen["value"].unbind(1), strict=True
+            )
+        ]
+        if moved.count(True) == 1:
             results.found(
-                "heads-shared",
-                f"All {heads} heads compute the same: the joined heads repeat the same "
-                f"{parts.shape[-1]} features.",
-                influence_table(
-                    "Joined heads of the first token, one row for each head:",
-                    parts[0, 0],
-                    "head",
-                    "feature",
+                "heads-from-input",
+                "The heads are cut from x and not from its projections: "
+                f"{width // count} features of x reach one head of {count} only.",
+                Evidence(
+                    "Heads whose values move when one slice of x changes:",
+                    torch.tensor([[1.0, float(count)]]),
+                    ("slice of one head",),
+                    ("found", "if every head sees all of x"),
                 ),
             )
             return
-    if _tell_idle(subject, heads, results):
+
+
+def examine_sources(found: list[Heads], results: Results) -> None:
+    """Name a side that is not used, though the layer has parameters for it."""
+    one = found[0]
+    unused = unused_weights(one)
+    letters = _letters(one)
+    if letters == "qkv" or not unused:
         return
-    if every and not _repeats(seen[0], heads):
-        results.held("heads", "the heads compute different things")
+    way = next((way for way in SIDES if way.cause and letters == _letters_of(way)), None)
+    told = way.words if way is not None else "Two of query, key and value are the same."
+    results.found(
+        "wrong-source",
+        f"{told} The layer has weights of its own for it that are never used: {unused[0]}.",
+    )
 
 
-def _repeats(target: Tensor, heads: int) -> bool:
-    """Return whether two heads of the joined ones are the same."""
-    if target.shape[-1] % heads:
-        return False
-    parts = target.unflatten(-1, (heads, -1)).movedim(2, 0).flatten(1)
-    return any(torch.equal(parts[i], parts[j]) for i in range(heads) for j in range(i))
+def _letters(one: Heads) -> str:
+    """Return what plays query, key and value: of equal sides the first, q, k or v."""
+    parts = [one.seen[side] for side in ("query", "key", "value")]
+    letters = ""
+    for place, part in enumerate(parts):
+        same = [
+            other
+            for other in range(place)
+            if parts[other].shape == part.shape and torch.equal(parts[other], part)
+        ]
+        letters += "qkv"[same[0] if same else place]
+    return letters
 
 
-def _tell_idle(subject: Subject, heads: int, results: Results) -> bool:
-    """Name a head that gives 0 whatever the parameters are, so that none of them is the reason."""
-    other = _other_parameters(subject)
-    if other is None:
-        return False
-    record = CallRecord(other, other.x())
-    targets = [flow.target for flow in list(flows(record))[:3]] + _before_the_last_layer(other)
-    for target in targets:
-        if target.shape[-1] % heads or target.min() >= 0:  # after a ReLU some are 0
-            continue
-        for cut in ((heads, -1), (-1, heads)):
-            parts = target.unflatten(-1, cut)
-            parts = parts if cut[0] == heads else parts.mT
-            idle = [k for k in range(heads) if not parts[:, :, k].any()]
-            if 0 < len(idle) < heads:
-                named = f"Head {idle[0]} contributes" if len(idle) == 1 else "Heads contribute"
-                results.found(
-                    "wrong-source",
-                    f"{named} nothing ({len(idle)} of {heads}): its part of the joined heads is 0 "
-                    "for every token, whatever the parameters are.",
-                    influence_table(
-                        "Joined heads of the first token, one row for each head:",
-                        parts[0, 0],
-                        "head",
-                        "feature",
-                    ),
-                )
-                return True
-    return False
+def _letters_of(way) -> str:
+    return "".join(way.compute("q", "k", "v"))
 
 
-def _other_parameters(subject: Subject) -> Subject | None:
-    """Return a copy with noise on every parameter."""
-    if not isinstance(subject.module, nn.Module):
-        return None
-    try:
-        module = copy_of(subject.module)
-    except Exception:
-        return None
-    with torch.no_grad():
-        for place, parameter in enumerate(module.parameters()):
-            noise = subject.tokens(*parameter.shape, seed=70 + place)
-            parameter.add_(0.3 * noise.to(parameter.dtype))
-    other = subject.like(module, subject.dtype)
-    return None if other(other.x()) is None else other
-
-
-def _before_the_last_layer(subject: Subject) -> list[Tensor]:
-    """Return what goes into the linear layer that is called last: the joined heads, mostly."""
-    if not isinstance(subject.module, nn.Module):
+def unused_weights(one: Heads) -> list[str]:
+    """Return the names of matrices that take no part in the output."""
+    trace, module = one.trace, one.subject.module
+    if trace.end is None or not isinstance(module, nn.Module):
         return []
-    went_in: list[Tensor] = []
-
-    def keep(_layer: nn.Module, arguments: tuple) -> None:
-        went_in[:] = arguments[:1]
-
-    linear = [part for part in subject.module.modules() if isinstance(part, nn.Linear)]
-    hooks = [part.register_forward_pre_hook(keep) for part in linear]
-    subject(subject.x())
-    for hook in hooks:
-        hook.remove()
-    return [part.detach() for part in went_in if isinstance(part, Tensor) and part.ndim == 3]
-
-
-def judge_slices(subject: Subject, results: Results) -> None:
-    """Push one slice of x only: a right module answers in more directions than one head has."""
-    embed, length = subject.sizes.embed, subject.sizes.length
-    heads = subject.sizes.heads
-    if not subject.exact or not heads or heads < 2 or embed % heads:
-        return
-    head_dim = embed // heads
-    count = min(head_dim + 3, 70 if embed <= LARGE else 20)
-    drawn = subject.tokens(count, embed, seed=6)
-    ranks, spans = [], []
-    for part in (slice(0, head_dim), slice(0, embed, heads)):
-        directions = torch.zeros(count, length, embed, dtype=subject.dtype)
-        directions[:, 0, part] = drawn[:, part]
-        slopes = push(subject, subject.x(1, seed=11), directions)
-        if slopes is None:
-            return
-        values = torch.linalg.svdvals(slopes[:, 1:].flatten(0, 1))
-        ranks.append(int((values > 1e-6 * values[0]).sum()))
-        if embed > LARGE:
-            ranks.append(embed)
-            break
-        spans.append(values)
-    total = min(embed, slopes.shape[-1], count * min(heads, length - 1))
-    if min(ranks) <= head_dim < total and max(ranks) > head_dim:
-        results.found(
-            "heads-from-input",
-            f"The heads are cut from x and not from its projections: the {head_dim} features of "
-            f"one slice of x move the output in {min(ranks)} directions only, of {total}.",
-            Evidence(
-                "Directions in which the output moves when one slice of x moves:",
-                torch.tensor([[float(min(ranks)), float(total)]]),
-                ("slice of one head",),
-                ("found", "if every head sees all of x"),
-            ),
-        )
-    elif min(ranks) > head_dim:
-        results.held("heads", "every head sees all features of x")
+    needed = {
+        p for step in trace.comes_from(trace.end) if step >= 0 for p in trace.steps[step].learned
+    }
+    return [
+        name
+        for name, parameter in module.named_parameters()
+        if parameter.ndim >= 2 and id(parameter) not in needed
+    ]

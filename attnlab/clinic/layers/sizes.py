@@ -7,16 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from attnlab.clinic._results import Options
-
-WIDTHS = (
-    "embed_dim d_model dim embed_size emb_dim emb_size embedding_dim model_dim n_embd n_embed "
-    "d_embed d_emb embed hidden_size hidden_dim d_in in_dim input_dim input_size in_features "
-    "num_hiddens features channels width size D E"
-).split()
-
-HEADS = "num_heads n_heads heads n_head nhead num_attention_heads nheads h H".split()
-
-LENGTHS = "context_length block_size max_len max_length seq_len max_seq_len n_ctx length".split()
+from attnlab.clinic.names import HEADS, LENGTHS, WIDTHS
 
 
 @dataclass
@@ -26,6 +17,7 @@ class Guesses:
     embeds: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     heads: int | None = None
+    sides: tuple[int | None, int | None] = (None, None)  # widths of keys and values, if their own
 
 
 def guess_sizes(module: object, options: Options) -> Guesses:
@@ -59,7 +51,9 @@ def guess_sizes(module: object, options: Options) -> Guesses:
     lengths = [5, 7, 9, 6, 11, 13, 17]
     lengths.sort(key=lambda size: (size in taken, size <= (heads or 1)))
     lengths += [4, 3, 8, 2, *_integers(module, LENGTHS)]
-    return Guesses(list(dict.fromkeys(embeds))[:8], list(dict.fromkeys(lengths)), heads)
+    sides = getattr(module, "kdim", None), getattr(module, "vdim", None)
+    sides = sides if all(map(_size, sides)) else (None, None)
+    return Guesses(list(dict.fromkeys(embeds))[:8], list(dict.fromkeys(lengths)), heads, sides)
 
 
 def is_lazy(parameter: Tensor) -> bool:

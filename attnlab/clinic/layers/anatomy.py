@@ -1,0 +1,277 @@
+"""What the attention inside a layer does, measured between its two products.
+
+The first product is replaced by zeros and by random numbers; how the weights answer tells the
+factor of the scores, the axis of the softmax and what a mask does, however the layer writes it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attnlab.clinic.hypotheses import Sample, Sizes
+from attnlab.clinic.layers.calls import Subject
+from attnlab.clinic.trace import Core, Trace, before, cores, learned
+
+AXES = {"keys": (-1,), "queries": (-2,), "heads": (1,), "batch": (0,), "all": (-2, -1)}
+CLOSE = 1e-6  # how well a law must fit, in float64
+MOST = 24  # attentions of one pass: of a deep model the first ones are enough
+
+
+@dataclass(frozen=True)
+class Law:
+    """How weights follow from products: a softmax of ``factor * products``, or what it is."""
+
+    kind: str  # an axis of AXES; or "none", "sigmoid", "exponentials", "hard", "after", "other"
+    factor: float = 1.0
+    heads: tuple[float, ...] = ()  # the factors of the heads, where they differ
+    turned: bool = False  # the products are keys by queries
+    bent: bool = False  # the scores pass through another function before the softmax
+
+
+class Heads:
+    """One attention of a layer. Its tensors are (N, H, L, ...): sequence, head, token."""
+
+    def __init__(self, subject: Subject, x: Tensor, core: Core, trace: Trace, **how) -> None:
+        self.subject, self.x, self.core, self.trace, self.how = subject, x, core, trace, how
+        self.size, self.heads_first = (1, len(self._raw(trace)["weights"])), False
+        self._find_layout()
+
+    def _raw(self, trace: Trace) -> dict[str, Tensor]:
+        """Return what a pass put into the two products and got from them, (b, ..., ...)."""
+        average = trace.steps[self.core.average]
+        (weights, _), (value, _) = average.factors
+        output = average.result
+        if not self.core.weights_first:
+            weights, value, output = value.mT, weights.mT, output.mT
+        scores = trace.steps[self.core.scores[0]]
+        (query, _), (key, _) = scores.factors
+        raw = {"weights": weights, "value": value, "output": output, "products": scores.result}
+        raw |= {"query": query, "key": key.mT}
+        return {name: part if part.ndim == 3 else part[None] for name, part in raw.items()}
+
+    def _find_layout(self) -> None:
+        """Find how many sequences and heads the first dimension holds, and in which order."""
+        count, batch = self.size[1], len(self.x)
+        if count % batch or batch == 1:
+            return
+        other = self.subject.tokens(*self.x.shape[1:], seed=33)
+        again = self.again(x=torch.cat([self.x[:1] + other, self.x[1:]]))
+        if again is None:
+            return
+        one, two = (self._raw(trace)["products"] for trace in (self.trace, again))
+        moved, place = (one != two).flatten(1).any(dim=1), torch.arange(count)
+        heads = count // batch
+        if len(moved) == count and torch.equal(moved, place < heads):
+            self.size = (batch, heads)
+        elif len(moved) == count and torch.equal(moved, place % batch == 0):
+            self.size, self.heads_first = (batch, heads), True
+
+    def again(self, x: Tensor | None = None, **how) -> Trace | None:
+        """Return another pass through the same steps; None if it goes another way."""
+        trace = self.subject.traced(self.x if x is None else x, **{**self.how, **how})
+        if trace is None or len(trace.steps) != len(self.trace.steps):
+            return None
+        steps = (*self.core.scores, self.core.average)
+        sizes = [[t.steps[place].result.shape for place in steps] for t in (trace, self.trace)]
+        return trace if sizes[0] == sizes[1] else None
+
+    def cut(self, part: Tensor) -> Tensor:
+        """Return (b, ..., ...) as (N, H, ..., ...)."""
+        part = part if part.ndim == 3 else part[None]
+        if self.heads_first:
+            return part.unflatten(0, self.size[::-1]).transpose(0, 1)
+        return part.unflatten(0, self.size)
+
+    def parts(self, trace: Trace) -> dict[str, Tensor]:
+        """Return query, key, value, products, weights and output of a pass."""
+        return {name: self.cut(part) for name, part in self._raw(trace).items()}
+
+    @cached_property
+    def seen(self) -> dict[str, Tensor]:
+        """The parts of the plain pass."""
+        return self.parts(self.trace)
+
+    @property
+    def head_dim(self) -> int:
+        """How many features of a query and a key are compared."""
+        return sum(self.trace.steps[place].factors[0][0].shape[-1] for place in self.core.scores)
+
+    def weights_of(self, products: Tensor, **how) -> Tensor | None:
+        """Return the weights of a pass in which ``products`` take the place of its own."""
+        first, *others = self.core.scores
+        instead = {place: self._putting(place, 0 * products) for place in others}
+        instead[first] = self._putting(first, products)
+        trace = self.again(instead=instead, **how)
+        return None if trace is None else self.cut(self._raw(trace)["weights"]).double()
+
+    def _putting(self, place: int, wanted: Tensor):
+        (one, _), (two, _) = self.trace.steps[place].factors
+        return lambda result: result + (wanted.to(result) - (one @ two).to(result))
+
+    @cached_property
+    def drawn(self) -> Tensor:
+        """Random numbers in the shape of its products."""
+        shape = self.trace.steps[self.core.scores[0]].result.shape
+        return self.subject.tokens(*shape, seed=41)
+
+    @cached_property
+    def weights_of_zeros(self) -> Tensor | None:
+        """The weights of products that are all the same."""
+        return self.weights_of(0 * self.drawn)
+
+    @cached_property
+    def law(self) -> Law:
+        """How the weights follow from the products."""
+        none, some = self.weights_of_zeros, self.weights_of(self.drawn)
+        if none is None or some is None:
+            return Law("other")
+        drawn, close = self.cut(self.drawn).double(), CLOSE if self.subject.fine else 1e-3
+        for turned in (False, True):
+            products = drawn.mT if turned else drawn
+            if products.shape == none.shape:
+                law = _law_of(none, some, products, close)
+                if law is not None:
+                    return replace(law, turned=turned)
+        return self._law_of_some(none, some, close) or self._bent(none, close)
+
+    def _law_of_some(self, none: Tensor, some: Tensor, close: float) -> Law | None:
+        """Return the law of the keys up to the query's own, where a mask does odd things to others."""
+        drawn = self.cut(self.drawn).double()
+        if drawn.shape != none.shape:
+            return None
+        used = (none > 0) & (some > 0) & torch.ones_like(none, dtype=torch.bool).tril()
+        logs = torch.where(used, some.log() - none.log(), 0.0)
+        slopes = _slopes(logs, drawn, used, (-1,), close)
+        return None if slopes is None else Law("some keys", slopes.mean().item())
+
+    def _bent(self, none: Tensor, close: float) -> Law:
+        """Return the law of small products, where the scores pass through another function."""
+        small = self.weights_of(1e-3 * self.drawn)
+        if small is None or not self.subject.fine or none.shape != self.cut(self.drawn).shape:
+            return Law("other")
+        law = _law_of(none, small, 1e-3 * self.cut(self.drawn).double(), 3e-5)
+        known = law is not None and law.kind in AXES
+        return replace(law, bent=True) if known else Law("other")
+
+    @cached_property
+    def earlier(self) -> float:
+        """By what queries and keys were multiplied between their projection and their product."""
+        factors = self.trace.steps[self.core.scores[0]].factors
+        return math.prod(before(self.trace, own) for _, own in factors)
+
+    @property
+    def factor(self) -> float:
+        """By what the products of projected queries and keys are multiplied, all in all."""
+        return self.law.factor * self.earlier
+
+    @property
+    def unit(self) -> bool:
+        """Whether queries and keys are unit vectors: then any factor may be right."""
+        norms = [self.seen[name].norm(dim=-1) for name in ("query", "key")]
+        return all((norm - 1).abs().max() < 1e-3 for norm in norms)
+
+    @property
+    def learned(self) -> bool:
+        """Whether a parameter is part of the factor."""
+        return learned(self.trace, self.core)
+
+    def sample(self, allowed: Tensor | None = None, **how) -> Sample | None:
+        """Return what it makes of random products, as a sample whose output are its weights."""
+        weights = self.weights_of(self.drawn, **how)
+        products = self.cut(self.drawn)
+        if weights is None:
+            return None
+        products = products.mT if self.law.turned else products
+        if products.shape != weights.shape:
+            return None
+        batch, heads, queries, keys = weights.shape
+        eye = torch.eye(keys, dtype=weights.dtype).expand(batch, heads, keys, keys)
+        sizes = Sizes(
+            batch,
+            heads,
+            queries,
+            keys,
+            self.head_dim,
+            self.seen["value"].shape[-1],
+            self.subject.sizes.embed,
+        )
+        weights = weights if self.subject.fine else weights.float()
+        return Sample(products.double() / self.earlier, eye, eye, weights, sizes, allowed)
+
+
+def _law_of(none: Tensor, some: Tensor, products: Tensor, close: float) -> Law | None:
+    """Return the law that explains weights of zeros and of random products."""
+    if _one_hot(some) and not _one_hot(none):
+        return Law("hard")
+    used = (none > 0) & (some > 0)
+    logs = torch.where(used, some.log() - none.log(), 0.0)
+    for kind, axes in AXES.items():
+        heads = _slopes(logs, products, used, axes, close)
+        if heads is None:
+            continue
+        factor = heads.mean().item()
+        sums = [_not_empty(part.sum(dim=axes)) for part in (none, some)]
+        if all((total - 1).abs().max() < 1e-4 for total in sums):
+            apart = (heads - factor).abs().max() > 1e-4 * abs(factor)
+            return Law(kind, factor, tuple(heads.tolist()) if apart else ())
+        if kind == "keys" and all((total - sums[0][0]).abs().max() < 1e-4 for total in sums):
+            return Law("after", sums[0][0].item())
+        if kind == "keys" and (logs - factor * products)[used].abs().max() < close:
+            return Law("exponentials", factor)
+    return _without_softmax(none, some, products, close)
+
+
+def _not_empty(sums: Tensor) -> Tensor:
+    """Return the sums of rows that have a key; all of them if none has."""
+    kept = sums[sums.isfinite() & (sums != 0)]
+    return kept if kept.numel() else sums.flatten()
+
+
+def _slopes(
+    logs: Tensor, products: Tensor, used: Tensor, axes: tuple, close: float
+) -> Tensor | None:
+    """Return the factor of each head with which ``logs - factor * products`` is level on axes."""
+    count = used.sum(dim=axes, keepdim=True).clamp_min(1)
+
+    def centred(part: Tensor) -> Tensor:
+        part = torch.where(used, part, 0.0)
+        return torch.where(used, part - part.sum(dim=axes, keepdim=True) / count, 0.0)
+
+    rise, run = centred(logs), centred(products)
+    over = (0, 1, 2, 3) if 1 in axes else (0, 2, 3)
+    slopes = (rise * run).sum(dim=over, keepdim=True) / (run * run).sum(dim=over, keepdim=True)
+    size = (run * slopes).abs().max().clamp_min(1e-9)
+    if not run.any() or (rise - slopes * run).abs().max() > close * size or not slopes.all():
+        return None
+    return slopes.flatten()
+
+
+def _without_softmax(none: Tensor, some: Tensor, products: Tensor, close: float) -> Law | None:
+    used = some != 0
+    for kind, (one, two) in {
+        "none": (none, some),
+        "sigmoid": (none.logit(), some.logit()),
+    }.items():
+        rise = torch.where(used, two - one, 0.0)
+        run = torch.where(used, products, 0.0)
+        slope = (rise * run).sum() / (run * run).sum()
+        if slope.isfinite() and (rise - slope * run).abs().max() < close * slope.abs():
+            return Law(kind, slope.item())
+    return None
+
+
+def _one_hot(weights: Tensor) -> bool:
+    return bool(((weights == 0) | (weights == 1)).all()) and bool((weights.sum(dim=-1) == 1).all())
+
+
+def attentions(subject: Subject, x: Tensor, **how) -> list[Heads]:
+    """Return every attention that a layer makes of these tokens, those that could be followed."""
+    trace = subject.traced(x, **how)
+    if trace is None:
+        return []
+    return [Heads(subject, x, core, trace, **how) for core in cores(trace)[:MOST]]
