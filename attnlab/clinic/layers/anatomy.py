@@ -32,13 +32,19 @@ class Law:
     turned: bool = False  # the products are keys by queries
     bent: bool = False  # the scores pass through another function before the softmax
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is a softmax of multiples of the products over the keys."""
+        return self.kind in ("keys", "some keys") and not self.heads and not self.bent
+
 
 class Heads:
     """One attention of a layer. Its tensors are (N, H, L, ...): sequence, head, token."""
 
     def __init__(self, subject: Subject, x: Tensor, core: Core, trace: Trace, **how) -> None:
         self.subject, self.x, self.core, self.trace, self.how = subject, x, core, trace, how
-        self.size, self.heads_first = (1, len(self._raw(trace)["weights"])), False
+        self.batch, self.heads_first = 1, False
+        self.folds: dict[str, bool] = {}  # how the rows of several heads lie in one: by token?
         self._find_layout()
 
     def _raw(self, trace: Trace) -> dict[str, Tensor]:
@@ -55,21 +61,46 @@ class Heads:
         return {name: part if part.ndim == 3 else part[None] for name, part in raw.items()}
 
     def _find_layout(self) -> None:
-        """Find how many sequences and heads the first dimension holds, and in which order."""
-        count, batch = self.size[1], len(self.x)
-        if count % batch or batch == 1:
+        """Find which sequences, heads and tokens the dimensions of the products hold."""
+        products = self._raw(self.trace)["products"]
+        count, batch, length = len(products), len(self.x), self.x.shape[1]
+        if batch > 1 and count % batch == 0:
+            other = self.subject.tokens(*self.x.shape[1:], seed=33)
+            moved = self._moved(torch.cat([self.x[:1] + other, self.x[1:]]), "products")
+            moved, place = moved.any(dim=1), torch.arange(count)
+            if torch.equal(moved, place < count // batch):
+                self.batch = batch
+            elif torch.equal(moved, place % batch == 0):
+                self.batch, self.heads_first = batch, True
+        several = products.shape[-2] // length
+        if several > 1 and products.shape[-2] % length == 0:
+            self._find_folds(several, length)
+
+    def _find_folds(self, several: int, length: int) -> None:
+        """Find how the queries of several heads that share a key lie in one of the products."""
+        x = self.x.clone()
+        x[:, 0] += self.subject.tokens(x.shape[-1], seed=34)
+        moved = self._moved(x, "query")[0]
+        if int(moved.sum()) != several:
             return
-        other = self.subject.tokens(*self.x.shape[1:], seed=33)
-        again = self.again(x=torch.cat([self.x[:1] + other, self.x[1:]]))
+        self.folds = {"query": bool(moved[:several].all())}
+        products = 0 * self.trace.steps[self.core.scores[0]].result
+        none = self._with_products(products)
+        products.view(-1, *products.shape[-2:])[:, moved, 0] = 10.0
+        some = self._with_products(products)
+        if none is None or some is None:
+            return
+        none, some = (self._raw(trace)["weights"][0, :, 0] for trace in (none, some))
+        if len(none) == several * length:
+            self.folds["weights"] = bool((some > none)[:several].all())
+
+    def _moved(self, x: Tensor, name: str) -> Tensor:
+        """Return which rows of a part move when the tokens are these, (b, rows)."""
+        again = self.again(x=x)
+        plain = self._raw(self.trace)[name]
         if again is None:
-            return
-        one, two = (self._raw(trace)["products"] for trace in (self.trace, again))
-        moved, place = (one != two).flatten(1).any(dim=1), torch.arange(count)
-        heads = count // batch
-        if len(moved) == count and torch.equal(moved, place < heads):
-            self.size = (batch, heads)
-        elif len(moved) == count and torch.equal(moved, place % batch == 0):
-            self.size, self.heads_first = (batch, heads), True
+            return torch.zeros(plain.shape[:2], dtype=torch.bool)
+        return (self._raw(again)[name] != plain).any(dim=-1)
 
     def again(self, x: Tensor | None = None, **how) -> Trace | None:
         """Return another pass through the same steps; None if it goes another way."""
@@ -80,16 +111,29 @@ class Heads:
         sizes = [[t.steps[place].result.shape for place in steps] for t in (trace, self.trace)]
         return trace if sizes[0] == sizes[1] else None
 
-    def cut(self, part: Tensor) -> Tensor:
-        """Return (b, ..., ...) as (N, H, ..., ...)."""
+    def cut(self, part: Tensor, name: str) -> Tensor:
+        """Return a part, (b, ..., ...), as (N, H, ..., ...)."""
         part = part if part.ndim == 3 else part[None]
+        heads = len(part) // self.batch
         if self.heads_first:
-            return part.unflatten(0, self.size[::-1]).transpose(0, 1)
-        return part.unflatten(0, self.size)
+            part = part.unflatten(0, (heads, self.batch)).transpose(0, 1)
+        else:
+            part = part.unflatten(0, (self.batch, heads))
+        by_token = self.folds.get({"products": "query", "output": "weights"}.get(name, name))
+        if by_token is not None:
+            length = self.x.shape[1]
+            rows = (length, -1) if by_token else (-1, length)
+            part = part.unflatten(2, rows)
+            part = (part.transpose(2, 3) if by_token else part).flatten(1, 2)
+        return part
 
     def parts(self, trace: Trace) -> dict[str, Tensor]:
         """Return query, key, value, products, weights and output of a pass."""
-        return {name: self.cut(part) for name, part in self._raw(trace).items()}
+        cut = {name: self.cut(part, name) for name, part in self._raw(trace).items()}
+        heads = cut["query"].shape[1]
+        for name in ("key", "value"):
+            cut[name] = cut[name].repeat_interleave(max(1, heads // cut[name].shape[1]), dim=1)
+        return cut
 
     @cached_property
     def seen(self) -> dict[str, Tensor]:
@@ -103,11 +147,14 @@ class Heads:
 
     def weights_of(self, products: Tensor, **how) -> Tensor | None:
         """Return the weights of a pass in which ``products`` take the place of its own."""
+        trace = self._with_products(products, **how)
+        return None if trace is None else self.cut(self._raw(trace)["weights"], "weights").double()
+
+    def _with_products(self, products: Tensor, **how) -> Trace | None:
         first, *others = self.core.scores
         instead = {place: self._putting(place, 0 * products) for place in others}
         instead[first] = self._putting(first, products)
-        trace = self.again(instead=instead, **how)
-        return None if trace is None else self.cut(self._raw(trace)["weights"]).double()
+        return self.again(instead=instead, **how)
 
     def _putting(self, place: int, wanted: Tensor):
         (one, _), (two, _) = self.trace.steps[place].factors
@@ -130,7 +177,10 @@ class Heads:
         none, some = self.weights_of_zeros, self.weights_of(self.drawn)
         if none is None or some is None:
             return Law("other")
-        drawn, close = self.cut(self.drawn).double(), CLOSE if self.subject.fine else 1e-3
+        drawn, close = (
+            self.cut(self.drawn, "products").double(),
+            CLOSE if self.subject.fine else 1e-3,
+        )
         for turned in (False, True):
             products = drawn.mT if turned else drawn
             if products.shape == none.shape:
@@ -140,8 +190,8 @@ class Heads:
         return self._law_of_some(none, some, close) or self._bent(none, close)
 
     def _law_of_some(self, none: Tensor, some: Tensor, close: float) -> Law | None:
-        """Return the law of the keys up to the query's own, where a mask does odd things to others."""
-        drawn = self.cut(self.drawn).double()
+        """Return the law of keys up to the query's own, where odd things happen to later ones."""
+        drawn = self.cut(self.drawn, "products").double()
         if drawn.shape != none.shape:
             return None
         used = (none > 0) & (some > 0) & torch.ones_like(none, dtype=torch.bool).tril()
@@ -152,9 +202,13 @@ class Heads:
     def _bent(self, none: Tensor, close: float) -> Law:
         """Return the law of small products, where the scores pass through another function."""
         small = self.weights_of(1e-3 * self.drawn)
-        if small is None or not self.subject.fine or none.shape != self.cut(self.drawn).shape:
+        if (
+            small is None
+            or not self.subject.fine
+            or none.shape != self.cut(self.drawn, "products").shape
+        ):
             return Law("other")
-        law = _law_of(none, small, 1e-3 * self.cut(self.drawn).double(), 3e-5)
+        law = _law_of(none, small, 1e-3 * self.cut(self.drawn, "products").double(), 3e-5)
         known = law is not None and law.kind in AXES
         return replace(law, bent=True) if known else Law("other")
 
@@ -183,7 +237,7 @@ class Heads:
     def sample(self, allowed: Tensor | None = None, **how) -> Sample | None:
         """Return what it makes of random products, as a sample whose output are its weights."""
         weights = self.weights_of(self.drawn, **how)
-        products = self.cut(self.drawn)
+        products = self.cut(self.drawn, "products")
         if weights is None:
             return None
         products = products.mT if self.law.turned else products
@@ -252,7 +306,7 @@ def _slopes(
 
 
 def _without_softmax(none: Tensor, some: Tensor, products: Tensor, close: float) -> Law | None:
-    used = some != 0
+    used = some != none
     for kind, (one, two) in {
         "none": (none, some),
         "sigmoid": (none.logit(), some.logit()),

@@ -63,6 +63,8 @@ def _copied(module: nn.Module) -> Iterator[nn.Module]:
     """Yield a copy on the CPU in eval mode, or the module itself for as long as it takes."""
     try:
         own = copy_of(module).eval().to("cpu")
+        if _dtype_of(own) in (torch.float16, torch.bfloat16):
+            own = own.float()  # with three digits small bugs and rounding look alike
     except Exception:
         own = None
     if own is not None:
@@ -157,6 +159,8 @@ def find_call(module: object, options: Options, results: Results) -> Subject | N
                 subject.pristine = _fresh(subject.module)
             _tell_call(subject, guesses.lengths, results)
             return subject
+        if subject.shapes and _examine_pooled(subject, results):
+            return None
         first = first or subject
         if subject.last.error is None:  # it came back, with something else
             best = best or subject
@@ -165,6 +169,25 @@ def find_call(module: object, options: Options, results: Results) -> Subject | N
             return None
     _tell_trouble(best or first, results)
     return None
+
+
+def _examine_pooled(subject: Subject, results: Results) -> bool:
+    """Examine attention with one query for a whole sequence; return whether this is one."""
+    module = subject.pristine
+    if isinstance(module, nn.Module):
+        with contextlib.suppress(Exception):
+            subject = subject.like(copy_of(module).double(), torch.float64)
+    subject.pools = True
+    found = attentions(subject, subject.x())
+    subject.pools = bool(found)
+    if not found or any(one.seen["output"].shape[-2] != 1 for one in found):
+        return False
+    examine_heads(subject, found, results)
+    results.unexamined(
+        "It gives one vector for each sequence, not one for each token: only its softmax and its "
+        "scale were checked."
+    )
+    return True
 
 
 def _tries(module: object, options: Options, guesses) -> Iterator[tuple[Sizes, Plan]]:
@@ -279,7 +302,11 @@ def _part_to_examine(module: object) -> str:
     """Return which part of a larger module looks like attention."""
     parts = module.named_modules() if isinstance(module, nn.Module) else ()
     for name, part in parts:
-        if name and INSIDE.search(f"{name} {type(part).__name__}") and any(part.parameters()):
+        if (
+            name
+            and INSIDE.search(f"{name} {type(part).__name__}")
+            and any(True for _ in part.parameters())
+        ):
             path = re.sub(r"\.(\d+)", r"[\1]", name)
             return f"Diagnose the attention inside it, such as its .{path}."
     return "Diagnose the attention inside it."

@@ -16,7 +16,8 @@ ADDED = re.compile(r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-
 
 
 BLOCKED = re.compile(
-    r"true[^.]{0,40}(mask|block|ignor|hid|pad|not allowed)|(mask|block|ignor|hid)\w*[^.]{0,20}true"
+    r"(true|1s?|ones?)`* *(=|:|means?|indicates?|marks?|is|are|for|where)? *(to be |the )?"
+    r"(mask(ed|ing)|block|ignor|hidden|hides|padd|not allowed)"
 )
 
 
@@ -98,14 +99,20 @@ def forms(subject: Subject, name: str, kinds: tuple[str, ...], flipped: bool) ->
 
 
 def accepted(subject: Subject, name: str, candidates: Iterator[Form]) -> Form | None:
-    """Return the first form with which the module returns what it should."""
+    """Return the first form with which a mask makes a difference; else the first that is taken."""
     length = subject.sizes.length
     batch = next(n for n in (3, 4, 2, 6, 7) if n not in (length, subject.sizes.heads))
     x = subject.x(batch)
     ones = torch.ones(batch, length, length, dtype=torch.bool)
-    plain = subject(x)
+    some = ones.clone()
+    some[:, :, -1] = some[:, -1, :-1] = False
+    plain, taken = subject(x), None
     for form in candidates:
         reply = subject(x, named={name: form(ones, subject.dtype)})
-        if reply is not None and plain is not None and reply.output.shape == plain.output.shape:
+        if reply is None or plain is None or reply.output.shape != plain.output.shape:
+            continue
+        other = subject(x, named={name: form(some, subject.dtype)})
+        if other is not None and not torch.equal(other.output, reply.output):
             return form
-    return None
+        taken = taken or form
+    return taken

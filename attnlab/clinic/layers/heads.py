@@ -16,6 +16,7 @@ from attnlab.clinic.hypotheses import (
     CAUSAL,
     RIGHT_SCALE,
     SCALES,
+    SOFTMAXES,
     Recipe,
     Sample,
     Way,
@@ -29,6 +30,16 @@ from attnlab.clinic.layers.rows import examine_rows
 from attnlab.clinic.layers.sharing import examine_sharing, examine_sources
 from attnlab.clinic.layers.weights import examine_weights
 
+KINDS = dict(  # the ways of a softmax by the kinds of a Law
+    zip(
+        ("keys", "queries", "heads", "batch", "all", "", "none", "sigmoid", "exponentials"),
+        SOFTMAXES,
+        strict=False,
+    )
+)
+UNSCALED = re.compile(  # what the text of a layer says that has no factor by design
+    r"\bt5|no scal|un-?scaled|not (be )?scaled|without (the )?scal|(n't|not) scale", re.IGNORECASE
+)
 SAME = 1e-6  # relative: how well a law of the scale must fit
 
 
@@ -43,6 +54,9 @@ def examine_heads(
             remedy="Call diagnose on the part of it that computes the attention.",
         )
         return None
+    examine_sources(found, results)
+    if results.findings:
+        return None
     first = None
     for heads in found:
         recipe = explained(heads, results)
@@ -53,7 +67,6 @@ def examine_heads(
     if not results.findings:
         examine_rows(found, results)
     if not results.findings:
-        examine_sources(found, results)
         examine_weights(found, results)
         examine_sharing(found, results)
     if not results.findings and not results.gap:
@@ -84,6 +97,8 @@ def explained(heads: Heads, results: Results) -> Recipe | None:
     recipe = explain([sample], start, ("softmax", "order", "hiding"))
     if recipe is None and (law.kind in ("keys", "some keys")) and not law.bent:
         recipe = _with_biases(heads, sample, start, results)
+    elif recipe is None and law.kind in KINDS:
+        recipe = replace(start, softmax=KINDS[law.kind])
     elif recipe is None and not law.bent:
         _tell_unknown(heads, sample, results)
     made = sample.output.double()
@@ -136,7 +151,7 @@ def _tell_unknown(heads: Heads, sample: Sample | None, results: Results) -> None
 
 
 def _scale(heads: Heads, sample: Sample, results: Results) -> Way:
-    """Return the law of the factor, or the factor itself; a way without a cause where it is right."""
+    """Return the law of the factor, or the factor itself; without a cause where it is right."""
     sizes, factor = sample.sizes, heads.factor
     plain = Way(None, "", lambda size: factor)
     if math.isclose(factor, RIGHT_SCALE.compute(sizes), rel_tol=1e-4):
@@ -150,6 +165,9 @@ def _scale(heads: Heads, sample: Sample, results: Results) -> Way:
             f"Queries and keys are unit vectors, so the factor of its scores, {factor:.4g}, is a "
             "matter of choice.",
         )
+        return plain
+    if math.isclose(factor, 1.0) and UNSCALED.search(text_of(kind_of(heads.subject.layer))):
+        results.note("scale", "Its scores are not scaled, and its text says so.")
         return plain
     fitting = list(_laws(heads, sample, factor))
     if fitting:
@@ -206,5 +224,9 @@ def _at_another_length(heads: Heads):
 
 def takes_roots(layer: object) -> bool:
     """Return whether its text has a root; asked where 1/sqrt(embed_dim) equals 1/head_dim."""
-    kind = type(layer) if isinstance(layer, nn.Module) else layer
-    return bool(re.search(r"sqrt|0?\.5\b|1 ?/ ?2", text_of(kind)))
+    return bool(re.search(r"sqrt|0?\.5\b|1 ?/ ?2", text_of(kind_of(layer))))
+
+
+def kind_of(layer: object) -> object:
+    """Return the class of a layer, or a function itself: what has a text."""
+    return type(layer) if isinstance(layer, nn.Module) else layer

@@ -244,23 +244,24 @@ def _judge_heads(
 ) -> None:
     """Compare the weights under masks with what every known use of a mask would give."""
     heads, recipe = known
-    plain = heads.sample()
-    if plain is None or not recipe.gives(plain):  # something else is added to its scores
-        return
     batch = next(n for n in (3, 4, 5) if n not in (subject.sizes.length, subject.sizes.heads))
     x = subject.x(1 if subject.plan.single else batch)
     patterns = {name: _pattern_of(subject, form, place, len(x))
                 for place, (name, form) in enumerate(given.items())}  # fmt: skip
     named = {name: form(patterns[name], subject.dtype) for name, form in given.items()}
     allowed = torch.stack(list(patterns.values())).all(dim=0)
-    masked = attentions(subject, x, named=named)
-    if not masked:
+    plain, masked = (attentions(subject, x, named=how)[:1] for how in ({}, named))
+    none = plain[0].weights_of_zeros if plain else None
+    if not masked or none is None or not heads.law.plain:
         return
     one = masked[0]
-    one.__dict__["law"] = heads.law
+    one.law = heads.law
     sample = one.sample(allowed[:, None])
     if sample is not None and sample.output.shape[-2:] == allowed.shape[-2:]:
-        if len(sample.query) == len(allowed):
+        if len(sample.query) == len(allowed) and none.shape == sample.query.shape:
+            none = none / none.amax(dim=-1, keepdim=True)
+            own = none.log() / recipe.scale.compute(sample.sizes)  # what it hides or adds by itself
+            sample, recipe = sample._replace(query=sample.query + own), Recipe(scale=recipe.scale)
             _tell_masking(sample, patterns, recipe, results)
 
 
@@ -300,7 +301,7 @@ def _tell_masking(
 
 
 def _first_rows(sample: Sample) -> Sample:
-    """Return two rows of each sequence that a mask of keys leaves real; padded rows do not count."""
+    """Return two rows of each sequence that a mask of keys leaves real: others do not count."""
     real = sample.allowed[:, :, 0].int()  # (N, 1, S): the same for every query
     if (sample.allowed[:, :, :1] != sample.allowed).any() or real.shape[-1] != sample.output.shape[
         -2
@@ -337,7 +338,8 @@ def _pattern_of(subject: Subject, form: Form, place: int, batch: int) -> Tensor:
         return keys[:, None].expand(batch, length, length)
     shift = torch.arange(batch)[:, None, None] if form.batch else torch.zeros(batch, 1, 1)
     apart = torch.arange(length)[:, None] - torch.arange(length)
-    return (apart == 0) | ((apart + shift + place) % 3 == 1) | (torch.arange(length) == place)
+    seen = ((apart + shift + place) % 3 == 1) | (torch.arange(length) == place)
+    return (apart == 0) | (seen & (torch.arange(length) < length - 1))
 
 
 def _tell(

@@ -104,12 +104,16 @@ def _sorted(known: list[Argument]) -> Plan:
     return Plan(
         kind,
         roles,
-        tuple(one.name for one in known if one.role in ("mask", "padding")),
+        tuple(
+            one.name
+            for one in known
+            if one.role in ("mask", "padding") and "head_mask" not in one.name.lower()
+        ),
         tuple(one.name for one in by_role.get("causal", ())),
         lengths,
         tuple(left),
         tuple(one.name for one in left if one.role in ("unknown", "position", "scale", "cache")),
-        not known or known[0] in data and known[0].by_place,
+        not known or (known[0] in data and known[0].by_place),
     )
 
 

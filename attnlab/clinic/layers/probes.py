@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._results import Options, Results
-from attnlab.clinic.layers.calls import Subject
-from attnlab.clinic.layers.forms import forms
 from attnlab.clinic.hypotheses import Recipe
 from attnlab.clinic.layers.anatomy import Heads, attentions
+from attnlab.clinic.layers.calls import Subject
+from attnlab.clinic.layers.forms import forms
 from attnlab.clinic.layers.heads import explained
 from attnlab.clinic.layers.influence import influence, influence_table, moved
 from attnlab.clinic.layers.modes import tell_training

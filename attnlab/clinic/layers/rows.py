@@ -65,10 +65,16 @@ def rows_of(heads: Heads) -> Rows | None:
 
 
 def _cut_by_view(held: Tensor) -> bool:
-    """Return whether the heads hold pieces of neighbouring tokens, as of a bare view."""
-    heads, rows = held.shape
-    pieces = torch.arange(heads * rows).view(heads, rows) // heads
-    return heads > 1 and bool((held == pieces).all()) and rows > 1
+    """Return whether some head holds several pieces of one token and too few of others.
+
+    The windows of local attention hold each token once, queries that share keys all equally often.
+    """
+    if len(held) < 2 or (held < 0).any():
+        return False
+    counts = torch.nn.functional.one_hot(held).sum(dim=1)  # (H, token)
+    uneven = counts.amin(dim=-1) < counts.amax(dim=-1)
+    alone = (counts > 0).sum(dim=-1) == 1  # all rows are of one token: heads look at each other
+    return bool((uneven & (counts.amax(dim=-1) > 1)).any() and not alone.all())
 
 
 def outlets(heads: Heads, found: list[Heads]) -> Tensor | None:
@@ -81,7 +87,7 @@ def outlets(heads: Heads, found: list[Heads]) -> Tensor | None:
     rows = heads.seen["output"].shape[-2]
     for row in range(rows):
         noise = heads.subject.tokens(heads.seen["output"].shape[-1], seed=80 + row)
-        again = heads.again(instead={place: _pushing(heads, row, noise)})
+        again = heads.again(instead={place: pushing(heads, row, noise)})
         if again is None:
             return None
         apart = (again.reply.output - plain).abs().amax(dim=-1)[0]
@@ -89,16 +95,15 @@ def outlets(heads: Heads, found: list[Heads]) -> Tensor | None:
     return torch.stack(moves)
 
 
-def _pushing(heads: Heads, row: int, noise: Tensor, head: int | None = None):
+def pushing(heads: Heads, row: int, noise: Tensor, head: int | None = None):
     """Return what adds noise to one row of the average, of one head or of all."""
 
     def pushed(result: Tensor) -> Tensor:
-        result = result.clone()
-        turned = result if heads.core.weights_first else result.mT
-        if head is None:
-            turned[..., row, :] += noise
-        else:
-            heads.cut(turned)[:, head, row] += noise
+        place = torch.arange(result.numel()).view(result.shape)
+        place = heads.cut(place if heads.core.weights_first else place.mT, "output")
+        place = place[:, :, row] if head is None else place[:, head, row]
+        result = result.contiguous().clone()
+        result.view(-1)[place] += noise.to(result)
         return result
 
     return pushed

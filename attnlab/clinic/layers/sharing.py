@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from attnlab.clinic._calling import call
 from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import SIDES, number_table
 from attnlab.clinic.layers.anatomy import Heads
-from attnlab.clinic.layers.rows import MANY, _pushing
+from attnlab.clinic.layers.rows import MANY, pushing
 
 
 def examine_sharing(found: list[Heads], results: Results) -> None:
@@ -44,7 +45,7 @@ def _tell_idle(found: list[Heads], results: Results) -> None:
         plain = one.trace.reply.output
         noise = one.subject.tokens(one.seen["output"].shape[-1], seed=90)
         for head in range(min(one.seen["output"].shape[1], MANY)):
-            again = one.again(instead={one.core.average: _pushing(one, 0, noise, head)})
+            again = one.again(instead={one.core.average: pushing(one, 0, noise, head)})
             if again is None:
                 return
             if (again.reply.output - plain).abs().max() < 1e-9 * plain.abs().max():
@@ -98,27 +99,25 @@ def _tell_slices(found: list[Heads], count: int, results: Results) -> None:
 def examine_sources(found: list[Heads], results: Results) -> None:
     """Name a side that is not used, though the layer has parameters for it."""
     one = found[0]
-    unused = unused_weights(one)
     letters = _letters(one)
-    if letters == "qkv" or not unused:
+    unused = unused_weights(one) if letters != "qkv" else []
+    if not unused:
         return
     way = next((way for way in SIDES if way.cause and letters == _letters_of(way)), None)
     told = way.words if way is not None else "Two of query, key and value are the same."
-    results.found(
-        "wrong-source",
-        f"{told} The layer has weights of its own for it that are never used: {unused[0]}.",
-    )
+    results.found("wrong-source", f"{told} Weights that it has are never used: {unused[0]}.")
 
 
 def _letters(one: Heads) -> str:
     """Return what plays query, key and value: of equal sides the first, q, k or v."""
-    parts = [one.seen[side] for side in ("query", "key", "value")]
+    parts = [one.seen[side].double() for side in ("query", "key", "value")]
+    parts = [part / part.norm().clamp_min(1e-12) for part in parts]  # one may be scaled already
     letters = ""
     for place, part in enumerate(parts):
         same = [
             other
             for other in range(place)
-            if parts[other].shape == part.shape and torch.equal(parts[other], part)
+            if parts[other].shape == part.shape and torch.allclose(parts[other], part, 1e-6, 1e-9)
         ]
         letters += "qkv"[same[0] if same else place]
     return letters
@@ -129,15 +128,26 @@ def _letters_of(way) -> str:
 
 
 def unused_weights(one: Heads) -> list[str]:
-    """Return the names of matrices that take no part in the output."""
-    trace, module = one.trace, one.subject.module
-    if trace.end is None or not isinstance(module, nn.Module):
+    """Return the names of matrices that take no part in the output, as a whole or by many rows."""
+    subject, module = one.subject, one.subject.module
+    if module is None:
         return []
-    needed = {
-        p for step in trace.comes_from(trace.end) if step >= 0 for p in trace.steps[step].learned
+    tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)}
+    named = {
+        name: part
+        for name, part in module.named_parameters()
+        if part.ndim >= 2 and part.requires_grad and id(part) not in tables
     }
-    return [
-        name
-        for name, parameter in module.named_parameters()
-        if parameter.ndim >= 2 and id(parameter) not in needed
-    ]
+    reply = subject(one.x, grad=True)
+    if reply is None or not reply.output.requires_grad:
+        return []
+    total = (reply.output * subject.tokens(*reply.output.shape, seed=3)).sum()
+    grads = call(torch.autograd.grad, total, list(named.values()), allow_unused=True).value
+    return [] if grads is None else [n for n, g in zip(named, grads, strict=True) if _idle(g)]
+
+
+def _idle(grad: torch.Tensor | None) -> bool:
+    """Return whether a quarter of the rows of a matrix has no gradient, or of its columns."""
+    if grad is None:
+        return True
+    return any((grad == 0).all(dim=dim).double().mean() >= 0.25 for dim in range(grad.ndim))

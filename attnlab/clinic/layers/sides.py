@@ -29,6 +29,9 @@ def examine_sides(subject: Subject, results: Results) -> None:
         sides[place] = sides[place] + subject.x(1, sides[place].shape[1], seed=9)
         moves[name] = _move(plain, subject(*sides))
     still = [name for name, move in moves.items() if move is not None and move < 1e-9]
+    if still == ["key", "value"] and subject.plan.adapter is not None:
+        results.note("self", "It reads its query alone: it was examined as self-attention.")
+        return
     if still:
         results.found(
             "cross-side",
