@@ -67,7 +67,7 @@ class LayerThatShowsOtherWeights(Layer):
         (softmax_over_the_batch, "softmax runs over the batch (dimension -3)"),
         (logarithms, "returns the logarithms of the weights"),
         (sigmoids, "it is a sigmoid of every score by itself"),
-        (SigmoidLayer(), "a sigmoid takes the place of the softmax"),
+        (SigmoidLayer(), "Each weight is a sigmoid of its own score"),
         (LayerThatShowsOtherWeights(), "from those that made the output"),
         (split_like_cards, "head 0 holds features 0, 3, 6, 9 and not 0 to 3"),
         (split_like_cards, "deals the features out to the heads like cards"),

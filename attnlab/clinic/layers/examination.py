@@ -28,7 +28,7 @@ OURS = re.compile(  # what a wrong guess of sizes or arguments makes torch and P
     r"must match|argument #1 'indices'|scalar types|missing \d|unexpected keyword|multiple values|"
     r"Dimension out of range|Expected .*[dD]imension|don't multiply up|not enough values|subscript|"
     r"too many values|invalid for input of size|not callable|not subscriptable|mat1 and mat2|"
-    r"required argument|has no attribute|divisible"
+    r"required argument|has no attribute|divisible|out of range|compiled|too (long|short)|exceed|must be equal"
 )
 INSIDE = re.compile(r"attn|attention", re.IGNORECASE)
 
@@ -164,9 +164,9 @@ def find_call(module: object, options: Options, results: Results) -> Subject | N
         first = first or subject
         if subject.last.error is None:  # it came back, with something else
             best = best or subject
-        if subject.caller.out_of_time:
-            _tell_trouble(subject, results)
-            return None
+        sure = subject.last.error is not None and not (_asks_more(subject) or _is_ours(subject))
+        if subject.caller.out_of_time or (plan.single and sure and first.last.error is not None):
+            break
     _tell_trouble(best or first, results)
     return None
 

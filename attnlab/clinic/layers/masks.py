@@ -25,6 +25,7 @@ from attnlab.clinic.layers.forms import Form, accepted, forms, says_added, says_
 from attnlab.clinic.layers.influence import SIZES, influence, influence_table, strongest
 from attnlab.clinic.layers.plans import STACKS, extra_key, is_torchs
 
+LOW = -1e6  # in the place of minus infinity, which times 0 is NaN
 SPOILED = (
     "split-and-merge split-without-transpose merge-without-transpose attends-over-heads "
     "position-mixing detached softmax-axis not-normalised wrong-source"
@@ -260,7 +261,9 @@ def _judge_heads(
     if sample is not None and sample.output.shape[-2:] == allowed.shape[-2:]:
         if len(sample.query) == len(allowed) and none.shape == sample.query.shape:
             none = none / none.amax(dim=-1, keepdim=True)
-            own = none.log() / recipe.scale.compute(sample.sizes)  # what it hides or adds by itself
+            own = none.log().clamp_min(LOW) / recipe.scale.compute(
+                sample.sizes
+            )  # what it hides or adds by itself
             sample, recipe = sample._replace(query=sample.query + own), Recipe(scale=recipe.scale)
             _tell_masking(sample, patterns, recipe, results)
 
@@ -283,14 +286,15 @@ def _tell_masking(
             advice = "combine the masks before the fill, or fill what the first fill gave."
             results.found("mask-ignored", told, advice=advice)
             return
-    if any(recipe.gives(part) for part in (_first_rows(sample), _of_the_longest(sample))):
-        if not recipe.gives(_first_rows(sample)):
-            results.found(
-                "padding-leak",
-                f"{names[0]} blocks a key only where every sequence of the batch blocks it: a "
-                "shorter sequence looks at its padding.",
-                masked_table(weights, sample.allowed),
-            )
+    if recipe.gives(_first_rows(sample)):
+        return
+    if recipe.gives(_of_the_longest(sample)) and not recipe.gives(_of_everyone(sample)):
+        results.found(
+            "padding-leak",
+            f"{names[0]} blocks a key only where every sequence of the batch blocks it: a "
+            "shorter sequence looks at its padding.",
+            masked_table(weights, sample.allowed),
+        )
         return
     found = explain([sample], recipe, ("masking",))
     if found is None:
@@ -323,6 +327,11 @@ def _of_the_longest(sample: Sample) -> Sample:
     return sample._replace(
         allowed=sample.allowed.any(dim=0, keepdim=True).expand_as(sample.allowed)
     )
+
+
+def _of_everyone(sample: Sample) -> Sample:
+    """Return a sample whose mask allows everything."""
+    return sample._replace(allowed=torch.ones_like(sample.allowed))
 
 
 def _pattern_of(subject: Subject, form: Form, place: int, batch: int) -> Tensor:
