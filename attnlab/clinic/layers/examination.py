@@ -28,7 +28,8 @@ OURS = re.compile(  # what a wrong guess of sizes or arguments makes torch and P
     r"must match|argument #1 'indices'|scalar types|missing \d|unexpected keyword|multiple values|"
     r"Dimension out of range|Expected .*[dD]imension|don't multiply up|not enough values|subscript|"
     r"too many values|invalid for input of size|not callable|not subscriptable|mat1 and mat2|"
-    r"required argument|has no attribute|divisible|out of range|compiled|too (long|short)|exceed|must be equal"
+    r"required argument|has no attribute|divisible|out of range|compiled|too (long|short)|exceed|"
+    r"must be equal"
 )
 INSIDE = re.compile(r"attn|attention", re.IGNORECASE)
 

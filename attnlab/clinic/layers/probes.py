@@ -17,10 +17,8 @@ from attnlab.clinic.layers.influence import influence, influence_table, moved
 from attnlab.clinic.layers.modes import tell_training
 from attnlab.clinic.layers.scrambles import (
     moves_table,
-    scramble,
     tell_only_itself,
     tell_order,
-    tell_scramble,
 )
 
 CAUSAL = "causal|autoregress|gpt"
@@ -71,7 +69,8 @@ def _tell_mixing(subject: Subject, reached: Tensor, within: Tensor, results: Res
         results.found(
             "batch-first",
             "It attends over the batch: token j of one sequence reaches output j of every other "
-            "sequence, and no other token of its own sequence; it reads (N, L, E) as (L, N, E).",
+            "sequence, and no other token of its own sequence; it reads (N, L, E) as (L, N, E). If "
+            "that is meant, call diagnose(..., batch_first=False).",
             table,
         )
     else:
@@ -95,9 +94,6 @@ def examine_positions(
     if not (seen & off).any():
         tell_only_itself(subject, values, results)
         return
-    scrambled = None if known or results.findings else scramble(subject, seen)
-    if scrambled:
-        tell_scramble(*scrambled, values, results)
     if results.findings:  # who sees whom follows from them
         return
     intent = means_causal(subject, options)

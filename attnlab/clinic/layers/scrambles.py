@@ -1,4 +1,4 @@
-"""Tokens that see only themselves, heads that are cut or joined by a bare view, and positions."""
+"""Tokens that see only themselves, and whether the order of the tokens matters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from attnlab.clinic._report import Evidence
 from attnlab.clinic._results import Results
 from attnlab.clinic.layers.calls import Subject
-from attnlab.clinic.layers.influence import head_numbers, influence, influence_table, scrambles_like
+from attnlab.clinic.layers.influence import influence_table
 
 
 def moves_table(values: Tensor) -> Evidence:
@@ -37,29 +37,6 @@ def tell_only_itself(subject: Subject, values: Tensor, results: Results) -> None
         f"Every token sees only itself: replacing token j moves output j and no other; {why}",
         moves_table(values),
     )
-
-
-def scramble(subject: Subject, seen: Tensor) -> tuple[str, int] | None:
-    """Return which bare view explains who sees whom, of a layer that could not be followed."""
-    fitting = scrambles_like(seen, head_numbers(subject))
-    values = influence(subject, length=subject.sizes.length + 2) if fitting else None
-    if values is None:
-        return None
-    also = scrambles_like(values > subject.tolerance, [number for _, number in fitting])
-    return next((one for one in fitting if one in also), None)
-
-
-def tell_scramble(name: str, heads: int, values: Tensor, results: Results) -> None:
-    """Report how the heads are cut or joined by a bare view."""
-    words = {
-        "split-and-merge": f"Heads are cut and joined by bare views: with {heads} heads and "
-        f"{len(values)} tokens each token sees only the tokens of its own block.",
-        "split-without-transpose": f"The {heads} heads are cut by a bare view, without a "
-        "transpose: a head holds pieces of some tokens instead of a part of every token.",
-        "merge-without-transpose": f"The {heads} heads are joined by a bare view, without a "
-        "transpose: an output row holds several positions of one head.",
-    }
-    results.found(name, words[name], moves_table(values))
 
 
 def tell_order(subject: Subject, followed: bool, results: Results) -> None:
