@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-PRODUCTS = {"bmm": 0, "mm": 0, "baddbmm": 1, "addmm": 1, "mv": 0, "dot": 0}  # first factor's place
+PRODUCTS = {"bmm": 0, "mm": 0, "baddbmm": 1, "addmm": 1}  # the place of the first factor
 NORMS = ("norm", "rsqrt", "layer_norm", "var", "std")  # parts of the names of what normalises
 MOST = 20_000  # operations of a pass: more are those of a whole model or of a loop
 
@@ -97,8 +97,6 @@ class _Recorder(TorchDispatchMode):
         if name in PRODUCTS:
             pair = args[PRODUCTS[name] : PRODUCTS[name] + 2]
             step.factors = tuple((part.detach().clone(), self._own(part)) for part in pair)
-        elif name == "mul" and len(tensors) == 2 and _spread(*tensors):
-            step.factors = tuple((part.detach(), self._own(part)) for part in tensors)
         step.number = _number(name, args)
         step.learned = tuple(id(tensor) for tensor in tensors if isinstance(tensor, nn.Parameter))
         result = operation(*args, **kwargs)
@@ -145,12 +143,6 @@ def _tensors(values: Iterable[object]) -> Iterator[Tensor]:
             yield value
         elif isinstance(value, (list, tuple)):
             yield from _tensors(value)
-
-
-def _spread(one: Tensor, two: Tensor) -> bool:
-    """Return whether two tensors spread out against each other, as queries against keys."""
-    pairs = list(zip(one.shape, two.shape, strict=False))
-    return one.ndim == two.ndim and all(any(p[k] == 1 != p[1 - k] for p in pairs) for k in (0, 1))
 
 
 def _number(name: str, args: tuple) -> float:

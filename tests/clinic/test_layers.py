@@ -368,3 +368,71 @@ def test_layers_in_other_styles_are_followed(bug):
         report = diagnose(make(), num_heads=4, embed_dim=24)
         assert [finding.name for finding in report.findings][:1] == ([bug] if bug else []), report
         assert bug or report.ok, repr(report)
+
+
+def by_rows(layer, q, k, v):
+    rows = [(q[:, i : i + 1] @ k.mT / 12**0.5).softmax(-1) @ v for i in range(q.size(1))]
+    return torch.cat(rows, dim=1)
+
+
+def by_sums(layer, q, k, v):
+    scores = (q.unsqueeze(2) * k.unsqueeze(1)).sum(-1) / 12**0.5
+    return (scores.softmax(-1).unsqueeze(-1) * v.unsqueeze(1)).sum(2)
+
+
+def additive(layer, q, k, v):
+    scores = torch.tanh(q.unsqueeze(2) + k.unsqueeze(1)).sum(-1)
+    return scores.softmax(-1) @ v
+
+
+def in_blocks(layer, q, k, v):
+    """Go through the keys in blocks with running sums, as FlashAttention does."""
+    total = peak = top = None
+    for keys, values in zip(k.split(2, dim=1), v.split(2, dim=1), strict=True):
+        scores = q @ keys.mT / 12**0.5
+        best = scores.amax(-1, keepdim=True)
+        peak = best if peak is None else torch.maximum(peak, best)
+        old = 0 if top is None else (top - peak).exp()
+        shares = (scores - peak).exp()
+        joined = torch.cat([shares @ values, shares.sum(-1, keepdim=True)], dim=-1)
+        total = joined if total is None else total * old + joined
+        top = peak
+    return total[..., :-1] / total[..., -1:]
+
+
+def linear(layer, q, k, v):
+    q, k = F.elu(q) + 1, F.elu(k) + 1
+    return (q @ (k.mT @ v)) / (q @ k.sum(1, keepdim=True).mT)
+
+
+def with_a_cap(layer, q, k, v):
+    return ((q @ k.mT / 12**0.5 / 30).tanh() * 30).softmax(-1) @ v
+
+
+def twice(layer, q, k, v):
+    once = (q @ k.mT / 12**0.5).softmax(-1) @ v
+    return (once @ k.mT / 12**0.5).softmax(-1) @ v
+
+
+def mixing_its_heads(layer, q, k, v):
+    q, k, v = (layer.split(part, 3) for part in (q, k, v))
+    scores = torch.einsum("nhqk,hg->ngqk", q @ k.mT / 2, layer.mix)
+    return layer.merge(scores.softmax(-1) @ v)
+
+
+@pytest.mark.parametrize(
+    "attend",
+    [by_rows, by_sums, additive, in_blocks, linear, with_a_cap, twice, mixing_its_heads],
+)
+def test_unusual_attention_is_followed_or_said_not_to_be(attend):
+    class Unusual(Layer):
+        def __init__(self):
+            super().__init__()
+            self.mix = nn.Parameter(torch.eye(3) + 0.1)
+
+        def forward(self, x):
+            return self.out_proj(attend(self, self.q_proj(x), self.k_proj(x), self.v_proj(x)))
+
+    report = diagnose(Unusual())
+    assert not report.findings, repr(report)
+    assert report.ok or report.gap

@@ -6,6 +6,7 @@ factor of the scores, the axis of the softmax and what a mask does, however the 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -324,8 +325,21 @@ def _one_hot(weights: Tensor) -> bool:
 
 
 def attentions(subject: Subject, x: Tensor, **how) -> list[Heads]:
-    """Return every attention that a layer makes of these tokens, those that could be followed."""
+    """Return every attention that a layer makes of these tokens; none where it works in blocks."""
     trace = subject.traced(x, **how)
     if trace is None:
         return []
-    return [Heads(subject, x, core, trace, **how) for core in cores(trace)[:MOST]]
+    length = x.shape[1]
+    known = []
+    for core in cores(trace)[:MOST]:
+        rows = trace.steps[core.scores[0]].result.shape[-2]
+        if rows % length == 0 or length % rows == 0:  # else features are compared, and no tokens
+            known.append(Heads(subject, x, core, trace, **how))
+    return [] if any(itertools.starmap(_are_blocks, itertools.pairwise(known))) else known
+
+
+def _are_blocks(one: Heads, other: Heads) -> bool:
+    """Return whether two products belong to one attention that goes through its keys in blocks."""
+    shared = set(one.core.scores) & set(other.core.scores)
+    query, key = (torch.equal(one.seen[side], other.seen[side]) for side in ("query", "key"))
+    return (query and not key) or bool(shared and one.core.scores != other.core.scores)

@@ -165,8 +165,8 @@ def find_call(module: object, options: Options, results: Results) -> Subject | N
         first = first or subject
         if subject.last.error is None:  # it came back, with something else
             best = best or subject
-        sure = subject.last.error is not None and not (_asks_more(subject) or _is_ours(subject))
-        if subject.caller.out_of_time or (plan.single and sure and first.last.error is not None):
+        hopeless = plan.single and first.last.error and not (_asks_more(first) or _is_ours(first))
+        if subject.caller.out_of_time or hopeless:
             break
     _tell_trouble(best or first, results)
     return None

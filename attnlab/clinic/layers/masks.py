@@ -221,7 +221,7 @@ def _influence(subject: Subject, name: str, form: Form, allowed: Tensor) -> Tens
 
 
 def _verdict(values: Tensor, base: Tensor, allowed: Tensor, form: Form, subject: Subject) -> str:
-    """Return "right", "inverted", "transposed" or "leak"."""
+    """Return "right", "inverted" or "leak"."""
     seen, could = values > subject.tolerance, base > subject.tolerance
     off = ~torch.eye(len(seen), dtype=torch.bool)
     every = torch.ones(len(seen), dtype=torch.bool)
@@ -235,9 +235,7 @@ def _verdict(values: Tensor, base: Tensor, allowed: Tensor, form: Form, subject:
         return "right"
     if fits(~allowed, ~allowed[0] if form.keys else every):
         return "inverted"
-    if not form.keys and fits(allowed.mT, every):
-        return "transposed"
-    return "inverted" if not form.keys and fits(~allowed.mT, every) else "leak"
+    return "leak"
 
 
 def _judge_heads(
@@ -371,9 +369,6 @@ def _tell(
         results.found("mask-inverted", sentence, table, advice=advice)
     elif verdict == "inverted":
         results.found("mask-inverted", INVERT.words.format(taken="a part"), table)
-    elif verdict == "transposed":
-        sentence = f"{name} is used transposed: entry (j, i) decides whether query i sees key j."
-        results.found("mask-transposed", sentence, table)
     elif (values * hidden).max() < subject.tolerance:
         sentence = f"{name} of shape {form.shape} hides other tokens than those it blocks."
         results.found("mask-broadcast", sentence, table)

@@ -16,8 +16,9 @@ from attnlab.clinic.layers.rows import MANY, pushing
 def examine_sharing(found: list[Heads], results: Results) -> None:
     """Compare the heads of the attentions that stand side by side."""
     outputs = [one.seen["output"] for one in found]
-    if any(part.shape[-2:] != outputs[0].shape[-2:] for part in outputs):
-        return
+    rows = {part.shape[-2] for part in outputs}
+    if rows != {found[0].x.shape[1]} or any(part.shape != outputs[0].shape for part in outputs):
+        return  # of queries one by one, or of layers one after the other
     joined = torch.cat(outputs, dim=1)
     count = joined.shape[1]
     if count < 2 or len(joined) != len(found[0].x):
