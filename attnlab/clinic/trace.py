@@ -36,7 +36,7 @@ class Step:
     factors: tuple[tuple[Tensor, int], ...] = ()  # of a product: the numbers and their step
     result: Tensor | None = None  # of a product
     number: float = 1.0  # by which it multiplies everything, where it does only that
-    learned: tuple[int, ...] = ()  # the ids of the parameters that take part
+    learned: bool = False  # whether a parameter takes part
 
 
 @dataclass
@@ -44,10 +44,8 @@ class Trace:
     """What one forward pass computed."""
 
     steps: list[Step] = field(default_factory=list)
-    made_by: dict[int, int] = field(default_factory=dict)  # the id of a tensor: its step
     given: frozenset[int] = frozenset()  # the steps (below 0) that stand for the arguments
     reply: object = None  # what came back
-    end: int | None = None  # the step that made it
     single: bool = False  # a float64 pass computed something in float32
 
     def comes_from(self, step: int) -> set[int]:
@@ -77,8 +75,7 @@ class _Recorder(TorchDispatchMode):
         super().__init__()
         self.trace, self.instead = Trace(), instead
         self.kept: list[Tensor] = list(arguments)  # so that no id is given twice
-        self.made_by = self.trace.made_by
-        self.made_by |= {id(tensor): -1 - place for place, tensor in enumerate(self.kept)}
+        self.made_by = {id(tensor): -1 - place for place, tensor in enumerate(self.kept)}
         self.trace.given = frozenset(self.made_by.values())
         self.written: dict[int, list[int]] = {}  # a storage: the steps that changed it in place
 
@@ -98,7 +95,7 @@ class _Recorder(TorchDispatchMode):
             pair = args[PRODUCTS[name] : PRODUCTS[name] + 2]
             step.factors = tuple((part.detach().clone(), self._own(part)) for part in pair)
         step.number = _number(name, args)
-        step.learned = tuple(id(tensor) for tensor in tensors if isinstance(tensor, nn.Parameter))
+        step.learned = any(isinstance(tensor, nn.Parameter) for tensor in tensors)
         result = operation(*args, **kwargs)
         if number in self.instead and isinstance(result, Tensor):
             with contextlib.suppress(RuntimeError):

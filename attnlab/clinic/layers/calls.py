@@ -60,7 +60,6 @@ class Subject(behaviour.Subject):
         self.instead: dict | None = None  # what a traced call puts in the place of results
         self.trace: Trace | None = None
         self.pools = False  # one vector for each sequence is an output, too
-        self.returned: Tensor | None = None  # the output itself, as it came
 
     def like(self, layer: object, dtype: torch.dtype) -> Subject:
         """Return the same subject around another copy."""
@@ -172,7 +171,6 @@ class Subject(behaviour.Subject):
         if reply is None:
             return None
         self.trace.reply = reply
-        self.trace.end = self.trace.made_by.get(id(self.returned))
         return self.trace
 
     def _one_by_one(
@@ -273,7 +271,7 @@ class Subject(behaviour.Subject):
         if not outputs:
             self.trouble = "the wrong shape"
             return None
-        self.returned = output = outputs[0]
+        output = outputs[0]
         rest = [tensor for tensor in tensors if tensor is not output]
         if self.plan.single:
             output, rest = output[None], [tensor[None] for tensor in rest]
