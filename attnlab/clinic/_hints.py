@@ -7,11 +7,6 @@ import inspect
 import re
 
 ADDITIVE = re.compile(r"additive|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)|bias", re.IGNORECASE)
-BLOCKED = re.compile(
-    r"\btrue\b.{0,30}?(block|masked|masking|pad|hid|ignor|forbid|future)|key_padding_mask|"
-    r"nn\.(multihead|transformer)",
-    re.IGNORECASE,
-)
 ALLOWED = re.compile(
     r"\btrue\b.{0,30}?(may|allow|attend|keep|kept|visible|real|valid)", re.IGNORECASE
 )
@@ -22,7 +17,9 @@ _HIDDEN = (
     r"not (be )?(attend|allow|seen|visible)"
 )
 SHAPE = re.compile(r"[(\[][^()\[\]]*,[^()\[\]]*,[^()\[\]]*[)\]]")
-BLOCKED = re.compile(rf"\b(true|1s?|ones?)\b[^.,;\n]{{0,40}}?({_HIDDEN})", re.IGNORECASE)
+BLOCKED = re.compile(
+    rf"\b(true|1s?|ones?)\b[^.,;\n]{{0,40}}?({_HIDDEN})|key_padding", re.IGNORECASE
+)
 HEADS = re.compile(r"\bheads?\b|n_heads|num_heads|\(N, H\b|\(B, H\b|4-?D|four dim", re.IGNORECASE)
 _BATCH = r"(n|b|bs|bsz|batch\w*|num_batch\w*)"
 _TOKENS = r"(l|t|s|n|q|i|\w*(seq|len|time|tokens|steps)\w*)"
@@ -66,15 +63,11 @@ def says_additive(function: object, mask: str | None) -> bool:
     return bool(ADDITIVE.search(words)) and not BOOLEAN.search(SHAPE.sub("", words))
 
 
-def says_blocked(function: object, mask: str) -> bool:
-    """Return whether True is described as blocked: by the name of the mask or in words."""
-    return bool(BLOCKED_NAME.search(mask.lower()) or BLOCKED.search(_words_of(function)))
-
-
-def says_blocked(function: object) -> bool:
-    """Return whether True in a mask is described as blocked, and nowhere as allowed."""
+def says_blocked(function: object, mask: str = "") -> bool:
+    """Return whether True is described as blocked, by the name of the mask or in words only."""
     words = _words_of(function)
-    return bool(BLOCKED.search(words)) and not ALLOWED.search(words)
+    described = BLOCKED.search(words) and not ALLOWED.search(words)
+    return bool(BLOCKED_NAME.search(mask.lower()) or described)
 
 
 def says_heads(function: object) -> bool:

@@ -48,8 +48,9 @@ class Sample(NamedTuple):
 
     Attributes
     ----------
-    query, key, value, output : Tensor, shapes (N, H, L, E), (N, H, S, E), (N, H, S, Ev), (N, H, L, Ev)
-        What it got and what it gave.
+    query, key, value, output : Tensor
+        What it got and what it gave, of shapes (N, H, L, E), (N, H, S, E), (N, H, S, Ev) and
+        (N, H, L, Ev).
     sizes : Sizes
         Of the call; with one head where it knows none.
     allowed : Tensor of bool, shape (N, H, L, S), optional

@@ -1,4 +1,4 @@
-"""One table of behaviour for functions, layers and pieces: what is wrong is named in any of them."""
+"""One table of behaviour for functions, layers and pieces: what is wrong is named in each."""
 
 import copy
 
