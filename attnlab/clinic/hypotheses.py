@@ -764,7 +764,7 @@ def report(
     samples = list(samples)
     sample = samples[-1]
     made = recipe.weights(sample) if weights is None else weights
-    for step in STEPS:
+    for step in sorted(STEPS, key="scale".__eq__):  # what is most wrong first, a factor last
         way = getattr(recipe, step)
         if way.cause is None:
             continue

@@ -250,5 +250,5 @@ def test_a_print_and_a_missing_head_are_remarks():
         return attention(query, key, value)
 
     remarks = " ".join(accepted(check_mended, talkative).remarks)
-    assert "prints something" in remarks
+    assert "prints at every call" in remarks
     assert "with heads" in remarks
