@@ -1,7 +1,7 @@
 """attnlab: scaled dot-product attention, taken apart and measured.
 
-The names here are the kernels, masks, heads, layers and measurements; they need torch only.
-Pictures and sliders live in ``attnlab.plotting``, ``attnlab.display`` and ``attnlab.live``.
+The names here are the kernels, masks, positions, heads, layers and measurements; they need torch
+only. Pictures and sliders live in ``attnlab.plotting``, ``attnlab.display`` and ``attnlab.live``.
 """
 
 from attnlab.attention import (
@@ -34,6 +34,7 @@ from attnlab.masks import (
 )
 from attnlab.memory import PeakMemory
 from attnlab.modules import AttentionOutput, MultiHeadAttention, SelfAttention
+from attnlab.positions import alibi_bias, rotate, sinusoidal_positions
 from attnlab.tiled import tiled_attention
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "PeakMemory",
     "SelfAttention",
     "Table",
+    "alibi_bias",
     "attention_entropy",
     "attention_scores",
     "attention_weights",
@@ -57,9 +59,11 @@ __all__ = [
     "load_table",
     "max_weight",
     "merge_heads",
+    "rotate",
     "scaled_dot_product_attention",
     "score_variance",
     "sequence_mask",
+    "sinusoidal_positions",
     "sliding_window_mask",
     "softmax_jacobian",
     "split_heads",

@@ -209,6 +209,36 @@ def plain_sequence(lengths, max_len):
     return torch.tensor(mask).view(*lengths.shape, longest).bool()
 
 
+def plain_waves(L, embed_dim, *, base, device):
+    angle = [
+        [m * float(base) ** (-2 * (i // 2) / embed_dim) for i in range(embed_dim)] for m in range(L)
+    ]
+    waves = [[(math.cos if i % 2 else math.sin)(a) for i, a in enumerate(row)] for row in angle]
+    return torch.tensor(waves, device=device).view(L, embed_dim)
+
+
+def pair_by_pair(x, positions, *, base, layout):
+    size, half, wide = x.shape[-1], x.shape[-1] // 2, x.double()
+    places = torch.arange(x.shape[-2]) if positions is None else positions
+    turned = torch.empty_like(wide)
+    for i in range(half):
+        a, b = (2 * i, 2 * i + 1) if layout == "pairs" else (i, i + half)
+        angle = (places.double() * float(base) ** (-2 * i / size)).to(x.device)
+        turned[..., a] = wide[..., a] * angle.cos() - wide[..., b] * angle.sin()
+        turned[..., b] = wide[..., a] * angle.sin() + wide[..., b] * angle.cos()
+    return turned.to(x.dtype)
+
+
+def plain_alibi(num_heads, L, S, *, align, device):
+    S = L if S is None else S
+    shift = S - L if align == "lower_right" else 0
+    slopes = {1: [2**-8], 2: [2**-4, 2**-8], 7: [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3, 2**-5]}
+    bias = [
+        [[-s * abs(j - i - shift) for j in range(S)] for i in range(L)] for s in slopes[num_heads]
+    ]
+    return torch.tensor(bias, device=device).view(num_heads, L, S)
+
+
 # the arguments of a good call
 CALLS = {
     "attnlab.scaled_dot_product_attention": SDPA,
@@ -225,6 +255,10 @@ CALLS = {
     "attnlab.to_key_padding_mask": {"attn_mask": allowed(L, 1, 1, S)},
     "attnlab.to_additive_mask": {"attn_mask": allowed(L, S), "dtype": torch.float32},
     "attnlab.from_hf_attention_mask": {"attention_mask": allowed(L, S).int()},
+    "attnlab.sinusoidal_positions": {"L": L, "embed_dim": E, "base": 100.0, "device": "cpu"},
+    "attnlab.rotate": {"x": numbers(H, L, E), "positions": numbers(L)}
+    | {"base": 100.0, "layout": "halves"},
+    "attnlab.alibi_bias": {"num_heads": H, **GRID},
     "attnlab.split_heads": {"x": numbers(L, E), "num_heads": H},
     "attnlab.merge_heads": {"x": numbers(H, L, E)},
     "attnlab.score_variance": {"scores": TENSOR},
@@ -312,6 +346,9 @@ REFERENCES = {
         dtype
     ),
     "attnlab.from_hf_attention_mask": lambda attention_mask: (attention_mask == 1)[:, None, None],
+    "attnlab.sinusoidal_positions": plain_waves,
+    "attnlab.rotate": pair_by_pair,
+    "attnlab.alibi_bias": plain_alibi,
     "attnlab.split_heads": lambda x, num_heads: torch.stack(
         x.split(x.shape[-1] // num_heads, dim=-1), dim=-3
     ),

@@ -26,6 +26,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "diagnostics": (1, set()),
     "data": (1, {"safetensors"}),
     "attention": (2, set()),
+    "positions": (2, set()),
     "tiled": (2, set()),
     "_browser": (2, set()),
     "_folds": (2, {"IPython"}),

@@ -1,0 +1,238 @@
+"""Positions: each scheme against two other ways to compute it, and the property it is made for."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from attnlab import alibi_bias, causal_mask, rotate, sinusoidal_positions, to_additive_mask
+
+N, H, L, E = 2, 3, 7, 10
+LAYOUTS = ["pairs", "halves"]
+BASES = [10_000.0, 100.0, 1.0]
+NEAR = {"rtol": 1e-5, "atol": 1e-6}
+
+
+def draw(*size: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(size, generator=generator, dtype=torch.float64).to(dtype)
+
+
+# --- sinusoidal -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_waves_are_the_formula_of_the_paper_number_by_number(base):
+    waves = sinusoidal_positions(50, E, base=base)
+    for m in range(50):
+        for i in range(E // 2):
+            angle = m / base ** (2 * i / E)
+            wanted = torch.tensor([math.sin(angle), math.cos(angle)])
+            assert_close(waves[m, 2 * i : 2 * i + 2], wanted)
+
+
+def test_waves_are_the_parts_of_complex_numbers_that_turn():
+    step = torch.polar(
+        torch.ones(E // 2).double(), 10_000.0 ** -(torch.arange(0, E, 2) / E).double()
+    )
+    turning = torch.ones(E // 2, dtype=torch.complex128)
+    for row in sinusoidal_positions(100, E):
+        assert_close(row.double(), torch.stack([turning.imag, turning.real], -1).flatten(), **NEAR)
+        turning = turning * step
+
+
+def test_a_dot_product_of_two_positions_depends_on_their_distance_only():
+    waves = sinusoidal_positions(40, E).double()
+    products = waves @ waves.T
+    for far in range(40):
+        diagonal = products.diagonal(far)
+        assert_close(diagonal, diagonal[:1].expand_as(diagonal), **NEAR)
+    assert_close(products.diagonal(), torch.full((40,), E / 2).double(), **NEAR)
+
+
+def test_the_same_matrix_takes_every_position_a_step_further():
+    waves = sinusoidal_positions(60, E).double()
+    angle = 3 * 10_000.0 ** -(torch.arange(0, E, 2) / E)
+    blocks = [torch.tensor([[a.cos(), -a.sin()], [a.sin(), a.cos()]]) for a in angle]
+    assert_close(waves[:-3] @ torch.block_diag(*blocks).double(), waves[3:], **NEAR)
+
+
+def test_waves_come_in_the_default_dtype_and_on_the_device():
+    assert sinusoidal_positions(3, 4).dtype == torch.float32
+    assert sinusoidal_positions(3, 4, device="meta").is_meta
+    assert sinusoidal_positions(0, 4).shape == (0, 4)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert sinusoidal_positions(3, 4).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+# --- rotary ---------------------------------------------------------------------------------------
+
+
+def partners(layout: str, size: int = E) -> list[tuple[int, int]]:
+    half = size // 2
+    return [(2 * i, 2 * i + 1) if layout == "pairs" else (i, i + half) for i in range(half)]
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_rotation_is_a_matrix_of_sines_and_cosines(layout, base):
+    x = draw(N, H, L, E)
+    for m in range(L):
+        matrix = torch.zeros(E, E, dtype=torch.float64)
+        for i, (a, b) in enumerate(partners(layout)):
+            angle = m / base ** (2 * i / E)
+            matrix[[a, b], [a, b]] = math.cos(angle)
+            matrix[a, b], matrix[b, a] = -math.sin(angle), math.sin(angle)
+        wanted = torch.einsum("ij,nhj->nhi", matrix, x[:, :, m])
+        assert_close(rotate(x, base=base, layout=layout)[:, :, m], wanted)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_rotation_is_a_product_of_complex_numbers(layout):
+    x = draw(N, H, L, E)
+    first, second = (list(features) for features in zip(*partners(layout), strict=True))
+    points = torch.complex(x[..., first], x[..., second])
+    angles = torch.outer(
+        torch.arange(L).double(), 10_000.0 ** -(torch.arange(E // 2) * 2 / E).double()
+    )
+    points = points * torch.polar(torch.ones_like(angles), angles)
+    turned = rotate(x, layout=layout)
+    assert_close(turned[..., first], points.real)
+    assert_close(turned[..., second], points.imag)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_scores_depend_on_the_distance_only(layout):
+    q, k = draw(2, E)  # the same query and the same key at every place
+    places = torch.arange(40)
+    q, k = (rotate(one.expand(40, E), places, layout=layout) for one in (q, k))
+    scores = q @ k.T
+    for far in range(-39, 40):
+        diagonal = scores.diagonal(far)
+        assert_close(diagonal, diagonal[:1].expand_as(diagonal))
+    assert scores.std() > 0.5
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shift", [1, 1000, -17, 0.25])
+def test_moving_all_positions_by_the_same_number_changes_no_score(layout, shift):
+    q, k, places = draw(L, E), draw(L + 1, E)[1:], torch.arange(L).double()
+    before = rotate(q, places, layout=layout) @ rotate(k, places, layout=layout).T
+    moved = rotate(q, places + shift, layout=layout) @ rotate(k, places + shift, layout=layout).T
+    assert_close(moved, before)
+    assert not torch.allclose(q @ k.T, before)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_row_changes_its_length_and_the_first_stays_as_it_is(layout):
+    x = draw(N, H, L, E)
+    turned = rotate(x, layout=layout)
+    assert_close(turned.norm(dim=-1), x.norm(dim=-1))
+    assert torch.equal(turned[..., 0, :], x[..., 0, :])
+
+
+def test_the_layouts_are_one_rotation_of_features_in_another_order():
+    x = draw(L, E)
+    order = [*range(0, E, 2), *range(1, E, 2)]  # firsts, then seconds
+    assert_close(rotate(x, layout="pairs")[:, order], rotate(x[:, order], layout="halves"))
+    assert not torch.allclose(rotate(x, layout="pairs"), rotate(x, layout="halves"))
+    assert_close(rotate(x[:, :2], layout="pairs"), rotate(x[:, :2], layout="halves"))
+
+
+def test_positions_are_0_to_l_unless_given_and_may_differ_between_sentences():
+    x = draw(N, H, L, E)
+    assert torch.equal(rotate(x), rotate(x, torch.arange(L)))
+    padded = torch.stack([torch.arange(L), torch.arange(L) - 2])[:, None]  # (N, 1, L)
+    turned = rotate(x, padded)
+    assert_close(turned[0], rotate(x[0]))
+    assert_close(turned[1, :, 2:], rotate(x[1, :, 2:]))
+    one_more = rotate(x[:, :, -1:], torch.tensor([L - 1]))  # a cache asks for one position
+    assert_close(one_more, rotate(x)[:, :, -1:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_far_positions_keep_their_angle_in_every_dtype(dtype):
+    x = torch.tensor([[1.0, 0.0]], dtype=dtype)
+    turned = rotate(x, torch.tensor([100_003]))
+    assert turned.dtype == dtype
+    wanted = torch.tensor([[math.cos(100_003), math.sin(100_003)]])
+    assert_close(turned.float(), wanted, rtol=0, atol=0.01)
+
+
+def test_gradients_are_turned_back():
+    x = draw(L, E).requires_grad_()
+    passed = draw(L, E)
+    rotate(x).backward(passed)
+    assert_close(x.grad, rotate(passed, -torch.arange(L)))
+    torch.autograd.gradcheck(lambda one: rotate(one, layout="halves"), draw(3, 4).requires_grad_())
+
+
+def test_the_argument_stays_as_it_was():
+    x = draw(L, E)
+    before = x.clone()
+    rotate(x)
+    rotate(x, layout="halves")
+    assert torch.equal(x, before)
+
+
+def test_a_pair_of_waves_is_a_turned_arrow():
+    """Sinusoidal vectors are what rotations make of one vector, sine and cosine swapped."""
+    up = torch.tensor([1.0, 0.0]).repeat(E // 2).expand(L, E)
+    cosines_first = sinusoidal_positions(L, E).unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+    assert_close(rotate(up), cosines_first)
+
+
+# --- ALiBi ----------------------------------------------------------------------------------------
+
+
+def slopes_of_the_authors(n: int) -> list[float]:
+    """Return the slopes as the published program computes them."""
+    if math.log2(n).is_integer():
+        start = 2 ** (-(2 ** -(math.log2(n) - 3)))
+        return [start * start**i for i in range(n)]
+    closest = 2 ** math.floor(math.log2(n))
+    return slopes_of_the_authors(closest) + slopes_of_the_authors(2 * closest)[::2][: n - closest]
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 4, 6, 8, 12, 16, 20, 40])
+def test_slopes_are_those_of_the_paper(heads):
+    slopes = -alibi_bias(heads, 1, 2)[:, 0, 1]
+    assert_close(slopes, torch.tensor(slopes_of_the_authors(heads)))
+    if heads == 8:
+        assert slopes.tolist() == [2.0**-h for h in range(1, 9)]
+
+
+def test_the_bias_is_a_slope_times_the_distance_cell_by_cell():
+    bias = alibi_bias(8, 3, 5)
+    for h in range(8):
+        for i in range(3):
+            for j in range(5):
+                assert bias[h, i, j] == -(2.0 ** -(h + 1)) * abs(i - j)
+    assert not torch.signbit(bias[bias == 0]).any()  # 0, not -0
+
+
+def test_lower_right_puts_the_last_query_opposite_the_last_key():
+    whole = alibi_bias(H, L)
+    assert torch.equal(alibi_bias(H, 2, L, align="lower_right"), whole[:, -2:])
+
+
+def test_on_top_of_a_causal_mask_a_bias_for_each_key_is_enough():
+    """Rows of scores may be shifted: the published program adds slope * j, which is the same."""
+    q, k, v = (draw(N, 4, L, E, dtype=torch.float32) for _ in range(3))
+    later = to_additive_mask(causal_mask(L))
+    slopes = torch.tensor(slopes_of_the_authors(4))[:, None, None]
+    of_keys = slopes * torch.arange(L) + later
+    wanted = F.scaled_dot_product_attention(q, k, v, attn_mask=of_keys)
+    assert_close(
+        F.scaled_dot_product_attention(q, k, v, attn_mask=alibi_bias(4, L) + later), wanted
+    )
+
+
+def test_the_bias_comes_on_the_device():
+    assert alibi_bias(H, L, device="meta").is_meta
+    assert alibi_bias(H, 0, 4).shape == (H, 0, 4)
