@@ -164,6 +164,7 @@ ANSWERS = {
     "ManyHeadsExplorer": "stays the same",
     "CrossExplorer": "(3, 6), each row",
     "RealHeadsExplorer": "at most 2",
+    "RotaryExplorer": "all but pair 0",
 }
 
 

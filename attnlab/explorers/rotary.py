@@ -1,0 +1,159 @@
+"""Rotary positions: a query and a key that are turned by their positions, pair by pair."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import Choice, Question, Slider
+from attnlab.explorers._page import numbers, sendable
+from attnlab.explorers._panels import Axis, Curves, Line
+from attnlab.palette import BLUE, ORANGE
+from attnlab.positions import rotate
+
+PAIRS = 4
+PLACES = tuple(range(25))  # positions of the query and of the key
+DISTANCES = tuple(range(1 - len(PLACES), len(PLACES)))
+BASES = {10.0: "10", 100.0: "100", 10_000.0: "10,000", 1_000_000.0: "1,000,000"}
+QUERY = (1.0, 0.0) * PAIRS  # one arrow to the right in each pair
+KEY = (math.cos(0.5), -math.sin(0.5)) * PAIRS  # half a radian behind
+SIDE = 1.35  # of each plane, from its middle
+
+WORDS = {
+    "say": "The query is at position {query}, the key at {key}. At distance "
+    "**{query} − {key} = {distance}** the raw score is **{score}**, {pairs}.",
+    "several": "and it is the same for all {count} pairs of positions with this distance",
+    "alone": "and no other two of these positions have this distance",
+    "plane": "Pair {pair}: the query has turned by {query} radians, the key by {key}",
+}
+CODE = """query = torch.tensor([1.0, 0.0]).repeat({pairs})
+angle = torch.tensor(0.5)
+key = torch.stack([angle.cos(), -angle.sin()]).repeat({pairs})
+place = torch.arange({places})
+turned = [rotate(x.expand({places}, {features}), place, base={base})
+          for x in (query, key)]
+scores = turned[0] @ turned[1].T
+score = scores[{query}, {key}]"""
+
+
+class RotaryResult(NamedTuple):
+    """What two positions make of a query and a key."""
+
+    query: Tensor  # (4, 2): the turned pairs of the query
+    key: Tensor  # (4, 2): those of the key
+    score: float  # their dot product
+    curve: Tensor  # (49,): that score at each distance from -24 to 24
+
+
+def at_places(vector: tuple[float, ...], base: float) -> Tensor:
+    """Return a vector turned for each position, (25, 8), in double precision."""
+    wide = torch.tensor(vector, dtype=torch.float64).expand(len(PLACES), -1)
+    return rotate(wide, torch.tensor(PLACES), base=base)
+
+
+def curve(base: float) -> Tensor:
+    """Return the score at each distance, (49,)."""
+    scores = at_places(QUERY, base) @ at_places(KEY, base).T  # (query, key)
+    return torch.cat([scores[0].flip(0), scores[1:, 0]])
+
+
+class RotaryExplorer(Explorer):
+    """A query and a key with four pairs of features, each pair turned at a speed of its own.
+
+    Parameters
+    ----------
+    **state
+        ``query`` and ``key``: their positions, each from 0 to 24. ``base``: 10, 100, 10,000 or
+        1,000,000. ``ask`` and ``large``, as in ``Explorer``.
+
+    See Also
+    --------
+    attnlab.rotate : turns the queries and keys.
+    OrderExplorer : positions that are added to the words.
+    """
+
+    module = "rotary"
+    figsize = (9.2, 4.4)
+    title = "What is left of two positions?"
+    hint = (
+        "A query (solid arrow) and a key (dashed arrow) with four pairs of features. Move their "
+        "positions; “both” moves them together. Point at the curve to see another distance."
+    )
+    prediction = Question(
+        ask="the base rises from 10 to 1,000,000. Which pairs then turn more slowly?",
+        then="Now try both bases and look.",
+        options=("all of them", "all but pair 0", "none of them"),
+        right=1,
+        why="Pair i turns by base^(−2i / 8) radians for each step. For i = 0 the exponent is 0, so "
+        "pair 0 turns by 1 radian whatever the base. The larger the base, the more slowly all "
+        "the others turn.",
+        settled=({"base": [10.0]}, {"base": [1_000_000.0]}),
+    )
+    query = Slider(5, PLACES, label="query at", spoken="position of the query", width=130)
+    key = Slider(2, PLACES, label="key at", spoken="position of the key", width=130)
+    base = Choice(10_000.0, BASES, label="base")
+    panels = (
+        Curves(
+            "curve",
+            "raw score at each distance",
+            over="distance",
+            stops=DISTANCES,
+            labels=[str(one).replace("-", "−") if one % 8 == 0 else "" for one in DISTANCES],
+            lines=[Line("raw score", [0.0] * len(DISTANCES), "scaled", "solid", "circle")],
+            y=Axis(-4, 4, {-4: "−4", -2: "−2", 0: "0", 2: "2", 4: "4"}),
+            xlabel="distance: position of the query − position of the key",
+            xscale="linear",
+        ),
+    )
+
+    @property
+    def result(self) -> RotaryResult:
+        """Turned pairs, their score, and the score at every distance, by torch."""
+        query, key = at_places(QUERY, self.base)[self.query], at_places(KEY, self.base)[self.key]
+        pairs = (one.view(PAIRS, 2) for one in (query, key))
+        return RotaryResult(*pairs, (query @ key).item(), curve(self.base))
+
+    def make_data(self) -> dict[str, object]:
+        """Return both vectors, the positions, the speeds and the words."""
+        vectors = {"vectors": {"query": QUERY, "key": KEY}, "side": SIDE, "places": PLACES}
+        speeds = [[base ** (-i / PAIRS) for i in range(PAIRS)] for base in BASES]
+        words = {**WORDS, "code": CODE}
+        bases = {"bases": list(BASES), "speeds": numbers(torch.tensor(speeds).double(), 12)}
+        return sendable({**vectors, **bases, "words": words})
+
+    def say_rich(self) -> str:
+        """Return the score, and which other positions have it."""
+        distance = self.query - self.key
+        count = len(PLACES) - abs(distance)
+        pairs = WORDS["several" if count > 1 else "alone"].format(count=count)
+        facts = {"query": self.query, "key": self.key, "distance": _signed(distance)}
+        return WORDS["say"].format(**facts, score=_signed(self.result.score, 2), pairs=pairs)
+
+    def draw(self, fig: Figure) -> None:
+        """Draw a plane for each pair, and the score over the distance."""
+        axes = fig.subplot_mosaic([[0, 1, "curve"], [2, 3, "curve"]], width_ratios=[1, 1, 2.4])
+        result = self.result
+        for pair in range(PAIRS):
+            _draw_plane(axes[pair], pair, result.query[pair].tolist(), result.key[pair].tolist())
+        state = {**self.state(), "distance": self.query - self.key}
+        self.panels[0].draw(axes["curve"], {"values": [result.curve.tolist()]}, state)
+
+
+def _signed(number: float, digits: int = 0) -> str:
+    """Return a number with a minus sign that is as wide as a plus; never minus zero."""
+    text = f"{number:.{digits}f}"
+    return text.lstrip("-") if not float(text) else text.replace("-", "−")
+
+
+def _draw_plane(ax: Axes, pair: int, query: list[float], key: list[float]) -> None:
+    for (x, y), colour, dash in ((query, ORANGE, "-"), (key, BLUE, "--")):
+        ax.plot([0, x], [0, y], dash, color=colour, linewidth=2.5)
+        ax.plot(x, y, "o", color=colour, markersize=7)
+    ends = (-SIDE, SIDE)
+    ax.set(xlim=ends, ylim=ends, aspect="equal", xticks=[], yticks=[], title=f"pair {pair}")
