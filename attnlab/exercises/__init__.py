@@ -68,6 +68,12 @@ from attnlab.exercises.lesson_10 import (
     check_sink_share,
     check_third_word,
 )
+from attnlab.exercises.lesson_11 import (
+    check_angle_of_pair,
+    check_mended_rotary,
+    check_rotate_at,
+    check_to_halves,
+)
 
 __all__ = sorted(
     {"Prediction", "Verdict", "predict", *(name for name in globals() if name.startswith("check_"))}

@@ -344,16 +344,16 @@ bias = alibi_bias(8, 10)  # (H, L, L)
 bias[[0, 3, 7], -1].softmax(dim=-1)
 
 # %% slopes-text [markdown]
-# The first head sees little more than the last few words. The last head has nearly uniform weights and can look far back. The order is
-# built in and needs no training, but it comes with an opinion: other things being equal, the nearer key gets more weight.
+# The first head sees little more than the last few words, and the last one spreads its weight almost evenly. Nothing
+# has to be learned here, but the scheme comes with an opinion: other things being equal, the nearer key gets more weight.
 #
 # ## Train short, test long
 #
-# Which of these ways still works if a text is longer than all those in training? We train the model from above, with
-# the same embedding and the same kind of layer, once without positions and in five ways with them: learned, sinusoidal, rotary with the usual
-# base of 10,000, rotary with a base of 1,000,000, and ALiBi. All of them are trained on lists of 16 tokens with 1,000 steps of Adam, four
-# times each with different random numbers. Then they answer questions about lists of up to 64 tokens. (A script did this beforehand. It is
-# named under Sources.)
+# Which of these ways still works when a text is longer than all those in training? We train the model from above, with
+# one layer of attention, without positions and with five kinds of them: learned, sinusoidal, rotary with the usual base
+# of 10,000, rotary with a base of 1,000,000 ("slow rotary"), and ALiBi. Each is trained on lists of 16 tokens, four
+# times from different random numbers, and then answers questions about lists of up to 64 tokens. (A script did this
+# beforehand; the sources name it.)
 
 # %% ask-long
 predict("11/which-at-64")
@@ -365,6 +365,296 @@ import seaborn as sns
 from attnlab import data_path
 
 results = pd.read_csv(data_path("train_short_test_long.csv"))
-one_layer = results.query("layers == 1")
-latest = one_layer.query("task == 'latest'")
+latest = results.query("task == 'latest' and layers == 1")
 latest.pivot_table("accuracy", "scheme", "tokens", sort=False).round(2)
+
+
+# %% plot-long jupyter={"source_hidden": true}
+# %%answer 11/which-at-64
+def plot_lengths(results, title):
+    _, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+    look = {"style": "scheme", "markers": True, "dashes": True, "errorbar": ("pi", 100)}
+    sns.lineplot(results, x="tokens", y="accuracy", hue="scheme", ax=ax, **look)
+    ax.axhline(1 / 8, color="gray", linewidth=1)
+    ax.text(64, 1 / 8 + 0.015, "guessing", ha="right", color="gray")
+    ax.axvline(16, color="gray", linewidth=1, linestyle=":")
+    ax.set(title=title, xlabel="tokens in the list (trained on 16)", ylabel="correct")
+    ax.set(ylim=(0, 1.04), xticks=results["tokens"].unique())
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return ax
+
+
+show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
+
+# %% after-long [markdown]
+# TEXT-LONG
+#
+# ## Another task, another winner
+#
+# Is ALiBi simply the best choice, then? Its preference for near keys is exactly what the task "the latest entry counts"
+# asks for. So let us try a task that asks for something else. Every token is an entry now, and the model must name the
+# number that stands *three tokens back*. What the tokens mean does not help at all; only the distance counts.
+
+# %% ask-back
+predict("11/three-back")
+
+# %% see-back
+# %%answer 11/three-back
+back = results.query("task == 'three back' and layers == 1")
+back.pivot_table("accuracy", "scheme", "tokens", sort=False).round(2)
+
+# %% plot-back jupyter={"source_hidden": true}
+# %%answer 11/three-back
+show_figure(plot_lengths(back, "Which number stands three tokens back?"), "11.4")
+
+# %% after-back [markdown]
+# TEXT-BACK
+#
+# ### And what of the mask alone?
+#
+# Finally, we come back to the causal mask. Two layers without any positions, again trained on 16 tokens:
+
+# %% mask-alone
+two = results.query("scheme == 'none' and layers == 2")
+two.pivot_table("accuracy", "task", "tokens", sort=False).round(2)
+
+# %% the-answer [markdown]
+# TEXT-ANSWER
+
+# %% remember [markdown]
+# ## What to remember
+#
+# - Without positions and without a mask, attention treats a text as a bag of words: shuffle the words, and the outputs
+#   move with them.
+# - Under a causal mask, one layer knows which words come before a word, but not in what order. Several layers can work
+#   out more.
+# - Learned and sinusoidal positions are added to the tokens. Rotary positions turn queries and keys, pair by pair, so
+#   that a score depends on the distance only. ALiBi lowers each score in proportion to the distance.
+# - Two layouts of the rotation, neighbouring pairs and halves, have the same shape and pass the same tests. Parameters
+#   only work in the layout with which they were trained.
+# - A model that works at the length it was trained on need not work on longer texts. Test it there, and on your own
+#   task, because no scheme is the best in every task.
+
+# %% exercises [markdown]
+# ## Exercises
+#
+# Write your answer in the empty function below the task and run that cell. Then run the check in the next cell.
+
+# %% exercise-1 [markdown]
+# ### 1 · Predict ★ (4 minutes)
+#
+# A head has 8 features, in pairs of neighbours, and the base is 10,000. By how many radians is pair 1 turned at position
+# 40? (Pairs are counted from 0.)
+#
+# <details><summary>Hint</summary>
+#
+# The speed of pair $i$ is $\text{base}^{-2i/E}$ radians for each step. What is $10000^{-1/4}$?
+# </details>
+
+# %%
+from attnlab.exercises import check_angle_of_pair, check_mended_rotary
+from attnlab.exercises import check_rotate_at, check_to_halves
+
+
+# %% tags=["exercise"]
+def angle_of_pair_1():
+    """Return the angle in radians."""
+
+
+# %%
+check_angle_of_pair(angle_of_pair_1)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def angle_of_pair_1_solution():
+    return 40 * 10_000 ** (-2 / 8)  # 0.1 radians for each step
+
+
+check_angle_of_pair(angle_of_pair_1_solution)
+
+# %% exercise-2 [markdown]
+# ### 2 · Implement ★★ (10 minutes)
+#
+# A model that writes word by word has to turn a single new query, at position 57, say. `rotate_by_hand` always begins
+# at position 0. Write a version that takes the positions as an argument and pairs *neighbours*, features $2i$ and $2i + 1$.
+#
+# <details><summary>Hint</summary>
+#
+# <code>x[..., 0::2]</code> holds the first coordinates of the pairs and <code>x[..., 1::2]</code> the second ones. To
+# put the results back in their places, <code>torch.stack</code> them along a new last axis and flatten the last two
+# axes.
+# </details>
+
+
+# %% tags=["exercise"]
+def rotate_at(x, positions, base=10_000.0):
+    """(..., L, E) and (L,) -> (..., L, E), features 2i and 2i + 1 turned as a pair."""
+
+
+# %%
+check_rotate_at(rotate_at)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def rotate_at_solution(x, positions, base=10_000.0):
+    E = x.shape[-1]
+    angle = positions[:, None] * base ** (-torch.arange(0, E, 2) / E)  # (L, E / 2)
+    a, b = x[..., 0::2], x[..., 1::2]
+    turned_a = a * angle.cos() - b * angle.sin()
+    turned_b = a * angle.sin() + b * angle.cos()
+    return torch.stack([turned_a, turned_b], dim=-1).flatten(-2)
+
+
+check_rotate_at(rotate_at_solution)
+
+# %% exercise-3 [markdown]
+# ### 3 · Repair ★★ (8 minutes)
+#
+# `broken` takes a query, a key and a value for several heads, (N, H, L, head_dim) each, and should return causal attention
+# with rotary positions. It has three bugs. Write `mended`, a version without them.
+#
+# <details><summary>Hint</summary>
+#
+# Which of the three are turned? Which axis holds the tokens? What must query and key have in common?
+# </details>
+
+
+# %% tags=["exercise"]
+def broken(query, key, value):
+    query = rotate(query.transpose(1, 2)).transpose(1, 2)
+    key = rotate(key, layout="halves")
+    value = rotate(value)
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def mended(query, key, value):
+    """(N, H, L, head_dim), three times -> (N, H, L, head_dim), pairs of neighbours."""
+
+
+# %%
+check_mended_rotary(mended)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def mended_solution(query, key, value):
+    query, key = rotate(query), rotate(key)
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+check_mended_rotary(mended_solution)
+
+# %% exercise-4 [markdown]
+# ### 4 · Implement ★★★ (12 minutes)
+#
+# A layer was trained with pairs of neighbours, and your program rotates in halves. Reorder the rows of a projection,
+# `weight` of shape (E, E) as in `nn.Linear`, so that the layer works with your program. Do so head by head: within each
+# head, the first coordinates of its pairs come first, in their order, and then the second coordinates. (The same function serves for the queries and
+# for the keys.)
+#
+# <details><summary>Hint</summary>
+#
+# Cut the rows into heads with <code>weight.unflatten(0, (num_heads, -1))</code>. Then rows 0, 2, 4, ... of each head
+# come first, and rows 1, 3, 5, ... follow.
+# </details>
+
+
+# %% tags=["exercise"]
+def to_halves(weight, num_heads):
+    """(E, E) -> (E, E), its rows in another order."""
+
+
+# %%
+check_to_halves(to_halves)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def to_halves_solution(weight, num_heads):
+    heads = weight.unflatten(0, (num_heads, -1))  # (H, head_dim, E)
+    return torch.cat([heads[:, 0::2], heads[:, 1::2]], dim=1).flatten(0, 1)
+
+
+check_to_halves(to_halves_solution)
+
+# %% exercise-5 [markdown]
+# ### 5 · Explain ★ (4 minutes)
+#
+# A friend says: "Our model has rotary positions, which depend on the distance only. So it works for texts of any
+# length." Answer in two sentences.
+#
+# <details><summary>An answer</summary>
+#
+# The scores depend on the distance only, but a longer text has distances that never occurred in training, and nobody
+# has taught the model what to make of those angles. Test it on long texts and on your own task, as in Figures 11.3 and 11.4.
+# </details>
+
+# %% in-torch [markdown]
+# ## In torch
+#
+# Torch has a module for learned positions, `nn.Embedding(max_len, E)`, and none for the others. For rotary positions,
+# turn the queries and keys and pass them on to `F.scaled_dot_product_attention`. For ALiBi, pass the bias as
+# `attn_mask`, with a causal mask added to it as zeros and minus infinities, because `is_causal=True` cannot be combined
+# with a mask.
+#
+# The code for Llama in Hugging Face's *transformers* rotates in halves, and the script that converts Meta's parameters reorders the rows of $W_Q$ and
+# $W_K$, as in exercise 4. `rotate(x, layout="halves")` does the same rotation.
+
+# %% torch-bias
+from attnlab import causal_mask, to_additive_mask
+
+some_q, some_k, some_v = torch.randn(3, 1, 8, 10, 4)  # (N, H, L, head_dim) each
+mask = to_additive_mask(causal_mask(10)) + alibi_bias(8, 10)
+F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
+
+# %% sources [markdown]
+# ## Sources
+#
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.5: sinusoidal and
+#   learned positions.
+# - Su et al., [RoFormer: Enhanced Transformer with Rotary Position Embedding](https://arxiv.org/abs/2104.09864), 2021.
+# - Press, Smith and Lewis, [Train Short, Test Long](https://arxiv.org/abs/2108.12409), 2022: ALiBi, and the title of
+#   our experiment. Their models are language models of a realistic size.
+# - Haviv et al., [Transformer Language Models without Positional Encodings Still Learn Positional
+#   Information](https://arxiv.org/abs/2203.16634), 2022, and Kazemnejad et al., [The Impact of Positional Encoding on
+#   Length Generalization in Transformers](https://arxiv.org/abs/2305.19466), 2023: what a causal mask alone can do, in models with several layers.
+# - Hugging Face, [transformers](https://github.com/huggingface/transformers), `modeling_llama.py` (`rotate_half`) and
+#   `convert_llama_weights_to_hf.py` (`permute`): the two layouts.
+# - The small models were trained by `data/make_train_short_test_long.py`: 64 features, 4 heads, 1,000 steps of Adam.
+
+# %% next [markdown]
+# ## Next
+#
+# 12 · Two layers that look back
+
+# %% teacher-plan [markdown] tags=["teacher"]
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+#
+# **50 minutes.** Shuffle, with the explorer: 8. The mask: 7. Adding vectors: 5. Turning, the proof and the explorer: 12.
+# The layer that somebody else trained: 8. Slopes: 3. Train short, test long, and the answer: 7.
+#
+# **Where a class stalls.** *"But it does know the order, it reads from left to right":* ask which line of the three of
+# lesson 0 would change if the rows were shuffled. *Radians:* one radian is a little less than 60 degrees; let two students be query and key, turn
+# by steps, and let the class measure the angle between them. *"Our function is wrong":* it is not, and that is the point; ask for a test in which both
+# functions could be correct and still differ. *"Which should I use?"* most recent large language models turn queries and keys, and many of them
+# change the base when they are trained on longer texts.
+# </details>
+
+# %% teacher-questions [markdown] tags=["teacher"]
+# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+#
+# **1.** The words of a sentence are shuffled; no positions, no mask. What happens to the output of "cat"? **Nothing: it
+# moves along with the word.** *It changes, because other words are near it:* nothing in a score knows what is near.
+# *It is lost:* every row is still there, in another place.
+#
+# **2.** One layer, a causal mask, no positions; words 0 and 1 are swapped. Whose outputs change? **Those of the two
+# words.** *All of them:* the later ones see the same set of words. *None:* the word that is now second sees one word more.
+#
+# **3.** What does a rotary rotation leave as it is? **The length of each query and key.** *The score of every pair:* it
+# depends on the distance. *The values' direction:* the values are not turned at all.
+#
+# **4.** Two rotations pass the test "the score depends on the distance only". Are they the same? **Not
+# necessarily.** *Yes:* layouts, speeds and even directions may differ and pass. *No, one must have a bug:* neither need have one.
+#
+# **5.** A model with learned positions was trained on 512 tokens and gets 600. What happens? **There is no trained row
+# for positions 512 and up.** *It slows down:* the cost grows, but that is not the problem. *It counts on from there:* a
+# table has no formula to go on with.
+# </details>

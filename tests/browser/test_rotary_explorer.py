@@ -35,7 +35,7 @@ def test_the_browser_says_draws_and_writes_what_torch_computes(cards, index):
     result = explorer.result
     assert card.locator(".say").inner_text() == explorer.say()
     assert written(card)["score"].item() == pytest.approx(result.score, abs=1e-4)
-    drawn = torch.tensor(card.locator(".plane .dot").evaluate_all(ENDS))  # query, key, query, ...
+    drawn = torch.tensor(card.locator(".turned .dot").evaluate_all(ENDS))  # query, key, query, ...
     wanted = torch.stack([result.query, result.key], dim=1).flatten(0, 1).float()
     torch.testing.assert_close(drawn, wanted, atol=1e-4, rtol=0)
     points = card.locator("polyline").get_attribute("points").split()

@@ -22,10 +22,10 @@ export function render(lab) {
   const curve = chart(lab, { ...panel,
     onPreview: (i) => lab.preview(i === undefined ? {} : at(i)), onPick: (i) => lab.set(at(i)) });
   lab.picture.append(
-    html("section", { class: "panel" }, html("h4", {}, "query and key, turned"),
-      html("div", { class: "planes",
-        style: "display:grid; grid-template-columns:1fr 1fr; gap:6px 14px; max-width:21em" }, planes.map(({ element }) => element))),
-    html("section", { class: "panel", style: "--grow:1.3" }, html("h4", {}, panel.title),
+    html("section", { class: "panel", style: "--grow:1.4" }, html("h4", {}, "query and key, turned"),
+      html("div", { class: "turns",
+        style: "display:grid; grid-template-columns:repeat(auto-fit, minmax(7em, 1fr)); gap:6px 14px" }, planes.map(({ element }) => element))),
+    html("section", { class: "panel", style: "--grow:1" }, html("h4", {}, panel.title),
       curve.element));
   lab.longest([fill(words.say, { query: 24, key: 24, distance: "−24", score: "−0.00",
     pairs: fill(words.several, { count: 25 }) })]);
@@ -100,6 +100,6 @@ function makePlane({ vectors, side, words }, i) {
     change(picture, { "aria-label": fill(words.plane, { pair: i, query, key }) });
     setText(caption, `pair ${i}: ${Number(speed.toPrecision(2))} a step`);
   };
-  return { element: html("figure", { class: "plane", style: "margin:0; text-align:center" }, picture,
+  return { element: html("figure", { class: "turned", style: "margin:0; text-align:center" }, picture,
     caption), show };
 }

@@ -1,0 +1,243 @@
+"""The checks of lesson 11: positions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from attnlab.attention import scaled_dot_product_attention
+from attnlab.exercises._forms import Compared, Value, bugs_left, randoms
+from attnlab.positions import rotate
+
+# --- an angle -------------------------------------------------------------------------------------
+
+POSITION, PAIR, SIZE, BASE = 40, 1, 8, 10_000.0
+ANGLE = POSITION * BASE ** (-2 * PAIR / SIZE)
+
+
+def close(one: float, other: float) -> bool:
+    """Return whether two angles are the same up to rounding."""
+    return math.isclose(one, other, rel_tol=1e-3)
+
+
+@Value(
+    see="attnlab.rotate : turns all pairs of all rows.",
+    right=ANGLE,
+    near=close,
+    slips={
+        "Pair 0 turns by 1 radian a step. Pairs are counted from 0: pair 1 is the second.": 40.0,
+        "The exponent is −2i / E. The 2 is missing.": 40 * BASE ** (-1 / 8),
+        "The exponent is negative: later pairs turn more slowly, not faster.": 400.0,
+        "That is the angle of one step. Position 40 is 40 steps away from position 0.": 0.1,
+        "That is the angle of pair 2, counted from 0. Or is your E the number of pairs? It is the "
+        "number of features, 8.": 0.4,
+        "The angle is 4 radians. You have turned it into degrees.": math.degrees(4),
+    },
+    verified="Pair 1 turns by 0.1 radians a step: a bit more than half a turn after 40 steps.",
+    otherwise="Pair i turns by base^(−2i / E) radians a step. How many steps are there?",
+)
+def check_angle_of_pair(_angle: float) -> None:
+    """Check by how many radians pair 1 of 8 features is turned at position 40.
+
+    Verified: the angle, up to a thousandth of it.
+    """
+
+
+# --- a rotation at given positions ----------------------------------------------------------------
+
+
+def rotation(
+    *,
+    sign: int = 1,
+    given: Callable[[Tensor, Tensor], Tensor] = lambda _x, positions: positions,
+    layout: str = "pairs",
+    speed: Callable[[Tensor, int], Tensor] = lambda pair, size: -2 * pair / size,
+    fixed: float | None = None,
+) -> Callable[..., Tensor]:
+    """Return a rotation at given positions, perhaps with a mistake."""
+
+    def rotated(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
+        size = x.shape[-1]
+        pair = torch.arange(size // 2)
+        speeds = (fixed or base) ** speed(pair.double(), size)
+        angle = sign * given(x, positions).double()[:, None] * speeds
+        cos, sin = angle.cos().float(), angle.sin().float()
+        halves = layout == "halves"
+        a, b = x.chunk(2, dim=-1) if halves else (x[..., ::2], x[..., 1::2])
+        turned = (a * cos - b * sin, a * sin + b * cos)
+        if layout == "pairs":
+            return torch.stack(turned, dim=-1).flatten(-2)
+        return torch.cat(turned, dim=-1)
+
+    return rotated
+
+
+@Compared(
+    answer="A function of x (..., L, E), positions (L,) and a base that returns (..., L, E).",
+    see="attnlab.rotate : the same, for positions of any shape.",
+    right=rotation(),
+    what="result",
+    slips={
+        "It turns by the positions 0, 1, 2, ..., whatever positions it is given.": rotation(
+            given=lambda x, _positions: torch.arange(x.shape[-2])
+        ),
+        "It pairs the features of the two halves, i and i + E / 2, not neighbours.": rotation(
+            layout="halves"
+        ),
+        "The pairs are correct, but their results are joined in halves: stack them, then flatten "
+        "the last two axes.": rotation(layout="joined"),
+        "It turns the other way round: look at the signs of the sines.": rotation(sign=-1),
+        "The later pairs must turn more slowly: the exponent of the base is negative.": rotation(
+            speed=lambda pair, size: 2 * pair / size
+        ),
+        "The exponent of the base is −2i / E. The 2 is missing.": rotation(
+            speed=lambda pair, size: -pair / size
+        ),
+        "All pairs turn at the speed of the first.": rotation(speed=lambda pair, _: 0 * pair),
+        "It always takes the base 10,000: use the argument.": rotation(fixed=BASE),
+    },
+    verified="It turns neighbours by their positions, in every case: with gaps, for one row, for "
+    "heads and for another base.",
+    otherwise="Work through one row by hand: which two numbers form pair 0, and by which angle are "
+    "they turned?",
+    credit="The first case is correct.",
+    axes=("sequence", "head", "row", "feature"),
+    atol=2e-3,
+    rtol=1e-3,
+    keeps_inputs=True,
+)
+def check_rotate_at() -> Iterator[tuple[str, tuple]]:
+    """Check a rotation of neighbouring features at positions that are given.
+
+    Verified: positions with gaps, a single row, several heads, and another base.
+    """
+    (x,) = randoms((3, 8))
+    yield "positions 2, 3 and 7", (x, torch.tensor([2, 3, 7]))
+    yield "one row at position 57", (x[:1], torch.tensor([57]))
+    (heads,) = randoms((2, 3, 4, 6), seed=1)
+    yield "heads (2, 3, 4, 6)", (heads, torch.arange(4) + 5)
+    yield "the base 100", (x, torch.tensor([1, 4, 9]), 100.0)
+
+
+# --- a broken rotary attention --------------------------------------------------------------------
+
+Turn = Callable[[Tensor], Tensor]
+
+
+def as_it_is(x: Tensor) -> Tensor:
+    """Return x."""
+    return x
+
+
+def along_heads(x: Tensor) -> Tensor:
+    """Turn by the number of the head instead of the position."""
+    return rotate(x.transpose(1, 2)).transpose(1, 2)
+
+
+def in_halves(x: Tensor) -> Tensor:
+    """Turn in the other layout."""
+    return rotate(x, layout="halves")
+
+
+def rotary(
+    query_turn: Turn = rotate,
+    key_turn: Turn = rotate,
+    value_turn: Turn = as_it_is,
+    *,
+    is_causal: bool = True,
+) -> Callable[..., Tensor]:
+    """Return causal attention with rotary positions, perhaps with mistakes."""
+
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        turned = query_turn(query), key_turn(key), value_turn(value)
+        return scaled_dot_product_attention(*turned, is_causal=is_causal)
+
+    return attend
+
+
+BUGS = {
+    "the query is turned along the axis of the heads, not of the tokens.": {
+        "query_turn": along_heads
+    },
+    "query and key are turned in different layouts.": {"key_turn": in_halves},
+    "the values are turned, and only queries and keys should be.": {"value_turn": rotate},
+}
+
+
+@Compared(
+    answer="A function of query, key and value, (N, H, L, head_dim) each.",
+    see="attnlab.rotate : turns the last axis by the position on the axis before it.",
+    right=rotary(),
+    slips={
+        **bugs_left(rotary, BUGS),
+        "The mask is missing: is_causal=True.": rotary(is_causal=False),
+        "Nothing is turned. Without positions this is the attention of earlier lessons.": rotary(
+            as_it_is, as_it_is
+        ),
+        "Both are turned in halves. The task asks for pairs of neighbours.": rotary(
+            in_halves, in_halves
+        ),
+        "The query is not turned.": rotary(as_it_is, rotate),
+        "The key is not turned.": rotary(rotate, as_it_is),
+    },
+    verified="All three bugs are gone.",
+    otherwise="Follow one tensor at a time: is it turned, along which axis, and in which layout?",
+    keeps_inputs=True,
+)
+def check_mended_rotary() -> Iterator[tuple[str, tuple]]:
+    """Check causal attention with rotary positions that had three bugs.
+
+    Verified: the output for two shapes of queries, keys and values.
+    """
+    yield "shape (2, 3, 5, 8)", randoms(*3 * [(2, 3, 5, 8)])
+    yield "shape (1, 4, 4, 6)", randoms(*3 * [(1, 4, 4, 6)], seed=1)
+
+
+# --- rows in another layout -----------------------------------------------------------------------
+
+
+def reordered(order: Callable[[Tensor], Tensor]) -> Callable[[Tensor, int], Tensor]:
+    """Return a function that puts the rows of each head into an order: (H, head_dim, E) twice."""
+    return lambda weight, num_heads: order(weight.unflatten(0, (num_heads, -1))).flatten(0, 1)
+
+
+@Compared(
+    answer="A function of weight (E, E) and num_heads that returns a matrix (E, E).",
+    see="attnlab.rotate : layout='pairs' and layout='halves'.",
+    right=reordered(lambda heads: torch.cat([heads[:, ::2], heads[:, 1::2]], dim=1)),
+    what="matrix",
+    slips={
+        "All rows are reordered at once. Reorder them within each head.": (
+            lambda weight, num_heads: torch.cat([weight[::2], weight[1::2]])
+        ),
+        "The second coordinates come first.": reordered(
+            lambda heads: torch.cat([heads[:, 1::2], heads[:, ::2]], dim=1)
+        ),
+        "That is the way back, from halves to pairs.": reordered(
+            lambda heads: torch.stack(heads.chunk(2, dim=1), dim=2).flatten(1, 2)
+        ),
+        "The columns are reordered. nn.Linear has a row for each feature of its output.": (
+            lambda weight, num_heads: (
+                reordered(lambda heads: torch.cat([heads[:, ::2], heads[:, 1::2]], dim=1))(
+                    weight.T, num_heads
+                ).T
+            )
+        ),
+        "The rows are in their old order.": lambda weight, num_heads: weight,
+    },
+    verified="A layer with these rows, rotated in halves, gives the scores that it gave in pairs.",
+    otherwise="Within each head, rows 0, 2, 4, ... come first, and rows 1, 3, 5, ... follow.",
+    axes=("row", "column"),
+    keeps_inputs=True,
+)
+def check_to_halves() -> Iterator[tuple[str, tuple]]:
+    """Check a function that reorders the rows of a projection from pairs to halves.
+
+    Verified: every row, for 1, 2 and 3 heads.
+    """
+    for size, num_heads in ((8, 2), (18, 3), (6, 1)):
+        (weight,) = randoms((size, size), seed=size)
+        yield f"a matrix ({size}, {size}) and num_heads {num_heads}", (weight, num_heads)

@@ -1,0 +1,116 @@
+"""The checks of lesson 11: what they accept, and what they say of answers that are not slips."""
+
+import torch
+import torch.nn.functional as F
+
+from attnlab import causal_mask, rotate
+from attnlab.exercises import (
+    check_angle_of_pair,
+    check_mended_rotary,
+    check_rotate_at,
+    check_to_halves,
+)
+from attnlab.exercises.lesson_11 import reordered
+from tests.exercises.verdicts import accepts, names
+
+# --- a rotation at given positions ----------------------------------------------------------------
+
+
+def as_points(x, positions, base=10_000.0):
+    """Turn complex numbers."""
+    size = x.shape[-1]
+    points = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    angle = positions[:, None] * base ** (-torch.arange(0, size, 2) / size)
+    return torch.view_as_real(points * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+
+def in_place(x, positions, base=10_000.0):
+    x[:] = as_points(x, positions, base)
+    return x
+
+
+# --- attention ------------------------------------------------------------------------------------
+
+
+def with_a_mask(query, key, value):
+    scores = rotate(query) @ rotate(key).mT / query.shape[-1] ** 0.5
+    later = ~causal_mask(query.shape[-2])
+    return scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ value
+
+
+def both_by_the_same_angle_more(query, key, value):
+    places = torch.arange(query.shape[-2]) + 100
+    query, key = rotate(query, places), rotate(key, places)
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def undivided(query, key, value):
+    turned = rotate(query), rotate(key)
+    return F.scaled_dot_product_attention(*turned, value, is_causal=True, scale=1.0)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def by_index(weight, num_heads):
+    size = len(weight) // num_heads
+    inside = [*range(0, size, 2), *range(1, size, 2)]
+    return weight[[head * size + i for head in range(num_heads) for i in inside]]
+
+
+def test_the_reordered_rows_give_the_scores_of_pairs_in_halves():
+    x, query, key = torch.randn(5, 12), torch.randn(12, 12), torch.randn(12, 12)
+
+    def scores(layout, *weights):
+        q, k = ((x @ one.T).unflatten(-1, (3, 4)).transpose(0, 1) for one in weights)
+        return rotate(q, layout=layout) @ rotate(k, layout=layout).mT
+
+    wanted = scores("pairs", query, key)
+    torch.testing.assert_close(scores("halves", by_index(query, 3), by_index(key, 3)), wanted)
+    assert not torch.allclose(scores("halves", query, key), wanted)
+
+
+# --- all ------------------------------------------------------------------------------------------
+
+test_accepts = accepts(
+    {
+        check_angle_of_pair: [4, 4.0, lambda: 40 * 10_000 ** (-1 / 4), torch.tensor(4.0)],
+        check_rotate_at: [
+            as_points,
+            lambda x, positions, base=1e4: rotate(x, positions, base=base),
+        ],
+        check_mended_rotary: [with_a_mask, both_by_the_same_angle_more],
+        check_to_halves: [by_index],
+    }
+)
+
+test_names_the_mistake = names(
+    {
+        check_angle_of_pair: {"How many steps are there?": 7.0, "The 2 is missing": 12.6491},
+        check_rotate_at: {
+            "changes its arguments": in_place,
+            "must be (3, 8)": lambda x, positions, base=1e4: x[..., :4],
+            "Work through one row": lambda x, positions, base=1e4: x,
+            ("The first case is correct", "the base 100", "It always takes the base 10,000"): (
+                lambda x, positions, base=1e4: as_points(x, positions)
+            ),
+        },
+        check_mended_rotary: {
+            "Follow one tensor at a time": undivided,
+            "3 bugs are left": lambda query, key, value: F.scaled_dot_product_attention(
+                rotate(query.transpose(1, 2)).transpose(1, 2),
+                rotate(key, layout="halves"),
+                rotate(value),
+                is_causal=True,
+            ),
+        },
+        check_to_halves: {
+            "rows 0, 2, 4": lambda weight, num_heads: weight.flip(0),
+            "Reorder them within each head": lambda weight, num_heads: by_index(weight, 1),
+            "must be (8, 8)": lambda weight, num_heads: weight[::2],
+            "the way back": reordered(
+                lambda heads: torch.stack(heads.chunk(2, dim=1), dim=2).flatten(1, 2)
+            ),
+        },
+    }
+)
