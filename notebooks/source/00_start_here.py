@@ -381,6 +381,7 @@ masked[cat]
 # | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | Where does the memory go, and can we use less? | 45 / 90 |
 # | 9 | [The attention clinic](09_clinic.ipynb) | How do you find a bug with no correct version to compare against? | 45 / 90 |
 # | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 45 / 80 |
+# | 11 | [Order](11_order.ipynb) | Who tells attention where words stand? | 50 / 85 |
 
 # %% plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 40 minutes, and where a class gets stuck</summary>

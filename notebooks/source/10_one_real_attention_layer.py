@@ -757,7 +757,7 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # %% next [markdown]
 # ## Next
 #
-# This is the last lesson. To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
+# [11 · Order: who tells attention where words stand?](11_order.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>

@@ -264,12 +264,12 @@
 # ### permutation equivariance
 #
 # If the inputs are shuffled, the outputs are shuffled in the same way but do not otherwise change. Attention without a mask and
-# without [positions](#position) has this property. [Lesson 0](00_start_here.ipynb)
+# without [positions](#position) has this property. [Lesson 11](11_order.ipynb)
 #
 # ### position
 #
 # Where a token stands in its text. Models add a vector for it to the token's vector, rotate queries and keys by an angle that
-# depends on it, or add a number to the scores. [Lesson 0](00_start_here.ipynb)
+# depends on it, or add a number to the scores. [Lesson 11](11_order.ipynb)
 #
 # ### probe
 #

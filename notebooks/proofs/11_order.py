@@ -1,0 +1,196 @@
+# %% after: opening  numbers: 16, 64
+
+# %% after: explore-order
+# every order of the words, not only one
+import itertools
+
+from attnlab import scaled_dot_product_attention
+
+sentence = load_table("the_cat_sat_on_the_mat.csv").values.double()
+before = scaled_dot_product_attention(sentence, sentence, sentence)
+orders = torch.tensor([*itertools.permutations(range(6))])
+after = scaled_dot_product_attention(*3 * [sentence[orders]])
+assert torch.allclose(after, before[orders], atol=1e-9)
+explorer = OrderExplorer(ask=False)
+assert explorer.result.moved.max() < 1e-9
+explorer.positions = True
+assert explorer.result.moved.min() > 0.01
+
+# %% after: see-mask
+assert words == ["The", "cat", "sat", "on", "the", "mat"]
+assert moved[:2].min() > 0.2 and moved[2:].max() < 1e-6
+# any sentence, any swap among the first words, any values: later outputs stay
+torch.manual_seed(1)
+for _ in range(20):
+    z, places = torch.randn(9, 8), torch.cat([torch.randperm(4), torch.arange(4, 9)])
+    gap = (attend(z[places]) - attend(z)[places]).norm(dim=-1)
+    assert gap[4:].max() < 1e-5
+
+# %% after: two-layers
+assert twice.norm(dim=-1).min() > 0.1
+
+# %% after: counting
+assert torch.allclose(
+    F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0],
+    1 / torch.arange(1.0, 7),
+)
+
+# %% after: add-vectors  numbers: 2, 1, 10000
+waves = sinusoidal_positions(64, 64)
+omega = 10_000 ** (-2 * 3 / 64)
+assert torch.allclose(waves[:, 6], (torch.arange(64) * omega).sin(), atol=1e-5)
+assert torch.allclose(waves[:, 7], (torch.arange(64) * omega).cos(), atol=1e-5)
+assert (waves[:, :2].diff(dim=0).abs().amax(dim=0) > 0.9).all()
+assert (waves[:, -2:].diff(dim=0).abs() < 2e-4).all()
+
+# %% after: tables
+# the rows from 16 on are normally distributed numbers, as they were drawn
+assert learned.shape == (64, 64)
+assert abs(learned[16:].std() - 1) < 0.05 and abs(learned[16:].mean()) < 0.05
+assert waves.abs().max() <= 1
+
+# %% after: cross-terms
+x_, y_, p = torch.randn(5), torch.randn(5), torch.randn(2, 5)
+terms = x_ @ y_ + x_ @ p[1] + p[0] @ y_ + p[0] @ p[1]
+assert torch.allclose((x_ + p[0]) @ (y_ + p[1]), terms, atol=1e-5)
+products = waves @ waves.T
+for far in range(64):
+    diagonal = products.diagonal(far)
+    assert (diagonal - diagonal[0]).abs().max() < 1e-3
+
+# %% after: turn  numbers: 0.5
+
+# %% after: see-same-score
+scores_of = {
+    (m, n): (turn(q, 0.5 * m) @ turn(k, 0.5 * n)).item()
+    for m, n in ((3, 1), (1, 3), (6, 2), (10, 8))
+}
+assert abs(scores_of[3, 1] - scores_of[10, 8]) < 1e-5
+assert min(abs(scores_of[3, 1] - scores_of[one]) for one in ((1, 3), (6, 2))) > 0.5
+
+# %% after: planes
+
+
+def angle_between(one, other):
+    return torch.atan2(one[1], one[0]) - torch.atan2(other[1], other[0])
+
+
+for m, n in ((3, 1), (10, 8)):
+    gap = angle_between(turn(q, 0.5 * m), turn(k, 0.5 * n)) - angle_between(q, k)
+    assert abs(torch.cos(gap) - torch.cos(torch.tensor(1.0))) < 1e-5
+    assert torch.isclose(turn(q, 0.5 * m).norm(), q.norm())
+
+# %% after: proof  numbers: 1, 2, 3
+theta, generator = 0.37, torch.Generator().manual_seed(0)
+for _ in range(50):
+    a, b = torch.randn(2, 2, generator=generator)
+    m, n = torch.randint(100, (2,), generator=generator).tolist()
+    alpha = angle_between(a, b)
+    wanted = a.norm() * b.norm() * torch.cos(alpha + (m - n) * theta)
+    assert torch.isclose(turn(a, m * theta) @ turn(b, n * theta), wanted, atol=1e-4)
+
+# %% after: explore-rotary
+explorer = RotaryExplorer(ask=False)
+assert explorer.data["speeds"][explorer.data["bases"].index(10_000.0)][:2] == [1.0, 0.1]
+
+# %% after: by-hand
+table = rotate_by_hand(queries) @ rotate_by_hand(keys).T
+for far in range(-5, 6):
+    diagonal = table.diagonal(far)
+    assert (diagonal - diagonal[0]).abs().max() < 1e-4
+assert table.std() > 0.5
+
+# %% after: task
+torch.manual_seed(11)
+many, wanted, several = make_lists(300, 16)
+for tokens_, answer_, enough in zip(many, wanted, several, strict=True):
+    entries = in_words(tokens_)
+    asked = entries[-1].removesuffix("?")
+    numbers = [one.split()[1] for one in entries[:-1] if one.startswith(f"{asked} ")]
+    assert entries[-1].endswith("?") and enough == (len(numbers) >= 2)
+    if numbers:
+        assert answer_ == int(numbers[-1])
+entries = in_words(tokens)
+asked = entries[-1].removesuffix("?")
+listed = [int(one[-1]) for one in entries[:-1] if one.startswith(f"{asked} ")]
+assert len(set(listed)) >= 2 and listed[-1] == answer
+
+# %% after: bitten
+in_halves, in_pairs = share_correct(rotate_by_hand), share_correct(rotate)
+assert in_halves < 0.6 and in_pairs > 0.99
+assert share_correct(rotate, 32) > 0.9
+several_enough = make_lists(3500, 16)[2].sum()
+assert several_enough >= 1800
+
+# %% after: see-test
+for size in (4, 10, 64):
+    some_ = torch.randn(9, size)
+    halves, pairs = rotate_by_hand(some_), rotate(some_)
+    assert halves.shape == pairs.shape and not torch.allclose(halves, pairs, atol=0.1)
+
+# %% after: both-layouts
+# rows of W_Q and W_K reordered: the layer works with halves, as exercise 4 does it
+import copy
+
+reorder = [16 * head + i for head in range(4) for i in firsts_then_seconds]
+kept, layer_ = copy.deepcopy(layer.state_dict()), layer
+for projection in (layer_.q_proj, layer_.k_proj):
+    projection.weight.data = projection.weight.data[reorder]
+    projection.bias.data = projection.bias.data[reorder]
+restored = share_correct(rotate_by_hand)
+layer_.load_state_dict(kept)
+assert torch.isclose(restored, share_correct(rotate), atol=0.002)
+
+# %% after: slopes  numbers: 256
+weights = bias[[0, 3, 7], -1].softmax(dim=-1)
+assert weights[0, -3:].sum() > 0.75 and weights[2].max() < 1.2 * weights[2].min()
+slopes = -bias[:, 1, 0]
+assert torch.allclose(slopes, 2.0 ** -torch.arange(1, 9))
+
+# %% after: see-long
+assert results["accuracy"].between(0, 1).all()
+assert (results.groupby(["task", "scheme", "layers", "tokens"])["seed"].nunique() == 4).all()
+by = latest.set_index(["scheme", "tokens"])["accuracy"]
+kinds = ["learned", "sinusoidal", "rotary", "slow rotary", "ALiBi"]
+assert all(by[kind, 16].min() >= 0.96 for kind in kinds)
+assert by["ALiBi"].min() > 0.9 and by["ALiBi", 64].between(0.905, 0.935).all()
+assert by["none", 16].between(0.45, 0.55).all() and by["none", 64].between(0.3, 0.32).all()
+for kind in ("learned", "sinusoidal"):
+    assert by[kind, 64].mean() < by["none", 64].mean() and by[kind, 24].max() < 0.7
+assert by["rotary", 32].min() >= 0.94 and by["rotary", 64].between(0.455, 0.625).all()
+assert by["slow rotary", 64].between(0.395, 0.485).all()
+assert by["slow rotary", 32].max() < by["rotary", 32].min()
+
+# %% after: ask-long  numbers: 1,000,000
+assert by["learned", 64].mean() < 0.31 and by["sinusoidal", 64].mean() < 0.31
+
+# %% after: see-back
+of = back.set_index(["scheme", "tokens"])["accuracy"]
+assert of["ALiBi", 16].between(0.28, 0.36).all()
+assert of["rotary"].loc[[16, 24, 32, 40]].min() > 0.995
+assert abs(of["rotary", 48].min() - 0.13) < 0.005 and abs(of["rotary", 48].max() - 0.96) < 0.005
+assert max(of["learned", 24].max(), of["sinusoidal", 24].max()) < 0.2
+assert min(of["learned", 16].min(), of["sinusoidal", 16].min()) > 0.99
+# a query that is turned three steps back in advance fits the same key three tokens back best
+vector = torch.randn(16, generator=torch.Generator().manual_seed(0))
+ahead = rotate(vector[None], torch.tensor([-3]))
+scores = rotate(ahead.expand(30, 16)) @ rotate(vector.expand(30, 16)).T
+assert (scores.argmax(dim=-1)[3:] == torch.arange(27)).all()
+
+# %% after: mask-alone
+at_64 = results.query("tokens == 64 and task == 'latest'").groupby(["scheme", "layers"])
+worst, best = at_64["accuracy"].min(), at_64["accuracy"].max()
+assert worst["none", 2] > max(best[kind, 1] for kind in kinds[:-1])
+assert best["none", 2] < worst["ALiBi", 1]
+assert (two.query("task == 'three back' and tokens == 16")["accuracy"] < 0.35).all()
+
+# %% after: exercise-1  numbers: 8, 10,000, 40, 1, 4
+assert abs(40 * 10_000 ** (-1 / 4) - 4) < 1e-9
+
+# %% after: exercise-2  numbers: 57
+
+# %% after: sources  numbers: 2017, 2021, 2022, 2023
+
+# %% after: teacher-plan  numbers: 50, 8, 7, 5, 12, 3, 60
+
+# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 512, 600
