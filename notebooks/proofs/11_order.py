@@ -47,12 +47,13 @@ assert (waves[:, -2:].diff(dim=0).abs() < 2e-4).all()
 # the rows from 16 on are normally distributed numbers, as they were drawn
 assert learned.shape == (64, 64)
 assert abs(learned[16:].std() - 1) < 0.05 and abs(learned[16:].mean()) < 0.05
-assert waves.abs().max() <= 1
+assert sinusoidal_positions(64, 64).abs().max() <= 1
 
 # %% after: cross-terms
 x_, y_, p = torch.randn(5), torch.randn(5), torch.randn(2, 5)
 terms = x_ @ y_ + x_ @ p[1] + p[0] @ y_ + p[0] @ p[1]
 assert torch.allclose((x_ + p[0]) @ (y_ + p[1]), terms, atol=1e-5)
+waves = sinusoidal_positions(64, 64)
 products = waves @ waves.T
 for far in range(64):
     diagonal = products.diagonal(far)
@@ -81,6 +82,12 @@ for m, n in ((3, 1), (10, 8)):
     assert torch.isclose(turn(q, 0.5 * m).norm(), q.norm())
 
 # %% after: proof  numbers: 1, 2, 3
+
+
+def angle_between(one, other):
+    return torch.atan2(one[1], one[0]) - torch.atan2(other[1], other[0])
+
+
 theta, generator = 0.37, torch.Generator().manual_seed(0)
 for _ in range(50):
     a, b = torch.randn(2, 2, generator=generator)
@@ -117,7 +124,7 @@ assert len(set(listed)) >= 2 and listed[-1] == answer
 
 # %% after: bitten
 in_halves, in_pairs = share_correct(rotate_by_hand), share_correct(rotate)
-assert in_halves < 0.6 and in_pairs > 0.99
+assert 0.7 < in_halves < 0.87 and in_pairs > 0.99
 assert share_correct(rotate, 32) > 0.9
 several_enough = make_lists(3500, 16)[2].sum()
 assert several_enough >= 1800
@@ -147,6 +154,8 @@ assert weights[0, -3:].sum() > 0.75 and weights[2].max() < 1.2 * weights[2].min(
 slopes = -bias[:, 1, 0]
 assert torch.allclose(slopes, 2.0 ** -torch.arange(1, 9))
 
+# %% after: ask-long  numbers: 1,000,000
+
 # %% after: see-long
 assert results["accuracy"].between(0, 1).all()
 assert (results.groupby(["task", "scheme", "layers", "tokens"])["seed"].nunique() == 4).all()
@@ -154,15 +163,12 @@ by = latest.set_index(["scheme", "tokens"])["accuracy"]
 kinds = ["learned", "sinusoidal", "rotary", "slow rotary", "ALiBi"]
 assert all(by[kind, 16].min() >= 0.96 for kind in kinds)
 assert by["ALiBi"].min() > 0.9 and by["ALiBi", 64].between(0.905, 0.935).all()
-assert by["none", 16].between(0.45, 0.55).all() and by["none", 64].between(0.3, 0.32).all()
+assert by["none", 16].between(0.45, 0.55).all() and by["none", 64].between(0.3, 0.325).all()
 for kind in ("learned", "sinusoidal"):
     assert by[kind, 64].mean() < by["none", 64].mean() and by[kind, 24].max() < 0.7
 assert by["rotary", 32].min() >= 0.94 and by["rotary", 64].between(0.455, 0.625).all()
 assert by["slow rotary", 64].between(0.395, 0.485).all()
 assert by["slow rotary", 32].max() < by["rotary", 32].min()
-
-# %% after: ask-long  numbers: 1,000,000
-assert by["learned", 64].mean() < 0.31 and by["sinusoidal", 64].mean() < 0.31
 
 # %% after: see-back
 of = back.set_index(["scheme", "tokens"])["accuracy"]
@@ -179,8 +185,9 @@ assert (scores.argmax(dim=-1)[3:] == torch.arange(27)).all()
 
 # %% after: mask-alone
 at_64 = results.query("tokens == 64 and task == 'latest'").groupby(["scheme", "layers"])
+kinds = ["learned", "sinusoidal", "rotary", "slow rotary"]
 worst, best = at_64["accuracy"].min(), at_64["accuracy"].max()
-assert worst["none", 2] > max(best[kind, 1] for kind in kinds[:-1])
+assert worst["none", 2] > max(best[kind, 1] for kind in kinds)
 assert best["none", 2] < worst["ALiBi", 1]
 assert (two.query("task == 'three back' and tokens == 16")["accuracy"] < 0.35).all()
 

@@ -313,8 +313,9 @@ def share_correct(rotation, length=16):
 share_correct(rotate_by_hand)
 
 # %% which-test-text [markdown]
-# That is far from the report, and yet no error was raised. Something is wrong, and it is not in the parameters. Which
-# of these tests would find it in our function?
+# That is far from the report, and yet no error was raised. The share is not even bad enough to look like a bug: without
+# a report to compare it with, you might blame the training. Something is wrong, and it is not in the parameters. Which of these tests
+# would find it in our function?
 
 # %% ask-test
 predict("11/which-test")
