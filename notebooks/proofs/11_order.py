@@ -29,12 +29,6 @@ for _ in range(20):
 # %% after: two-layers
 assert twice.norm(dim=-1).min() > 0.1
 
-# %% after: counting
-assert torch.allclose(
-    F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0],
-    1 / torch.arange(1.0, 7),
-)
-
 # %% after: add-vectors  numbers: 2, 1, 10000
 waves = sinusoidal_positions(64, 64)
 omega = 10_000 ** (-2 * 3 / 64)
@@ -59,8 +53,6 @@ for far in range(64):
     diagonal = products.diagonal(far)
     assert (diagonal - diagonal[0]).abs().max() < 1e-3
 
-# %% after: turn  numbers: 0.5
-
 # %% after: see-same-score
 scores_of = {
     (m, n): (turn(q, 0.5 * m) @ turn(k, 0.5 * n)).item()
@@ -81,7 +73,7 @@ for m, n in ((3, 1), (10, 8)):
     assert abs(torch.cos(gap) - torch.cos(torch.tensor(1.0))) < 1e-5
     assert torch.isclose(turn(q, 0.5 * m).norm(), q.norm())
 
-# %% after: proof  numbers: 1, 2, 3
+# %% after: proof
 
 
 def angle_between(one, other):
@@ -122,7 +114,7 @@ asked = entries[-1].removesuffix("?")
 listed = [int(one[-1]) for one in entries[:-1] if one.startswith(f"{asked} ")]
 assert len(set(listed)) >= 2 and listed[-1] == answer
 
-# %% after: bitten
+# %% after: rotary-layer
 in_halves, in_pairs = share_correct(rotate_by_hand), share_correct(rotate)
 assert 0.7 < in_halves < 0.87 and in_pairs > 0.99
 assert share_correct(rotate, 32) > 0.9
@@ -135,26 +127,15 @@ for size in (4, 10, 64):
     halves, pairs = rotate_by_hand(some_), rotate(some_)
     assert halves.shape == pairs.shape and not torch.allclose(halves, pairs, atol=0.1)
 
-# %% after: both-layouts
-# rows of W_Q and W_K reordered: the layer works with halves, as exercise 4 does it
-import copy
-
-reorder = [16 * head + i for head in range(4) for i in firsts_then_seconds]
-kept, layer_ = copy.deepcopy(layer.state_dict()), layer
-for projection in (layer_.q_proj, layer_.k_proj):
-    projection.weight.data = projection.weight.data[reorder]
-    projection.bias.data = projection.bias.data[reorder]
-restored = share_correct(rotate_by_hand)
-layer_.load_state_dict(kept)
-assert torch.isclose(restored, share_correct(rotate), atol=0.002)
-
-# %% after: slopes  numbers: 256
+# %% after: slopes
 weights = bias[[0, 3, 7], -1].softmax(dim=-1)
 assert weights[0, -3:].sum() > 0.75 and weights[2].max() < 1.2 * weights[2].min()
 slopes = -bias[:, 1, 0]
-assert torch.allclose(slopes, 2.0 ** -torch.arange(1, 9))
+assert torch.allclose(slopes, 2.0 ** -torch.arange(1, 9)) and slopes[-1] == 1 / 256
 
-# %% after: ask-long  numbers: 1,000,000
+# %% after: slopes-text  numbers: 10,000, 1,000,000
+
+# %% after: ask-long  numbers: 1,000,000, 15, 91, 46
 
 # %% after: see-long
 assert results["accuracy"].between(0, 1).all()
@@ -167,14 +148,19 @@ assert by["none", 16].between(0.45, 0.55).all() and by["none", 64].between(0.3, 
 for kind in ("learned", "sinusoidal"):
     assert by[kind, 64].mean() < by["none", 64].mean() and by[kind, 24].max() < 0.7
 assert by["rotary", 32].min() >= 0.94 and by["rotary", 64].between(0.455, 0.625).all()
+assert abs(by["ALiBi", 64].min() - 0.91) < 0.005 and abs(by["ALiBi", 64].max() - 0.93) < 0.005
+assert abs(by["rotary", 64].min() - 0.46) < 0.006 and abs(by["rotary", 64].max() - 0.62) < 0.005
 assert by["slow rotary", 64].between(0.395, 0.485).all()
 assert by["slow rotary", 32].max() < by["rotary", 32].min()
+
+# %% after: after-long  numbers: 15
 
 # %% after: see-back
 of = back.set_index(["scheme", "tokens"])["accuracy"]
 assert of["ALiBi", 16].between(0.28, 0.36).all()
 assert of["rotary"].loc[[16, 24, 32, 40]].min() > 0.995
 assert abs(of["rotary", 48].min() - 0.13) < 0.005 and abs(of["rotary", 48].max() - 0.96) < 0.005
+assert abs(of["none", 16].mean() - 0.27) < 0.01
 assert max(of["learned", 24].max(), of["sinusoidal", 24].max()) < 0.2
 assert min(of["learned", 16].min(), of["sinusoidal", 16].min()) > 0.99
 # a query that is turned three steps back in advance fits the same key three tokens back best
@@ -191,12 +177,37 @@ assert worst["none", 2] > max(best[kind, 1] for kind in kinds)
 assert best["none", 2] < worst["ALiBi", 1]
 assert (two.query("task == 'three back' and tokens == 16")["accuracy"] < 0.35).all()
 
-# %% after: exercise-1  numbers: 8, 10,000, 40, 1, 4
+# %% after: the-answer  numbers: 1,000
+
+# %% after: counting
+assert torch.allclose(
+    F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0],
+    1 / torch.arange(1.0, 7),
+)
+
+# %% after: both-layouts
+# rows of W_Q and W_K reordered: the layer works with halves, as exercise 4 does it
+import copy
+
+reorder = [16 * head + i for head in range(4) for i in order]
+kept, layer_ = copy.deepcopy(layer.state_dict()), layer
+for projection in (layer_.q_proj, layer_.k_proj):
+    projection.weight.data = projection.weight.data[reorder]
+    projection.bias.data = projection.bias.data[reorder]
+restored = share_correct(rotate_by_hand)
+layer_.load_state_dict(kept)
+assert torch.isclose(restored, share_correct(rotate), atol=0.002)
+
+# %% after: exercise-1  numbers: 8, 10,000, 40, 1
 assert abs(40 * 10_000 ** (-1 / 4) - 4) < 1e-9
 
 # %% after: exercise-2  numbers: 57
 
-# %% after: sources  numbers: 2017, 2021, 2022, 2023
+# %% after: exercise-4  numbers: 0, 2, 4, 1, 3, 5
+
+# %% after: sources  numbers: 2017, 2021, 2022, 2023, 64, 1,000
+
+# %% after: next  numbers: 12
 
 # %% after: teacher-plan  numbers: 50, 8, 7, 5, 12, 3, 60
 

@@ -57,18 +57,17 @@ OrderExplorer()
 # %% ask-mask
 predict("11/mask-and-last-word")
 
+
 # %% see-mask
 # %%answer 11/mask-and-last-word
-words, _, x = load_table("the_cat_sat_on_the_mat.csv")
-swapped = [1, 0, 2, 3, 4, 5]  # cat The sat on the mat
-
-
 def attend(x):
     return F.scaled_dot_product_attention(x, x, x, is_causal=True)
 
 
+words, _, x = load_table("the_cat_sat_on_the_mat.csv")
+swapped = [1, 0, 2, 3, 4, 5]  # cat The sat on the mat
 moved = (attend(x[swapped]) - attend(x)[swapped]).norm(dim=-1)
-moved.round(decimals=2)  # cat, The, sat, on, the, mat
+moved.round(decimals=2)  # how far: cat, The, sat, on, the, mat
 
 # %% which-not-where [markdown]
 # Only the outputs of the two swapped words change, because each of them now sees other words than before. All the later
@@ -81,18 +80,9 @@ moved.round(decimals=2)  # cat, The, sat, on, the, mat
 twice = attend(attend(x[swapped])) - attend(attend(x))[swapped]
 twice.norm(dim=-1).round(decimals=2)
 
-# %% count-words [markdown]
-# Now the outputs of all six words have moved. The mask can even tell a word its own position. Suppose that all scores
-# are equal and that the first token has the value 1 and every other token the value 0. Then a word that sees $n$ tokens
-# gets the average $1/n$:
-
-# %% counting
-same, first = torch.zeros(6, 2), torch.eye(6)[:, :1]  # equal scores; 1, 0, 0, ...
-F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0]
-
 # %% add-vectors [markdown]
-# So several layers under a causal mask could work out the order for themselves. We will see at the end how far they
-# get. It is more direct to *tell* them.
+# Now the outputs of all six words have moved. So several layers under a causal mask could work out the order for
+# themselves, and we will see at the end how far they get. It is more direct to *give* them the positions.
 #
 # ## Add a vector for each position
 #
@@ -104,8 +94,11 @@ F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0]
 
 # %% tables jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
-from attnlab.data import load_tensors
+import pandas as pd
+import seaborn as sns
+from attnlab.data import data_path, load_tensors
 
+results = pd.read_csv(data_path("train_short_test_long.csv"))
 stored = load_tensors("train_short_test_long.safetensors")
 learned = stored["learned.positions"].float()
 
@@ -139,16 +132,15 @@ show_figure(fig, "11.1")
 #
 # ## Turn instead of add
 #
-# Two features are a point in the plane, and we can turn it around the origin. **Rotary positions** turn every query and every key by an angle that
-# grows with its position: at position $m$ by $m$ steps. We start with a query and a key of two features and turn them by
-# 0.5 radians for each step.
+# Two features are a point in the plane, and we can turn it around the origin. **Rotary positions** turn every query
+# and every key by an angle that grows with its position: at position $m$ by $m$ steps. We start with a query and a key
+# of two features, and one step is half a radian.
 
 
 # %% turn
 def turn(point, angle):
-    a, b, angle = *point, torch.tensor(angle)
-    cos, sin = angle.cos(), angle.sin()
-    return torch.stack([a * cos - b * sin, a * sin + b * cos])
+    (a, b), t = point, torch.tensor(angle)
+    return torch.stack([a * t.cos() - b * t.sin(), a * t.sin() + b * t.cos()])
 
 
 q, k = torch.tensor([2.0, 1.0]), torch.tensor([1.5, -1.0])
@@ -226,7 +218,7 @@ rotate_by_hand(queries) @ rotate_by_hand(keys).T
 # The same query and the same key, at six positions each: along every diagonal the distance is the same, and so is the
 # raw score. Our function does what it should.
 #
-# ## A layer that somebody else has trained
+# ## A layer from another program
 #
 # Now we use it. A model was trained with rotary positions and stored, and its report says that it answers all questions
 # correctly. It reads lists such as this one:
@@ -238,31 +230,22 @@ ANIMALS = ["cat", "cow", "dog", "owl"]
 
 
 def make_lists(count, length):
-    """Return tokens (count, length, 16), answers at the end, and which lists to count."""
-    animal, number = (
-        torch.randint(4, (count, length)),
-        torch.randint(8, (count, length)),
-    )
+    """Return tokens (count, length, 16), last answers, and which lists to count."""
+    animal, number = (torch.randint(n, (count, length)) for n in (4, 8))
     asks = torch.rand(count, length) < 0.5
     asks[:, -1] = True
     names, listed = F.one_hot(animal, 4), ~asks[..., None]
     parts = (names * listed, F.one_hot(number, 8) * listed, names * ~listed)
-    meant = (
-        animal == animal[:, -1:]
-    ) & ~asks  # entries of the animal that is asked for
-    last = (meant * torch.arange(1, length + 1)).argmax(dim=-1, keepdim=True)
-    several = meant.sum(dim=-1) >= 2
-    return torch.cat(parts, dim=-1).float(), number.gather(1, last)[:, 0], several
+    meant = (animal == animal[:, -1:]) & ~asks  # entries of the animal in question
+    last = (meant * torch.arange(1, length + 1)).argmax(dim=-1)
+    answers = number[torch.arange(count), last]
+    return torch.cat(parts, dim=-1).float(), answers, meant.sum(dim=-1) >= 2
 
 
 def in_words(tokens):
-    what, which, asked = (
-        part.argmax(dim=-1) for part in tokens.split([4, 8, 4], dim=-1)
-    )
-    return [
-        f"{ANIMALS[what[i]]} {which[i]}" if token[:4].any() else f"{ANIMALS[asked[i]]}?"
-        for i, token in enumerate(tokens)
-    ]
+    what, number, asked = (one.argmax(-1) for one in tokens.split([4, 8, 4], -1))
+    entries = zip(tokens[:, :4].any(dim=-1), what, number, asked, strict=True)
+    return [f"{ANIMALS[w]} {n}" if e else f"{ANIMALS[a]}?" for e, w, n, a in entries]
 
 
 torch.manual_seed(5)
@@ -272,19 +255,9 @@ print("   ".join(in_words(tokens)), "  →  ", answer.item())
 # %% task-text [markdown]
 # A token is an entry or a question. There may be several entries for an animal, and the *latest* one counts, so the
 # answer depends on the order. The model consists of a linear layer that reads the tokens, one `MultiHeadAttention` with
-# 4 heads, and a linear layer that names the number. We put our rotation between the projections and the scores. The
-# folded cell loads the parameters and counts the correct answers to 2,000 questions about animals with at least two
-# entries.
-
-
-# %% rotary-layer
-def rotary_attention(layer, x, rotation):
-    projections = (layer.q_proj, layer.k_proj, layer.v_proj)
-    query, key, value = (split_heads(project(x), 4) for project in projections)
-    query, key = rotation(query), rotation(key)  # (N, H, L, head_dim)
-    heads = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-    return layer.out_proj(merge_heads(heads))
-
+# 4 heads, and a linear layer that names the number. The folded cell loads the parameters. `share_correct` counts the
+# correct answers to some 2,000 questions about animals with at least two entries. We put our rotation between the
+# projections and the scores:
 
 # %% load jupyter={"source_hidden": true}
 embed, layer, read = (
@@ -309,8 +282,17 @@ def share_correct(rotation, length=16):
     return (read(output).argmax(dim=-1) == answers)[several][:2000].float().mean()
 
 
-# %% bitten
+# %% rotary-layer
+def rotary_attention(layer, x, rotation):
+    projections = (layer.q_proj, layer.k_proj, layer.v_proj)
+    query, key, value = (split_heads(project(x), 4) for project in projections)
+    query, key = rotation(query), rotation(key)  # (N, H, L, head_dim)
+    heads = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    return layer.out_proj(merge_heads(heads))
+
+
 share_correct(rotate_by_hand)
+
 
 # %% which-test-text [markdown]
 # That is far from the report, and yet no error was raised. The share is not even bad enough to look like a bug: without
@@ -328,11 +310,8 @@ for rotation in (rotate_by_hand, rotate):
     turned = rotation(some)
     lengths = torch.allclose(turned.norm(dim=-1), some.norm(dim=-1))
     table = rotation(queries) @ rotation(keys).T
-    print(
-        turned.shape == some.shape,
-        lengths,
-        torch.allclose(table[1:, 1:], table[:-1, :-1], atol=1e-4),
-    )
+    distance = torch.allclose(table[1:, 1:], table[:-1, :-1], atol=1e-4)
+    print(turned.shape == some.shape, lengths, distance)
 print(torch.allclose(rotate_by_hand(some), rotate(some)), share_correct(rotate))
 
 # %% layouts [markdown]
@@ -341,17 +320,10 @@ print(torch.allclose(rotate_by_hand(some), rotate(some)), share_correct(rotate))
 # feature $i$ of the first half with feature $i$ of the second half. `rotate` joins neighbours, features $2i$ and
 # $2i + 1$, as the original paper does, and this model was trained with it. Both layouts are in common use, and both are
 # correct. But a model's queries and keys only make sense in the layout with which it was trained.
-
-# %% both-layouts
-assert torch.allclose(rotate(some, layout="halves"), rotate_by_hand(some), atol=1e-5)
-firsts_then_seconds = [*range(0, 16, 2), *range(1, 16, 2)]
-reordered = rotate(some[:, firsts_then_seconds], layout="halves")
-assert torch.allclose(reordered, rotate(some)[:, firsts_then_seconds], atol=1e-5)
-
-# %% reordered-text [markdown]
-# The last two lines show the way out. If we reorder the features so that the first coordinates come first, a rotation
-# in halves does what a rotation in pairs did before. Queries and keys are reordered alike, so no score changes. Exercise 4
-# does this once and for all to the matrices of a layer.
+#
+# There is a way out. If we reorder the features of queries and keys so that the first coordinates come first, a
+# rotation in halves does what a rotation in pairs did before. Exercise 4 does this once and for all to the matrices of a
+# layer.
 #
 # ## A slope on the distance
 #
@@ -381,11 +353,6 @@ predict("11/which-at-64")
 
 # %% see-long
 # %%answer 11/which-at-64
-import pandas as pd
-import seaborn as sns
-from attnlab import data_path
-
-results = pd.read_csv(data_path("train_short_test_long.csv"))
 latest = results.query("task == 'latest' and layers == 1")
 latest.pivot_table("accuracy", "scheme", "tokens", sort=False).round(2)
 
@@ -413,13 +380,13 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 # because their rows were never trained. The sinusoidal ones fail almost as fast, although they can be computed for any
 # position. So it is not enough that a position has a vector. The layer must have learned what to do with it.
 #
-# The rotary layer still gives at least 94% correct answers at twice the length, and then it declines. Its scores depend on the distance
-# only, but no distance above 15 ever occurred in training. A slower rotation did not help here; the layer declined even
-# sooner. Only ALiBi stays above 90% at every length, since a longer distance just means a lower score.
+# At 32 tokens, twice the length, the rotary layer still answers at least 94% correctly, and then it declines. Its scores
+# depend on the distance only, but no distance above 15 ever occurred in training. A slower rotation did not help here; the layer declined even
+# sooner. Only ALiBi stays above 90% at every length, because a longer distance means a lower score and nothing else.
 #
 # ## Another task, another winner
 #
-# Is ALiBi simply the best choice, then? Its preference for near keys is exactly what the task "the latest entry counts"
+# Is ALiBi the best choice, then? Its preference for near keys is exactly what the task "the latest entry counts"
 # asks for. So let us try a task that asks for something else. Every token is an entry now, and the model must name the
 # number that stands *three tokens back*. What the tokens mean does not help at all; only the distance counts.
 
@@ -429,10 +396,6 @@ predict("11/three-back")
 # %% see-back
 # %%answer 11/three-back
 back = results.query("task == 'three back' and layers == 1")
-back.pivot_table("accuracy", "scheme", "tokens", sort=False).round(2)
-
-# %% plot-back jupyter={"source_hidden": true}
-# %%answer 11/three-back
 show_figure(plot_lengths(back, "Which number stands three tokens back?"), "11.4")
 
 # %% after-back [markdown]
@@ -455,12 +418,34 @@ two.pivot_table("accuracy", "task", "tokens", sort=False).round(2)
 #
 # So who tells attention where words stand? Attention itself cannot know, and a causal mask tells it a little, which
 # takes several layers to use. In most models we tell it ourselves, with vectors that are added, with a
-# rotation of queries and keys, or with a slope on the scores. Each of them makes some things easy to learn, and none of
+# rotation of queries and keys, or with a slope on the scores. Each of them helps a model to learn some things, and none of
 # them promises anything about lengths that did not occur in training.
 #
 # What you have seen are small layers, two tasks and one training recipe, and a large model with many layers can behave
 # differently. The papers under Sources made the experiment with language models. What carries over is the method: train
 # short, test long, and use more than one task and more than one run.
+
+# %% further-counting [markdown]
+# ## Further: how a mask can count
+#
+# The mask can even tell a word its own position. Suppose that all scores are equal, that the first token has the value
+# 1, and that every other token has the value 0. Then a word that sees $n$ tokens gets the average $1/n$:
+
+# %% counting
+same, first = torch.zeros(6, 2), torch.eye(6)[:, :1]  # equal scores; 1, 0, 0, ...
+F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0]
+
+# %% further-layouts [markdown]
+# ## Further: from one layout to the other
+#
+# These lines compare attnlab's two layouts with each other and with our function. In the second comparison, the
+# features are reordered before the rotation in halves, and after the rotation in pairs.
+
+# %% both-layouts
+assert torch.allclose(rotate(some, layout="halves"), rotate_by_hand(some), atol=1e-5)
+order = [*range(0, 16, 2), *range(1, 16, 2)]  # first coordinates, then second ones
+reordered = rotate(some[:, order], layout="halves")
+assert torch.allclose(reordered, rotate(some)[:, order], atol=1e-5)
 
 # %% remember [markdown]
 # ## What to remember
@@ -624,8 +609,8 @@ check_to_halves(to_halves_solution)
 #
 # <details><summary>An answer</summary>
 #
-# The scores depend on the distance only, but a longer text has distances that never occurred in training, and nobody
-# has taught the model what to make of those angles. Test it on long texts and on your own task, as in Figures 11.3 and 11.4.
+# The scores depend on the distance only, but a longer text has distances that never occurred in training, and the
+# model has not learned what to make of those angles. Test it on long texts and on your own task, as in Figures 11.3 and 11.4.
 # </details>
 
 # %% in-torch [markdown]
@@ -670,7 +655,7 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
 # **50 minutes.** Shuffle, with the explorer: 8. The mask: 7. Adding vectors: 5. Turning, the proof and the explorer: 12.
-# The layer that somebody else trained: 8. Slopes: 3. Train short, test long, and the answer: 7.
+# The layer from another program: 8. Slopes: 3. Train short, test long, and the answer: 7.
 #
 # **Where a class stalls.** *"But it does know the order, it reads from left to right":* ask which line of the three of
 # lesson 0 would change if the rows were shuffled. *Radians:* one radian is a little less than 60 degrees; let two students be query and key, turn
