@@ -109,11 +109,11 @@ for ax, table, title in zip(
     ("sinusoidal: computed", "learned on 16 tokens"),
     strict=True,
 ):
-    image = ax.imshow(table, cmap="RdBu", vmin=-3, vmax=3)
+    image = ax.imshow(table, cmap="RdBu", vmin=-2, vmax=2)
     ax.set(title=title, xlabel="feature", ylabel="position" if ax is axes[0] else "")
 axes[1].axhline(15.5, color="black", linestyle="--")
 axes[1].text(63, 18.5, "never trained", ha="right", backgroundcolor="white")
-fig.colorbar(image, ax=axes, ticks=[-3, 0, 3])
+fig.colorbar(image, ax=axes, ticks=[-2, 0, 2])
 show_figure(fig, "11.1")
 
 # %% cross-terms [markdown]
@@ -170,6 +170,9 @@ for ax, (m, n) in zip(axes, ((3, 1), (10, 8)), strict=True):
         )
     ax.set(xlim=(-3.1, 3.1), ylim=(-3.1, 3.1), aspect="equal")
     ax.set(title=f"query at {m}, key at {n}", xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    ax.axhline(0, color="lightgray", zorder=0)
+    ax.axvline(0, color="lightgray", zorder=0)
 show_figure(fig, "11.2")
 
 # %% proof [markdown]
@@ -279,7 +282,8 @@ def share_correct(rotation, length=16):
     torch.manual_seed(0)
     tokens, answers, several = make_lists(3500, length)
     output = rotary_attention(layer, embed(tokens), rotation)[:, -1]
-    return (read(output).argmax(dim=-1) == answers)[several][:2000].float().mean()
+    correct = (read(output).argmax(dim=-1) == answers)[several][:2000]
+    return correct.float().mean().round(decimals=2)
 
 
 # %% rotary-layer
@@ -364,7 +368,7 @@ def plot_lengths(results, title):
     look = {"style": "scheme", "markers": True, "dashes": True, "errorbar": ("pi", 100)}
     sns.lineplot(results, x="tokens", y="accuracy", hue="scheme", ax=ax, **look)
     ax.axhline(1 / 8, color="gray", linewidth=1)
-    ax.text(64, 1 / 8 + 0.015, "guessing", ha="right", color="gray")
+    ax.text(64, 1 / 8 - 0.06, "guessing", ha="right", color="dimgray")
     ax.axvline(16, color="gray", linewidth=1, linestyle=":")
     ax.set(title=title, xlabel="tokens in the list (trained on 16)", ylabel="correct")
     ax.set(ylim=(0, 1.04), xticks=results["tokens"].unique())
