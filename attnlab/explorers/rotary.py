@@ -107,7 +107,7 @@ class RotaryExplorer(Explorer):
             labels=[str(one).replace("-", "−") if one % 8 == 0 else "" for one in DISTANCES],
             lines=[Line("raw score", [0.0] * len(DISTANCES), "scaled", "solid", "circle")],
             y=Axis(-4, 4, {-4: "−4", -2: "−2", 0: "0", 2: "2", 4: "4"}),
-            xlabel="distance: position of the query − position of the key",
+            xlabel="distance: query − key",
             xscale="linear",
         ),
     )
