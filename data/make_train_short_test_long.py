@@ -1,6 +1,6 @@
 """Train small layers on 16 tokens, each told the order in another way, and test them on up to 64.
 
-Run by hand, about fifteen minutes on one core:  python data/make_train_short_test_long.py
+Run by hand, about twenty minutes on one core:  python data/make_train_short_test_long.py
 
 A token is an entry of a list, an animal with a number, or a question that names an animal. In the
 task "latest" half of the tokens are questions, and the answer to a question is the number of the
@@ -38,19 +38,21 @@ from attnlab import (
 
 ANIMALS, NUMBERS = 4, 8
 FEATURES = ANIMALS + NUMBERS + ANIMALS  # of an entry: animal and number; of a question: animal
-E, H = 64, 4
+E = 64
 BACK = 3
 TRAINED_ON, LENGTHS = 16, (16, 24, 32, 40, 48, 56, 64)
 BATCH, STEPS, RATE, TEST_LISTS = 64, 1000, 3e-3, 3000
 SEEDS = range(4)
-RUNS = [
-    ("none", 1),
-    ("learned", 1),
-    ("sinusoidal", 1),
-    ("rotary", 1),
-    ("slow rotary", 1),
-    ("ALiBi", 1),
-    ("none", 2),
+RUNS = [  # scheme, layers, heads
+    ("none", 1, 4),
+    ("learned", 1, 4),
+    ("sinusoidal", 1, 4),
+    ("rotary", 1, 4),
+    ("slow rotary", 1, 4),
+    ("ALiBi", 1, 4),
+    ("none", 2, 4),
+    ("rotary", 1, 8),
+    ("slow rotary", 1, 8),
 ]
 BASES = {"rotary": 1e4, "slow rotary": 1e6}
 IGNORE = -100  # what cross_entropy does not count
@@ -82,21 +84,21 @@ def make_lists(task: str, count: int, length: int) -> tuple[Tensor, Tensor, Tens
 class Attention(nn.Module):
     """Causal self-attention that may turn queries and keys, or add a bias to the scores."""
 
-    def __init__(self, scheme: str) -> None:
+    def __init__(self, scheme: str, heads: int) -> None:
         super().__init__()
-        self.scheme = scheme
+        self.scheme, self.heads = scheme, heads
         self.q_proj, self.k_proj = nn.Linear(E, E), nn.Linear(E, E)
         self.v_proj, self.out_proj = nn.Linear(E, E), nn.Linear(E, E)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the output, (N, L, E)."""
         projections = (self.q_proj, self.k_proj, self.v_proj)
-        query, key, value = (split_heads(project(x), H) for project in projections)
+        query, key, value = (split_heads(project(x), self.heads) for project in projections)
         if base := BASES.get(self.scheme):
             query, key = rotate(query, base=base), rotate(key, base=base)
         mask = to_additive_mask(causal_mask(x.shape[1]))
         if self.scheme == "ALiBi":
-            mask = mask + alibi_bias(H, x.shape[1])
+            mask = mask + alibi_bias(self.heads, x.shape[1])
         heads = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return self.out_proj(merge_heads(heads))
 
@@ -104,11 +106,11 @@ class Attention(nn.Module):
 class Model(nn.Module):
     """Reads tokens, attends once or twice, and gives a logit for each number."""
 
-    def __init__(self, scheme: str, layers: int) -> None:
+    def __init__(self, scheme: str, layers: int, heads: int) -> None:
         super().__init__()
         self.scheme = scheme
         self.embed, self.read = nn.Linear(FEATURES, E), nn.Linear(E, NUMBERS)
-        self.layers = nn.ModuleList([Attention(scheme) for _ in range(layers)])
+        self.layers = nn.ModuleList([Attention(scheme, heads) for _ in range(layers)])
         if layers > 1:
             self.norms = nn.ModuleList([nn.LayerNorm(E) for _ in range(layers + 1)])
         if scheme == "learned":
@@ -128,10 +130,10 @@ class Model(nn.Module):
         return self.read(self.norms[-1](x))
 
 
-def train(task: str, scheme: str, layers: int, seed: int) -> Model:
+def train(task: str, scheme: str, layers: int, heads: int, seed: int) -> Model:
     """Return a model that was trained on lists of TRAINED_ON tokens."""
     torch.manual_seed(seed)
-    model = Model(scheme, layers)
+    model = Model(scheme, layers, heads)
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     for _ in range(STEPS):
         tokens, answer, _ = make_lists(task, BATCH, TRAINED_ON)
@@ -159,17 +161,17 @@ def main() -> None:
     kept = {}
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["task", "scheme", "layers", "seed", "tokens", "accuracy"])
-        for task, (scheme, layers), seed in product(("latest", "three back"), RUNS, SEEDS):
-            model = train(task, scheme, layers, seed)
+        writer.writerow(["task", "scheme", "layers", "heads", "seed", "tokens", "accuracy"])
+        for task, run, seed in product(("latest", "three back"), RUNS, SEEDS):
+            model = train(task, *run, seed)
             for length in LENGTHS:
                 accuracy = f"{test(model, task, length):.3f}"
-                writer.writerow([task, scheme, layers, seed, length, accuracy])
+                writer.writerow([task, *run, seed, length, accuracy])
             file.flush()
-            if task == "latest" and seed == 0 and scheme == "rotary":
+            if task == "latest" and seed == 0 and run == ("rotary", 1, 4):
                 named = model.state_dict().items()
                 kept |= {f"rotary.{name.removeprefix('layers.0.')}": one for name, one in named}
-            if task == "latest" and seed == 0 and scheme == "learned":
+            if task == "latest" and seed == 0 and run[0] == "learned":
                 kept["learned.positions"] = model.positions.detach()
     halves = {name: tensor.half().contiguous() for name, tensor in kept.items()}
     save_file(halves, path.with_suffix(".safetensors"))

@@ -139,7 +139,9 @@ assert torch.allclose(slopes, 2.0 ** -torch.arange(1, 9)) and slopes[-1] == 1 / 
 
 # %% after: see-long
 assert results["accuracy"].between(0, 1).all()
-assert (results.groupby(["task", "scheme", "layers", "tokens"])["seed"].nunique() == 4).all()
+assert (
+    results.groupby(["task", "scheme", "layers", "heads", "tokens"])["seed"].nunique() == 4
+).all()
 by = latest.set_index(["scheme", "tokens"])["accuracy"]
 kinds = ["learned", "sinusoidal", "rotary", "slow rotary", "ALiBi"]
 assert all(by[kind, 16].min() >= 0.96 for kind in kinds)
@@ -153,7 +155,9 @@ assert abs(by["rotary", 64].min() - 0.46) < 0.006 and abs(by["rotary", 64].max()
 assert by["slow rotary", 64].between(0.395, 0.485).all()
 assert by["slow rotary", 32].max() < by["rotary", 32].min()
 
-# %% after: after-long  numbers: 15
+# %% after: after-long  numbers: 15, 8, 16, 64
+wide = results.query("task == 'latest' and heads == 8").set_index(["scheme", "tokens"])["accuracy"]
+assert wide["slow rotary"].min() > 0.92 - 0.005 and abs(wide["rotary", 64].max() - 0.26) < 0.005
 
 # %% after: see-back
 of = back.set_index(["scheme", "tokens"])["accuracy"]
@@ -170,7 +174,9 @@ scores = rotate(ahead.expand(30, 16)) @ rotate(vector.expand(30, 16)).T
 assert (scores.argmax(dim=-1)[3:] == torch.arange(27)).all()
 
 # %% after: mask-alone
-at_64 = results.query("tokens == 64 and task == 'latest'").groupby(["scheme", "layers"])
+at_64 = results.query("tokens == 64 and task == 'latest' and heads == 4").groupby(
+    ["scheme", "layers"]
+)
 kinds = ["learned", "sinusoidal", "rotary", "slow rotary"]
 worst, best = at_64["accuracy"].min(), at_64["accuracy"].max()
 assert worst["none", 2] > max(best[kind, 1] for kind in kinds)
