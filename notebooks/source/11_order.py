@@ -91,10 +91,10 @@ twice.norm(dim=-1).round(decimals=2)
 # ## Add a vector for each position
 #
 # The original Transformer adds a vector to each token that depends on the position alone, as in the explorer. There are
-# two common choices. *Learned* positions are parameters: a table with one row for each position, trained like all other
-# parameters. *Sinusoidal* positions are computed: features $2i$ and $2i + 1$ of position $m$ are the sine and cosine of
+# two common choices. *Learned* positions are parameters: a table with one row for each position, which is trained.
+# *Sinusoidal* positions are computed: features $2i$ and $2i + 1$ of position $m$ are the sine and cosine of
 # $m\,\omega_i$, where $\omega_i = 10000^{-2i/E}$. The first two features oscillate quickly and the last two very
-# slowly, like the hands of a clock.
+# slowly.
 
 # %% tables jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -330,7 +330,7 @@ print(torch.allclose(rotate_by_hand(some), rotate(some)), share_correct(rotate))
 # All three tests pass for our function and for attnlab's `rotate`. But the two functions disagree, and with `rotate`
 # the model is as good as its report says. They turn by the same angles and *pair different features*. Ours joins
 # feature $i$ of the first half with feature $i$ of the second half. `rotate` joins neighbours, features $2i$ and
-# $2i + 1$, as the original paper does, and this model was trained with it. Both layouts are in common use, and both are
+# $2i + 1$. The original paper does so too, and this model was trained with it. Both layouts are common, and both are
 # correct. But a model's queries and keys only make sense in the layout with which it was trained.
 #
 # There is a way out. If we reorder the features of queries and keys so that the first coordinates come first, a
@@ -399,8 +399,8 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 # length, because a longer distance means a lower score and nothing else.
 #
 # Is the slow rotation worse than the usual one, then? In these runs it is. But with 8 heads of 8 features instead of 4
-# heads of 16, the slow one is correct in at least 92% of the cases at every length, in four runs out of four, and the usual
-# one falls to 26% or less at 64 tokens. Such a curve describes one layer and one task. It is not a law.
+# heads of 16, it is the other way round in all four runs. At 64 tokens, the slow one is correct in at least 92% of the
+# cases and the usual one in at most 26%. Such a curve describes one layer and one task. It is not a law.
 #
 # ## Another task, another winner
 #
