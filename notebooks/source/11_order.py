@@ -303,7 +303,6 @@ def rotary_attention(layer, x, rotation):
 
 share_correct(rotate_by_hand)
 
-
 # %% which-test-text [markdown]
 # That is far from the report, and yet no error was raised. The share is not even bad enough to look like a bug: without
 # a report to compare it with, you might blame the training. Something is wrong, and it is not in the parameters. Which of these tests
@@ -404,7 +403,7 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 #
 # ## Another task, another winner
 #
-# Is ALiBi the best choice, then? Its preference for near keys is exactly what the task "the latest entry counts"
+# Is ALiBi the best choice, then? Its preference for near keys is exactly what the task “the latest entry counts”
 # asks for. So let us try a task that asks for something else. Every token is an entry now, and the model must name the
 # number that stands *three tokens back*. What the tokens mean does not help at all; only the distance counts.
 
