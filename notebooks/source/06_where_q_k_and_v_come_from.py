@@ -353,8 +353,8 @@ live(draw_training, start={"step": 100}, step=steps, figsize=(7.5, 3.8), alt=alt
 # At first all points lie near the origin, so all scores are near 0. The dots then spread out into a circle, and the
 # arrows turn towards them. `Fri` comes last: up to step 60 its arrow stays short while the others grow (at step 40 it
 # is the only one without a name), so its scores stay small and its row of the map stays pale. Even after every answer
-# is correct, the points keep moving outwards. Longer vectors have larger dot products, so the weights become sharper,
-# and the loss keeps falling. After 300 steps every arrow points at the dot of the next day, or close to it.
+# is correct, the points keep moving outwards. Longer vectors have larger dot products, so the weights become a little
+# sharper. After 300 steps every arrow points at the dot of the next day, or close to it.
 # </details>
 
 # %% ask-again
@@ -444,9 +444,9 @@ two.W_query.shape, linear.q_proj.weight.shape
 # A token plays three parts, which may have nothing in common. Our `Mon` asks for Tuesday, is found as Monday, and hands
 # over a number. If our tokens themselves are queries and keys, each of them looks most at itself. If one matrix makes
 # both, the score of `Mon` for `Tue` is also that of `Tue` for `Mon`, and then not every day of the week can prefer the
-# next day to the one before. So a query has to be made in a different way from a key. One trained matrix is enough for
-# that if the tokens themselves serve as keys. But two thin matrices do the same with 48 numbers instead of 144, and
-# they let us choose $d_k$.
+# next day to the one before. So, for our question, a query has to be made in a different way from a key. One trained
+# matrix is enough for that if the tokens themselves serve as keys. But two thin matrices do the same with 48 numbers
+# instead of 144, and they let us choose $d_k$.
 #
 # The third matrix chooses what is handed over: it leaves out the day, and it lets the output have a width of its own.
 # (Our task could do without it, because the last five features of a token are its number.) We did not have to tell the
