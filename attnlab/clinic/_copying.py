@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnlab.clinic._results import Results
 
@@ -37,7 +37,26 @@ def copy_of(module: nn.Module) -> nn.Module:
         for value in vars(part).values():
             if type(value) in CONTAINERS and not value:
                 made[id(value)] = type(value)()
-    return copy.deepcopy(module, made)
+    with torch.no_grad():  # TorchScript clones its parameters, and would remember from which
+        copied = copy.deepcopy(module, made)
+    for one, other in zip(module.parameters(), copied.parameters(), strict=True):
+        other.requires_grad_(one.requires_grad)
+    return copied
+
+
+def converted(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """Make the numbers of a module those of another dtype; complex ones stay complex.
+
+    ``module.to(dtype)`` drops their imaginary parts.
+    """
+    wide = torch.complex128 if dtype == torch.float64 else torch.complex64
+
+    def convert(part: Tensor) -> Tensor:
+        if part.is_complex():
+            return part.to(wide)
+        return part.to(dtype) if part.is_floating_point() else part
+
+    return module._apply(convert)
 
 
 @contextlib.contextmanager

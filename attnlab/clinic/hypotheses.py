@@ -203,20 +203,22 @@ _UPSIDE_DOWN = "Every query sees only later keys: the causal mask is upside down
 DENSE = Way(None, "", _dense)
 CAUSAL = Way(None, "", _triangle(0))
 ENDS = Way(None, "", lambda queries, keys: _triangle(keys - queries)(queries, keys))
+ONE_AHEAD = Way(
+    "causal-off-by-one",
+    "Every query sees one key too many: its successor. The diagonal is off by one.",
+    _triangle(1),
+)
+ONE_BEHIND = Way(
+    "causal-off-by-one",
+    "No query sees its own key, so query 0 sees nothing: the diagonal is off by one.",
+    _triangle(-1),
+)
 ORDERS = (
     DENSE,
     CAUSAL,
     ENDS,
-    Way(
-        "causal-off-by-one",
-        "Every query sees one key too many: its successor. The diagonal is off by one.",
-        _triangle(1),
-    ),
-    Way(
-        "causal-off-by-one",
-        "No query sees its own key, so query 0 sees nothing: the diagonal is off by one.",
-        _triangle(-1),
-    ),
+    ONE_AHEAD,
+    ONE_BEHIND,
     Way("causal-flipped", _UPSIDE_DOWN, _triangle(0, upper=True)),
     Way("causal-flipped", _UPSIDE_DOWN, _triangle(1, upper=True)),
 )

@@ -1,9 +1,11 @@
 """Copies of a module share nothing with it."""
 
+import warnings
+
 import torch
 from torch import nn
 
-from attnlab.clinic._copying import CONTAINERS, copy_of
+from attnlab.clinic._copying import CONTAINERS, converted, copy_of
 from attnlab.modules import MultiHeadAttention
 
 
@@ -33,3 +35,22 @@ def test_a_hook_of_a_copy_is_no_hook_of_its_original() -> None:
     module = nn.Linear(2, 2)
     copy_of(module).register_forward_hook(lambda *_: None)
     assert not module._forward_hooks
+
+
+def test_the_parameters_of_a_scripted_copy_are_its_own() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DeprecationWarning)
+        copied = copy_of(torch.jit.script(nn.Linear(2, 2))).to("cpu")
+    assert all(part.is_leaf and part.requires_grad for part in copied.parameters())
+
+
+def test_complex_numbers_stay_complex_in_another_dtype() -> None:
+    module = nn.Linear(2, 2)
+    module.register_buffer("turn", torch.tensor([1j, 1.0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for dtype, kept in ((torch.float16, torch.complex64), (torch.float64, torch.complex128)):
+            copied = converted(copy_of(module), dtype)
+            assert (copied.weight.dtype, copied.turn.dtype) == (dtype, kept)
+            assert copied.turn[0].imag == 1

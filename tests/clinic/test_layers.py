@@ -436,3 +436,49 @@ def test_unusual_attention_is_followed_or_said_not_to_be(attend):
     report = diagnose(Unusual())
     assert not report.findings, repr(report)
     assert report.ok or report.gap
+
+
+class Grouped(nn.Module):
+    """Two heads share one head of keys, and einsum puts their rows in an order of its own."""
+
+    def __init__(self, fill=-math.inf, ahead=0, factor=None):
+        super().__init__()
+        self.q, self.kv, self.o = nn.Linear(32, 32), nn.Linear(32, 32), nn.Linear(32, 32)
+        self.fill, self.ahead, self.factor = fill, ahead, factor or 8**-0.5
+
+    def forward(self, x):
+        n, length, width = x.shape
+        q = self.q(x).view(n, length, 2, 2, 8)
+        k, v = self.kv(x).view(n, length, 2, 2, 8).unbind(dim=2)
+        scores = torch.einsum("btkgd,bskd->bkgts", q, k) * self.factor
+        seen = torch.ones(length, length, dtype=torch.bool, device=x.device).tril(self.ahead)
+        weights = scores.masked_fill(~seen, self.fill).softmax(dim=-1)
+        return self.o(torch.einsum("bkgts,bskd->btkgd", weights, v).reshape(n, length, width))
+
+
+def test_grouped_queries_of_a_causal_layer_are_followed():
+    report = diagnose(Grouped())
+    assert report.ok
+    assert any("1/sqrt(head_dim), head_dim = 8" in said for said in report.properties)
+    assert first(Grouped(factor=1.0)) == "scale-missing"
+    assert first(Grouped(factor=1 / 8)) == "scale-d"
+    assert first(Grouped(-1e9, ahead=-1)) == "causal-off-by-one"
+
+
+class Window(Layer):
+    """A causal window of two tokens, by logarithms; ``ahead`` moves its end."""
+
+    ahead = 0
+
+    def forward(self, x):
+        ones = x.new_ones(x.shape[1], x.shape[1])
+        return self.run(x, x, x, ones.tril(self.ahead).triu(-1).log())
+
+    def hide(self, scores, mask):
+        return scores + mask
+
+
+@pytest.mark.parametrize("ahead", [-1, 1])
+def test_the_end_of_a_window_is_examined(ahead):
+    assert diagnose(Window(), causal=True).ok
+    assert first(type("Broken", (Window,), {"ahead": ahead})(), causal=True) == "causal-off-by-one"

@@ -79,21 +79,24 @@ class Heads:
 
     def _find_folds(self, several: int, length: int) -> None:
         """Find how the queries of several heads that share a key lie in one of the products."""
+        token = length // 2  # one that sees several keys, in a causal layer as well
         x = self.x.clone()
-        x[:, 0] += self.subject.tokens(x.shape[-1], seed=34)
+        x[:, token] += self.subject.tokens(x.shape[-1], seed=34)
         moved = self._moved(x, "query")[0]
         if int(moved.sum()) != several:
             return
-        self.folds = {"query": bool(moved[:several].all())}
+        rows = slice(token * several, (token + 1) * several)  # if they lie by token
+        self.folds = {"query": bool(moved[rows].all())}
         products = 0 * self.trace.steps[self.core.scores[0]].result
         none = self._with_products(products)
-        products.view(-1, *products.shape[-2:])[:, moved, 0] = 10.0
+        keys = products.shape[-1]
+        products.view(-1, *products.shape[-2:])[:, moved] = self.subject.tokens(keys, seed=35)
         some = self._with_products(products)
         if none is None or some is None:
             return
-        none, some = (self._raw(trace)["weights"][0, :, 0] for trace in (none, some))
+        none, some = (self._raw(trace)["weights"][0] for trace in (none, some))
         if len(none) == several * length:
-            self.folds["weights"] = bool((some > none)[:several].all())
+            self.folds["weights"] = bool((some != none).any(dim=-1)[rows].all())
 
     def _moved(self, x: Tensor, name: str) -> Tensor:
         """Return which rows of a part move when the tokens are these, (b, rows)."""

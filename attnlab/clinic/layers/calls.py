@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnlab.clinic import behaviour
 from attnlab.clinic._calling import Caller, Outcome, a
-from attnlab.clinic._copying import copy_of
+from attnlab.clinic._copying import converted, copy_of
 from attnlab.clinic.layers.plans import Plan
 from attnlab.clinic.names import Argument
 from attnlab.clinic.trace import Trace, recorded
@@ -127,7 +127,7 @@ class Subject(behaviour.Subject):
             return None if device else self.like(self.layer, dtype or self.dtype)
         try:
             copied = copy_of(self.pristine)
-            copied = copied.to(dtype or self.dtype)
+            copied = converted(copied, dtype or self.dtype)
             copied = copied.to(device) if device else copied
         except Exception:  # it cannot be copied, or not be moved
             return None

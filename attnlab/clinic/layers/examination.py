@@ -11,7 +11,7 @@ from torch import nn
 
 from attnlab.clinic import behaviour
 from attnlab.clinic._calling import name_of
-from attnlab.clinic._copying import copy_of
+from attnlab.clinic._copying import converted, copy_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.layers.anatomy import attentions
 from attnlab.clinic.layers.calls import Reply, Sizes, Subject
@@ -177,7 +177,7 @@ def _examine_pooled(subject: Subject, results: Results) -> bool:
     module = subject.pristine
     if isinstance(module, nn.Module):
         with contextlib.suppress(Exception):
-            subject = subject.like(copy_of(module).double(), torch.float64)
+            subject = subject.like(converted(copy_of(module), torch.float64), torch.float64)
     subject.pools = True
     found = attentions(subject, subject.x())
     subject.pools = bool(found)

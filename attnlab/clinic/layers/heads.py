@@ -14,6 +14,7 @@ from attnlab.clinic._hints import text_of
 from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import (
     CAUSAL,
+    ONE_BEHIND,
     RIGHT_SCALE,
     SCALES,
     SOFTMAXES,
@@ -86,6 +87,10 @@ def results_of_scale(found: list[Heads]) -> bool:
 def explained(heads: Heads, results: Results) -> Recipe | None:
     """Report the slips of one attention, and return its recipe."""
     law, sample = heads.law, heads.sample()
+    if sample is not None and _earlier_only(heads.weights_of_zeros):
+        recipe = Recipe(order=ONE_BEHIND)
+        report(recipe, [sample], results, weights=sample.output.double())
+        return recipe
     if sample is None or law.kind == "other":
         _tell_unknown(heads, sample, results)
         return None
@@ -108,17 +113,22 @@ def explained(heads: Heads, results: Results) -> Recipe | None:
 
 def _with_biases(heads: Heads, sample: Sample, start: Recipe, results: Results) -> Recipe:
     """Say what is added to the scores: positions, or a mask whose numbers no table holds."""
-    weights = sample.output.double()
+    weights, none = sample.output.double(), heads.weights_of_zeros
     allowed = torch.ones_like(weights, dtype=torch.bool).tril()
-    if _two_levels(heads.weights_of_zeros, allowed):
+    if _two_levels(none, allowed):
         way = measured_masking(start.scores(sample), weights, allowed)
         if way.cause in ("mask-finite", "mask-multiplied"):
             return replace(start, order=CAUSAL, hiding=way)
-    if any(
-        (row[row > 0] / row.max() < 0.999).any() for row in heads.weights_of_zeros.flatten(0, 2)
-    ):
+    if any((row[row > 0] / row.max() < 0.999).any() for row in none.flatten(0, 2)):
         results.note("scores", "It adds to its scores, perhaps by the distance of two tokens.")
     return start
+
+
+def _earlier_only(none: Tensor) -> bool:
+    """Return whether every query but the first sees the key before its own, and no later one."""
+    seen = none[..., 1:, :] > 0
+    square = none.shape[-2] == none.shape[-1] > 1
+    return square and not seen.triu(1).any() and bool(seen.diagonal(dim1=-2, dim2=-1).all())
 
 
 def _two_levels(none: Tensor, allowed: Tensor) -> bool:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._results import Options, Results
-from attnlab.clinic.hypotheses import Recipe
+from attnlab.clinic.hypotheses import ONE_AHEAD, Recipe
 from attnlab.clinic.layers.anatomy import Heads, attentions
 from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.layers.forms import forms
@@ -134,12 +134,15 @@ def _judge_pattern(subject: Subject, values: Tensor, intent: bool, results: Resu
             )
         results.held("causal", "later tokens never reach earlier outputs")
     elif torch.equal(back, earlier) or intent:
-        results.found(
-            "causal-leak",
-            f"Later tokens reach {int(ahead.any(dim=1).sum())} of {len(seen)} outputs: the largest "
-            f"move is {values.triu(1).max().item():.2g} of the output's size.",
-            moves_table(values),
-        )
+        if torch.equal(ahead, torch.ones_like(seen).triu(1).tril(1)):
+            results.found(ONE_AHEAD.cause, ONE_AHEAD.words, moves_table(values))
+        else:
+            results.found(
+                "causal-leak",
+                f"Later tokens reach {int(ahead.any(dim=1).sum())} of {len(seen)} outputs: the "
+                f"largest move is {values.triu(1).max().item():.2g} of the output's size.",
+                moves_table(values),
+            )
     else:
         results.note("window", "Not every token sees every other one: local or blocked attention.")
 
