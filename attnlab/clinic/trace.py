@@ -216,6 +216,21 @@ def cores(trace: Trace) -> list[Core]:
     return found
 
 
+def cores_of_learned_queries(trace: Trace) -> list[Core]:
+    """Return every attention whose queries do not depend on the input: one product has its keys."""
+    moving = _moving(trace)
+    moved = [[own in moving for _, own in step.factors] for step in trace.steps]
+    products = {place for place, sides in enumerate(moved) if any(sides)}
+    found = []
+    for place in sorted(products):
+        behind = [trace.comes_from(own) & products for _, own in trace.steps[place].factors]
+        first = len(behind[0]) > len(behind[1])  # keys are projected and compared, values projected
+        if all(moved[place]) and len(behind[0]) != len(behind[1]):
+            scores = max(behind[0] if first else behind[1])
+            found.append(Core((scores,), place, first))
+    return found
+
+
 def _moving(trace: Trace) -> set[int]:
     """Return the steps that depend on the arguments."""
     moving = set(trace.given)

@@ -482,3 +482,76 @@ class Window(Layer):
 def test_the_end_of_a_window_is_examined(ahead):
     assert diagnose(Window(), causal=True).ok
     assert first(type("Broken", (Window,), {"ahead": ahead})(), causal=True) == "causal-off-by-one"
+
+
+class Pooling(nn.Module):
+    """Learned queries sum up a sequence."""
+
+    def __init__(self, count=1, factor=4**-0.5):
+        super().__init__()
+        self.probe, self.factor = nn.Parameter(torch.randn(count, 12)), factor
+        self.query, self.key, self.value = (nn.Linear(12, 12) for _ in range(3))
+
+    def forward(self, x):
+        query = self.query(self.probe).expand(len(x), -1, -1)
+        query, key, value = (
+            part.unflatten(-1, (3, 4)).transpose(1, 2)
+            for part in (query, self.key(x), self.value(x))
+        )
+        weights = (query @ key.mT * self.factor).softmax(dim=-1)
+        return (weights @ value).transpose(1, 2).flatten(2).squeeze(1)
+
+
+class Weighted(nn.Module):
+    """The weights of the tokens are computed without a query."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.score = nn.Linear(12, 6), nn.Linear(6, 1)
+
+    def forward(self, x):
+        return (self.score(self.hidden(x).tanh()).softmax(dim=1) * x).sum(dim=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "count"), [(Pooling, "one vector"), (lambda: Pooling(3), "3 v"), (Weighted, "one v")]
+)
+def test_what_sums_up_a_sequence_is_no_wrong_shape(make, count):
+    report = diagnose(make())
+    assert report.ok is None
+    assert not report.findings
+    assert f"It gives {count}" in report.gap.why
+
+
+def test_the_scale_of_learned_queries_is_examined():
+    assert first(Pooling(factor=1.0)) == "scale-missing"
+    assert first(Pooling(3, factor=1 / 4)) == "scale-d"
+
+
+class Packed(Layer):
+    """Take a dictionary, or several sequences as a list."""
+
+    def forward(self, batch):
+        return super().forward(batch["tokens"])
+
+
+class Listed(Layer):
+    def forward(self, parts):
+        return super().forward(torch.stack([part.tokens for part in parts]))
+
+
+@pytest.mark.parametrize("make", [Packed, Listed])
+def test_a_layer_that_takes_no_tensor_is_not_accused(make):
+    report = diagnose(make())
+    assert report.ok is None
+    assert not report.findings
+    assert "float32(2, 5, 12)" in report.gap.call
+    assert "call=" in report.gap.remedy
+
+
+def test_an_error_after_the_projections_is_that_of_the_layer():
+    class Raises(Layer):
+        def attend(self, query, key, value, mask):
+            raise KeyError("heads")
+
+    assert first(Raises()) == "raises"

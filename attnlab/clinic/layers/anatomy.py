@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnlab.clinic.hypotheses import Sample, Sizes
 from attnlab.clinic.layers.calls import Subject
-from attnlab.clinic.trace import Core, Trace, before, cores, learned
+from attnlab.clinic.trace import Core, Trace, before, cores, cores_of_learned_queries, learned
 
 AXES = {"keys": (-1,), "queries": (-2,), "heads": (1,), "batch": (0,), "all": (-2, -1)}
 CLOSE = 1e-6  # how well a law must fit, in float64
@@ -332,6 +332,9 @@ def attentions(subject: Subject, x: Tensor, **how) -> list[Heads]:
     trace = subject.traced(x, **how)
     if trace is None:
         return []
+    if subject.pools:
+        seen = cores(trace) or cores_of_learned_queries(trace)
+        return [Heads(subject, x, core, trace, **how) for core in seen]
     length = x.shape[1]
     known = []
     for core in cores(trace)[:MOST]:

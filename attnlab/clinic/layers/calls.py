@@ -24,7 +24,6 @@ class Reply:
     weights: Tensor | None = None
     averaged: bool = False  # weights came as (N, L, S)
     missing: bool = False  # a second element was promised and is None
-    pooled: bool = False  # one row for each sequence, not one for each token
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Subject(behaviour.Subject):
         self.shapes: list[tuple[int, ...]] = []
         self.instead: dict | None = None  # what a traced call puts in the place of results
         self.trace: Trace | None = None
-        self.pools = False  # one vector for each sequence is an output, too
+        self.pools = False  # any number of vectors for each sequence is an output
 
     def like(self, layer: object, dtype: torch.dtype) -> Subject:
         """Return the same subject around another copy."""
@@ -264,9 +263,9 @@ class Subject(behaviour.Subject):
             return None
         self.shapes = [tuple(tensor.shape) for tensor in tensors]
         outputs = [tensor for tensor in tensors if self._is_output(tensor, batch, length)]
-        pooled = not outputs and self.pools and not self.plan.single
-        if pooled:
-            outputs = [t for t in tensors if _is_pooled(t, batch)]
+        if self.pools and not outputs:
+            pooled = [t for t in tensors if t.ndim in (2, 3) and len(t) == batch]
+            return Reply(pooled[0].reshape(batch, -1, pooled[0].shape[-1])) if pooled else None
         outputs.sort(key=lambda tensor: tensor.shape[-1] == keys != self.sizes.embed)
         if not outputs:
             self.trouble = "the wrong shape"
@@ -277,8 +276,6 @@ class Subject(behaviour.Subject):
             output, rest = output[None], [tensor[None] for tensor in rest]
         weights = [_weights(tensor, batch, length, keys) for tensor in rest]
         weights = [found for found in weights if found is not None]
-        if pooled:
-            return Reply(output.reshape(batch, 1, -1), pooled=True)
         if self.plan.sequence_first:
             output = output.transpose(0, 1)
         first = weights[0] if weights else None
@@ -291,12 +288,6 @@ class Subject(behaviour.Subject):
         rows = shape[:1] == (length,) if self.plan.single else shape[:2] == size
         ranks = 2 if self.plan.single else 3
         return tensor.ndim == ranks and rows and tensor.is_floating_point()
-
-
-def _is_pooled(tensor: Tensor, batch: int) -> bool:
-    """Return whether this is one row of features for each sequence."""
-    alone = tensor.ndim == 2 or (tensor.ndim == 3 and tensor.shape[1] == 1)
-    return alone and len(tensor) == batch and tensor.is_floating_point()
 
 
 def _fields(value: object) -> list[object]:

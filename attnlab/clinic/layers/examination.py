@@ -11,7 +11,7 @@ from torch import nn
 
 from attnlab.clinic import behaviour
 from attnlab.clinic._calling import name_of
-from attnlab.clinic._copying import converted, copy_of
+from attnlab.clinic._copying import copy_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.layers.anatomy import attentions
 from attnlab.clinic.layers.calls import Reply, Sizes, Subject
@@ -165,29 +165,29 @@ def find_call(module: object, options: Options, results: Results) -> Subject | N
         first = first or subject
         if subject.last.error is None:  # it came back, with something else
             best = best or subject
-        hopeless = plan.single and first.last.error and not (_asks_more(first) or _is_ours(first))
-        if subject.caller.out_of_time or hopeless:
+        if subject.caller.out_of_time or (plan.single and _at_fault(first)):
             break
     _tell_trouble(best or first, results)
     return None
 
 
 def _examine_pooled(subject: Subject, results: Results) -> bool:
-    """Examine attention with one query for a whole sequence; return whether this is one."""
-    module = subject.pristine
-    if isinstance(module, nn.Module):
-        with contextlib.suppress(Exception):
-            subject = subject.like(converted(copy_of(module), torch.float64), torch.float64)
-    subject.pools = True
-    found = attentions(subject, subject.x())
-    subject.pools = bool(found)
-    if not found or any(one.seen["output"].shape[-2] != 1 for one in found):
+    """Examine a layer that sums up a sequence in a few vectors; return whether this is one."""
+    exact = subject.again(dtype=torch.float64) or subject
+    exact.pools = not subject.plan.single
+    reply = exact(exact.x()) if exact.pools else None
+    if reply is None:
         return False
-    examine_heads(subject, found, results)
-    results.unexamined(
-        "It gives one vector for each sequence, not one for each token: only its softmax and its "
-        "scale were checked."
-    )
+    found = attentions(exact, exact.x())
+    if any(one.seen["output"].shape[-2] != reply.output.shape[1] for one in found):
+        return False  # tokens are compared, and then some are lost
+    told = ""
+    if found:
+        examine_heads(exact, found, results)
+        told = ": only its softmax and its scale were checked"
+    count = reply.output.shape[1]
+    vectors = "one vector" if count == 1 else f"{count} vectors"
+    results.unexamined(f"It gives {vectors} for each sequence, not one for each token{told}.")
     return True
 
 
@@ -266,7 +266,7 @@ def _tell_trouble(subject: Subject, results: Results) -> None:
             f"On an input of shape {size} it raises {subject.trouble}; with N = L = E it runs and "
             "mixes the sequences: .T and transpose(0, 1) move the dimension of the batch.",
         )
-    elif subject.last.error is not None and (_asks_more(subject) or _is_ours(subject)):
+    elif subject.last.error is not None and not _at_fault(subject):
         results.unexamined(
             f"The clinic could not call it: it raises {subject.trouble}",
             call=call_of(subject),
@@ -289,14 +289,14 @@ def _tell_trouble(subject: Subject, results: Results) -> None:
         results.found("wrong-type", f"It returns {subject.trouble}, not a tensor.")
 
 
-def _asks_more(subject: Subject) -> bool:
-    """Return whether it wants arguments that the clinic had to make up."""
-    return bool(subject.plan.required) or subject.plan.adapter is not None
-
-
-def _is_ours(subject: Subject) -> bool:
-    """Return whether the error may come from sizes that do not fit."""
-    return bool(OURS.search(f"{type(subject.last.error).__name__}: {subject.last.message}"))
+def _at_fault(subject: Subject) -> bool:
+    """Return whether it took tokens, and nothing else, as it should and raises an error then."""
+    error = subject.last.error
+    made_up = subject.plan.required or subject.plan.adapter is not None
+    if error is None or made_up or OURS.search(f"{type(error).__name__}: {subject.last.message}"):
+        return False
+    subject.traced(subject.x())
+    return isinstance(error, NameError) or any(step.factors for step in subject.trace.steps)
 
 
 def _part_to_examine(module: object) -> str:
