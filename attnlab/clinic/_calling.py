@@ -158,6 +158,17 @@ def time_for_all(seconds: float) -> Iterator[None]:
         _end = earlier
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute in one thread: for small tensors several only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def call(
     function: Callable, *arguments: object, time_limit: float = 1.0, **named: object
 ) -> Outcome:

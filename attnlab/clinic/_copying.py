@@ -14,6 +14,14 @@ from torch import Tensor, nn
 from attnlab.clinic._results import Results
 
 CONTAINERS = (OrderedDict, dict, set)
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def dtype_of(module: object) -> torch.dtype:
+    """Return the dtype of the parameters of a layer."""
+    parts = module.parameters() if isinstance(module, nn.Module) else ()
+    kinds = [part.dtype for part in parts if part.is_floating_point()]
+    return kinds[0] if kinds else torch.float32
 
 
 def copy_of(module: nn.Module) -> nn.Module:
@@ -40,7 +48,8 @@ def copy_of(module: nn.Module) -> nn.Module:
     with torch.no_grad():  # TorchScript clones its parameters, and would remember from which
         copied = copy.deepcopy(module, made)
     for one, other in zip(module.parameters(), copied.parameters(), strict=True):
-        other.requires_grad_(one.requires_grad)
+        if one.requires_grad and not other.requires_grad:
+            other.requires_grad_()
     return copied
 
 
@@ -63,13 +72,15 @@ def converted(module: nn.Module, dtype: torch.dtype) -> nn.Module:
 def set_aside(module: nn.Module, results: Results) -> Iterator[nn.Module]:
     """Yield what is examined in place of a module: a copy in eval mode, on the CPU.
 
-    A module that cannot be copied is yielded itself, with a note; its parameters, buffers and modes
-    are put back.
+    Half precision becomes float32: with three digits small bugs and rounding look alike. A module
+    that cannot be copied is yielded itself, with a note; its parameters, buffers and modes are put
+    back.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             own = copy_of(module).eval().to("cpu")
+            own = converted(own, torch.float32) if dtype_of(own) in HALVES else own
         except Exception:
             own = None
     if own is not None:

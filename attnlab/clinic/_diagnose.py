@@ -10,7 +10,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import IN_ALL, TimeIsUp, name_of, parameters, time_for_all, wake_torch
+from attnlab.clinic._calling import (
+    IN_ALL,
+    TimeIsUp,
+    name_of,
+    one_thread,
+    parameters,
+    time_for_all,
+    wake_torch,
+)
 from attnlab.clinic._calling import call as call_safely
 from attnlab.clinic._copying import set_aside
 from attnlab.clinic._order import arrange
@@ -150,6 +158,7 @@ def _examine(examine: Callable, target: object, options: Options, results: Resul
         with contextlib.ExitStack() as stack:
             if isinstance(target, nn.Module):
                 target = stack.enter_context(set_aside(target, results))
+            stack.enter_context(one_thread())
             stack.enter_context(time_for_all(limit))
             examine(target, options, results)
     except TimeIsUp:

@@ -1,4 +1,4 @@
-"""What a function says about itself. Asked only where behaviour alone cannot decide."""
+"""What a function or a layer says about itself. Asked only where behaviour alone cannot decide."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import functools
 import inspect
 import re
 
-ADDITIVE = re.compile(r"additive|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)|bias", re.IGNORECASE)
+from torch import nn
+
+ADDITIVE = re.compile(
+    r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)", re.IGNORECASE
+)
 ALLOWED = re.compile(
     r"\btrue\b.{0,30}?(may|allow|attend|keep|kept|visible|real|valid)", re.IGNORECASE
 )
@@ -20,6 +24,7 @@ SHAPE = re.compile(r"[(\[][^()\[\]]*,[^()\[\]]*,[^()\[\]]*[)\]]")
 BLOCKED = re.compile(
     rf"\b(true|1s?|ones?)\b[^.,;\n]{{0,40}}?({_HIDDEN})|key_padding", re.IGNORECASE
 )
+NARROW = re.compile(r"narrow", re.IGNORECASE)
 HEADS = re.compile(r"\bheads?\b|n_heads|num_heads|\(N, H\b|\(B, H\b|4-?D|four dim", re.IGNORECASE)
 _BATCH = r"(n|b|bs|bsz|batch\w*|num_batch\w*)"
 _TOKENS = r"(l|t|s|n|q|i|\w*(seq|len|time|tokens|steps)\w*)"
@@ -31,13 +36,18 @@ TIME_FIRST = re.compile(
 BATCH = re.compile(r"batch|\(N,|\(B,|\.\.\.|\bbmm\b|3-?D|4-?D", re.IGNORECASE)
 
 
-def text_of(function: object) -> str:
-    """Return the docstring, the comments and the code of a function; what there is of them."""
-    function = getattr(function, "func", function)  # a partial
+def text_of(code: object) -> str:
+    """Return the docstring, the comments and the code; what there is of them."""
+    code = _own(code)
     try:
-        return source_of(function)
+        return source_of(code)
     except Exception:  # inspect raises many kinds for code that has no file
-        return str(getattr(function, "__doc__", None) or "")
+        return str(getattr(code, "__doc__", None) or "")
+
+
+def _own(code: object) -> object:
+    """Return what has a text: the class of a layer, the function of a partial."""
+    return type(code) if isinstance(code, nn.Module) else getattr(code, "func", code)
 
 
 @functools.lru_cache(maxsize=64)
@@ -49,25 +59,32 @@ def source_of(thing: object) -> str:
     return inspect.getsource(thing)
 
 
-def _words_of(function: object) -> str:
-    """Return name, docstring and comments, without the code."""
-    text = text_of(function)
-    comments = re.findall(r"#.*", text)
-    doc = str(getattr(function, "__doc__", None) or "")
-    return " ".join([str(getattr(function, "__name__", "")), doc, *comments])
+def _words_of(code: object) -> str:
+    """Return name, docstrings and comments, without the code."""
+    comments = re.findall(r"#.*", text_of(code))
+    code = _own(code)
+    docs = [getattr(part, "__doc__", None) for part in (code, getattr(code, "forward", None))]
+    words = [getattr(code, "__name__", ""), *docs, *comments]
+    return " ".join(str(word or "") for word in words)
 
 
-def says_additive(function: object, mask: str | None) -> bool:
-    """Return whether the mask is described as one that is added to the scores."""
-    words = f"{mask or ''} {_words_of(function)}"
-    return bool(ADDITIVE.search(words)) and not BOOLEAN.search(SHAPE.sub("", words))
+def says_additive(code: object, mask: str | None) -> bool:
+    """Return whether the mask is named or described as one that is added to the scores."""
+    words = _words_of(code)
+    named = "bias" in (mask or "").lower() or ADDITIVE.search(f"{mask or ''} {words}")
+    return bool(named) and not BOOLEAN.search(SHAPE.sub("", words))
 
 
-def says_blocked(function: object, mask: str = "") -> bool:
+def says_blocked(code: object, mask: str = "") -> bool:
     """Return whether True is described as blocked, by the name of the mask or in words only."""
-    words = _words_of(function)
+    words = _words_of(code)
     described = BLOCKED.search(words) and not ALLOWED.search(words)
     return bool(BLOCKED_NAME.search(mask.lower()) or described)
+
+
+def says_narrow(code: object) -> bool:
+    """Return whether a layer says that its heads are meant to see a slice of the input each."""
+    return bool(NARROW.search(_words_of(code)))
 
 
 def says_heads(function: object) -> bool:

@@ -555,3 +555,20 @@ def test_an_error_after_the_projections_is_that_of_the_layer():
             raise KeyError("heads")
 
     assert first(Raises()) == "raises"
+
+
+def test_heads_that_are_meant_to_be_narrow_are_a_note():
+    class Cut(Layer):
+        def __init__(self):
+            super().__init__()
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(4, 4) for _ in range(3))
+
+        def forward(self, x):
+            x = self.split(x, 3)
+            heads = self.attend(self.q_proj(x), self.k_proj(x), self.v_proj(x), None)
+            return self.out_proj(self.merge(heads))
+
+    assert first(Cut()) == "heads-from-input"
+    report = diagnose(type("NarrowHeads", (Cut,), {})())
+    assert not report.findings
+    assert any("cut from x" in note for note in report.notes)

@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from attnlab.clinic._results import Options, Results
+from attnlab.clinic import diagnose
 from attnlab.clinic.broken import BROKEN, RIGHT
 from attnlab.clinic.broken._templates import CrossLayer, Layer, MaskedLayer
 from attnlab.clinic.layers import modes
-from attnlab.clinic.layers.examination import examine_module
 from attnlab.clinic.layers.influence import influence_in_training
 
 CASES = {case.name: case for case in (*RIGHT, *BROKEN)}
@@ -18,10 +17,8 @@ CASES = {case.name: case for case in (*RIGHT, *BROKEN)}
 
 def examined(make, options=None):
     torch.manual_seed(1)
-    results = Results()
     make = CASES[make].make if isinstance(make, str) else make
-    examine_module(make(), Options(**options or {}), results)
-    return results
+    return diagnose(make(), kind="module", **options or {})
 
 
 def notes_on(make, **options):
@@ -87,7 +84,7 @@ def test_the_module_stays_as_it_was():
 def test_the_global_random_state_stays_as_it_was():
     torch.manual_seed(3)
     state = torch.get_rng_state()
-    examine_module(nn.MultiheadAttention(8, 2), Options(), Results())
+    diagnose(nn.MultiheadAttention(8, 2))
     torch.manual_seed(3)
     assert torch.equal(state, torch.get_rng_state())
 
@@ -111,12 +108,14 @@ def test_an_adapter_calls_what_the_clinic_cannot():
     def call(module, query, key, value, attn_mask):
         return module((query, key, value), flip=False)["y"]
 
-    assert not examined(Odd, {"call": call, "embed_dim": 12}).has("raises", "wrong-type")
+    report = examined(Odd, {"call": call, "embed_dim": 12})
+    assert not {"raises", "wrong-type"} & {finding.name for finding in report.findings}
 
 
 def test_a_blocked_row_is_a_finding_only_if_strict():
     assert not examined(MaskedLayer).findings
-    assert examined(MaskedLayer, {"strict": True}).has("blocked-row")
+    strict = examined(MaskedLayer, {"strict": True}).findings
+    assert "blocked-row" in [finding.name for finding in strict]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from torch import nn
 
 from attnlab.clinic import behaviour
 from attnlab.clinic._calling import name_of
-from attnlab.clinic._copying import copy_of
+from attnlab.clinic._copying import copy_of, dtype_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.layers.anatomy import attentions
 from attnlab.clinic.layers.calls import Reply, Sizes, Subject
@@ -35,7 +35,7 @@ INSIDE = re.compile(r"attn|attention", re.IGNORECASE)
 
 
 def examine_module(module: object, options: Options, results: Results) -> None:
-    """Report what is wrong with a layer; it is examined as a copy and stays as it was.
+    """Report what is wrong with a layer in eval mode.
 
     Parameters
     ----------
@@ -46,48 +46,9 @@ def examine_module(module: object, options: Options, results: Results) -> None:
     results : Results
         Receives findings, notes and properties.
     """
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(devices=[]))
-        stack.enter_context(_one_thread())
-        if isinstance(module, nn.Module):
-            module = stack.enter_context(_copied(module))
-        try:
-            subject = find_call(module, options, results)
-            if subject is not None:
-                _examine(subject, options, results)
-        except Exception as error:  # nothing that the layer returns may end the examination
-            results.failed(error, "It could not be examined to the end")
-
-
-@contextlib.contextmanager
-def _copied(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield a copy on the CPU in eval mode, or the module itself for as long as it takes."""
-    try:
-        own = copy_of(module).eval().to("cpu")
-        if _dtype_of(own) in (torch.float16, torch.bfloat16):
-            own = own.float()  # with three digits small bugs and rounding look alike
-    except Exception:
-        own = None
-    if own is not None:
-        yield own
-        return
-    modes = [(part, part.training) for part in module.modules()]
-    try:
-        yield module.eval()
-    finally:
-        for part, training in modes:
-            part.training = training
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute in one thread: for small tensors several only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    subject = find_call(module, options, results)
+    if subject is not None:
+        _examine(subject, options, results)
 
 
 def _examine(subject: Subject, options: Options, results: Results) -> None:
@@ -153,7 +114,7 @@ def find_call(module: object, options: Options, results: Results) -> Subject | N
     first = best = None
     for sizes, plan in _tries(module, options, guesses):
         subject = Subject(_fresh(module), plan, sizes, options.time_limit)
-        subject.pristine, subject.dtype = module, _dtype_of(module)
+        subject.pristine, subject.dtype = module, dtype_of(module)
         reply = subject(subject.x())
         if reply is not None and (plan.stand_in is None or _looks(subject, reply)):
             if isinstance(module, nn.Module) and any(map(is_lazy, module.parameters())):
@@ -204,13 +165,6 @@ def _tries(module: object, options: Options, guesses) -> Iterator[tuple[Sizes, P
             for other in guesses.embeds:
                 sizes = Sizes(embed, guesses.lengths[0], batch, guesses.heads, other, other)
                 yield sizes, ways[0]
-
-
-def _dtype_of(module: object) -> torch.dtype:
-    """Return the dtype of the parameters of a layer."""
-    parts = module.parameters() if isinstance(module, nn.Module) else ()
-    kinds = [part.dtype for part in parts if part.is_floating_point()]
-    return kinds[0] if kinds else torch.float32
 
 
 def _fresh(module: object) -> object:

@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnlab.clinic._hints import source_of
 from attnlab.clinic.layers.calls import Subject
-
-ADDED = re.compile(r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)")
-
-
-BLOCKED = re.compile(
-    r"(true|1s?|ones?)`* *(=|:|means?|indicates?|marks?|is|are|for|where)? *(to be |the )?"
-    r"(mask(ed|ing)|block|ignor|hidden|hides|padd|not allowed)"
-)
-
-
-def says_added(module: object) -> bool:
-    """Return whether docstring or comments say that its mask is added to the scores."""
-    text = _text_of(module)
-    return bool(ADDED.search(text)) and "bool" not in text
-
-
-def says_blocked(module: object) -> bool:
-    """Return whether docstring or comments say that True blocks."""
-    return bool(BLOCKED.search(_text_of(module)))
-
-
-def _text_of(module: object) -> str:
-    """Return docstrings and comments in lower case."""
-    kind = type(module) if isinstance(module, nn.Module) else module
-    words = [str(getattr(kind, "__doc__", "") or "")]
-    words.append(str(getattr(getattr(kind, "forward", None), "__doc__", "") or ""))
-    try:
-        words += re.findall(r"#.*", source_of(kind))
-    except (TypeError, OSError, IndentationError, SyntaxError):
-        pass
-    return " ".join(words).lower()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlab.clinic._hints import text_of
 from attnlab.clinic._results import Results
@@ -176,7 +176,7 @@ def _scale(heads: Heads, sample: Sample, results: Results) -> Way:
             "matter of choice.",
         )
         return plain
-    if math.isclose(factor, 1.0) and UNSCALED.search(text_of(kind_of(heads.subject.layer))):
+    if math.isclose(factor, 1.0) and UNSCALED.search(text_of(heads.subject.layer)):
         results.note("scale", "Its scores are not scaled, and its text says so.")
         return plain
     fitting = list(_laws(heads, sample, factor))
@@ -234,9 +234,4 @@ def _at_another_length(heads: Heads):
 
 def takes_roots(layer: object) -> bool:
     """Return whether its text has a root; asked where 1/sqrt(embed_dim) equals 1/head_dim."""
-    return bool(re.search(r"sqrt|0?\.5\b|1 ?/ ?2", text_of(kind_of(layer))))
-
-
-def kind_of(layer: object) -> object:
-    """Return the class of a layer, or a function itself: what has a text."""
-    return type(layer) if isinstance(layer, nn.Module) else layer
+    return bool(re.search(r"sqrt|0?\.5\b|1 ?/ ?2", text_of(layer)))

@@ -8,6 +8,7 @@ import itertools
 import torch
 from torch import Tensor
 
+from attnlab.clinic._hints import says_additive, says_blocked
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.hypotheses import (
     INVERT,
@@ -21,7 +22,7 @@ from attnlab.clinic.hypotheses import (
 )
 from attnlab.clinic.layers.anatomy import Heads, attentions
 from attnlab.clinic.layers.calls import Subject
-from attnlab.clinic.layers.forms import Form, accepted, forms, says_added, says_blocked
+from attnlab.clinic.layers.forms import Form, accepted, forms
 from attnlab.clinic.layers.influence import SIZES, influence, influence_table, strongest
 from attnlab.clinic.layers.plans import STACKS, extra_key, is_torchs
 
@@ -66,7 +67,7 @@ def _find_form(subject: Subject, name: str, options: Options, results: Results) 
     torchs = is_torchs(subject.layer)
     if torchs:
         kinds = ("bool",)
-    says = options.mask == "additive" or "bias" in name or says_added(subject.layer)
+    says = options.mask == "additive" or "bias" in name or says_additive(subject.layer, name)
     if says and subject.plan.adapter is None and not torchs:
         kinds = ("additive",)
     flipped = options.mask == "blocked" or torchs
@@ -190,7 +191,7 @@ def _by_convention(subject: Subject, name: str, form: Form, results: Results) ->
         sentence = "True means may attend, unlike in the class that it inherits from."
     elif "pad" in name.lower() and not form.flipped:
         sentence = "True means padding, as in torch."
-    elif not form.flipped and says_blocked(subject.layer):
+    elif not form.flipped and says_blocked(subject.layer, name):
         sentence = "True means blocked, as its text says and as in nn.MultiheadAttention."
     else:
         return False

@@ -7,6 +7,7 @@ from torch import nn
 
 from attnlab.clinic._calling import call
 from attnlab.clinic._evidence import Evidence
+from attnlab.clinic._hints import says_narrow
 from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import SIDES, number_table
 from attnlab.clinic.layers.anatomy import Heads
@@ -82,6 +83,11 @@ def _tell_slices(found: list[Heads], count: int, results: Results) -> None:
                 one.parts(again)["value"].unbind(1), one.seen["value"].unbind(1), strict=True
             )
         ]
+        if moved.count(True) == 1 and says_narrow(first.subject.layer):
+            results.note(
+                "heads", "Its heads are cut from x and not from its projections, as its text says."
+            )
+            return
         if moved.count(True) == 1:
             results.found(
                 "heads-from-input",
