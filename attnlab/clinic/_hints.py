@@ -9,7 +9,16 @@ import re
 from torch import nn
 
 ADDITIVE = re.compile(
-    r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)", re.IGNORECASE
+    r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)|bias|"
+    r"(floats?|numbers?)\b.{0,40}\badd",
+    re.IGNORECASE,
+)
+PADDED = re.compile(
+    r"\btrue\b\W*((at|for|on|is|means|marks|where|there|it|a|the|an?|tokens?|keys?)\s+){0,4}pad",
+    re.IGNORECASE,
+)
+NEWEST = re.compile(
+    r"\b(cached?|past|newest|latest|most recent|last (ones|quer|token))", re.IGNORECASE
 )
 ALLOWED = re.compile(
     r"\btrue\b.{0,30}?(may|allow|attend|keep|kept|visible|real|valid)", re.IGNORECASE
@@ -85,6 +94,16 @@ def says_blocked(code: object, mask: str = "") -> bool:
 def says_narrow(code: object) -> bool:
     """Return whether a layer says that its heads are meant to see a slice of the input each."""
     return bool(NARROW.search(_words_of(code)))
+
+
+def says_true_is_padding(function: object) -> bool:
+    """Return whether True is described as padding, in so many words."""
+    return bool(PADDED.search(_words_of(function)))
+
+
+def says_newest(function: object) -> bool:
+    """Return whether the queries are described as the last tokens, as with a cache."""
+    return bool(NEWEST.search(_words_of(function)))
 
 
 def says_heads(function: object) -> bool:

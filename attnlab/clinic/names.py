@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from attnlab.clinic._calling import call
 
@@ -146,6 +146,27 @@ def arguments(target: object) -> list[Argument] | None:
     if known is None:
         known = call(_signature, given.forward if isinstance(given, nn.Module) else given).value
     return None if known is None else [one for one in known[fixed:] if one.name not in taken]
+
+
+def numbers_of(target: object) -> list[tuple[str, float, str]]:
+    """Return the positive numbers that a callable was made with: name, value and role of each.
+
+    Attributes of a module, what a partial gives, and defaults, if they are a scale or a width.
+    """
+    given: dict[str, object] = {one.name: one.default for one in arguments(target) or []}
+    while isinstance(target, functools.partial):
+        given |= target.keywords
+        target = target.func
+    if isinstance(target, nn.Module):
+        given |= {**vars(target), **dict(target.named_buffers())}
+    found = []
+    for name, value in given.items():
+        role = role_of(name)
+        single = isinstance(value, Tensor) and value.numel() == 1
+        number = float(value) if single or isinstance(value, int | float) else 0.0
+        if role in ("scale", "width") and number > 0:
+            found.append((name, number, role))
+    return found
 
 
 def _signature(function: object) -> list[Argument]:

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
@@ -243,6 +244,132 @@ def test_a_mask_of_the_other_meaning_is_told_as_a_convention():
     assert diagnose(attention, mask="blocked").ok
     (finding,) = diagnose(mask_of_another_name, mask="blocked").findings
     assert "True means “may attend” in this mask" in str(finding)
+
+
+# --- what some code insists on --------------------------------------------------------------------
+
+
+def fewer_heads_of_keys(query, key, value):
+    """q: (N, H, L, E), with fewer heads of keys and values."""
+    groups = query.size(1) // key.size(1)
+    key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
+    return attend(query, key, value)
+
+
+def window_on_both_sides(q, k, v, radius=2):
+    ones = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device)
+    return attend(q, k, v, ~ones.triu(-radius).tril(radius))
+
+
+def mask_of_batches(q, k, v, mask=None):
+    return attend(q, k, v, None if mask is None else ~mask.unsqueeze(1))
+
+
+def numbers_to_add(q, k, v, attn_mask=None):
+    """attn_mask: floats of (batch, L, S) to add."""
+    scores = scores_of(q, k)
+    return (scores if attn_mask is None else scores + attn_mask).softmax(dim=-1) @ v
+
+
+def even_widths(q, k, v):
+    halves = q.unflatten(-1, (2, -1)), k.unflatten(-1, (2, -1))
+    return attend(*(part.flatten(-2) for part in halves), v)
+
+
+class Tempered(nn.Module):
+    def __init__(self, temperature):
+        super().__init__()
+        self.temperature = temperature
+
+    def forward(self, q, k, v):
+        return (q / self.temperature @ k.transpose(-2, -1)).softmax(dim=-1) @ v
+
+
+class OfOneWidth(nn.Module):
+    def __init__(self, d_k):
+        super().__init__()
+        self.d_k = d_k
+
+    def forward(self, q, k, v):
+        return (q @ k.transpose(-2, -1) / self.d_k).softmax(dim=-1) @ v
+
+
+def factor_by_default(q, k, v, scale=0.25):
+    return (q @ k.transpose(-2, -1) * scale).softmax(dim=-1) @ v
+
+
+def aligned_above(q, k, v):
+    """Causal."""
+    scores = scores_of(q, k)
+    return scores.masked_fill(torch.ones_like(scores).tril() == 0, -torch.inf).softmax(-1) @ v
+
+
+@pytest.mark.parametrize(
+    ("function", "note"),
+    [
+        (fewer_heads_of_keys, "(N, H, L, E)"),
+        (window_on_both_sides, "It works only with L = S"),
+        (mask_of_batches, "One sequence alone"),
+        (numbers_to_add, "is added to the scores"),
+        (even_widths, "powers of two"),
+        (Tempered(8**0.5), "temperature = 2.828"),
+        (factor_by_default, "scale = 0.25"),
+        (partial(factor_given, scale=0.25), "scale = 0.25"),
+        (aligned_above, "upper left"),
+        (partial(F.scaled_dot_product_attention, is_causal=True), "upper left"),
+        (F.scaled_dot_product_attention, "upper left"),
+    ],
+)
+def test_what_code_insists_on_is_a_note(function, note):
+    report = diagnose(function)
+    assert report.ok, repr(report)
+    assert any(note in one for one in report.notes), report.notes
+
+
+def after_a_cache(q, k, v):
+    """Causal; the queries are the newest tokens, and keys and values those of all tokens."""
+    return aligned_above(q, k, v)
+
+
+def padding_in_words(q, k, v, key_padding_mask=None):
+    """key_padding_mask: (batch, keys), True at padding."""
+    return attend(q, k, v, None if key_padding_mask is None else ~key_padding_mask[:, None])
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "words"),
+    [
+        (after_a_cache, "causal-off-by-one", "the last"),
+        (padding_in_words, "mask-inverted", "its own words"),
+        (OfOneWidth(64), "scale-constant", "right for d_k"),
+    ],
+)
+def test_words_of_its_own_decide_what_behaviour_cannot(function, name, words):
+    (finding,) = diagnose(function).findings
+    assert finding.name == name
+    assert words in str(finding)
+
+
+def eight_heads_of_64(q, k, v):
+    q, k, v = (part.view(*part.shape[:-1], 8, 64).transpose(1, 2) for part in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(-2)
+
+
+def not_transposed(q, k, v):
+    return (q @ k / q.shape[-1] ** 0.5).softmax(dim=-1) @ v
+
+
+def misspelt(q, k, v):
+    return attend(q, k, value)  # noqa: F821
+
+
+def test_only_its_own_fault_is_a_finding_where_no_call_works():
+    report = diagnose(eight_heads_of_64)
+    assert report.ok is None
+    assert "RuntimeError" in report.gap.why
+    assert "call=" in report.gap.remedy
+    for function in (not_transposed, misspelt):
+        assert [one.name for one in diagnose(function).findings] == ["raises"]
 
 
 # --- what is asked for ----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import dis
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from attnlab.clinic._calling import Caller, Outcome, Unusable, name_of
 from attnlab.clinic._results import Options
+from attnlab.clinic.behaviour import close
 from attnlab.clinic.hypotheses import Sample, Sizes
 from attnlab.clinic.names import SIDES, Argument, arguments
 from attnlab.masks import to_additive_mask
@@ -249,6 +251,8 @@ class Attention:
         Calls with a mask, which it insists on, that blocked every key.
     demand : str
         Which sizes must be equal, such as ``"L = S"``; empty if none.
+    powers : bool
+        Whether E must be a power of two, as where features go in pairs.
     """
 
     def __init__(self, function: Callable, options: Options, layout: Layout = PLAIN) -> None:
@@ -261,7 +265,7 @@ class Attention:
         self.ndims: dict[int, Result] = {}
         self.refused: dict[int, Outcome] = {}
         self.blocked: dict[int, Result] = {}
-        self.demand = ""
+        self.demand, self.powers = "", False
         self.dtype = torch.float32
         self.divisor = False  # whether a factor that it is given divides
         self.number = False  # whether it wants masks of 1 and 0
@@ -272,13 +276,25 @@ class Attention:
     def find_shapes(self) -> bool:
         """Find the shapes that the function takes; return whether there are any."""
         for self.dtype in (torch.float32, torch.float64):
-            for self.demand in ("", *RELAXED):
+            for self.powers, self.demand in itertools.product((False, True), ("", *RELAXED)):
                 for ndim in (3, 4, 2):
                     self._find(ndim)
                 if self.ndims or self.caller.out_of_time:
+                    # what is constant there was not made for so many dimensions
+                    depending = {n: one for n, one in self.ndims.items() if self.depends(n)}
+                    self.ndims = depending or self.ndims
                     return bool(self.ndims)
-        self.dtype, self.demand = torch.float32, ""
+        self.dtype, self.demand, self.powers = torch.float32, "", False
         return False
+
+    def depends(self, ndim: int) -> bool:
+        """Return whether its output depends on anything that it gets."""
+        inputs = self.inputs(ndim)
+        try:
+            one, other = self(*inputs), self(*(part.flip(-1) - 1 for part in inputs))
+        except Unusable:
+            return True  # what fails now is told elsewhere
+        return not close(one.output, other.output)
 
     def _find(self, ndim: int) -> None:
         """Try everything that may be given for what it insists on."""
@@ -324,7 +340,9 @@ class Attention:
         return next(ndim for ndim in (3, 4, 2) if ndim in self.ndims)
 
     def sizes(self, sizes: Sizes = GENERAL) -> Sizes:
-        """Return ``sizes`` with those made equal that the function insists on."""
+        """Return ``sizes`` as the function insists on them."""
+        if self.powers:
+            sizes = replace(sizes, E=1 << (sizes.E - 1).bit_length())
         return relaxed(sizes, self.demand)
 
     def inputs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from attnlab.clinic._calling import Outcome, Unusable, name_of
 from attnlab.clinic._hints import (
     says_batch,
     says_heads,
+    says_newest,
     text_of,
     time_before_batch,
     tokens_before_heads,
@@ -29,7 +31,7 @@ from attnlab.clinic.functions.calls import (
     measurable,
     relaxed,
 )
-from attnlab.clinic.functions.masks import examine_masks, examine_returned
+from attnlab.clinic.functions.masks import SLIPS_OF_THE_PEN, examine_masks, examine_returned
 from attnlab.clinic.functions.unknown import (
     NEIGHBOURS,
     causal_missing,
@@ -43,20 +45,25 @@ from attnlab.clinic.hypotheses import (
     DENSE,
     ENDS,
     ORDERS,
+    RIGHT_SCALE,
     SCALES,
     STEPS,
+    SURE,
     Recipe,
     Sample,
     Sizes,
     explain,
     measured_weights,
     report,
+    weights_table,
 )
 from attnlab.clinic.names import CAUSAL as MEANT_CAUSAL
+from attnlab.clinic.names import numbers_of
 
 LETTERS = {2: "(L, E)", 3: "(N, L, E)", 4: "(N, H, L, E)"}
 LARGE = 200.0  # scores of this size overflow exp in float32 unless a maximum is taken off
 REMEDY = "Pass call=, a function (target, query, key, value, attn_mask) that returns its output."
+LOWER_RIGHT = "torch.ones(L, S).tril(diagonal=S - L) lets query i see key j where j <= S - L + i."
 SCALED = {way.cause for way in SCALES} | {"scale-constant", "scale-other"}
 OPEN_STEPS = tuple(step for step in STEPS if step != "masking")
 
@@ -156,18 +163,17 @@ def _examine_numbers(attention: Attention, subject: Function, results: Results) 
     """Find out what it computes, without a mask at first."""
     if attention.dtype != torch.float32:
         results.found("dtype", "It takes float64 tensors only; models are trained in float32.")
-    inputs = attention.inputs(attention.main)
-    if behaviour.close(
-        attention(*(part.flip(-1) - 1 for part in inputs)).output, attention(*inputs).output
-    ):
+    if not attention.depends(attention.main):
         sentence = "The output does not depend on query, key and value at all."
         results.found("wrong-source", sentence)
         return
     meant = _meant_causal(attention)
     if not behaviour.examine_precision(subject, results):
         return
-    samples = calls(attention, attention.main)
+    samples = calls(attention, attention.main) or [attention.sample(attention.main)]
     recipe = _understood(attention, samples) or _measured(attention, samples)
+    if recipe is not None and recipe.scale.cause == "scale-constant":
+        recipe = _as_the_caller_wants(attention, recipe, samples[0], results)
     if attention.takes.unknown_required and (recipe is None or recipe.slips):
         _ask(attention, results)
         return
@@ -181,6 +187,23 @@ def _examine_numbers(attention: Attention, subject: Function, results: Results) 
         if causal is not None and all(finding.name in SCALED for finding in results.findings):
             examine_masks(attention, results, recipe)
     _examine_shapes(attention, recipe, results)
+
+
+def _as_the_caller_wants(
+    attention: Attention, recipe: Recipe, sample: Sample, results: Results
+) -> Recipe:
+    """Take a fixed factor for right that the caller has chosen, and say so."""
+    factor = recipe.scale.compute(sample.sizes)
+    for name, number, role in numbers_of(attention.function):
+        chosen = (number**-0.5,) if role == "width" else (number, 1 / number)
+        if min(abs(one / factor - 1) for one in chosen) < 10 * SURE:
+            sentence = (
+                f"The factor {factor:.4g} on the dot products is the caller's, {name} = "
+                f"{number:.4g}: right for d_k = {factor**-2:.4g} only."
+            )
+            results.note("scale", sentence)
+            return replace(recipe, scale=recipe.scale._replace(cause=None))
+    return recipe
 
 
 def calls(attention: Attention, ndim: int, *, square: bool = False, seed: int = 0) -> list[Sample]:
@@ -247,6 +270,7 @@ def _say(
         examine_pattern(recipe, samples[0], results, meant=meant)
     elif meant and recipe.order is DENSE and not recipe.slips:
         causal_missing(samples[0], results, text)
+    _alignment(attention, recipe, samples[0], results)
     if results.findings or not _bends(attention, recipe, samples[0].sizes, results):
         _hold(recipe, attention.main, results)
     if "scale" in attention.takes.fixed.values():
@@ -267,7 +291,7 @@ def _hold(recipe: Recipe, ndim: int, results: Results) -> None:
     if not wrong & {"sides", "product", "softmax"}:
         words = "scores are dot products of query and key times one factor"
         results.held("products", words)
-    if not wrong & {"sides", "product", "softmax", "scale"}:
+    if not wrong & {"sides", "product", "softmax"} and recipe.scale is RIGHT_SCALE:
         results.held("scale", "the scores are divided by the square root of d_k")
     if not wrong & {"softmax", "after"}:
         for _, _, what in NEIGHBOURS[: ndim - 2]:
@@ -323,7 +347,36 @@ def _switched(attention: Attention, recipe: Recipe, results: Results) -> Recipe 
         report(found, [sample], results, text=text)
         if not found.slips:
             results.held("causal", "no query sees a later key (causal)")
+            with contextlib.suppress(Unusable):
+                wide = attention.sample(attention.main, causal=True)
+                if found.gives(wide):
+                    _alignment(attention, found, wide, results)
     return found
+
+
+def _alignment(attention: Attention, recipe: Recipe, sample: Sample, results: Results) -> None:
+    """Say so if the queries are the first tokens where there are more keys; a cache wants the last.
+
+    Nothing but words can tell which are meant.
+    """
+    L, S = sample.products.shape[-2:]
+    if recipe.order is not CAUSAL or recipe.slips or L >= S:
+        return
+    if says_newest(attention.function):
+        sentence = (
+            "Its own words say that the queries are the last tokens, and the causal mask is "
+            f"aligned at the upper left, as for the first: of {S} keys, query 0 of {L} sees key 0 "
+            f"only, and not keys 0 to {S - L}."
+        )
+        evidence = weights_table("Weights:", measured_weights(sample))
+        results.found("causal-off-by-one", sentence, evidence, advice=LOWER_RIGHT)
+    else:
+        results.note(
+            "alignment",
+            "With more keys than queries, the causal mask is aligned at the upper left: the "
+            f"queries are taken for the first tokens. Where they are the last, as with a cache: "
+            f"{LOWER_RIGHT}",
+        )
 
 
 # --- other shapes ---------------------------------------------------------------------------------
@@ -339,8 +392,11 @@ def _examine_shapes(attention: Attention, recipe: Recipe | None, results: Result
                 _examine_ndim(attention, ndim, recipe, results)
     if not results.findings:
         _single(attention, results)
+    if attention.powers:
+        text = attention.refused[attention.main].trouble
+        results.note("sizes", f"It was called with powers of two for E; E = 11 gives {text}.")
     if attention.demand:
-        _equal_sizes(attention, results)
+        _equal_sizes(attention, recipe, results)
     if set(attention.ndims) == {2}:
         _two_dimensions(attention, results)
     elif len(attention.ndims) < 3:
@@ -425,13 +481,13 @@ def _wrong_in_a_cube(attention: Attention) -> bool | None:
     return not behaviour.close(changed.value[0], outcome.value[0])
 
 
-def _equal_sizes(attention: Attention, results: Results) -> None:
-    """Report that it ran only with some sizes equal."""
-    if results.findings or results.gap:
+def _equal_sizes(attention: Attention, recipe: Recipe | None, results: Results) -> None:
+    """Report that it ran only with some sizes equal; no fault if it depends on positions."""
+    if results.findings or results.gap or recipe is None:
         return
     text = attention.refused[attention.main].trouble or "a wrong shape"
     sentence = f"It works only with {attention.demand}; with L = 5, S = 7, E = 11, Ev = 13: {text}."
-    if results.holds("causal") and attention.demand == "L = S":
+    if recipe.order is not DENSE and attention.demand == "L = S":
         results.note("sizes", sentence)
     else:
         results.found("square-only", sentence)
@@ -529,19 +585,21 @@ def _nothing_works(attention: Attention, results: Results) -> None:
         )
 
 
-REFUSALS = (AssertionError, ValueError, NotImplementedError)  # what code raises that checks sizes
-
-
 def _raises(attention: Attention, results: Results) -> None:
-    """Report an error: as a finding only if nothing else than query, key and value was given."""
+    """Report an error: as a finding only where no other call could help.
+
+    That is so if a name or a type is wrong, or if it works only with all sizes equal.
+    """
     outcome = attention.refused[3]
-    if _wrong_in_a_cube(attention):
+    mixing = _wrong_in_a_cube(attention)
+    at_fault = mixing is not None or isinstance(outcome.error, (*SLIPS_OF_THE_PEN, TypeError))
+    if mixing:
         results.found(
             "transposed-batch",
             f"With {_shapes(3)} it raises {outcome.trouble}; with N = L = S = E it runs and mixes "
             "the sequences: .T and transpose(0, 1) move the dimension of the batch.",
         )
-    elif attention.takes.guessed or isinstance(outcome.error, REFUSALS):
+    elif attention.takes.guessed or not at_fault:
         _not_called(attention, f"raises {outcome.trouble}", results)
     else:
         results.found("raises", f"With {_shapes(3)} it raises {outcome.trouble}.")

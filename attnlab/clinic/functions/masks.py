@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic._calling import Unusable
-from attnlab.clinic._hints import says_additive, says_blocked, says_heads, text_of
+from attnlab.clinic._hints import (
+    says_additive,
+    says_blocked,
+    says_heads,
+    says_true_is_padding,
+    text_of,
+)
 from attnlab.clinic._results import Results
 from attnlab.clinic.functions.calls import (
     FORMS,
@@ -44,13 +50,19 @@ SLIPS_OF_THE_PEN = (NameError, AttributeError)  # no other mask would help
 LIKE_A_MASK = (None, "mask-inverted", "mask-finite", "mask-transposed", "mask-multiplied")
 LEVELS = (-20.0, -100.0, -1000.0)  # scores that ordinary large inputs can reach
 WORDS = {"blocked": "True = blocked", "additive": "0 and minus infinity", None: "True = may attend"}
-STILL_BLOCKED = Way(
-    "mask-inverted",
-    'True means “may attend” in this mask, as in F.scaled_dot_product_attention; mask="blocked" '
-    "says the opposite: then blocked keys take {taken} of a query's weight.",
-    INVERT.compute,
-    'leave mask="blocked" out, or turn the mask around: masked_fill(mask, -torch.inf).',
-)
+TURN = "turn the mask around: masked_fill(mask, -torch.inf)."
+
+
+def _opposite(who: str, advice: str) -> Way:
+    words = (
+        f"True means “may attend” in this mask, as in F.scaled_dot_product_attention; {who} "
+        "the opposite: then blocked keys take {taken} of a query's weight."
+    )
+    return Way("mask-inverted", words, INVERT.compute, advice)
+
+
+STILL_BLOCKED = _opposite('mask="blocked" says', f'leave mask="blocked" out, or {TURN}')
+NOT_AS_SAID = _opposite("its own words say", TURN)
 
 
 class Trial(NamedTuple):
@@ -83,6 +95,8 @@ def examine_masks(attention: Attention, results: Results, recipe: Recipe) -> Non
         return
     if judged.slips != recipe.slips:
         _accuse(attention, judged, trial, results)
+        return
+    if _not_as_said(attention, recipe, trial, results):
         return
     means = "lengths" if trial.form is LENGTHS else WORDS[attention.convention]
     form = trial.form.letters
@@ -207,6 +221,22 @@ def _says_otherwise(
     return True
 
 
+def _not_as_said(attention: Attention, recipe: Recipe, trial: Trial, results: Results) -> bool:
+    """Return whether a mask of padding is said to be True there, and blocks where it is False."""
+    mask, told = attention.takes.mask, attention.options
+    if mask is None or mask.role != "padding" or attention.convention or told.mask or told.call:
+        return False
+    name = mask.name
+    results.note("mask-convention", f"{name}: True means a real token; torch's is the opposite.")
+    if not says_true_is_padding(attention.function):
+        return False
+    turned = _again(attention, trial, "blocked")
+    if turned is not None:
+        judged = replace(recipe, masking=NOT_AS_SAID)
+        _accuse(attention, judged, turned, results)
+    return turned is not None
+
+
 def _with_other_dimensions(
     attention: Attention, trial: Trial, recipe: Recipe, results: Results
 ) -> None:
@@ -217,10 +247,11 @@ def _with_other_dimensions(
         return
     apart = Results()
     _accuse(attention, judged, again, apart)
-    if trial.ndim != 4 or says_heads(attention.function):
+    if trial.ndim == 4 and says_heads(attention.function):
         results.findings += apart.findings
     else:
-        results.note("heads", f"With heads, (N, H, L, E): {apart.findings[0]}")
+        which = {2: "One sequence alone, (L, E)", 4: "With heads, (N, H, L, E)"}[trial.ndim]
+        results.note("dimensions", f"{which}: {apart.findings[0]}")
 
 
 def _accuse(attention: Attention, judged: Recipe, trial: Trial, results: Results) -> None:
