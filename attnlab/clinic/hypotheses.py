@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -246,14 +247,9 @@ def _per_key(allowed: Tensor) -> bool:
     return bool((allowed == allowed[..., :1, :]).all())
 
 
-def _turned(scores: Tensor, allowed: Tensor) -> Tensor | None:
+def _turned(scores: Tensor, allowed: Tensor, per_key: bool = False) -> Tensor | None:
     square = scores.shape[-1] == scores.shape[-2]
-    return ~allowed.mT if square and not _per_key(allowed) else None
-
-
-def _rows(scores: Tensor, allowed: Tensor) -> Tensor | None:
-    square = scores.shape[-1] == scores.shape[-2]
-    return ~allowed.mT if square and _per_key(allowed) else None
+    return ~allowed.mT if square and _per_key(allowed) is per_key else None
 
 
 def _sequences_as_heads(scores: Tensor, allowed: Tensor) -> Tensor | None:
@@ -306,7 +302,7 @@ MASKINGS = (
         "mask-queries",
         "{The_mask} blocks queries instead of keys: the rows of padded tokens are emptied, and "
         "every other row still looks at the padding.",
-        _filled(_rows),
+        _filled(partial(_turned, per_key=True)),
     ),
     Way(
         "mask-transposed",

@@ -96,19 +96,15 @@ class Argument(NamedTuple):
         Whether it has no default.
     default : object
         None where it has none.
-    by_name, by_place : bool
-        How it can be given.
-    kind : str
-        Its annotation as text; may be empty.
+    by_place : bool
+        Whether it can be given without its name.
     """
 
     name: str
     role: str
     required: bool
     default: object = None
-    by_name: bool = True
     by_place: bool = True
-    kind: str = ""
 
 
 def role_of(name: str) -> str:
@@ -179,9 +175,7 @@ def _signature(function: object) -> list[Argument]:
             _role(one.name, None if one.default is one.empty else one.default),
             one.default is one.empty,
             None if one.default is one.empty else one.default,
-            one.kind is not one.POSITIONAL_ONLY,
             one.kind is not one.KEYWORD_ONLY,
-            "" if one.annotation is one.empty else str(one.annotation),
         )
         for one in known
         if one.kind not in several
@@ -205,7 +199,6 @@ def _of_torch(function: object) -> list[Argument] | None:
             _role(one.name, one.default_value),
             not one.has_default_value(),
             one.default_value,
-            kind=str(one.type),
         )
         for one in known
     ]

@@ -294,8 +294,7 @@ def _hold(recipe: Recipe, ndim: int, results: Results) -> None:
     if not wrong & {"sides", "product", "softmax"} and recipe.scale is RIGHT_SCALE:
         results.held("scale", "the scores are divided by the square root of d_k")
     if not wrong & {"softmax", "after"}:
-        for _, _, what in NEIGHBOURS[: ndim - 2]:
-            results.held("apart", f"one {what} never changes the result of another")
+        _hold_apart(ndim, results)
     if not wrong and recipe.order in (CAUSAL, ENDS):
         results.held("causal", "no query sees a later key (causal)")
 
@@ -416,6 +415,10 @@ def _examine_ndim(attention: Attention, ndim: int, recipe: Recipe, results: Resu
             sentence += f"{LETTERS[attention.main]}."
             results.found("scores-not-dot-products", sentence)
         return
+    _hold_apart(ndim, results)
+
+
+def _hold_apart(ndim: int, results: Results) -> None:
     for _, _, what in NEIGHBOURS[: ndim - 2]:
         results.held("apart", f"one {what} never changes the result of another")
 
@@ -435,14 +438,12 @@ def _four_dimensions(attention: Attention, recipe: Recipe, results: Results) -> 
 def _single(attention: Attention, results: Results) -> None:
     """Give one sequence, one query: no dimension may be lost because its size is 1."""
     causal = results.holds("causal")
-    for name in ("N", "L") if not causal else ("N",):
-        query, key, value = attention.inputs(attention.main)
-        few = [part[:1] for part in (query, key, value)] if name == "N" else None
-        few = few or [query[..., :1, :], key, value]
-        if (name == "N" and attention.main == 2) or attention.demand.startswith("L = S"):
-            continue
+    query, key, value = attention.inputs(attention.main)
+    few = {} if attention.main == 2 else {"N": (query[:1], key[:1], value[:1])}
+    few |= {} if causal else {"L": (query[..., :1, :], key, value)}
+    for name, inputs in few.items() if not attention.demand.startswith("L = S") else ():
         try:
-            attention(*few)
+            attention(*inputs)
         except Unusable as trouble:
             text = trouble.outcome.trouble
             parts = _parts(trouble.outcome.value)
@@ -578,10 +579,12 @@ def _nothing_works(attention: Attention, results: Results) -> None:
     elif attention.takes.guessed:
         _not_called(attention, "gives the wrong shape", results)
     else:
-        wanted = (*_lead(ndim), GENERAL.L, GENERAL.Ev)
+        query, _, value = attention.inputs(ndim)
+        wanted = (*query.shape[:-1], value.shape[-1])
         got = " and ".join(str(tuple(part.shape)) for part in tensors)
         results.found(
-            "wrong-shape", f"With {_shapes(ndim)} the output must be {wanted}, got {got}."
+            "wrong-shape",
+            f"With {_shapes(attention, ndim)} the output must be {wanted}, got {got}.",
         )
 
 
@@ -596,13 +599,13 @@ def _raises(attention: Attention, results: Results) -> None:
     if mixing:
         results.found(
             "transposed-batch",
-            f"With {_shapes(3)} it raises {outcome.trouble}; with N = L = S = E it runs and mixes "
-            "the sequences: .T and transpose(0, 1) move the dimension of the batch.",
+            f"With {_shapes(attention)} it raises {outcome.trouble}; with N = L = S = E it runs "
+            "and mixes the sequences: .T and transpose(0, 1) move the dimension of the batch.",
         )
     elif attention.takes.guessed or not at_fault:
         _not_called(attention, f"raises {outcome.trouble}", results)
     else:
-        results.found("raises", f"With {_shapes(3)} it raises {outcome.trouble}.")
+        results.found("raises", f"With {_shapes(attention)} it raises {outcome.trouble}.")
 
 
 def _all_blocked(attention: Attention, results: Results) -> None:
@@ -620,20 +623,13 @@ def _all_blocked(attention: Attention, results: Results) -> None:
 
 
 def _not_called(attention: Attention, what: str, results: Results) -> None:
-    sentence = f"The clinic could not call it: with {_shapes(3)} it {what}."
+    sentence = f"The clinic could not call it: with {_shapes(attention)} it {what}."
     results.unexamined(sentence, call=attention.told(), remedy=REMEDY)
 
 
-def _lead(ndim: int) -> tuple[int, ...]:
-    return (GENERAL.N, GENERAL.H)[: ndim - 2]
-
-
-def _shapes(ndim: int) -> str:
+def _shapes(attention: Attention, ndim: int = 3) -> str:
     """Return the shapes of the first call in words."""
-    sizes, lead = GENERAL, _lead(ndim)
-    query, key, value = (
-        (*lead, *rest) for rest in ((sizes.L, sizes.E), (sizes.S, sizes.E), (sizes.S, sizes.Ev))
-    )
+    query, key, value = (tuple(part.shape) for part in attention.inputs(ndim))
     return f"query {query}, key {key} and value {value}"
 
 

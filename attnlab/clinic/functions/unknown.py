@@ -305,9 +305,6 @@ def _weights(attention: Attention, sample: Sample, results: Results) -> None:
             results.found("not-normalised", f"{told[0].upper()}{told[1:]}", evidence)
     elif mixed(attention, results, attention.main):
         pass
-    elif bool((weights.amax(dim=-1) > 1 - SURE).all()):
-        sentence = "Every query takes one key and nothing else: a hard look-up, not a softmax."
-        results.found("hard", sentence, evidence)
     elif not rows_exchanged(attention, results):
         misfit = min(fit_scores(weights, sample.products).residual, 9.0)
         results.unexamined(
