@@ -2,6 +2,7 @@
 
     make panel                            both halves of the panel
     make panel HALF=seen PANEL_FLAGS=-v   one half, with every answer that is not as wished
+    make panel PANEL_FLAGS="--write data/clinic_panel.csv"   the counts that lesson 9 shows
 
 Each correct implementation is examined twice: as it is, and with the options that a reader of
 ``diagnose`` would pass then. Its mutants get these options.
@@ -10,6 +11,7 @@ Each correct implementation is examined twice: as it is, and with the options th
 from __future__ import annotations
 
 import argparse
+import csv
 import multiprocessing
 import re
 import statistics
@@ -18,6 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -205,6 +208,46 @@ def table(answers: Sequence[Answer]) -> str:
     return "\n".join(lines)
 
 
+# --- the counts in a file -------------------------------------------------------------------------
+
+HEADER = ("half", "examined", "answer", "count", "of")
+EXAMINED = {
+    "first attempt": "correct code at first call",
+    "with options": "correct code with options",
+    "builder": "mask builders",
+    "mutant": "injected bugs",
+    "wrong": "bugs written by hand",
+}
+FIRST_LOOK = [  # of the clinic that had seen only the other half: it cannot be measured again
+    ("first look at unseen half", examined, answer, count, of)
+    for examined, answer, count, of in (
+        ("correct code at first call", "accused", 11, 39),
+        ("correct code with options", "accused", 6, 39),
+        ("injected bugs", "named", 371, 409),
+        ("injected bugs", "other name", 33, 409),
+        ("injected bugs", "missed", 2, 409),
+        ("injected bugs", "not examined", 3, 409),
+    )
+]
+
+
+def counts(answers: Sequence[Answer]) -> list[tuple[str, str, str, int, int]]:
+    """Return one row for each count of both halves; see HEADER."""
+    rows = list(FIRST_LOOK)
+    for half in reversed(HALVES):
+        for sort, examined in EXAMINED.items():
+            columns = BROKEN_COLUMNS if sort in ("mutant", "wrong") else RIGHT_COLUMNS
+            said = [one.verdict for one in _sort(answers, sort) if one.half == half]
+            rows += [(f"{half} half now", examined, c, said.count(c), len(said)) for c in columns]
+    return rows
+
+
+def write(answers: Sequence[Answer], path: Path) -> None:
+    """Write the counts as a table."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([HEADER, *counts(answers)])
+
+
 def _sort(answers: Sequence[Answer], sort: str) -> list[Answer]:
     return [one for one in answers if one.sort == sort]
 
@@ -233,7 +276,10 @@ def main() -> None:
     parser.add_argument("half", nargs="?", default="all", choices=[*HALVES, "all"])
     parser.add_argument("-v", "--verbose", action="store_true", help="what is not as wished")
     parser.add_argument("--only", default="", help="cases whose names hold this text")
+    parser.add_argument("--write", type=Path, help="a file for the counts of both halves")
     options = parser.parse_args()
+    if options.write and (options.half != "all" or options.only):
+        parser.error("--write needs the whole panel.")
     halves = HALVES if options.half == "all" else (options.half,)
     answers = all_answers(halves, options.only)
     if not answers:
@@ -242,6 +288,8 @@ def main() -> None:
         for one in answers:
             if not one.as_wished:
                 print(told(one))
+    if options.write:
+        write(answers, options.write)
     for half in halves:
         of_half = [one for one in answers if one.half == half]
         if of_half:

@@ -1,5 +1,6 @@
 """The panel is what it says: right code is right, wrong code is not, and bugs change outputs."""
 
+import csv
 import inspect
 import itertools
 import math
@@ -8,12 +9,13 @@ import pytest
 import torch
 from torch import nn
 
+from attnlab import data_path
 from attnlab.clinic._causes import CAUSES
 from tests.clinic.panel import HALVES, load, right_halves
 from tests.clinic.panel._case import Case, given
 from tests.clinic.panel._plain import qkv, rand, some
 from tests.clinic.panel.injection import ACCEPTED, MASK, compiled, mutants, tree_of
-from tools.clinic_panel import Answer, answers_of, table
+from tools.clinic_panel import FIRST_LOOK, HEADER, Answer, answers_of, counts, table, write
 
 BOTH = {half: load(half) for half in HALVES}
 CORRECT = [case for half in BOTH.values() for case in half.correct]
@@ -204,3 +206,30 @@ def test_the_answers_on_one_case_and_their_table():
     count = len(answers) - 2
     assert lines["all that were injected"] == [str(count), str(count), "0", "0", "0"]
     assert lines["in functions"] == lines["all that were injected"]
+
+
+def test_the_counts_are_written_as_a_table(tmp_path):
+    answers = [said(wished=("nan",)), said("nan", wished=("nan",)), said("nan", wished=("nan",))]
+    now = ("seen half now", "injected bugs")
+    rows = counts(answers)
+    assert rows[: len(FIRST_LOOK)] == FIRST_LOOK
+    assert {(*now, "named", 2, 3), (*now, "missed", 1, 3), (*now, "not examined", 0, 3)} <= {*rows}
+    write(answers, tmp_path / "counts.csv")
+    header, *written = (tmp_path / "counts.csv").read_text(encoding="utf-8").splitlines()
+    assert header == ",".join(HEADER)
+    assert written == [",".join(map(str, row)) for row in rows]
+
+
+def test_the_counts_that_are_told_add_up():
+    with data_path("clinic_panel.csv").open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file, strict=True)]
+    totals = {}
+    for row in rows:
+        key = row["half"], row["examined"], int(row["of"])
+        totals[key] = totals.get(key, 0) + int(row["count"])
+    complete = [key for key in totals if "first look" not in key[0] or "bugs" in key[1]]
+    assert all(totals[key] == key[2] for key in complete)
+    assert len({key[:2] for key in totals}) == len(totals) == 13
+    sizes = {half: len(BOTH[half].correct) for half in HALVES}
+    told = {key[0].split()[0]: key[2] for key in totals if key[1] == "correct code at first call"}
+    assert told == sizes
