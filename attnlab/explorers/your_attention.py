@@ -291,11 +291,11 @@ PROPERTIES = (
         ("key-value-swapped", "wrong-source", "not-attention", "position-mixing"),
     ),
     Property(
-        "a blocked key gets no weight and takes none",
+        "a blocked key gets no weight and does not change the others",
         ("blocked-keys",),
         ("mask-*", "padding-leak"),
     ),
-    Property("a row without any key gives 0", (EMPTY_ROW,), ("blocked-row",)),
+    Property("a row whose keys are all blocked gives 0", (EMPTY_ROW,), ("blocked-row",)),
     Property("no query sees a later key", ("causal",), ("causal-*",), always=False),
     Property(
         "sequences and heads stay apart",
@@ -320,7 +320,10 @@ PROPERTIES = (
         ),
     ),
 )
-OF_MASKS = ("a blocked key gets no weight and takes none", "a row without any key gives 0")
+OF_MASKS = (
+    "a blocked key gets no weight and does not change the others",
+    "a row whose keys are all blocked gives 0",
+)
 FOLLOWS = "Follows from another cross."
 
 

@@ -19,7 +19,7 @@ from attnlab.explorers.your_attention import PROPERTIES, checklist
 from attnlab.palette import GREEN, ORANGE
 
 NAN = float("nan")
-BLOCKED = "a blocked key gets no weight and takes none"
+BLOCKED = "a blocked key gets no weight and does not change the others"
 
 
 def scores_of(query, key):
@@ -88,7 +88,7 @@ def test_a_right_function_draws_what_is_right(function):
             weights, F.scaled_dot_product_attention(*inputs, attn_mask=mask), atol=1e-6, rtol=0
         )
         torch.testing.assert_close(explorer._shown().weights, weights, atol=1e-4, rtol=0)
-        assert "every row is right" in explorer.say()
+        assert "every row with a key sums to 1" in explorer.say()
 
 
 def turned_round(value, key, query, d_k, mask):
@@ -195,7 +195,7 @@ def test_the_question_is_answered_by_the_count_of_crosses(function, right, why):
 
 def test_an_empty_row_is_a_choice_and_what_was_not_reached_is_open():
     (check,) = (one for one in examined(right_with_nan).checks if one.mark == "note")
-    assert check.words == "a row without any key gives 0"
+    assert check.words == "a row whose keys are all blocked gives 0"
     assert check.told().startswith("A row with no allowed key gives NaN.")
     assert marks_of(wrong_axis)["scores are divided by √d_k"] == "open"
     assert "3 could not be checked" in examined(wrong_axis).say()
@@ -262,7 +262,7 @@ def test_an_error_is_shown_with_its_line_and_goes_away():
     assert explorer.answer["checks"]
     explorer.padding = []
     assert explorer.answer["error"] == ""
-    assert "every row is right" in explorer.say()
+    assert "every row with a key sums to 1" in explorer.say()
 
 
 @pytest.mark.parametrize(
