@@ -145,6 +145,11 @@ def talkative(query, key, value):
     return attention(query, key, value)
 
 
+def picky(query, key, value):
+    assert query.shape == (1, 10, 64)
+    return attention(query, key, value)
+
+
 # --- all ------------------------------------------------------------------------------------------
 
 test_accepts = accepts(
@@ -240,6 +245,7 @@ test_names_the_mistake = names(
                 lambda q, k, v: q @ k
             ),
             "Its numbers are correct. It prints at every call": talkative,
+            ("the clinic could not examine it", "picky(query, key, value)", "at every size"): picky,
         },
     }
 )
