@@ -185,39 +185,6 @@ def draw_multi_head_attention(*, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def draw_followed_steps(*, ax: Axes | None = None) -> Axes:
-    """Draw how the clinic follows the steps of a layer: it computes them again and compares.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure if not given.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Data flow from left to right; what the clinic computes is coloured.
-
-    See Also
-    --------
-    attnlab.clinic.diagnose : examines layers in this way.
-    """
-    boxes = [
-        Box(0.0, 2.0, "x", DATA, width=0.9),
-        Box(2.2, 2.0, "linear layers", OTHER),
-        Box(4.8, 2.0, "query, key,\nvalue", DATA),
-        Box(7.7, 2.0, "the layer's\nown steps", OTHER, width=2.3),
-        Box(10.5, 2.0, "output", DATA, width=1.6),
-        Box(7.7, 0.6, "attention in\nmany known ways", STEP, width=2.3),
-        Box(10.5, 0.6, "candidates", DATA, width=1.6),
-    ]
-    arrows = [(0, 1), (1, 2), (2, 3), (3, 4), (2, 5), (5, 6)]
-    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.0), height=(0.15, 2.75))
-    ax.text(4.8, 2.45, "recorded", ha="center", fontsize=9.5, color=INK)
-    ax.text(10.5, 1.3, "equal?", ha="center", va="center", fontsize=9.5, color=INK)
-    return ax
-
-
 def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
     """Draw what moves between slow and fast memory, step by step and in a fused kernel.
 

@@ -281,7 +281,6 @@ CALLS = {
     "diagrams.draw_projections": {"ax": None},
     "diagrams.draw_multi_head_attention": {"ax": None},
     "diagrams.draw_memory_traffic": {"ax": None},
-    "diagrams.draw_followed_steps": {"ax": None},
     "diagrams.draw_transformer_block": {"ax": None},
     "display.is_static": {},
     "display.lesson_setup": {},

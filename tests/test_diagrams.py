@@ -9,7 +9,6 @@ from matplotlib.patches import FancyBboxPatch
 
 from attnlab.diagrams import (
     draw_attention_steps,
-    draw_followed_steps,
     draw_memory_traffic,
     draw_multi_head_attention,
     draw_projections,
@@ -23,7 +22,6 @@ every_drawing = pytest.mark.parametrize(
         draw_transformer_block,
         draw_projections,
         draw_multi_head_attention,
-        draw_followed_steps,
         draw_memory_traffic,
     ],
 )

@@ -185,8 +185,9 @@ ticks = YourAttentionExplorer(fails_at_1000).checks
 assert all(check.mark == "yes" for check in ticks)
 assert any("size tried" in check.words for check in ticks)
 
-# %% after: see-mine
-assert diagnose(mine).findings[0].name == "mask-inverted"
+# %% after: mine
+first_call = diagnose(mine)
+assert first_call.findings[0].name == "mask-inverted" and 'mask="blocked"' in first_call.summary
 keep = torch.rand(N, L, S, generator=torch.Generator().manual_seed(0)) > 0.4
 keep[..., 0] = True
 ours = mine(query, key, value, ~keep)
@@ -215,10 +216,8 @@ blocked = diagnose(mine, mask="blocked")
 assert blocked.ok and any("blocked key" in held for held in blocked.properties)
 causal = diagnose(mine, mask="blocked", causal=True)
 assert causal.findings[0].name == "causal-missing"
-assert len(blocked.properties) == 12 and len(causal.properties) == 6
-left_out = " ".join(set(blocked.properties) - set(causal.properties))
-for words in ("dot products", "square root", "blocked key", "sum to 1", "sequence", "head"):
-    assert words in left_out
+assert set(causal.properties) < set(blocked.properties)
+assert "blocked key" in " ".join(set(blocked.properties) - set(causal.properties))
 
 
 def additive(query, key, value, mask=0.0):
@@ -237,117 +236,131 @@ def decoder(query, key, value):
 
 assert diagnose(decoder).findings[0].name == "causal-missing" and diagnose(attention).ok
 
+# a layer of three tensors that is meant for the same tokens: what helps is in the table
+
+
+class Threefold(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = torch.nn.ModuleList(torch.nn.Linear(12, 12) for _ in range(3))
+
+    def forward(self, query, key, value):
+        one, two, three = (f(x) for f, x in zip(self.qkv, (query, query, value), strict=True))
+        return attention(one, two, three)
+
+
+assert diagnose(Threefold()).ok is False and diagnose(Threefold(), self_attention=True).ok
+
 # %% after: how-to-call
+unexamined = diagnose(configured)
+assert unexamined.ok is None and not unexamined.findings
+assert "config=None" in unexamined.gap.call and "call=" in unexamined.gap.remedy
+examined_now = diagnose(configured, call=adapter)
+assert examined_now.ok and examined_now.gap is None
+assert any("blocked key" in held for held in examined_now.properties)
 
 
-def called(temperature):
-    def adapter(f, q, k, v, mask):
-        return f(q, k, v, temperature, mask)
-
-    return adapter
+# with an adapter that drops the mask, nothing is said of masks
+def dropped(function, query, key, value, mask):
+    return function(query, key, value, {"dropout": 0.0})
 
 
-assert diagnose(tempered).findings[0].name == "raises"
-assert diagnose(tempered, call=called(1)).ok
-assert any("blocked key" in held for held in diagnose(tempered, call=called(1)).properties)
-# temperature 2 is another divisor, and an adapter that drops the mask looks like a mask ignored
-assert diagnose(tempered, call=called(2)).findings[0].name == "scale-other"
-dropped = diagnose(mine, call=lambda f, q, k, v, mask: f(q, k, v, torch.tensor(False)))
-assert dropped.findings[0].name == "mask-ignored"
+assert "blocked key" not in str(diagnose(configured, call=dropped).properties)
+
+
+# the three outcomes: a finding, a gap without a finding, or a list that all holds
+for one in (diagnose(patient_b), unexamined, examined_now):
+    wanted = False if one.findings else None if one.gap else bool(one.properties)
+    assert one.ok is wanted
 
 # %% after: my-layer
-plain = MyLayer(attention, torch.nn.Identity())
-assert diagnose(plain).ok and any("1/sqrt" in held for held in diagnose(plain).properties)
+plain = diagnose(MyLayer(attention))
+assert plain.ok and plain.gap is None
+assert any("1/sqrt" in held for held in plain.properties)
+assert any("softmax runs over the keys" in held for held in plain.properties)
+assert diagnose(MyLayer(attention), causal=True).findings[0].name == "causal-missing"
 x = torch.randn(2, 5, 12, generator=torch.Generator().manual_seed(0))
-assert diagnose(plain, causal=True).findings[0].name == "causal-missing"
+by_hand = MyLayer(attention)
+heads = [split_heads(part, 3) for part in by_hand.qkv(x).chunk(3, dim=-1)]
+assert torch.allclose(by_hand(x), by_hand.out(merge_heads(attention(*heads))), atol=1e-6)
 
 
-# a layer with a call of its own: an adapter is for functions, a module around it is examined
-class Warm(MyLayer):
-    def forward(self, x, temperature):
-        return super().forward(x / temperature)
+# probes 1 and 2 inside a layer: other numbers in the place of its first product
+class Replaced(torch.overrides.TorchFunctionMode):
+    def __init__(self, products):
+        self.products, self.seen = products, []
+
+    def __torch_function__(self, function, types, arguments=(), named=None):
+        result = function(*arguments, **(named or {}))
+        if function is torch.Tensor.matmul:
+            self.seen.append(arguments[0])  # the weights are the first factor of the second
+            result = self.products if len(self.seen) == 1 else result
+        return result
 
 
-class Called(torch.nn.Module):
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
+drawn = torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(1))
+for attend, divisor in ((attention, 2.0), (patient_b, 1.0), (patient_c, 8.0)):
+    with torch.no_grad(), Replaced(drawn) as inside:
+        MyLayer(attend)(x)
+    logs = inside.seen[1].log()
+    got = (drawn[..., :1] - drawn[..., 1:]) / (logs[..., :1] - logs[..., 1:])
+    assert torch.allclose(got, torch.tensor(divisor), rtol=1e-2)
+with torch.no_grad(), Replaced(drawn) as inside:
+    MyLayer(patient_a)(x)
+assert (inside.seen[1].sum(dim=-1) - 1).abs().max() > 0.1
 
+
+# a norm of each head's queries and keys, as in many language models, does not stop the clinic
+class Normed(MyLayer):
     def forward(self, x):
-        return self.layer(x, 1.0)
+        query, key, value = (split_heads(part, 3) for part in self.qkv(x).chunk(3, dim=-1))
+        query, key = (F.rms_norm(part, (4,)) for part in (query, key))
+        return self.out(merge_heads(self.attend(query, key, value)))
 
 
-warm = Warm(attention, torch.nn.Identity())
-assert not diagnose(warm, call=lambda f, q, k, v, mask: f(q, 1.0)).ok
-assert diagnose(Called(warm)).properties == diagnose(plain).properties
-wrong = Called(Warm(patient_a, torch.nn.Identity()))
-assert diagnose(wrong).findings[0].name == "softmax-axis"
-heads = [split_heads(part, 3) for part in plain.qkv(x).chunk(3, dim=-1)]
-assert torch.allclose(plain(x), plain.out(merge_heads(attention(*heads))), atol=1e-6)
+assert diagnose(Normed(attention)).ok
+assert diagnose(Normed(patient_a)).findings[0].name == "softmax-axis"
 
 # %% after: see-follow
-FOLLOWED = "could not be followed"
-assert [report.ok for report in reports.values()] == [True, False, True, True]
-assert [FOLLOWED in str(report) for report in reports.values()] == [False, False, True, True]
-[found_in] = reports["patient A"].findings
-assert found_in.name == "softmax-axis"
-last = reports["patient A, norm"]
-assert any(held.startswith("a sequence of equal tokens") for held in last.properties)
-assert not any("softmax" in held or "sqrt" in held for held in last.properties)
-assert ["the factor of the scores was not checked" in note for note in last.notes] == [True]
-for length in (3, 6):  # equal tokens: every weight is 1/L along either axis
-    level = torch.ones(1, length, 4)
-    for attend in (attention, patient_a):
-        uniform = torch.full((1, length, length), 1 / length)
-        assert torch.allclose(weights_of(attend, level, level), uniform)
-
-
-class Telling(MyLayer):  # it returns its weights, and so the softmax is found
-    def forward(self, x):
-        q, k, _ = (split_heads(part, 3) for part in self.qkv(x).chunk(3, dim=-1))
-        values = torch.eye(x.shape[-2], dtype=x.dtype).expand(*k.shape[:-1], -1)
-        return super().forward(x), self.attend(self.norm(q), self.norm(k), values)
-
-
-told = diagnose(Telling(patient_a, torch.nn.RMSNorm(4)))
-assert told.findings[0].name == "softmax-axis" and FOLLOWED in " ".join(told.notes)
-by_root = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
-assert torch.allclose(
-    torch.nn.RMSNorm(4)(by_root), by_root / by_root.square().mean(-1, keepdim=True) ** 0.5
-)
-assert summary["row sums (probe 1)"] == {name: "A" not in name for name in layers}
-assert diagnose(layers["patient A, norm"].attend).findings[0].name == "softmax-axis"
-# other parameters: the same verdicts
+for attend, by_sum in ((attention, attention_by_sums), (patient_a, patient_a_by_sums)):
+    assert torch.allclose(attend(query, key, value), by_sum(query, key, value), atol=1e-5)
+assert [report.ok for report in reports.values()] == [True, False, None, None]
+assert [one.ok for one in alone.values()] == [True, False, True, False]
+assert [one.name for one in reports["patient_a"].findings] == ["softmax-axis"]
+assert alone["patient_a_by_sums"].findings[0].name == "softmax-axis"
+third, fourth = reports["attention_by_sums"], reports["patient_a_by_sums"]
+assert not third.findings and not fourth.findings
+assert "scale" in fourth.gap.why and "softmax" in fourth.gap.why
+assert third.properties == fourth.properties and len(fourth.properties) > 5
+assert not any(word in str(fourth.properties) for word in ("softmax", "sqrt", "sum to 1"))
+# other parameters: the same outcomes
 for seed in (1, 2):
     torch.manual_seed(seed)
-    again = [MyLayer(f, norm()) for norm in (torch.nn.Identity, lambda: torch.nn.RMSNorm(4))
-             for f in (attention, patient_a)]  # fmt: skip
-    assert [diagnose(one).ok for one in again] == [True, False, True, True]
-# a report can be empty of findings because nothing was examined
-nothing = diagnose(torch.nn.MultiheadAttention(12, 3, kdim=8, batch_first=True))
-assert nothing.ok and not nothing.properties
+    assert [diagnose(MyLayer(f)).ok for f in examined] == [True, False, None, None]
 
-# %% after: not-followed  numbers: 143, 229, 56, 101, 43, 25, 42, 32, 6, 4, 34, 200, 9, 20, 186, 178, 22
-# the figures of the review agree with each other; the collection is not part of this project
-correct = {"plain": 68, "with a convention": 33}
-accused = {"plain": (16, 10), "with a convention": (27, 15)}
-remained = {"false": 4 + 5, "true, or meant": 6 + 10}
-wrong_ones = {"named": 32, "wrong or vague name": 4 + 2, "missed": 4}
-injected = {"named": 200, "another name": 9, "missed": 20}
-steps = {"followed": (178, 186), "not followed": (22, 43)}
-assert sum(correct.values()) == 101 and sum(wrong_ones.values()) == 42 and 101 + 42 == 143
-assert [sum(each) for each in zip(*accused.values(), strict=True)] == [43, 25]
-assert sum(remained.values()) == 25 and sum(injected.values()) == 229
-assert [sum(each) for each in zip(*steps.values(), strict=True)] == [200, 229]
+# %% after: not-followed  numbers: 78
+counted = pd.read_csv(data_path("clinic_panel.csv"))
+assert (
+    counted[counted.answer == "ok"].groupby("examined").of.sum()["correct code at first call"] == 78
+)
 
+# %% after: how-often
+rows = {(one.half, one.examined, one.answer): one for one in panel.itertuples()}
+look, *now = halves = ["first look at unseen half", "unseen half now", "seen half now"]
+FIRST, THEN = "correct code at first call", "correct code with options"
+assert set(panel.half) == set(halves)
+for half in halves:
+    named = rows[half, "injected bugs", "named"]
+    assert named.count > 0.85 * named.of and named.of > 300
+    assert rows[half, "injected bugs", "missed"].count < 0.02 * named.of
+    assert rows[half, THEN, "accused"].count <= rows[half, FIRST, "accused"].count
+assert rows[look, THEN, "accused"].count < rows[look, FIRST, "accused"].count
 
-# what "did not matter" means: float32 inside, for an input in float64
-def in_float32(query, key, value):
-    weights = (query @ key.mT / query.shape[-1] ** 0.5).float().softmax(dim=-1)
-    return weights @ value.float()
-
-
-assert [one.name for one in diagnose(in_float32).findings] == ["dtype"]
+# %% after: closing  numbers: 143, 43, 101, 24
+# figures of the review; its collection is not part of this project
+correct, accused = {"plain": 68, "own convention": 33}, {"plain": 16, "own convention": 27}
+assert sum(correct.values()) == 101 and sum(accused.values()) == 43
+assert round(100 * accused["plain"] / correct["plain"]) == 24
 
 # %% after: patient-long
 assert diagnose(patient_long).ok and gap_at_1000.abs().max() > 0.1
@@ -391,7 +404,7 @@ assert [f for f in some if weak_check(f)] == [attention, patient_c, patient_g]
 
 # %% after: exercise-2  numbers: 0
 
-# %% after: sources  numbers: 199, 522, 2020, 2017, 2
+# %% after: sources  numbers: 199, 522, 2017
 
 # %% after: teacher-plan  numbers: 45, 1, 2, 3, 4, 12, 8, 7, 10
 
