@@ -231,5 +231,8 @@ def test_the_counts_that_are_told_add_up():
     assert all(totals[key] == key[2] for key in complete)
     assert len({key[:2] for key in totals}) == len(totals) == 13
     sizes = {half: len(BOTH[half].correct) for half in HALVES}
-    told = {key[0].split()[0]: key[2] for key in totals if key[1] == "correct code at first call"}
-    assert told == sizes
+    told = {half: of for half, examined, of in totals if examined == "correct code at first call"}
+    assert told == {
+        "first look at unseen half": sizes["unseen"],
+        **{f"{half} half now": size for half, size in sizes.items()},
+    }
