@@ -212,17 +212,17 @@ def table(answers: Sequence[Answer]) -> str:
 
 HEADER = ("half", "examined", "answer", "count", "of")
 EXAMINED = {
-    "first attempt": "correct code at first call",
-    "with options": "correct code with options",
+    "first attempt": "correct at first",
+    "with options": "correct with options",
     "builder": "mask builders",
     "mutant": "injected bugs",
     "wrong": "bugs written by hand",
 }
 FIRST_LOOK = [  # of the clinic that had seen only the other half: it cannot be measured again
-    ("first look at unseen half", examined, answer, count, of)
+    ("first look", examined, answer, count, of)
     for examined, answer, count, of in (
-        ("correct code at first call", "accused", 11, 39),
-        ("correct code with options", "accused", 6, 39),
+        ("correct at first", "accused", 11, 39),
+        ("correct with options", "accused", 6, 39),
         ("injected bugs", "named", 371, 409),
         ("injected bugs", "other name", 33, 409),
         ("injected bugs", "missed", 2, 409),
@@ -238,7 +238,7 @@ def counts(answers: Sequence[Answer]) -> list[tuple[str, str, str, int, int]]:
         for sort, examined in EXAMINED.items():
             columns = BROKEN_COLUMNS if sort in ("mutant", "wrong") else RIGHT_COLUMNS
             said = [one.verdict for one in _sort(answers, sort) if one.half == half]
-            rows += [(f"{half} half now", examined, c, said.count(c), len(said)) for c in columns]
+            rows += [(f"{half} half", examined, c, said.count(c), len(said)) for c in columns]
     return rows
 
 

@@ -340,14 +340,12 @@ for seed in (1, 2):
 
 # %% after: not-followed  numbers: 78
 counted = pd.read_csv(data_path("clinic_panel.csv"))
-assert (
-    counted[counted.answer == "ok"].groupby("examined").of.sum()["correct code at first call"] == 78
-)
+assert counted[counted.answer == "ok"].groupby("examined").of.sum()["correct at first"] == 78
 
 # %% after: how-often
 rows = {(one.half, one.examined, one.answer): one for one in panel.itertuples()}
-look, *now = halves = ["first look at unseen half", "unseen half now", "seen half now"]
-FIRST, THEN = "correct code at first call", "correct code with options"
+look, *now = halves = ["first look", "unseen half", "seen half"]
+FIRST, THEN = "correct at first", "correct with options"
 assert set(panel.half) == set(halves)
 for half in halves:
     named = rows[half, "injected bugs", "named"]

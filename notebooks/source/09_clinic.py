@@ -319,7 +319,7 @@ def mine(query, key, value, mask):
     return scores.softmax(dim=-1) @ value
 
 
-print(diagnose(mine).summary)
+diagnose(mine)
 
 # %% options [markdown]
 # ### Say what you mean
@@ -410,7 +410,7 @@ diagnose(MyLayer(attention))
 # and adding up:
 #
 # ```python
-# scores = (query[..., :, None, :] * key[..., None, :, :]).sum(dim=-1) / E**0.5
+# scores = (query[..., :, None, :] * key[..., None, :, :]).sum(dim=-1) / query.shape[-1] ** 0.5
 # ```
 #
 # Let us build four layers: with attention and with patient A, both as above and with scores that are computed by such
@@ -460,7 +460,7 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 #
 # In the last two layers there is no product of queries and keys that the clinic could replace. So it checked neither
 # the divisor nor the softmax. The list of what holds is long, but it does not mention them. The clinic cannot tell the
-# correct layer from the wrong one, and it does not pretend to: the outcome of both is None.
+# correct layer from the wrong one, and it says so: the outcome of both is None.
 #
 # The last column shows what helps: examine the attention function by itself.
 #
@@ -473,8 +473,8 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 #
 # We wrote 78 correct implementations of attention in the styles of public code, and put several hundred textbook bugs
 # into them, one at a time. Half of these implementations we kept apart until the clinic had been written. The first
-# column of the table is the clinic's first examination of this half. Afterwards we mended the clinic with all of them
-# in sight, which makes the other two columns look better than they would on new code.
+# column of the table is the first look at this half. Afterwards we mended the clinic with all of them in sight, so the
+# other two columns may look better than they would on new code.
 
 # %% how-often
 panel = pd.read_csv(data_path("clinic_panel.csv"))
@@ -485,8 +485,8 @@ panel.pivot(index=["examined", "answer"], columns="half", values="number").dropn
 # Most of the bugs were named, and only a few were missed. But correct code was accused as well, less often with the
 # appropriate options than without. Besides, we wrote this panel ourselves. A review of an earlier version used 143 public
 # implementations instead, and 43 of the 101 correct ones among them were accused at first. Without those that have a
-# convention of their own, such as True for blocked, it was 24 %. Expect more false findings in your own code than in
-# this table.
+# convention of their own, such as True for blocked, it was 24 %. So be prepared for more false findings in your own
+# code than the table shows.
 #
 # ## So how do you find a bug without a correct version?
 #

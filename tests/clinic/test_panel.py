@@ -210,7 +210,7 @@ def test_the_answers_on_one_case_and_their_table():
 
 def test_the_counts_are_written_as_a_table(tmp_path):
     answers = [said(wished=("nan",)), said("nan", wished=("nan",)), said("nan", wished=("nan",))]
-    now = ("seen half now", "injected bugs")
+    now = ("seen half", "injected bugs")
     rows = counts(answers)
     assert rows[: len(FIRST_LOOK)] == FIRST_LOOK
     assert {(*now, "named", 2, 3), (*now, "missed", 1, 3), (*now, "not examined", 0, 3)} <= {*rows}
@@ -231,8 +231,8 @@ def test_the_counts_that_are_told_add_up():
     assert all(totals[key] == key[2] for key in complete)
     assert len({key[:2] for key in totals}) == len(totals) == 13
     sizes = {half: len(BOTH[half].correct) for half in HALVES}
-    told = {half: of for half, examined, of in totals if examined == "correct code at first call"}
+    told = {half: of for half, examined, of in totals if examined == "correct at first"}
     assert told == {
-        "first look at unseen half": sizes["unseen"],
-        **{f"{half} half now": size for half, size in sizes.items()},
+        "first look": sizes["unseen"],
+        **{f"{half} half": size for half, size in sizes.items()},
     }
