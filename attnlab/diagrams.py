@@ -102,6 +102,45 @@ def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def draw_residual_stream(*, ax: Axes | None = None) -> Axes:
+    """Draw a residual stream: two layers read from it, and each adds its output to it.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Data flow from left to right; the attention layers are coloured.
+
+    See Also
+    --------
+    attnlab.looking_back.LookingBack : the model that is drawn.
+    """
+    low, high = 0.8, 2.1
+    boxes = [
+        Box(0.0, low, "letter\n+ place", DATA),
+        Box(4.6, low, "+", OTHER, width=0.5),
+        Box(8.8, low, "+", OTHER, width=0.5),
+        Box(10.6, low, "norm,\nlinear", OTHER, width=1.4),
+        Box(12.9, low, "guess", DATA, width=1.5),
+        Box(2.9, high, "norm, then\nattention 1", STEP, width=2.0),
+        Box(7.1, high, "norm, then\nattention 2", STEP, width=2.0),
+    ]
+    arrows = [(left, left + 1) for left in range(4)]
+    ax = _draw(boxes, arrows, ax, figsize=(7.5, 1.9), height=(0.2, 2.6))
+    for layer, plus in ((5, 1), (6, 2)):
+        reads, adds = boxes[layer].x - 0.6, boxes[plus].x
+        _arrow(ax, (reads, low), (reads, high - 0.31))
+        ax.plot([boxes[layer].x + 1.0, adds], [high, high], color=INK, linewidth=1.2)
+        _arrow(ax, (adds, high), (adds, low + 0.31))
+        ax.text(reads - 0.1, 1.38, "reads", ha="right", va="center", fontsize=9.5, color=INK)
+        ax.text(adds + 0.12, 1.38, "adds", ha="left", va="center", fontsize=9.5, color=INK)
+    return ax
+
+
 def draw_projections(*, ax: Axes | None = None) -> Axes:
     """Draw how one row of numbers becomes a query, a key and a value, and where these three go.
 

@@ -1,0 +1,224 @@
+"""The checks of lesson 12: two layers that look back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnlab.exercises._answers import first_difference
+from attnlab.exercises._forms import Compared, Either, Value, bugs_left, randoms
+
+# --- the place that is looked at ------------------------------------------------------------------
+
+TEXT = "MILKSHA|LKS"
+ASKS = len(TEXT) - 1
+FOUND = TEXT.index(TEXT[ASKS]) + 1
+
+
+@Value(
+    see="attnlab.looking_back.followers : finds such places.",
+    right=FOUND,
+    slips={
+        "That is the earlier S. Its value says only S. Which letter came after it?": FOUND - 1,
+        "That is the letter before the earlier S. Which one came after it?": FOUND - 2,
+        "Places are counted from 0.": FOUND + 1,
+        "That is the token that asks. Where did the same letter stand before?": ASKS,
+        "That is the token before the one that asks. The first layer looks there.": ASKS - 1,
+    },
+    verified="The letter there came after the earlier S, so it is also the guess.",
+    otherwise="Find the earlier copy of the last letter. Which place comes after it?",
+)
+def check_place_to_look(place: float) -> str:
+    """Check at which place of a short text the second layer should look.
+
+    Verified: the place.
+    """
+    return "" if place == FOUND else f"{place:g} is not the place."
+
+
+# --- letters that followed ------------------------------------------------------------------------
+
+
+def before(tokens: Tensor) -> Tensor:
+    """Return the token before each token, -1 for the first one."""
+    return torch.cat([torch.full_like(tokens[:, :1], -1), tokens[:, :-1]], dim=1)
+
+
+def after(tokens: Tensor) -> Tensor:
+    """Return the token after each token, -1 for the last one."""
+    return torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], -1)], dim=1)
+
+
+def equal(rows: Tensor, columns: Tensor) -> Tensor:
+    """Return where a token of the rows equals one of the columns: (N, L, L)."""
+    return rows[:, :, None] == columns[:, None]
+
+
+@Compared(
+    answer="A function of tokens (N, L) that returns a bool tensor (N, L, L).",
+    see="attnlab.looking_back.followers : the same for texts with bars.",
+    right=lambda tokens: equal(tokens, before(tokens)).tril(),
+    what="mask",
+    slips={
+        "It marks the copies of the letter. Marked must be what came directly after them.": Either(
+            lambda tokens: equal(tokens, tokens).tril(),
+            lambda tokens: equal(tokens, tokens).tril(-1),
+            lambda tokens: equal(tokens, tokens),
+        ),
+        "It marks the letters before the copies. Marked must be those after them.": Either(
+            lambda tokens: equal(tokens, after(tokens)).tril(),
+            lambda tokens: equal(tokens, after(tokens)),
+            lambda tokens: equal(tokens, after(tokens)).tril(-1),
+        ),
+        "It marks later tokens as well. A token can only look back, or at itself.": (
+            lambda tokens: equal(tokens, before(tokens))
+        ),
+        "A token can follow a copy of its own letter, as the second A of AA does. Such a token "
+        "must be marked in its own row.": lambda tokens: equal(tokens, before(tokens)).tril(-1),
+        "The first token follows no other one, but `roll` moves the last token to its front.": (
+            lambda tokens: equal(tokens, tokens.roll(1, 1)).tril()
+        ),
+        "Rows and columns have changed places: a row belongs to the token that looks.": Either(
+            lambda tokens: equal(before(tokens), tokens).triu(),
+            lambda tokens: equal(before(tokens), tokens).tril(),
+            lambda tokens: equal(before(tokens), tokens),
+        ),
+    },
+    otherwise="Compare each token, in a row, with the token before each column.",
+    verified="Every row marks the tokens that came directly after an earlier copy.",
+    evidence=lambda got, right, _tokens: first_difference(
+        got.int(), right.int(), ("sequence", "row", "column")
+    ),
+    keeps_dtype=True,
+    keeps_inputs=True,
+)
+def check_followers() -> Iterator[tuple[str, tuple]]:
+    """Check a mask of the tokens that came after an earlier copy of each token.
+
+    Verified: shape, dtype and every entry, for three batches in which letters repeat.
+    """
+    for count, length in ((1, 7), (3, 12), (2, 5)):
+        generator = torch.Generator().manual_seed(length)
+        tokens = torch.randint(4, (count, length), generator=generator)
+        yield f"tokens {(count, length)}", (tokens,)
+
+
+# --- a score for each place -----------------------------------------------------------------------
+
+
+def on(weights: Tensor, offset: int) -> Tensor:
+    """Return a diagonal of the weights: (N, H, places)."""
+    return weights.diagonal(offset, dim1=-2, dim2=-1)
+
+
+@Compared(
+    answer="A function of weights (N, H, L, L) that returns (H, L - 1).",
+    see="attnlab.looking_back.previous_score : the mean over places as well.",
+    right=lambda weights: on(weights, -1).mean(dim=0),
+    what="scores",
+    slips={
+        "This is the mean over the places too. Keep a number for each place.": Either(
+            lambda weights: on(weights, -1).mean(dim=(0, -1)),
+            lambda weights: on(weights, -1).mean(),
+        ),
+        "This is the weight on the token itself. The one before it is one column further left.": (
+            lambda weights: on(weights, 0).mean(dim=0)
+        ),
+        "This is the weight on the next token, above the diagonal. Rows are queries.": (
+            lambda weights: on(weights, 1).mean(dim=0)
+        ),
+        "This is the mean over the heads. Average over the texts, and keep the heads apart.": (
+            lambda weights: on(weights, -1).mean(dim=1)
+        ),
+        "The mean over the texts is missing.": lambda weights: on(weights, -1),
+        "Places and heads have changed their axes.": lambda weights: on(weights, -1).mean(dim=0).T,
+        "`diagonal` works on the first two axes unless you name the last two: dim1=-2, dim2=-1.": (
+            lambda weights: weights.diagonal(-1)
+        ),
+    },
+    otherwise="Take the entries one below the diagonal, and their mean over the texts.",
+    verified="For every head and every place, this is the mean weight on the token before.",
+    axes=("head", "place"),
+)
+def check_score_by_place() -> Iterator[tuple[str, tuple]]:
+    """Check the mean weight on the token before, for each head and place.
+
+    Verified: shape and numbers, for two sizes.
+    """
+    for size in ((3, 2, 7, 7), (5, 4, 6, 6)):
+        (scores,) = randoms(size)
+        yield f"weights {size}", (scores.softmax(dim=-1),)
+
+
+# --- a residual stream ----------------------------------------------------------------------------
+
+
+def norm(x: Tensor) -> Tensor:
+    """Return tokens with mean 0 and variance 1."""
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def stream(
+    *, normed: bool = False, replaced: bool = False, parallel: bool = False
+) -> Callable[[Tensor, Callable, Callable], Tensor]:
+    """Return a function that runs two layers on a stream, with some bugs."""
+
+    def run(x: Tensor, first: Callable, second: Callable) -> Tensor:
+        start = x = norm(x) if normed else x
+        found = first(norm(x))
+        x = found if replaced else x + found
+        return x + second(norm(start if parallel else x))
+
+    return run
+
+
+BUGS = {
+    "the output of the first layer replaces the stream. Add it.": {"replaced": True},
+    "the second layer reads the same as the first. It must read the sum.": {"parallel": True},
+}
+
+
+def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
+    """Return a layer in which each token hands something on to the next ones."""
+    (matrix,) = randoms((size, size), seed=seed)
+    return lambda x: x.cumsum(dim=-2) @ matrix / size
+
+
+@Compared(
+    answer="A function of (x, first, second) that returns the stream after both layers.",
+    see="torch.nn.TransformerEncoderLayer : norm_first=True is this order.",
+    right=stream(),
+    slips={
+        **bugs_left(stream, BUGS),
+        "The stream itself is normed. Norm only what a layer reads.": stream(normed=True),
+        "The first layer's output is added twice.": lambda x, first, second: (
+            x + 2 * first(norm(x)) + second(norm(x + first(norm(x))))
+        ),
+        "What a layer reads is not normed.": lambda x, first, second: (
+            x + first(x) + second(x + first(x))
+        ),
+        "What comes out of the layers is normed. Norm what they read.": lambda x, first, second: (
+            x + norm(first(x)) + norm(second(x + norm(first(x))))
+        ),
+        "Only the second layer's output is returned. Add it to the stream.": (
+            lambda x, first, second: second(norm(x + first(norm(x))))
+        ),
+    },
+    otherwise="Each layer reads the normed stream, and its output is added to the stream.",
+    verified="Both layers read the normed stream and add to it, and the stream itself stays.",
+    axes=("sequence", "token", "feature"),
+    atol=1e-4,
+    keeps_inputs=True,
+)
+def check_mended_stream() -> Iterator[tuple[str, tuple]]:
+    """Check two layers on a residual stream.
+
+    Verified: shape and numbers of the stream, for two sizes and other layers.
+    """
+    for seed, size in enumerate(((2, 5, 12), (1, 7, 6))):
+        (x,) = randoms(size, seed=seed)
+        layers = mixing(seed + 10, size[-1]), mixing(seed + 20, size[-1])
+        yield f"x {size}", (3 * x + 1, *layers)
