@@ -21,10 +21,21 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 import attnlab
-from attnlab import data, diagrams, display, live, palette, plotting, pretrained, translator
+from attnlab import (
+    data,
+    diagrams,
+    display,
+    live,
+    looking_back,
+    palette,
+    plotting,
+    pretrained,
+    translator,
+)
 
 PACKAGE = str(Path(attnlab.__file__).parent)
 MODULES = (attnlab, data, diagrams, display, live, palette, plotting, pretrained, translator)
+MODULES += (looking_back,)
 L, S, E, EV, H = 3, 5, 4, 7, 2
 NAN, INF = math.nan, math.inf
 
@@ -130,6 +141,9 @@ MODEL = pretrained.load_layer()
 PIECES = [*pretrained.MARKERS, "the", "bank"]
 ENCODER = pretrained.PretrainedEncoder(PIECES)
 TRANSLATOR = translator.load_translator()
+LOOKING_BACK = looking_back.load_looking_back()
+LOOP_TEXTS = looking_back.make_texts(2)
+LOOP_WEIGHTS = numbers(2, 1, 32, 32).softmax(dim=-1)
 TOY = {"translator": TRANSLATOR, "sentences": translator.make_sentences(1)}
 FIGURE = Figure(figsize=(1, 1))
 FIGURE.add_subplot()
@@ -282,6 +296,7 @@ CALLS = {
     "diagrams.draw_multi_head_attention": {"ax": None},
     "diagrams.draw_memory_traffic": {"ax": None},
     "diagrams.draw_transformer_block": {"ax": None},
+    "diagrams.draw_residual_stream": {"ax": None},
     "display.is_static": {},
     "display.lesson_setup": {},
     "display.own_line": {"error": ValueError("x"), "function": numbers},
@@ -289,6 +304,16 @@ CALLS = {
     "display.picture_html": {"png": b"png", "alt": "alt", "width": 10},
     "live.live": {"draw": lambda fig, **values: None, "figsize": (1, 1), "alt": ""}
     | {"start": {"d_k": 4}, "d_k": [1, 4, 0.5, "0.1", 7]},
+    "looking_back.LookingBack": {"num_layers": 2, "embed_dim": E, "num_heads": H},
+    "looking_back.LookingBack.forward": {"tokens": LOOP_TEXTS.tokens[:, :-1]},
+    "looking_back.follower_score": {"weights": LOOP_WEIGHTS, "texts": LOOP_TEXTS},
+    "looking_back.followers": {"tokens": LOOP_TEXTS.tokens},
+    "looking_back.load_looking_back": {},
+    "looking_back.make_texts": {"count": 2, "shortest": 3, "longest": 5, "jump": 0.5},
+    "looking_back.previous_score": {"weights": LOOP_WEIGHTS},
+    "looking_back.share_correct": {"model": LOOKING_BACK, "texts": LOOP_TEXTS},
+    "looking_back.to_text": {"tokens": LOOP_TEXTS.tokens[0]},
+    "looking_back.to_tokens": {"text": "AB|A"},
     "palette.shade": {"weight": 0.5},
     "palette.luminance": {"colour": (1, 2, 3)},
     "palette.ink_on": {"colour": (1, 2, 3)},
@@ -405,6 +430,7 @@ def target_of(name):
     layers = {"MultiHeadAttention": LAYER, "SelfAttention": ONE_HEAD, "PretrainedLayer": MODEL}
     layers |= {"PretrainedEmbedding": MODEL, "PretrainedEncoder": ENCODER}
     layers["Translator"] = TRANSLATOR
+    layers["LookingBack"] = LOOKING_BACK
     return getattr(layers[first], method[0]) if method else getattr(module, first)
 
 

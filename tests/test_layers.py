@@ -37,6 +37,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "diagrams": (4, DRAWING),
     "pretrained": (4, {"tokenizers"}),
     "translator": (3, set()),
+    "looking_back": (4, set()),
     "clinic": (5, set()),
     "live": (5, DRAWING | {"anywidget", "traitlets", "PIL"}),
     "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets"}),

@@ -17,6 +17,7 @@ from attnlab.explorers.cross import CrossExplorer
 from attnlab.explorers.divisors import DivisorsExplorer
 from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.look_up import SoftLookupExplorer
+from attnlab.explorers.looking_back import LookingBackExplorer
 from attnlab.explorers.many_heads import ManyHeadsExplorer
 from attnlab.explorers.masks import MaskExplorer
 from attnlab.explorers.order import OrderExplorer

@@ -382,6 +382,7 @@ masked[cat]
 # | 9 | [The attention clinic](09_clinic.ipynb) | How do you find a bug with no correct version to compare against? | 45 / 90 |
 # | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 45 / 80 |
 # | 11 | [Order](11_order.ipynb) | Who tells attention where words stand? | 50 / 85 |
+# | 12 | [Two layers that look back](12_two_layers_that_look_back.ipynb) | What can two layers do that one cannot? | 45 / 80 |
 
 # %% plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 40 minutes, and where a class gets stuck</summary>

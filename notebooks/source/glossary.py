@@ -175,6 +175,11 @@
 # Two random numbers are independent if knowing one of them tells you nothing about the other. [Lesson
 # 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 #
+# ### induction head
+#
+# A [head](#head) that looks at what followed an earlier copy of the current token. It needs an earlier layer that tells each
+# token what stands before it. [Lesson 12](12_two_layers_that_look_back.ipynb)
+#
 # ### influence map
 #
 # A table that says how much each output moves when each input is changed. Shape (L, L). [Lesson
@@ -298,6 +303,11 @@
 #
 # The connection that adds the input of a step to its output, so that the step only has to compute a change. Shape (L, d_model).
 # [Lesson 10](10_one_real_attention_layer.ipynb)
+#
+# ### residual stream
+#
+# The vector of a token on its way through a model with [residual connections](#residual-connection): each layer reads it and
+# adds to it. [Lesson 12](12_two_layers_that_look_back.ipynb)
 
 # %% [markdown]
 # ### saturated

@@ -1,0 +1,50 @@
+// Two looks of a model with two layers, in three rows of letters; the rest is declared.
+import { render as renderDeclared } from "./declared.mjs";
+import { html, svg } from "./drawing.mjs";
+
+const HEIGHT = 84, WIDEST = 18; // of the lines, in pixels
+
+export function render(lab) {
+  const rows = makeRows(lab);
+  lab.picture.append(rows.element);
+  const declared = renderDeclared(lab);
+  return (state) => {
+    const seen = declared(state);
+    rows.show(seen.scores.looks, state.place);
+    return seen;
+  };
+}
+
+/** Three rows of the text: one to pick from, and two that are looked at. */
+function makeRows(lab) {
+  const { letters, rows: names } = lab.data;
+  const rowOf = (cell, look) => html("div", { class: "text", ...look }, letters.map(cell));
+  const askers = rowOf((letter, i) => html("button", { type: "button", class: "keep",
+    style: "padding:5px 0;min-width:0;width:94%", "aria-label": `${letter} at ${i}` }, letter),
+  { role: "group", "aria-label": "The letter that guesses" });
+  const [middle, below] = [0, 1].map(() => rowOf((letter) =>
+    html("span", { style: "padding:1px 0;width:94%;text-align:center;border-radius:6px" }, letter)));
+  const lines = [0, 1].map(() => svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none",
+    "aria-hidden": "true", style: `height:${HEIGHT}px;width:100%;display:block` }));
+  const line = (text) => html("p", { style: "text-align:left" }, text);
+  const element = html("section", { class: "panel", style: "--grow:2.2;flex-basis:24em" },
+    html("div", { class: "crossing" }, line(names[0]), askers, lines[0], line(names[1]), middle,
+      lines[1], line(names[2]), below));
+  [...askers.children].forEach((one, place) => lab.on(one, "click", () => lab.set({ place })));
+
+  const x = (place) => (100 * (place + 0.5)) / letters.length;
+  const look = (picture, from, weights) => picture.replaceChildren(...weights.flatMap((weight, to) =>
+    (weight < 0.005 ? [] : [svg("line", { class: "pull", x1: x(from), y1: 0, x2: x(to), y2: 100,
+      "stroke-width": WIDEST * weight })])));
+  const frame = (row, place) => [...row.children].forEach((one, i) => {
+    one.style.boxShadow = i === place ? "0 0 0 2.5px var(--raw)" : "";
+  });
+  const show = ({ second, target, first, source }, place) => {
+    [...askers.children].forEach((one, i) => one.setAttribute("aria-pressed", i === place));
+    look(lines[0], place, second);
+    look(lines[1], target, first);
+    frame(middle, target);
+    frame(below, source);
+  };
+  return { element, show };
+}

@@ -1,0 +1,236 @@
+"""Follow the two looks of a model that copies, at every step of its training."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attnlab import palette
+from attnlab.data import data_path, load_tensors
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import Picked, Question, Slider
+from attnlab.explorers._panels import Axis, Curves, Line
+from attnlab.explorers._words import decimals
+from attnlab.looking_back import SYMBOLS, followers, to_tokens
+
+TEXT = "KQZBMTAR|QZB|TARKQ|MTA"  # of make_looking_back.py, as are the steps
+STOPS = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300)
+WIDEST = 14  # of the lines, in points of the still picture
+NAMES = {
+    "previous": "on the token before, layer 1",
+    "follower": "on the followers, layer 2",
+    "correct": "share of correct guesses",
+}
+LOOKS = {
+    "previous": ("raw", "dashed", "square"),
+    "follower": ("scaled", "solid", "circle"),
+    "correct": ("good", "dotted", "triangle"),
+}
+
+
+class LookingBackResult(NamedTuple):
+    """Two looks, from one token of the text and from the token that it looks at most."""
+
+    second: Tensor  # (22,): weights of the second layer, from the token that is picked
+    target: int  # the place of the largest of them
+    first: Tensor  # (22,): weights of the first layer, from the target
+    source: int  # the place of the largest of them
+    guess: str  # the symbol that the model thinks most likely to come next
+    chance: float  # how likely, from 0 to 1
+
+
+@cache
+def _stored() -> tuple[Tensor, Tensor]:
+    """Return the weights (steps, layers, L, L) and the chances of the symbols (steps, L, 27)."""
+    stored = load_tensors("looking_back.safetensors")
+    return stored["watched.weights"].float(), stored["watched.chances"].float()
+
+
+@cache
+def follow(step: int, place: int) -> LookingBackResult:
+    """Return both looks from one place, at one step of the training."""
+    weights, chances = (one[STOPS.index(step)] for one in _stored())
+    second = weights[1, place]
+    target = int(second.argmax())
+    first = weights[0, target]
+    chance, symbol = chances[place].max(dim=-1)
+    guess = SYMBOLS[int(symbol)]
+    return LookingBackResult(second, target, first, int(first.argmax()), guess, chance.item())
+
+
+@cache
+def scores() -> dict[str, list[float]]:
+    """Return the scores of the six models with two layers at each stop, on average."""
+    found: dict[str, dict[int, list[float]]] = {name: {} for name in NAMES}
+    with data_path("looking_back.csv").open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["num_layers"] == "2":
+                for name, steps in found.items():
+                    steps.setdefault(int(row["step"]), []).append(float(row[name]))
+    return {
+        name: [torch.tensor(steps[stop]).mean().item() for stop in STOPS]
+        for name, steps in found.items()
+    }
+
+
+class LookingBackExplorer(Explorer):
+    """Two looks of a model with two layers: pick a letter, and follow them back.
+
+    Parameters
+    ----------
+    **state
+        ``place``: 0 to 21, the token of the text that guesses what comes next. ``step``: the step
+        of the training, 0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200 or 300. ``ask`` and
+        ``large``, as in ``Explorer``.
+
+    Notes
+    -----
+    The model was trained beforehand, by ``data/make_looking_back.py``.
+
+    See Also
+    --------
+    attnlab.looking_back.load_looking_back : the model after its training.
+    """
+
+    module = "looking_back"
+    figsize = (9.2, 3.9)
+    title = "Follow the two looks"
+    hint = (
+        "The model guesses what comes after the letter that you pick. Lines are weights: first "
+        "where layer 2 looks, then where layer 1 has looked from the letter that got most."
+    )
+    prediction = Question(
+        ask="During the training, which layer is the first to look at the correct place?",
+        then="Now take the training to step 30 and go on from there.",
+        options=("layer 1", "layer 2", "both at about the same time"),
+        right=2,
+        why="Between steps 40 and 60 both begin to look where they should. Neither is of any use "
+        "to the guess without the other, so they are learned together.",
+        settled=({"step": [40]}, {"step": [50, 60]}),
+    )
+    place = Picked(10, tuple(range(len(TEXT))))
+    step = Slider(
+        300, STOPS, label="step", spoken="step of the training", presets=(0, 40, 60, 300), width=180
+    )
+
+    @property
+    def panels(self) -> tuple[Curves, ...]:
+        """Both scores and the share of correct guesses over the training."""
+        lines = [Line(NAMES[name], values, *LOOKS[name]) for name, values in scores().items()]
+        return (
+            Curves(
+                "scores",
+                "what it has learned by this step",
+                under="mean of six models on 500 other texts",
+                over="step",
+                stops=STOPS,
+                labels=["" if stop % 100 else f"{stop}" for stop in STOPS],
+                lines=lines,
+                y=Axis(0, 1, (0, 0.5, 1)),
+                xlabel="training step",
+                xscale="linear",
+            ),
+        )
+
+    @property
+    def result(self) -> LookingBackResult:
+        """Both looks, from the stored weights."""
+        return follow(self.step, self.place)
+
+    def make_data(self) -> dict[str, object]:
+        """Return the frames, and the letters of the text."""
+        return {**super().make_data(), "letters": list(TEXT), "rows": ROWS}
+
+    def frame(self, place: int, step: int) -> dict[str, object]:
+        """Return both looks and what they lead to."""
+        result = follow(step, place)
+        return {
+            "say": sentence(step, place),
+            "bad": False,
+            "code": code(place, result.target),
+            "scores": {
+                "looks": {
+                    "second": [round(one, 3) for one in result.second.tolist()],
+                    "target": result.target,
+                    "first": [round(one, 3) for one in result.first.tolist()],
+                    "source": result.source,
+                }
+            },
+        }
+
+    def draw(self, fig: Figure) -> None:
+        """Draw the three rows of letters with the lines between them, and the curves."""
+        axes = fig.subplot_mosaic([["looks", "scores"]], width_ratios=(2.2, 1))
+        self._draw_looks(axes["looks"])
+        (curves,) = self.panels
+        curves.draw(axes["scores"], {}, self.state())
+        fig.legend(*axes["scores"].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+
+    def _draw_looks(self, ax: Axes) -> None:
+        result = self.result
+        looks = ((2, self.place, result.second), (1, result.target, result.first))
+        for row, start, weights in looks:
+            for place, weight in enumerate(weights.tolist()):
+                ends = [start, place], [row - 0.13, row - 0.87]
+                ax.plot(*ends, color=palette.BLUE, linewidth=WIDEST * weight, alpha=0.55)
+        marked = {2: self.place, 1: result.target, 0: result.source}
+        for row, text in zip((2, 1, 0), ROWS, strict=True):
+            ax.text(-0.5, row + 0.17, text, fontsize=8.5, color=palette.INK)
+            for place, letter in enumerate(TEXT):
+                look = {"edgecolor": palette.ORANGE, "facecolor": "none", "pad": 2.5}
+                box = look if marked[row] == place else None
+                ax.text(place, row, letter, ha="center", va="center", fontsize=11, bbox=box)
+        ax.set(xlim=(-1, len(TEXT)), ylim=(-0.3, 2.45))
+        ax.set_axis_off()
+
+
+ROWS = (
+    "the letter that guesses: pick one",
+    "layer 2 looks from there to here",
+    "layer 1 has looked from the framed letter to here",
+)
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def sentence(step: int, place: int) -> str:
+    """Return both looks in words, and the guess."""
+    second, target, first, source, guess, chance = follow(step, place)
+    start = (
+        f"**Step {step}:** from {_named(place)}, layer 2 looks most at {_named(target)}, with "
+        f"weight {decimals(second[target].item())}. From there, layer 1 had looked most at "
+        f"{_named(source)} ({decimals(first[source].item())})."
+    )
+    rows = followers(to_tokens(TEXT)[None])[0, place].nonzero().flatten().tolist()
+    told = f"The model guesses **{guess}** with probability {decimals(chance)}"
+    if not rows:
+        return f"{start} {told}. No letter has followed {_letter(place)} yet, so it cannot know."
+    letter = TEXT[rows[0]]
+    verdict = "which is correct" if guess == letter else f"but {letter} would be correct"
+    return f"{start} {told}, {verdict}."
+
+
+def _letter(place: int) -> str:
+    return "a bar" if TEXT[place] == "|" else TEXT[place]
+
+
+def _named(place: int) -> str:
+    return f"{'the bar' if TEXT[place] == '|' else TEXT[place]} at {place}"
+
+
+def code(place: int, target: int) -> str:
+    """Return the lines of PyTorch."""
+    return (
+        f'tokens = to_tokens("{TEXT}")[None]  # (1, {len(TEXT)})\n'
+        "logits, weights = model(tokens)  # weights: (layers, N, H, L, L)\n"
+        f"second = weights[1, 0, 0, {place}]  # where layer 2 looks from {place}\n"
+        "target = second.argmax()\n"
+        f"first = weights[0, 0, 0, target]  # where layer 1 has looked from {target}\n"
+        f"guess = SYMBOLS[logits[0, {place}].argmax()]"
+    )

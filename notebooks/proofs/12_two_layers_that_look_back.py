@@ -1,0 +1,177 @@
+# %% after: the-task  numbers: 8, 15, 33, 32
+
+# %% after: three-texts
+from attnlab import looking_back as package
+
+for tokens, known in zip(*examples, strict=True):
+    text = to_text(tokens)
+    seen = [text[i : i + 2] for i in range(32)]
+    wanted = ["|" not in pair and pair in seen[:i] for i, pair in enumerate(seen)]
+    assert known.tolist() == wanted
+many = make_texts(300)
+loops = [len({*to_text(tokens)} - {"|"}) for tokens in many.tokens]
+assert set(loops) == set(range(8, 16))  # all letters of a loop are different
+assert not (many.tokens[:, :8] == package.BAR).any()  # no jump in the first round
+
+# %% after: the-model  numbers: 64, 27
+
+# %% after: looking-back
+from attnlab import looking_back as package
+
+mine, theirs = LookingBack(), package.LookingBack()
+assert {k: v.shape for k, v in mine.state_dict().items()} == {
+    k: v.shape for k, v in theirs.state_dict().items()
+}
+theirs.load_state_dict(mine.state_dict())
+tokens = make_texts(5).tokens[:, :-1]
+for ours, other in zip(mine(tokens), theirs(tokens), strict=True):
+    assert torch.equal(ours, other)
+
+
+def parameters(model):
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+# not fewer for the single layer, and hardly more
+assert parameters(LookingBack(2, 64, 1)) <= parameters(LookingBack(1, 88, 4))
+assert parameters(LookingBack(1, 88, 4)) < 1.01 * parameters(LookingBack(2, 64, 1))
+
+# %% after: training  numbers: 88, 64
+
+# %% after: ask-one-layer  numbers: 8, 15, 11
+
+# %% after: see-one-layer
+sizes = torch.arange(8.0, 16)  # to name any letter of the loop, one loop as likely as another
+assert abs(1 / (1 / sizes).mean() - 11) < 0.1
+torch.manual_seed(1)
+fresh = make_texts(1000)
+assert 0.13 < share_correct(wide, fresh) < 0.17 and share_correct(two, fresh) > 0.985
+from attnlab import looking_back as package
+
+text = package.to_tokens("KQZBMTAR|QZ")[None]  # the text of the next section
+logits, looks = two(text)
+assert package.SYMBOLS[logits[0, -1].argmax()] == "B"
+assert looks[1, 0, 0, -1].argmax() == 3 and looks[0, 0, 0, 3].argmax() == 2
+
+# %% after: longer  numbers: 500, 1,000
+ends = jumping[jumping["step"] == jumping.groupby("num_layers")["step"].transform("max")]
+best = ends.groupby("num_layers")["correct"].agg(["min", "max", "size"])
+assert best["size"].to_dict() == {"two layers (6 runs)": 6, "one wide layer (16 runs)": 16}
+assert best.loc["one wide layer (16 runs)", "max"] < 0.25
+assert best.loc["two layers (6 runs)", "min"] > 0.99
+early = jumping[(jumping["num_layers"] == "two layers (6 runs)") & (jumping["step"] == 100)]
+assert early["correct"].min() > 0.95
+assert set(jumping[jumping["embed_dim"] == 88]["num_heads"]) == {1, 4}
+assert jumping[jumping["embed_dim"] == 88]["rate"].nunique() == 2
+
+# %% after: scores
+from attnlab import looking_back as package
+
+generator = torch.Generator().manual_seed(0)
+some = torch.rand(2, 300, 3, 32, 32, generator=generator).softmax(dim=-1)
+assert torch.equal(previous_score(some), package.previous_score(some))
+many = make_texts(300)
+assert torch.allclose(follower_score(some, many), package.follower_score(some, many))
+
+# %% after: score-table
+assert scores[1, 1] > 0.97 and abs(scores[0, 0] - 0.5) < 0.02
+assert scores[1, 0] < 0.1 and scores[0, 1] < 0.06
+# in the six stored runs as well
+two_runs = runs[(runs["num_layers"] == 2) & (runs["step"] == 300)]
+assert len(two_runs) == 6
+assert two_runs["previous"].between(0.46, 0.53).all() and (two_runs["follower"] > 0.96).all()
+
+# %% after: half
+assert scores[0, 0] > 5 * scores[1, 0]
+
+# %% after: ask-half  numbers: 0.5, 15, 997, 1,000
+
+# %% after: see-half
+torch.manual_seed(1)
+fresh = make_texts(1000)
+assert by_place[:15].min() > 0.9 and by_place[15:].mean() < 0.1
+# a copy that has been followed stands within the first sixteen tokens, nearly always
+noted = followers(texts.tokens[:, :-1])[:, :, 1:16].any(dim=-1)
+assert abs(noted[texts.known].float().mean() - 0.997) < 0.0006
+hits = model(texts.tokens[:, :-1])[0].argmax(dim=-1) == texts.tokens[:, 1:]
+assert hits[texts.known & noted].float().mean() > 0.999
+assert not hits[texts.known & ~noted].any() and (texts.known & ~noted).sum() > 20
+spread = first_layer.diagonal(-1, dim1=-2, dim2=-1)[:, 0, :15].mean(dim=-1)
+assert (spread > 0.8).float().mean() > 0.97  # in nearly every text
+another = train(2, 64, 1, seed=1, steps=200)  # another initialisation
+diagonal = another(fresh.tokens[:, :-1])[1][0].diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 1))
+assert diagonal[:14].min() > 0.8 and diagonal[16:].mean() < 0.15
+
+# %% after: one-map  numbers: 22, 15
+rows = looks[0].diagonal(-1)
+assert rows[:14].min() > 0.5 and rows[16:].mean() < 0.3
+marks = followers(to_tokens(text)[None])[0]
+asked = [9, 10, 13, 14, 16, 19, 20]
+assert (looks[1] * marks).sum(dim=-1)[asked].min() > 0.9
+
+# %% after: explorer
+from attnlab.explorers.looking_back import STOPS, scores as scores_over_steps
+
+assert LookingBackExplorer().result.guess == "B"
+over = scores_over_steps()
+at = dict(zip(STOPS, zip(*(over[k] for k in ("previous", "follower")), strict=True), strict=True))
+assert max(at[30]) < 0.3 and at[60][1] > 0.5 and at[60][0] > 0.2  # both between 30 and 60
+
+# %% after: ask-without  numbers: 0.99, 0.1
+
+# %% after: see-without
+found = {name: (*scores_of(one), share_correct(one, texts)) for name, one in rows.items()}
+whole, no_first, no_second = found.values()
+assert whole[1][1] > 0.98 and 0.05 < no_first[1][1] < 0.15
+assert torch.equal(no_second[0][0], whole[0][0])  # to the last digit
+assert torch.equal(no_second[1][1], whole[1][1])  # it still looks where it did
+assert max(no_first[2], no_second[2]) < 0.12 and whole[2] > 0.99
+
+# %% after: see-swap
+assert 0.05 < share_correct(swapped, texts) < 0.15
+another = two.__class__(2, 64, 1)  # the layers that the page has trained
+another.load_state_dict(two.state_dict())
+another.layers, another.norms = another.layers[::-1], another.norms[::-1]
+assert share_correct(another, texts) < 0.2
+
+# %% after: counting  numbers: 12
+
+# %% after: see-counting
+assert share_correct(counting, twelves) > 0.98 and 0.9 < score[0, 0] < 1.001
+letters = torch.randint(26, (300, 32))  # without any repetition of a loop
+looks_at = counting(letters)[1][0, :, 0]  # (N, L, L)
+back = {far: looks_at.diagonal(-far, dim1=-2, dim2=-1).mean(dim=0) for far in (11, 23)}
+both = back[11][1:].clone()  # from place 12 on
+both[11:] += back[23]
+assert both.min() > 0.8 and both.mean() > 0.95
+
+# %% after: see-other-loops
+assert all(max(row[0] for row in table[i : i + 1]) < 0.04 for i in (0, 1))
+assert min(row[1] for row in table) > 0.98
+
+# %% after: counting-read  numbers: 23, 11, 5, 20, 1,000, 8, 15, 2022
+smooth_runs = runs[(runs["task"] == "no jumps") & (runs["step"] == 1000)]
+assert len(smooth_runs) == 4 and smooth_runs["correct"].between(0.5, 0.65).all()
+regular_runs = runs[(runs["task"] == "no jumps, 12 letters") & (runs["step"] == 1000)]
+assert (regular_runs["correct"] > 0.99).all()
+
+# %% after: oldest
+assert share_of_rule(smooth) == 1 and 0.3 < share_of_rule(scratched) < 0.5
+
+# %% after: further-two-heads  numbers: 32
+
+# %% after: two-heads
+torch.manual_seed(1)
+fresh = make_texts(1000)
+assert share_correct(shared, fresh) < 0.07
+again = train(2, 64, 2, seed=1, steps=200)
+again.layers[1].out_proj.weight[:, 32:] = 0
+assert share_correct(again, fresh) > 0.97
+
+# %% after: exercise-5  numbers: 0.9
+
+# %% after: sources  numbers: 2021, 2022
+
+# %% after: teacher-plan  numbers: 45, 9, 7, 6, 11
+
+# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 12, 11

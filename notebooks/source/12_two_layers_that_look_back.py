@@ -1,0 +1,655 @@
+# %% opening [markdown]
+# # 12 · Two layers that look back
+#
+# A novel introduces a certain Mr Tolliver. A hundred pages later we read "and then Mr", and a language model guesses
+# that *Tolliver* comes next. It has never met this name before, so nothing that it learned in training can tell it what
+# follows "Mr" in this book. It has to look it up in the text: where did I see "Mr" before, and what came after it?
+#
+# This sounds like a task made for attention, which can find anything in the text. Yet a single layer cannot do it. Two
+# layers can, and a small model learns how in a few seconds. What can two layers do that one cannot?
+#
+# In this lesson you will train both models, find out which head does what, and take the heads out one by one. You will
+# also meet a model that gives every correct answer and has the perfect score, but does something else.
+#
+# **You need** the causal mask from lesson 3, multi-head attention from lesson 7, and positions from lesson 11. You
+# should know what a loss and an optimizer are.
+#
+# **You will be able to**
+# - draw a residual stream and write a model of several layers around it,
+# - explain why looking up what followed takes two steps,
+# - find a head by a score, and check what it does by taking it out,
+# - say which tests separate a head that looks up from one that counts places.
+#
+# **Time:** 45 minutes in class, 80 alone. You may skip the section marked "Further".
+
+# %% setup
+import torch
+import torch.nn.functional as F
+from attnlab import MultiHeadAttention, Table
+from attnlab.display import lesson_setup, show_figure
+from attnlab.exercises import predict
+from attnlab.explorers import LookingBackExplorer
+from attnlab.looking_back import make_texts, share_correct, to_text
+from torch import nn
+
+lesson_setup()
+
+# %% the-task [markdown]
+# ## A record with a scratch
+#
+# Names in novels are rare, so we use texts that are full of repetitions. Imagine a record with a scratch. It plays a
+# loop of 8 to 15 different letters, once from beginning to end and then again and again. From the second round on, the
+# needle may jump at any moment. We hear a bar, `|`, and the loop goes on from a random place.
+#
+# Each text has its own loop and its own length of the loop, so there is nothing to learn by heart. A text has 33
+# tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count only the guesses
+# that can be known: the current letter has been followed by the same letter before. They are marked below.
+
+# %% three-texts
+torch.manual_seed(5)
+examples = make_texts(3)
+for tokens, known in zip(*examples, strict=True):
+    print(to_text(tokens))
+    print("".join("^" if mark else " " for mark in known), end="\n\n")
+
+# %% the-model [markdown]
+# A mark stands under the letter at which the model has to guess the next one.
+#
+# ## The model
+#
+# The model gives every token a vector of 64 features: the sum of one vector for the symbol and one for its place.
+# Attention layers follow, and at the end a linear layer turns each vector into 27 logits, one for each letter and one
+# for the bar. A larger logit means that the model thinks this symbol more likely.
+#
+# What is new is how the layers are connected. A layer does not replace the vectors. It reads them, and its output is
+# **added** to them. So each token has one vector that runs from the embedding to the guess and collects what the layers
+# find. It is called the [**residual stream**](glossary.ipynb#residual-stream).
+
+# %% drawing jupyter={"source_hidden": true}
+from attnlab.diagrams import draw_residual_stream
+
+show_figure(draw_residual_stream(), "12.1")
+
+# %% the-class [markdown]
+# A second layer therefore sees both the token itself and what the first layer has added to it. `LayerNorm` brings the
+# vectors to a common size before a layer reads them. Apart from that, the model is all attention: it lacks the small
+# networks (MLPs) that stand between the attention layers of a Transformer.
+
+
+# %% looking-back
+class LookingBack(nn.Module):
+    def __init__(self, num_layers=2, embed_dim=64, num_heads=1):
+        super().__init__()
+        layers = [
+            MultiHeadAttention(embed_dim, num_heads, bias=False)
+            for _ in range(num_layers)
+        ]
+        self.symbol = nn.Embedding(27, embed_dim)  # A to Z, and the bar
+        self.place = nn.Embedding(32, embed_dim)
+        self.layers = nn.ModuleList(layers)
+        self.norms = nn.ModuleList(nn.LayerNorm(embed_dim) for _ in layers)
+        self.last_norm = nn.LayerNorm(embed_dim)
+        self.guess = nn.Linear(embed_dim, 27)
+
+    def forward(self, tokens):  # (N, L)
+        x = self.symbol(tokens) + self.place.weight[: tokens.shape[1]]  # (N, L, E)
+        weights = []
+        for norm, layer in zip(self.norms, self.layers, strict=True):
+            output, looks = layer(norm(x), is_causal=True)
+            x = x + output  # the residual stream: add, do not replace
+            weights.append(looks)
+        return self.guess(self.last_norm(x)), torch.stack(weights)
+
+
+# %% training [markdown]
+# We train it as a language model is trained: every position guesses its next token, and the loss is the cross-entropy
+# of the guesses that can be known. The result is tested on 1,000 new texts. `share_correct` returns the share of
+# guesses that are correct, again only of those that can be known.
+#
+# We will train one layer and then two. To make the comparison fair, the single layer gets 88 features and four heads,
+# so that it has as many parameters as two layers with 64 features and one head each.
+
+
+# %% train
+def train(*sizes, steps=300, seed=0, **kind):
+    torch.manual_seed(seed)
+    model = LookingBack(*sizes)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+    for _ in range(steps):
+        tokens, known = make_texts(64, **kind)
+        logits, _ = model(tokens[:, :-1])
+        loss = F.cross_entropy(logits[known], tokens[:, 1:][known])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.requires_grad_(False)
+
+
+# %% test
+def test(model):
+    torch.manual_seed(1)
+    return f"about {20 * share_correct(model, make_texts(1000)):.0f} of 20 are correct"
+
+
+# %% ask-one-layer
+predict("12/one-wide-layer")
+
+# %% see-one-layer
+# %%answer 12/one-wide-layer
+wide = train(1, 88, 4)  # layers, features, heads
+two = train(2, 64, 1)
+print("one layer: ", test(wide))
+print("two layers:", test(two))
+
+# %% longer jupyter={"source_hidden": true}
+# %%answer 12/one-wide-layer
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from attnlab import data_path
+
+runs = pd.read_csv(data_path("looking_back.csv"))
+named = {1: "one wide layer (16 runs)", 2: "two layers (6 runs)"}
+jumping = runs[runs["task"] == "jumps"].replace({"num_layers": named})
+_, ax = plt.subplots(figsize=(7, 3), layout="constrained")
+sns.lineplot(
+    jumping.iloc[::-1],
+    x="step",
+    y="correct",
+    hue="num_layers",
+    style="num_layers",
+    errorbar=("pi", 100),
+    ax=ax,
+)
+ax.set(
+    xlabel="training step",
+    ylabel="share of correct guesses",
+    ylim=(0, 1.03),
+    title="Two layers learn it within 100 steps, one not in 1,000",
+)
+ax.legend(title="", loc="center right")
+show_figure(ax, "12.2")
+
+# %% why-two [markdown]
+# The figure shows longer training as well, with one head and with four, at two learning rates each. No setting that we
+# tried saves the single layer.
+#
+# ## Why one look is not enough
+#
+# Take the text `KQZBMTAR|QZ`. The last token is Z, and the answer is B, because B followed Z the last time. Which token
+# should Z look at?
+#
+# - It can find the earlier Z: its query asks for the letter Z. But the value of that token only says "I am Z",
+#   and this is not the answer.
+# - The token that it needs is B. But the key of B is made from B and its place alone. It does not say that Z comes
+#   before it, so the query of Z cannot recognise it.
+#
+# What is missing is a note on B: *"the letter before me is Z"*. A first layer can write this note, since every token can
+# look at the token before it and add that letter to its own vector. A second layer can then look for the note. These
+# are two steps, and the second needs the result of the first, so they cannot happen in the same layer. Whether the
+# trained model really works like this is a question that we can test.
+#
+# ## Find the heads by a score
+#
+# If the idea is correct, we should find two kinds of heads. We give each of them a score: the average weight that it
+# puts where it should look.
+#
+# - The *previous-token score* is the weight on the token directly before.
+# - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It is
+#   taken over the tokens whose next letter can be known. The function `followers`, from attnlab, marks these letters in
+#   a tensor (N, L, L). You will write it in exercise 2.
+
+
+# %% scores
+from attnlab.looking_back import followers
+
+
+def previous_score(weights):  # (..., N, H, L, L) -> (..., H)
+    return weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(-3, -1))
+
+
+def follower_score(weights, texts):  # (..., N, H, L, L) -> (..., H)
+    tokens, known = texts
+    found = (weights * followers(tokens[:, :-1])[:, None]).sum(dim=-1)  # (..., N, H, L)
+    return (found * known[:, None]).sum(dim=(-3, -1)) / known.sum()
+
+
+# %% stored-model [markdown]
+# From here on we use a model that was trained in the same way and stored with the lesson. Another processor may round
+# differently in training, and with the stored model you see the same numbers as in the text.
+
+# %% load
+from attnlab.looking_back import load_looking_back
+
+model = load_looking_back()
+torch.manual_seed(2)
+texts = make_texts(1000)
+
+
+# %% score-table
+def scores_of(model):
+    weights = model(texts.tokens[:, :-1])[1]  # (layers, N, H, L, L)
+    return previous_score(weights)[:, 0], follower_score(weights, texts)[:, 0]
+
+
+scores = torch.stack(scores_of(model), dim=-1)  # (layers, 2)
+Table(["first layer", "second layer"], ["previous", "follower"], scores)
+
+# %% half [markdown]
+# The second layer is clear: where the next letter can be known, it gives nearly all of its weight to letters that
+# followed last time. Such a head is called an [**induction head**](glossary.ipynb#induction-head). The first layer has
+# by far the larger previous-token score of the two, but it is only about one half.
+
+# %% ask-half
+predict("12/half-a-score")
+
+# %% see-half
+# %%answer 12/half-a-score
+first_layer = model(texts.tokens[:, :-1])[1][0]  # (N, H, L, L)
+by_place = first_layer.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 1))  # (L - 1,)
+print("places  1 to 15:", by_place[:15].mean())
+print("places 16 to 31:", by_place[15:].mean())
+
+# %% one-map jupyter={"source_hidden": true}
+# %%answer 12/half-a-score
+from attnlab.looking_back import to_tokens
+from attnlab.plotting import plot_heads
+
+text = "KQZBMTAR|QZB|TARKQ|MTA"
+looks = model(to_tokens(text)[None])[1][:, 0, 0]  # (layers, L, L)
+figure = plot_heads(
+    looks,
+    queries=list(text),
+    keys=list(text),
+    titles=["first layer", "second layer"],
+    annotate=False,
+)
+figure.set_size_inches(8, 4.4)
+show_figure(figure, "12.3")
+
+# %% average-hides [markdown]
+# So the score did not lie, but an average over all places hid what matters. In the figure, the first layer follows the
+# line below the diagonal for the first fifteen places and then does as it likes. In the second layer, the dark cells of
+# a row lie in the column after the earlier copy of its letter.
+#
+# ### Follow the two steps
+#
+# Choose a letter in the upper row. The lines to the middle row show where the second layer looks from there, and the
+# lines to the lower row where the first layer had looked from the place that got the largest weight. Then move the
+# training back to step 0 and forward again. Which of the two steps is learned first?
+
+# %% explorer
+LookingBackExplorer()
+
+# %% remove [markdown]
+# ## Take one out
+#
+# A score says where a head looks. It does not say what the model needs it for. To find that out we remove a head and
+# see what changes: this is called an [ablation](glossary.ipynb#ablation). We set its output projection to zero, so that
+# it still looks but adds nothing to the stream.
+
+
+# %% without
+def without(layer):
+    changed = load_looking_back()
+    changed.layers[layer].out_proj.weight.zero_()
+    return changed
+
+
+# %% ask-without
+predict("12/take-one-out")
+
+# %% see-without
+# %%answer 12/take-one-out
+rows = {
+    "whole model": model,
+    "without layer 1": without(0),
+    "without layer 2": without(1),
+}
+for name, one in rows.items():
+    previous, follower = scores_of(one)
+    print(
+        f"{name:15}  previous {previous[0]:.2f}  follower {follower[1]:.2f}", end="  "
+    )
+    print(f"correct {share_correct(one, texts):.2f}")
+
+# %% swap-text [markdown]
+# The first layer does not depend on the second, because it has finished before the second begins. The reverse is not
+# true: without the notes of the first layer, the second head finds nothing, although not one of its own parameters has
+# changed. Both are needed for a correct guess.
+#
+# We can also keep both layers and change only their order.
+
+# %% ask-swap
+predict("12/swap-the-layers")
+
+# %% see-swap
+# %%answer 12/swap-the-layers
+swapped = load_looking_back()
+swapped.layers, swapped.norms = swapped.layers[::-1], swapped.norms[::-1]
+share_correct(model, texts), share_correct(swapped, texts)
+
+# %% counting [markdown]
+# ## A perfect score for the wrong reason
+#
+# Suppose that the record has no scratch and that every loop has 12 letters. The needle never jumps, so each text is a
+# pattern that repeats every 12 tokens. We train a single layer with one head on such texts.
+
+# %% counting-layer
+regular = dict(jump=0.0, shortest=12, longest=12)
+counting = train(1, 64, 1, steps=200, **regular)
+
+# %% ask-counting
+predict("12/a-perfect-score")
+
+# %% see-counting
+# %%answer 12/a-perfect-score
+torch.manual_seed(3)
+twelves = make_texts(1000, **regular)
+score = follower_score(counting(twelves.tokens[:, :-1])[1], twelves)
+print(f"correct {share_correct(counting, twelves):.1f}, score {score[0, 0]:.1f}")
+
+# %% other-loops [markdown]
+# Every guess is correct, and the follower score is nearly 1. Does this layer look up what followed last time? Let us
+# test both models on loops that have another length, again without jumps.
+
+
+# %% on-loops
+def on_loops(model, length):
+    torch.manual_seed(4)
+    loops = make_texts(1000, jump=0.0, shortest=length, longest=length)
+    return share_correct(model, loops)
+
+
+# %% see-other-loops
+# %%answer 12/a-perfect-score
+lengths = (5, 11, 12, 20)
+table = [[on_loops(one, n) for one in (counting, model)] for n in lengths]
+names = ["one layer, trained on 12", "two layers, trained with jumps"]
+Table([f"loops of {n}" for n in lengths], names, torch.tensor(table).round(decimals=1))
+
+# %% counting-read [markdown]
+# The single layer has learned to look 11 or 23 places back, whatever stands there. In its own texts this is always the
+# follower, so the score cannot tell the two explanations apart. In loops of 11 letters, the token 11 places back is the
+# current letter itself, and nearly every guess is wrong. The model with two layers was trained on loops of 8 to 15 letters. It is
+# right for 5 and for 20 letters too, because it uses the letters and not the distance.
+#
+# This is why our loops have different lengths. And why the scratch? Without jumps, the next letter is always the one
+# that has not been played for the longest time, in loops of any length. This rule needs no second layer, and in 1,000
+# steps the wide layer gets more than half of these guesses right. The needle makes the rule useless. *If a task can be
+# solved in another way, a good result says nothing about the way you had in mind.*
+#
+# ## What this shows, and what it does not
+#
+# What can two layers do that one cannot? The first can write notes on the tokens, and the second can search by these
+# notes. "Look for the token whose predecessor was like me" is a search by a note.
+#
+# Olsson et al. (2022) found such pairs of heads in language models with two and more attention layers, and none in
+# models with a single one. During training they appear in a short phase in which the models suddenly become better at
+# using earlier text. For small models without MLPs, ablations as above showed that the heads are needed. For large
+# models the authors call their evidence correlational. Our model has two heads, one task, and texts without any
+# meaning. It shows that the mechanism is possible, that gradient descent finds it, and how one tests for it. It does
+# not show that a large model repeats "Tolliver" for this reason.
+
+# %% further-oldest [markdown]
+# ## Further: the letter that was not played for the longest time
+#
+# Here is the rule that solves loops without jumps. For each token we note when each letter was played last, and guess
+# the one for which this is longest ago.
+
+
+# %% oldest
+def oldest(text):
+    """Return the letter of a text that has not been played for the longest time."""
+    return min(set(text) - {"|"}, key=text.rindex)
+
+
+def share_of_rule(texts):
+    correct = []
+    for tokens, known in zip(*texts, strict=True):
+        text = to_text(tokens)
+        for i in known.nonzero().flatten().tolist():
+            correct.append(oldest(text[: i + 1]) == text[i + 1])
+    return sum(correct) / len(correct)
+
+
+torch.manual_seed(6)
+smooth, scratched = make_texts(200, jump=0.0), make_texts(200)
+share_of_rule(smooth), share_of_rule(scratched)
+
+# %% further-two-heads [markdown]
+# With jumps the rule is right in fewer than half of the cases. (After a jump the oldest letter can be any letter of the
+# loop. Where no jump has happened yet, the rule still works.)
+#
+# ## Further: two heads share the work
+#
+# In a layer with several heads, an ablation of one of them can be misleading. Here each layer has two heads of 32
+# features. We remove head 0 of the second layer, and then both of its heads.
+
+# %% two-heads
+shared = train(2, 64, 2)
+print("both heads: ", test(shared))
+shared.layers[1].out_proj.weight[:, :32] = 0  # the features of head 0
+print("head 1 only:", test(shared))
+shared.layers[1].out_proj.weight[:] = 0
+print("none:       ", test(shared))
+
+# %% two-heads-read [markdown]
+# Both heads of the second layer have learned to look up, so either can replace the other. If an ablation changes
+# nothing, the head may be useless, or another head may do the same. To tell the two apart, remove them together.
+
+# %% remember [markdown]
+# ## What to remember
+#
+# - In a residual stream, layers read and add. What one layer adds, every later layer can use in its queries, keys and
+#   values.
+# - Looking up what followed takes two steps. The first layer copies the previous letter to each token, and the second
+#   searches for a token with a copy of the current letter. The head of the second step is called an induction head.
+# - A score that says where a head should look finds it among others. A mean over all places can hide what the head
+#   does.
+# - An ablation tests what a head is needed for. If nothing changes, another head may have done the same.
+# - A task has to rule out other solutions, and a score has to be tested on texts where they would differ.
+
+# %% exercises [markdown]
+# ## Exercises
+#
+# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
+
+# %% exercise-1 [markdown]
+# ### 1 · Predict ★ (3 minutes)
+#
+# The text is `MILKSHA|LKS`. At which place should the second layer look from the last token? Count from 0.
+#
+# <details><summary>Hint</summary>
+#
+# Where does the same letter stand for the first time? The answer to the next guess stands right after it.
+# </details>
+
+# %%
+from attnlab.exercises import check_followers, check_mended_stream
+from attnlab.exercises import check_place_to_look, check_score_by_place
+
+
+# %% tags=["exercise"]
+def place_to_look():
+    """Return the place."""
+
+
+# %%
+check_place_to_look(place_to_look)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def place_to_look_solution():
+    return 5  # H: it followed the earlier S at place 4
+
+
+check_place_to_look(place_to_look_solution)
+
+# %% exercise-2 [markdown]
+# ### 2 · Implement ★★ (10 minutes)
+#
+# Write `followers` for texts without bars. Row $i$, column $j$ is True if token $j$ is not later than $i$ and comes
+# directly after a copy of token $i$. Do it without loops.
+#
+# <details><summary>Hint</summary>
+#
+# First make a tensor that holds, at each place, the token before it; at place 0 put a number that is no token. Then
+# compare rows with columns, and keep the lower triangle.
+# </details>
+
+
+# %% tags=["exercise"]
+def followers_of(tokens):
+    """(N, L) -> bool (N, L, L)."""
+
+
+# %%
+check_followers(followers_of)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def followers_of_solution(tokens):
+    before = torch.full_like(tokens, -1)
+    before[:, 1:] = tokens[:, :-1]
+    return (tokens[:, :, None] == before[:, None]).tril()
+
+
+check_followers(followers_of_solution)
+
+# %% exercise-3 [markdown]
+# ### 3 · Modify ★★ (6 minutes)
+#
+# Change the previous-token score so that it keeps the places: for each head and each place from 1 on, return the mean
+# over the texts.
+#
+# <details><summary>Hint</summary>
+#
+# The diagonal has the shape (N, H, L - 1). Which of these axes is averaged?
+# </details>
+
+
+# %% tags=["exercise"]
+def score_by_place(weights):
+    """(N, H, L, L) -> (H, L - 1)."""
+
+
+# %%
+check_score_by_place(score_by_place)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def score_by_place_solution(weights):
+    return weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=0)
+
+
+check_score_by_place(score_by_place_solution)
+
+# %% exercise-4 [markdown]
+# ### 4 · Repair ★★ (8 minutes)
+#
+# `broken` runs two layers, but it has two bugs and no residual stream. Write `mended`. The layers are functions that
+# take and return tensors of the shape (N, L, E).
+#
+# <details><summary>Hint</summary>
+#
+# Follow the drawing of the stream. What does the second layer read? What arrives at the end?
+# </details>
+
+
+# %% tags=["exercise"]
+def norm(x):
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def broken(x, first, second):
+    found = first(norm(x))
+    return found + second(norm(x))
+
+
+def mended(x, first, second):
+    """The stream after both layers: (N, L, E)."""
+
+
+# %%
+check_mended_stream(mended)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def mended_solution(x, first, second):
+    x = x + first(norm(x))
+    return x + second(norm(x))
+
+
+check_mended_stream(mended_solution)
+
+# %% exercise-5 [markdown]
+# ### 5 · Explain ★★ (6 minutes)
+#
+# A friend finds a head in a large model whose follower score is 0.9 in one news article. "An induction head," she says.
+# Name two tests that she should make, and say what each of them would rule out.
+#
+# <details><summary>An answer</summary>
+#
+# She should measure the score in texts of random symbols with repetitions at random distances. If it stays high, the
+# head counts neither places nor knows the words from its training. Then she should remove the head, and measure whether
+# the guesses of repeated words get worse, and how much worse than after the removal of other heads. If they do not, the
+# head may look there without being needed, or another head does the same.
+# </details>
+
+# %% in-torch [markdown]
+# ## In torch
+#
+# `nn.TransformerEncoderLayer(d_model, nhead, norm_first=True, batch_first=True)` is attention and an MLP, each with a
+# norm before it and each added to the residual stream. Pass `nn.Transformer.generate_square_subsequent_mask(L)` as
+# `src_mask` and `is_causal=True` for a model that guesses the next token. `nn.TransformerEncoder` stacks such layers.
+# Our model has no MLP and no dropout.
+
+# %% sources [markdown]
+# ## Sources
+#
+# - Elhage et al., [A Mathematical Framework for Transformer
+#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: the residual stream, models with one
+#   and two attention layers and no MLP, and induction heads.
+# - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: when these heads
+#   appear in training, what happens without them, and how strong the evidence is for small and for large models. The
+#   scores in this lesson follow theirs.
+# - The scratched record and its numbers are our own.
+
+# %% next [markdown]
+# ## Next
+#
+# This is the last lesson. To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
+
+# %% teacher-plan [markdown] tags=["teacher"]
+# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
+#
+# **45 minutes.** The record and the model: 9. One layer and two: 7. Why one look is not enough: 6. The scores and the
+# explorer: 11. Ablations: 6. The perfect score and the answer: 6. Leave "Further" for home.
+#
+# **Where a class stalls.** *"The head could look at Z and then one further":* let eleven students stand in a row, each
+# with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone also hold up the
+# letter of the neighbour to the left, and play it again. *"The second layer looks at the first layer":* it looks at
+# tokens, as every layer does; what has changed is what they hold up. *"An ablation shows what the head does":* it shows
+# what is lost without it, which can be less if another head helps, or more if a later layer is confused.
+# </details>
+
+# %% teacher-questions [markdown] tags=["teacher"]
+# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+#
+# **1.** In `ABCDE|BC`, where should the second layer look from the last token? **At the D.** *At the earlier C:* its
+# value says only C. *At the B before:* that is what the first layer does.
+#
+# **2.** Why can one layer with many heads not do it? **All its heads work at the same time, from the same vectors.**
+# *It has too few parameters:* the wide layer had as many as the two together. *It was trained too briefly:* a thousand
+# steps did not help.
+#
+# **3.** You remove the second layer. What happens to the first head's weights? **Nothing.** *They get worse:* nothing
+# flows back from a later layer when the model is used. Only training lets it influence the first.
+#
+# **4.** A head has a follower score of 1 on texts with period 12. What does it do? **We cannot tell.** *It looks up
+# what followed:* a head that looks 11 places back has the same score.
+#
+# **5.** You remove a head and the model works as before. Was the head useless? **Perhaps, or another one replaces it.**
+# *Yes:* remove both and see.
+# </details>
