@@ -126,11 +126,11 @@ class LookingBackExplorer(Explorer):
         return (
             Curves(
                 "scores",
-                "what it has learned by this step",
+                "what it has learned",
                 under="mean of six models on 500 other texts",
                 over="step",
                 stops=STOPS,
-                labels=["" if stop % 100 else f"{stop}" for stop in STOPS],
+                labels=[f"{stop}" if stop in (0, 40, 80, 150, 300) else "" for stop in STOPS],
                 lines=lines,
                 y=Axis(0, 1, (0, 0.5, 1)),
                 xlabel="training step",
@@ -181,7 +181,8 @@ class LookingBackExplorer(Explorer):
                 ax.plot(*ends, color=palette.BLUE, linewidth=WIDEST * weight, alpha=0.55)
         marked = {2: self.place, 1: result.target, 0: result.source}
         for row, text in zip((2, 1, 0), ROWS, strict=True):
-            ax.text(-0.5, row + 0.17, text, fontsize=8.5, color=palette.INK)
+            x, side = (-0.5, "left") if row == 2 else (len(TEXT) - 0.5, "right")
+            ax.text(x, row + 0.17, text, ha=side, fontsize=8.5, color=palette.INK)
             for place, letter in enumerate(TEXT):
                 look = {"edgecolor": palette.ORANGE, "facecolor": "none", "pad": 2.5}
                 box = look if marked[row] == place else None

@@ -71,6 +71,8 @@ generator = torch.Generator().manual_seed(0)
 some = torch.rand(2, 300, 3, 32, 32, generator=generator).softmax(dim=-1)
 assert torch.equal(previous_score(some), package.previous_score(some))
 many = make_texts(300)
+tokens, known = many
+assert torch.equal(followers(tokens[:, :-1]).any(dim=-1) | ~known, torch.ones_like(known))
 assert torch.allclose(follower_score(some, many), package.follower_score(some, many))
 
 # %% after: score-table

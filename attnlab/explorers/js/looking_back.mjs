@@ -1,16 +1,24 @@
 // Two looks of a model with two layers, in three rows of letters; the rest is declared.
-import { render as renderDeclared } from "./declared.mjs";
+import { showControls } from "./controls.mjs";
 import { html, svg } from "./drawing.mjs";
+import { showPanels } from "./panels.mjs";
 
-const HEIGHT = 84, WIDEST = 18; // of the lines, in pixels
+const HEIGHT = 78, WIDEST = 18; // of the lines, in pixels
 
 export function render(lab) {
-  const rows = makeRows(lab);
+  const { parts, pool, frames, frame_values: values } = lab.data;
+  const says = parts.indexOf("say");
+  lab.longest(frames.map((frame) => pool[frame[says]]));
+  const controls = showControls(lab), rows = makeRows(lab);
   lab.picture.append(rows.element);
-  const declared = renderDeclared(lab);
+  const panels = showPanels(lab);
   return (state) => {
-    const seen = declared(state);
+    const place = values.place.indexOf(state.place) * values.step.length;
+    const frame = frames[place + values.step.indexOf(state.step)];
+    const seen = Object.fromEntries(parts.map((part, i) => [part, pool[frame[i]]]));
+    controls(state);
     rows.show(seen.scores.looks, state.place);
+    panels(seen, state);
     return seen;
   };
 }
@@ -26,10 +34,10 @@ function makeRows(lab) {
     html("span", { style: "padding:1px 0;width:94%;text-align:center;border-radius:6px" }, letter)));
   const lines = [0, 1].map(() => svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none",
     "aria-hidden": "true", style: `height:${HEIGHT}px;width:100%;display:block` }));
-  const line = (text) => html("p", { style: "text-align:left" }, text);
+  const line = (text, side) => html("p", { style: `text-align:${side}` }, text);
   const element = html("section", { class: "panel", style: "--grow:2.2;flex-basis:24em" },
-    html("div", { class: "crossing" }, line(names[0]), askers, lines[0], line(names[1]), middle,
-      lines[1], line(names[2]), below));
+    html("div", { class: "crossing" }, line(names[0], "left"), askers, lines[0], line(names[1], "right"), middle,
+      lines[1], line(names[2], "right"), below));
   [...askers.children].forEach((one, place) => lab.on(one, "click", () => lab.set({ place })));
 
   const x = (place) => (100 * (place + 0.5)) / letters.length;
