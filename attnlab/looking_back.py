@@ -198,7 +198,9 @@ def make_texts(count: int, *, shortest: int = 8, longest: int = 15, jump: float 
     """
     check_size("count", count, at_least=1)
     check_size("shortest", shortest, at_least=1, at_most=BAR)
-    check_size("longest", longest, at_least=shortest, at_most=BAR)
+    check_size("longest", longest, at_least=1, at_most=BAR)
+    if longest < shortest:
+        raise ValueError(f"shortest must be at most longest, got {shortest} and {longest}.")
     check_probability("jump", jump)
     period = torch.randint(shortest, longest + 1, (count, 1))
     letters = torch.rand(count, BAR).argsort(dim=-1)  # (N, 26), all different

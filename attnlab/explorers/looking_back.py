@@ -23,9 +23,9 @@ TEXT = "KQZBMTAR|QZB|TARKQ|MTA"  # of make_looking_back.py, as are the steps
 STOPS = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300)
 WIDEST = 14  # of the lines, in points of the still picture
 NAMES = {
-    "previous": "on the token before, layer 1",
-    "follower": "on the followers, layer 2",
-    "correct": "share of correct guesses",
+    "previous": "previous, layer 1",
+    "follower": "follower, layer 2",
+    "correct": "share correct",
 }
 LOOKS = {
     "previous": ("raw", "dashed", "square"),
@@ -107,7 +107,7 @@ class LookingBackExplorer(Explorer):
     )
     prediction = Question(
         ask="During the training, which layer is the first to look at the correct place?",
-        then="Now take the training to step 30 and go on from there.",
+        then="Now take the training to step 40, and then on to 60.",
         options=("layer 1", "layer 2", "both at about the same time"),
         right=2,
         why="Between steps 40 and 60 both begin to look where they should. Neither is of any use "
@@ -127,7 +127,7 @@ class LookingBackExplorer(Explorer):
             Curves(
                 "scores",
                 "what it has learned",
-                under="mean of six models on 500 other texts",
+                under="both scores; mean of six models, 500 texts",
                 over="step",
                 stops=STOPS,
                 labels=[f"{stop}" if stop in (0, 40, 80, 150, 300) else "" for stop in STOPS],
