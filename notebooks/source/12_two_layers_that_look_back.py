@@ -199,7 +199,6 @@ show_figure(ax, "12.2")
 #   taken over the tokens whose next letter can be known. The function `followers`, from attnlab, marks these letters in
 #   a tensor (N, L, L). You will write it in exercise 2.
 
-
 # %% scores
 from attnlab.looking_back import followers
 
