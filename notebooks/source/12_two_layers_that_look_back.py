@@ -326,7 +326,7 @@ predict("12/swap-the-layers")
 # %%answer 12/swap-the-layers
 swapped = load_looking_back()
 swapped.layers, swapped.norms = swapped.layers[::-1], swapped.norms[::-1]
-share_correct(model, texts), share_correct(swapped, texts)
+[round(share_correct(one, texts), 2) for one in (model, swapped)]
 
 # %% counting [markdown]
 # ## A perfect score for the wrong reason
@@ -414,7 +414,7 @@ def share_of_rule(texts):
 
 torch.manual_seed(6)
 smooth, scratched = make_texts(200, jump=0.0), make_texts(200)
-share_of_rule(smooth), share_of_rule(scratched)
+[round(share_of_rule(one), 2) for one in (smooth, scratched)]
 
 # %% further-two-heads [markdown]
 # With jumps the rule is right in fewer than half of the cases. (After a jump the oldest letter can be any letter of the
