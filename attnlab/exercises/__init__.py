@@ -73,6 +73,7 @@ from attnlab.exercises.lesson_11 import (
     check_mended_rotary,
     check_rotate_at,
     check_to_halves,
+)
 from attnlab.exercises.lesson_12 import (
     check_followers,
     check_mended_stream,

@@ -148,7 +148,10 @@ symmetric = queries @ queries.T
 assert torch.equal(symmetric, symmetric.T) and not torch.allclose(of_week[0], of_week[0].T)
 assert symmetric[1].argmax() == 2 and symmetric[2].argmax() == 3  # Tue prefers Wed, Wed Thu
 longest = queries.norm(dim=-1).argmax()  # its largest score is for itself, in any week
-assert symmetric[longest].argmax() == longest and symmetric.argmax(dim=-1)[[0, 4]].tolist() == [0, 4]
+assert symmetric[longest].argmax() == longest and symmetric.argmax(dim=-1)[[0, 4]].tolist() == [
+    0,
+    4,
+]
 assert of_week[0, 1, 2] > 0.9 and of_week[0, 2, 1] < 0.01
 assert of_week[0].argmax(dim=-1)[[0, 4]].tolist() == [0, 4]  # Mon and Fri look at themselves
 
