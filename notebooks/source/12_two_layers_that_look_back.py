@@ -53,7 +53,7 @@ for tokens, known in zip(*examples, strict=True):
     print("".join("^" if mark else " " for mark in known), end="\n\n")
 
 # %% the-model [markdown]
-# A mark stands under the letter at which the model has to guess the next one.
+# A mark is under the letter at which the model has to guess the next one.
 #
 # ## The model
 #
@@ -273,8 +273,8 @@ show_figure(figure, "12.3")
 #
 # ### Follow the two steps
 #
-# Choose a letter in the upper row. The lines to the middle row show where the second layer looks from there, and the
-# lines to the lower row where the first layer had looked from the place that got the largest weight. Then move the
+# Choose a letter in the upper row. The lines to the middle row show where the second layer looks from there. One place
+# gets the largest weight. The lines to the lower row show where the first layer had looked from that place. Then move the
 # training back to step 0 and forward again. Which of the two steps is learned first?
 
 # %% explorer
@@ -373,7 +373,7 @@ Table([f"loops of {n}" for n in lengths], names, torch.tensor(table).round(decim
 # current letter itself, and nearly every guess is wrong. The model with two layers was trained on loops of 8 to 15 letters. It is
 # right for 5 and for 20 letters too, because it uses the letters and not the distance.
 #
-# This is why our loops have different lengths. And why the scratch? Without jumps, the next letter is always the one
+# This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter is always the one
 # that has not been played for the longest time, in loops of any length. This rule needs no second layer, and in 1,000
 # steps the wide layer gets more than half of these guesses right. The needle makes the rule useless. *If a task can be
 # solved in another way, a good result says nothing about the way you had in mind.*
