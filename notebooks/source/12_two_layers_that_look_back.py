@@ -370,12 +370,13 @@ Table([f"loops of {n}" for n in lengths], names, torch.tensor(table).round(decim
 # %% counting-read [markdown]
 # The single layer has learned to look 11 or 23 places back, whatever stands there. In its own texts this is always the
 # follower, so the score cannot tell the two explanations apart. In loops of 11 letters, the token 11 places back is the
-# current letter itself, and nearly every guess is wrong. The model with two layers was trained on loops of 8 to 15 letters. It is
-# right for 5 and for 20 letters too, because it uses the letters and not the distance.
+# current letter itself, and nearly every guess is wrong. The model with two layers was trained on loops of 8 to 15
+# letters. It is right for 5 and for 20 letters too, because it uses the letters and not the distance.
 #
-# This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter is always the one
-# that has not been played for the longest time, in loops of any length. This rule needs no second layer, and in 1,000
-# steps the wide layer gets more than half of these guesses right. The needle makes the rule useless. *If a task can be
+# This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter is
+# always the one that has not been played for the longest time, in loops of any length. A model that follows this rule
+# need not look up anything. Without jumps, the wide layer gets more than half of the guesses right in 1,000 steps. With
+# jumps, the rule itself is right in fewer than half of the cases, as the section "Further" shows. *If a task can be
 # solved in another way, a good result says nothing about the way you had in mind.*
 #
 # ## What this shows, and what it does not
