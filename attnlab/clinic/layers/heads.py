@@ -73,13 +73,13 @@ def examine_heads(
     if not results.findings and not results.gap:
         dims = sorted({heads.head_dim for heads in found})
         told = f"head_dim = {', '.join(map(str, dims))}"
-        if results_of_scale(found):
+        if usually_scaled(found):
             results.held("scale", f"its scores are multiplied by 1/sqrt(head_dim), {told}")
         results.held("softmax", "the softmax runs over the keys: each query's weights sum to 1")
     return first
 
 
-def results_of_scale(found: list[Heads]) -> bool:
+def usually_scaled(found: list[Heads]) -> bool:
     """Return whether every attention of a layer has the usual factor."""
     return all(math.isclose(one.factor, one.head_dim**-0.5, rel_tol=1e-4) for one in found)
 

@@ -53,9 +53,9 @@ def moved(output: Tensor) -> Tensor:
     return ((plain[1:] - plain[:1]).abs().amax(dim=-1) / size).T
 
 
-def influence_table(caption: str, values: Tensor, row: str = "output", column: str = "token"):
+def influence_table(caption: str, values: Tensor) -> Evidence:
     """Return a table of at most 7 x 7 numbers with plain labels."""
     part = values[:7, :7].double()
     part = torch.where(part.abs() < 1e-12, torch.zeros_like(part), part)
-    rows = tuple(f"{row} {i}" for i in range(part.shape[0]))
-    return Evidence(caption, part, rows, tuple(f"{column} {j}" for j in range(part.shape[1])))
+    rows = tuple(f"output {i}" for i in range(part.shape[0]))
+    return Evidence(caption, part, rows, tuple(f"token {j}" for j in range(part.shape[1])))

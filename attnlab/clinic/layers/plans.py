@@ -13,7 +13,6 @@ from attnlab.clinic.names import Argument, arguments
 STACKS = (nn.TransformerEncoder, nn.TransformerDecoder, nn.Transformer)
 TORCHS = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer, *STACKS)
 SIDES = ("query", "key", "value")
-EMPTY = ("causal", "flag", "cache", "position")  # roles that may be left out: False or None
 SHAPES = ("LS", "NS", "N11S", "NLS", "N1S")  # of a mask that is always wanted
 
 
@@ -27,7 +26,6 @@ class Plan:
     flags: tuple[str, ...] = ()  # is_causal and the like
     lengths: str | None = None
     required: tuple[Argument, ...] = ()  # what it wants beside tokens
-    unknown: tuple[str, ...] = ()  # what nobody knows, and it wants
     first: bool = True  # whether its first argument is given by its place
     sequence_first: bool = False
     single: bool = False  # takes one sequence (L, E) only
@@ -112,7 +110,6 @@ def _sorted(known: list[Argument]) -> Plan:
         tuple(one.name for one in by_role.get("causal", ())),
         lengths,
         tuple(left),
-        tuple(one.name for one in left if one.role in ("unknown", "position", "scale", "cache")),
         not known or (known[0] in data and known[0].by_place),
     )
 

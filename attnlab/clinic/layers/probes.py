@@ -173,17 +173,13 @@ def _kept(module: nn.Module) -> list[Tensor]:
 
 def _triangular(tensor: Tensor) -> bool:
     """Return whether this is a stored causal mask of any kind."""
-    square = tensor.reshape(tensor.shape[-2:]) if tensor.ndim >= 2 and _flat(tensor) else tensor
+    square = tensor.squeeze()
     if square.ndim != 2 or square.shape[0] != square.shape[1] or len(square) < 2:
         return False
     marks = square.detach().double().nan_to_num(neginf=-1.0, posinf=1.0).sign().abs()
     both = (marks, 1 - marks)
     ones = torch.ones_like(marks)
     return any(torch.equal(mark, ones.tril(k)) for mark in both for k in (-1, 0, 1))
-
-
-def _flat(tensor: Tensor) -> bool:
-    return tensor.numel() == tensor.shape[-1] * tensor.shape[-2]
 
 
 def _is_hint(subject: Subject, flag: str, options: Options) -> bool:

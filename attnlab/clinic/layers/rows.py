@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -14,30 +12,21 @@ from attnlab.clinic.layers.anatomy import Heads
 SIDES = ("query", "key", "value")
 NAMES = {"split": "split-without-transpose", "merge": "merge-without-transpose"}
 MANY = 16  # heads: of more of them the first are enough
+Rows = dict[str, Tensor]  # of query, key and value: the token of each row, (H, L)
 
 
-class Rows(NamedTuple):
-    """Of one attention: the token of each row of query, key and value, (H, L) each."""
-
-    held: dict[str, Tensor]
-    clear: bool  # whether every row holds one token
-
-
-def examine_rows(found: list[Heads], results: Results) -> bool:
-    """Report heads that are cut or joined by a bare view; return whether all rows are in place."""
+def examine_rows(found: list[Heads], results: Results) -> None:
+    """Report heads that are cut or joined by a bare view."""
     for heads in found:
         rows = rows_of(heads)
-        if rows is None:
-            return False
-        cut = {side for side, held in rows.held.items() if _cut_by_view(held)}
+        if rows is None or results.findings:
+            return
+        cut = {side for side, held in rows.items() if _cut_by_view(held)}
         out = outlets(heads, found)
         if cut:
             _tell_cut(heads, rows, cut, out, results)
         elif out is not None:
             _tell_joined(heads, rows, out, results)
-        if results.findings:
-            return False
-    return True
 
 
 def rows_of(heads: Heads) -> Rows | None:
@@ -61,7 +50,7 @@ def rows_of(heads: Heads) -> Rows | None:
         if not own.any() or (by.sum(dim=0) > 1).any():
             return None
         held[side] = torch.where(own, by.int().argmax(dim=0), -1)
-    return Rows(held, True)
+    return held
 
 
 def _cut_by_view(held: Tensor) -> bool:
@@ -112,7 +101,7 @@ def pushing(heads: Heads, row: int, noise: Tensor, head: int | None = None):
 def _tell_cut(
     heads: Heads, rows: Rows, cut: set[str], out: Tensor | None, results: Results
 ) -> None:
-    held = rows.held[min(cut, key=SIDES.index)]
+    held = rows[min(cut, key=SIDES.index)]
     count, length = held.shape
     table = Evidence(
         "The token that each row of a head holds:",
@@ -154,7 +143,7 @@ def _joined_by_view(heads: int, rows: int) -> Tensor:
 
 
 def _tell_joined(heads: Heads, rows: Rows, out: Tensor, results: Results) -> None:
-    held = rows.held["query"]
+    held = rows["query"]
     count, length = held.shape
     if out.shape != (length, length) or (held != held[:1]).any() or not out.any():
         return
