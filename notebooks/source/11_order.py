@@ -2,22 +2,21 @@
 # # 11 · Order: who tells attention where words stand?
 #
 # *The dog bit the man.* *The man bit the dog.* The two sentences consist of the same words, and yet you know at once
-# which of them a newspaper would print. The order of the words says who bit whom. Lesson 0 hinted that attention cannot
-# see this order by itself. So who tells it where each word stands?
+# which of them a newspaper would print. The order of the words says who bit whom. Does attention see this order at all,
+# and how can we tell it?
 #
 # In this lesson you will shuffle a sentence and see what attention makes of it, and find out how much a causal mask
 # gives away. Then you will meet three ways to tell a model the order: add a vector to each token, turn the queries and
 # keys, or lower the scores of distant keys. At the end, small models that were trained on 16 tokens read texts of up to
 # 64, and you will see which of them still know the order.
 #
-# **You need** lesson 3 (the causal mask), lesson 6 (queries and keys) and lesson 7 (heads, and layouts of the same
-# shape). You should know the sine and cosine of an angle.
+# **You need** lesson 3 (the causal mask), lesson 6 (queries and keys) and lesson 7 (heads). You should know the sine and cosine of an angle.
 #
 # **You will be able to**
-# - say what attention knows about the order without and with a causal mask,
-# - write rotary positions in a few lines and prove that the scores depend on the distance only,
-# - notice that two programs use different layouts of the same rotation,
-# - test whether a way to give positions works for texts longer than those in training.
+# - say what attention knows about the order with and without a causal mask,
+# - write rotary positions in a few lines and prove what makes them useful,
+# - notice when two programs disagree although both pass their tests,
+# - test whether a positional scheme still works on texts longer than those it was trained on.
 #
 # **Time:** 50 minutes in class, 85 on your own.
 
@@ -35,10 +34,10 @@ lesson_setup()
 # %% shuffle [markdown]
 # ## Shuffle the words
 #
-# We begin with the sentence of lesson 0, *The cat sat on the mat*, and its table of features. Each word attends to all
-# six words, and nothing says where any of them stands. The explorer computes the outputs twice, for the sentence as
-# written and for a shuffled one. Shuffle the words first, then switch the positions on. They are random vectors here,
-# one for each place, and they are added to the words.
+# We begin with the sentence from lesson 0, *The cat sat on the mat*, and its table of features. Each word attends to
+# all six words, and nothing says where any of them is. The explorer computes the outputs twice, for the sentence as
+# written and for a shuffled one. Shuffle the words first, then switch the positions on. Here, the positions are random
+# vectors, one for each place, and they are added to the words.
 
 # %% explore-order
 OrderExplorer()
@@ -47,14 +46,14 @@ OrderExplorer()
 # ### A bag of words
 #
 # Without positions, each output moves along with its word and stays the same to the last digit shown. The reason is
-# short. An output is a sum over all keys: the weight of each key times its value, where the weight comes from a score
-# divided by another sum. A sum does not depend on the order of its terms. So attention treats a sentence as a bag of
-# words, and *man bites dog* is the same bag as *dog bites man*.
+# simple. An output is a sum over all keys: the weight of each key times its value. Each weight is $e$ to the power of a
+# score, divided by the sum of these powers over all keys. Neither sum depends on the order of its terms. So attention
+# treats a sentence as a bag of words, and *man bites dog* is the same bag as *dog bites man*.
 #
 # ## What a causal mask gives away
 #
-# In a language model each word looks only at itself and at the words before it. This mask depends on the order, so it
-# may tell the words something about it. Let us swap the first two words and look at the outputs under a causal mask.
+# Under a causal mask, each word sees only itself and the words before it. Such a mask depends on the order, so it may
+# reveal something about it. Let us swap the first two words and compare the outputs.
 
 # %% ask-mask
 predict("11/mask-and-last-word")
@@ -68,15 +67,15 @@ def attend(x):
 
 words, _, x = load_table("the_cat_sat_on_the_mat.csv")
 swapped = [1, 0, 2, 3, 4, 5]  # cat The sat on the mat
-moved = (attend(x[swapped]) - attend(x)[swapped]).norm(dim=-1)
-moved.round(decimals=2)  # how far: cat, The, sat, on, the, mat
+change = attend(x[swapped]) - attend(x)[swapped]  # new output minus old, word by word
+change.norm(dim=-1).round(decimals=2)  # cat, The, sat, on, the, mat
 
 # %% which-not-where [markdown]
 # ### One layer, and two
 #
-# Only the outputs of the two swapped words change, because each of them now sees other words than before. All the later
-# words see the same two words as before, in whatever order. So in one layer, the mask tells a word *which* words come
-# before it, but not in what order they come.
+# Only the outputs of the two swapped words change, because each of them now sees a different set of words. All the
+# later words see the same two words as before, only in a different order. So in one layer, the mask tells a word
+# *which* words come before it, but not in what order they come.
 #
 # A second layer knows more. Its inputs are the outputs of the first layer, and some of them have changed:
 
@@ -85,14 +84,14 @@ twice = attend(attend(x[swapped])) - attend(attend(x))[swapped]
 twice.norm(dim=-1).round(decimals=2)
 
 # %% add-vectors [markdown]
-# Now the outputs of all six words have moved. So several layers under a causal mask could work out the order for
+# Now the outputs of all six words have changed. So several layers under a causal mask could work out the order for
 # themselves, and we will see at the end how far they get. It is more direct to *give* them the positions.
 #
 # ## Add a vector for each position
 #
-# The original Transformer adds a vector to each token that depends on the position alone, as in the explorer. There are
-# two common choices. *Learned* positions are parameters: a table with one row for each position, which is trained.
-# *Sinusoidal* positions are computed: features $2i$ and $2i + 1$ of position $m$ are the sine and cosine of
+# To each token, the original Transformer adds a vector that depends only on the token's position, as in the explorer.
+# There are two common choices. *Learned* positions are parameters: a table with one row for each position, which is
+# trained. *Sinusoidal* positions are computed: features $2i$ and $2i + 1$ of position $m$ are the sine and cosine of
 # $m\,\omega_i$, where $\omega_i = 10000^{-2i/E}$. The first two features oscillate quickly and the last two very
 # slowly.
 
@@ -102,7 +101,6 @@ import pandas as pd
 import seaborn as sns
 from attnlab.data import data_path, load_tensors
 
-results = pd.read_csv(data_path("train_short_test_long.csv"))
 stored = load_tensors("train_short_test_long.safetensors")
 learned = stored["learned.positions"].float()
 
@@ -116,34 +114,37 @@ for ax, table, title in zip(
     image = ax.imshow(table, cmap="RdBu", vmin=-2, vmax=2)
     ax.set(title=title, xlabel="feature", ylabel="position" if ax is axes[0] else "")
 axes[1].axhline(15.5, color="black", linestyle="--")
-axes[1].text(63, 18.5, "never trained", ha="right", backgroundcolor="white")
+axes[1].text(65, 40, "never trained", rotation=270, va="center")
 fig.colorbar(image, ax=axes, ticks=[-2, 0, 2])
 show_figure(fig, "11.1")
 
 # %% cross-terms [markdown]
-# The table on the right comes from a small model that was trained on texts of 16 tokens. No gradient ever reached the
-# rows below the dashed line, so they are still the random numbers with which the model began.
+# The table on the right comes from a small model that was trained on texts of 16 tokens. The rows below the dashed line
+# look just like those above it, but no gradient ever reached them, so they still hold their random initial values.
 #
-# Adding has a second drawback. What matters in language is usually the distance of two words: an adjective comes
-# directly before its noun, in the second sentence of a text as in the tenth. But if positions $p_m$ and $p_n$ are added to the
-# tokens $x$ and $y$, the score of one for the other is a sum of four terms,
+# Adding has a second drawback. What usually matters in language is the distance between two words: an adjective comes
+# directly before its noun, whether in the second sentence of a text or in the tenth. But if positions $p_m$ and $p_n$
+# are added to the tokens $x$ and $y$, the score of one for the other is a sum of four terms,
 #
 # $$(x + p_m)\cdot(y + p_n) = x \cdot y + x \cdot p_n + p_m \cdot y + p_m \cdot p_n.$$
 #
-# (We leave out the matrices and the division.) With sinusoidal positions, the last term depends on the distance alone.
-# But the two terms in the middle mix what a token means with the place where the other one happens to be. Could the
-# scores depend on the meaning and the distance, and on nothing else?
+# (We leave out the matrices and the division.) With sinusoidal positions, the last term depends only on the distance,
+# because $\sin s\sin t + \cos s\cos t = \cos(s - t)$ for every pair of features. But the two terms in the middle mix
+# what a token means with the place where the other one happens to be. Can positions enter the scores without this
+# mixture?
 #
 # ## Turn instead of add
 #
-# Two features are a point in the plane, and we can turn it around the origin. **Rotary positions** turn every query
-# and every key by an angle that grows with its position: at position $m$ by $m$ steps. We start with a query and a key
-# of two features, and one step is half a radian.
+# Two features define a point $(a, b)$ in the plane. Turning it by the angle $t$ around the origin gives
+# $(a\cos t - b\sin t,\ a\sin t + b\cos t)$; for example, $(1, 0)$ becomes $(\cos t, \sin t)$. **Rotary positions** turn
+# every query and every key by an angle that grows with its position: by $m$ steps at position $m$. We start with two
+# features each, and one step is half a radian.
 
 
 # %% turn
 def turn(point, angle):
-    (a, b), t = point, torch.tensor(angle)
+    a, b = point
+    t = torch.tensor(angle)
     return torch.stack([a * t.cos() - b * t.sin(), a * t.sin() + b * t.cos()])
 
 
@@ -182,36 +183,39 @@ show_figure(fig, "11.2")
 # %% proof [markdown]
 # ### The proof in three lines
 #
-# In both pictures the two arrows form the same angle, and a turn changes no length. That is already the proof. Let
+# In both pictures the two arrows form the same angle, and turning a vector does not change its length. That is the
+# whole proof. Let
 # $\alpha$ be the angle from the key to the query before any turn, and $\theta$ the angle of one step. Then
 #
 # 1. a dot product is $|q|\,|k|$ times the cosine of the angle from the key to the query,
 # 2. turning the query by $m\theta$ and the key by $n\theta$ leaves $|q|$ and $|k|$ as they are and changes the angle to
 #    $\alpha + m\theta - n\theta$,
-# 3. so the dot product is $|q|\,|k| \cos(\alpha + (m - n)\,\theta)$, which contains the positions only as $m - n$.
+# 3. so the dot product is $|q|\,|k| \cos(\alpha + (m - n)\,\theta)$, which contains the positions only as $m - n$, the *distance*
+#    from the key to the query. (It is negative for a later key.)
 #
 # The values are not turned. Positions decide where a token looks, but not what it gets there.
 #
 # ### Many pairs of features
 #
-# A head has more than two features. They are put into pairs, and each pair turns at a speed of its own: pair $i$ by
-# $\omega_i = \text{base}^{-2i/E}$ radians for each step, the same numbers as in the sinusoidal positions. In the
-# explorer, a query and a key have four pairs. Drag the two positions. Then try another base.
+# A head has more than two features. They are put into pairs, and each pair turns at a speed of its own: pair $i$ turns
+# by $\omega_i = \text{base}^{-2i/d}$ radians per step, where $d$ is head_dim. This is the formula of the sinusoidal
+# positions, with the features of a head in place of those of a token. In the explorer, a query and a key have four
+# pairs. Drag the two positions. Then try another base.
 
 # %% explore-rotary
 RotaryExplorer()
 
 # %% by-hand-text [markdown]
-# The fast pairs tell near keys apart, and the slow ones change the score over long distances. Here is the rotation of
-# all queries or keys of a head at once. The first half of the features holds the first coordinates of the pairs, and
-# the second half holds their second coordinates.
+# The fast pairs tell near keys apart, and the slow ones change the score over long distances. The next function rotates
+# all the queries, or all the keys, of a head at once. The first half of the features holds the first coordinates of the
+# pairs, and the second half holds their second coordinates.
 
 
 # %% by-hand
 def rotate_by_hand(x, base=10_000.0):
-    L, E = x.shape[-2:]
-    speed = base ** (-torch.arange(0, E, 2) / E)  # (E / 2,): one for each pair
-    angle = torch.arange(L)[:, None] * speed  # (L, E / 2)
+    L, d = x.shape[-2:]  # d is head_dim
+    speed = base ** (-torch.arange(0, d, 2) / d)  # (d / 2,): one for each pair
+    angle = torch.arange(L)[:, None] * speed  # (L, d / 2)
     a, b = x.chunk(2, dim=-1)  # the two coordinates of each pair
     turned_a = a * angle.cos() - b * angle.sin()
     turned_b = a * angle.sin() + b * angle.cos()
@@ -364,6 +368,7 @@ predict("11/which-at-64")
 
 # %% see-long
 # %%answer 11/which-at-64
+results = pd.read_csv(data_path("train_short_test_long.csv"))
 latest = results.query("task == 'latest' and layers == 1 and heads == 4")
 latest.pivot_table("accuracy", "scheme", "tokens", sort=False).round(2)
 
