@@ -29,15 +29,15 @@ def close(one: float, other: float) -> bool:
     near=close,
     slips={
         "Pair 0 turns by 1 radian a step. Pairs are counted from 0: pair 1 is the second.": 40.0,
-        "The exponent is −2i / E. The 2 is missing.": 40 * BASE ** (-1 / 8),
+        "The exponent is −2i / d. The 2 is missing.": 40 * BASE ** (-1 / 8),
         "The exponent is negative: later pairs turn more slowly, not faster.": 400.0,
         "That is the angle of one step. Position 40 is 40 steps away from position 0.": 0.1,
-        "That is the angle of pair 2, counted from 0. Or is your E the number of pairs? It is the "
+        "That is the angle of pair 2, counted from 0. Or is your d the number of pairs? It is the "
         "number of features, 8.": 0.4,
         "The angle is 4 radians. You have turned it into degrees.": math.degrees(4),
     },
-    verified="Pair 1 turns by 0.1 radians a step: a bit more than half a turn after 40 steps.",
-    otherwise="Pair i turns by base^(−2i / E) radians a step. How many steps are there?",
+    verified="Pair 1 turns by 0.1 radians a step: after 40 steps, a little more than half a turn.",
+    otherwise="Pair i turns by base^(−2i / d) radians a step. How many steps are there?",
 )
 def check_angle_of_pair(_angle: float) -> None:
     """Check by how many radians pair 1 of 8 features is turned at position 40.
@@ -76,7 +76,7 @@ def rotation(
 
 
 @Compared(
-    answer="A function of x (..., L, E), positions (L,) and a base that returns (..., L, E).",
+    answer="A function of x (..., L, d), positions (L,) and a base that returns (..., L, d).",
     see="attnlab.rotate : the same, for positions of any shape.",
     right=rotation(),
     what="result",
@@ -84,7 +84,7 @@ def rotation(
         "It turns by the positions 0, 1, 2, ..., whatever positions it is given.": rotation(
             given=lambda x, _positions: torch.arange(x.shape[-2])
         ),
-        "It pairs the features of the two halves, i and i + E / 2, not neighbours.": rotation(
+        "It pairs the features of the two halves, i and i + d / 2, not neighbours.": rotation(
             layout="halves"
         ),
         "The pairs are correct, but their results are joined in halves: stack them, then flatten "
@@ -93,14 +93,14 @@ def rotation(
         "The later pairs must turn more slowly: the exponent of the base is negative.": rotation(
             speed=lambda pair, size: 2 * pair / size
         ),
-        "The exponent of the base is −2i / E. The 2 is missing.": rotation(
+        "The exponent of the base is −2i / d. The 2 is missing.": rotation(
             speed=lambda pair, size: -pair / size
         ),
         "All pairs turn at the speed of the first.": rotation(speed=lambda pair, _: 0 * pair),
         "It always takes the base 10,000: use the argument.": rotation(fixed=BASE),
     },
-    verified="It turns neighbours by their positions, in every case: with gaps, for one row, for "
-    "heads and for another base.",
+    verified="It turns each pair of neighbours by the correct angle, in every case: with gaps, "
+    "for one row, for heads and for another base.",
     otherwise="Work through one row by hand: which two numbers form pair 0, and by which angle are "
     "they turned?",
     credit="The first case is correct.",
@@ -228,7 +228,8 @@ def reordered(order: Callable[[Tensor], Tensor]) -> Callable[[Tensor, int], Tens
         ),
         "The rows are in their old order.": lambda weight, num_heads: weight,
     },
-    verified="A layer with these rows, rotated in halves, gives the scores that it gave in pairs.",
+    verified="Rotated in halves, a layer without biases now gives the scores that it gave before "
+    "with neighbours.",
     otherwise="Within each head, rows 0, 2, 4, ... come first, and rows 1, 3, 5, ... follow.",
     axes=("row", "column"),
     keeps_inputs=True,

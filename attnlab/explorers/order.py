@@ -1,4 +1,4 @@
-"""Without positions, attention takes a sentence for a bag of words."""
+"""Without positions, attention treats a sentence as a bag of words."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ OUTPUTS = {"columns": FEATURES, "scale": (-0.8, 1.6), "measure": "output"}
 WORDS = {
     "written": "The words are in order, as written, so before and after are the same. Shuffle "
     "them.",
-    "unmoved": "Another order, and **no output has changed**: each moved along with its word. "
-    "Without positions, attention takes the sentence for a bag of words.",
+    "unmoved": "The order has changed, but **no output has changed**: each has moved along with "
+    "its word. Without positions, attention treats the sentence as a bag of words.",
     "moved": f"With positions, **{{changed}} of {COUNT} outputs have changed**, that of “{{word}}” "
     "most, by {far}. Now the order counts.",
     "same": "= 0",
@@ -36,7 +36,7 @@ WORDS = {
 CODE = """y, z = {written}, {shuffled}
 before = F.scaled_dot_product_attention(y, y, y)
 after = F.scaled_dot_product_attention(z, z, z)
-moved = (after - before[[{order}]]).norm(dim=-1)"""
+change = (after - before[[{order}]]).norm(dim=-1)"""
 INPUTS = {"written": ("x", "x + position"), "shuffled": ("x[[{order}]]", "x[[{order}]] + position")}
 
 
@@ -82,15 +82,15 @@ class OrderExplorer(Explorer):
         "places with the next one; the arrow keys move it too."
     )
     prediction = Question(
-        ask=f"“{' '.join(TOKENS)}” is shuffled; no positions, no mask. For which words is the "
-        "output another vector?",
+        ask=f"“{' '.join(TOKENS)}” is shuffled; no positions, no mask. For which words does "
+        "the output become a different vector?",
         then="Now shuffle the words and look.",
         options=("for none", "for those in another place", "for all"),
         right=0,
         why="Every word asks the same words and averages the same values, so each output moves "
         "along with its word. Now switch the positions on.",
     )
-    order = State(SHUFFLES[0], _order)
+    order = State(WRITTEN, _order)
     positions = Choice(False, {False: "off", True: "on"}, label="positions")
     back = Button("As written", order=WRITTEN)
     panels = (
@@ -108,7 +108,7 @@ class OrderExplorer(Explorer):
             under="“= 0”: the same vector as before, wherever it is now",
             caption="Output after",
             rows=TOKENS,
-            sum_title="moved",
+            sum_title="change",
             sum_width=4.6,
             **OUTPUTS,
         ),

@@ -101,6 +101,7 @@ import pandas as pd
 import seaborn as sns
 from attnlab.data import data_path, load_tensors
 
+results = pd.read_csv(data_path("train_short_test_long.csv"))
 stored = load_tensors("train_short_test_long.safetensors")
 learned = stored["learned.positions"].float()
 
@@ -122,16 +123,15 @@ show_figure(fig, "11.1")
 # The table on the right comes from a small model that was trained on texts of 16 tokens. The rows below the dashed line
 # look just like those above it, but no gradient ever reached them, so they still hold their random initial values.
 #
-# Adding has a second drawback. What usually matters in language is the distance between two words: an adjective comes
-# directly before its noun, whether in the second sentence of a text or in the tenth. But if positions $p_m$ and $p_n$
-# are added to the tokens $x$ and $y$, the score of one for the other is a sum of four terms,
+# Adding itself has a drawback, too. What usually matters in language is the distance between two words: an adjective
+# comes directly before its noun, whether in the second sentence of a text or in the tenth. But if positions $p_m$ and
+# $p_n$ are added to the tokens $x$ and $y$, the score of one for the other is a sum of four terms,
 #
 # $$(x + p_m)\cdot(y + p_n) = x \cdot y + x \cdot p_n + p_m \cdot y + p_m \cdot p_n.$$
 #
-# (We leave out the matrices and the division.) With sinusoidal positions, the last term depends only on the distance,
-# because $\sin s\sin t + \cos s\cos t = \cos(s - t)$ for every pair of features. But the two terms in the middle mix
-# what a token means with the place where the other one happens to be. Can positions enter the scores without this
-# mixture?
+# We left out the matrices and the division. Then the last term of sinusoidal positions depends only on the distance;
+# with the matrices, in general it does not. And the two terms in the middle mix what a token means with the place where
+# the other one happens to be. Can positions enter the scores without this mixture?
 #
 # ## Turn instead of add
 #
@@ -190,8 +190,8 @@ show_figure(fig, "11.2")
 # 1. a dot product is $|q|\,|k|$ times the cosine of the angle from the key to the query,
 # 2. turning the query by $m\theta$ and the key by $n\theta$ leaves $|q|$ and $|k|$ as they are and changes the angle to
 #    $\alpha + m\theta - n\theta$,
-# 3. so the dot product is $|q|\,|k| \cos(\alpha + (m - n)\,\theta)$, which contains the positions only as $m - n$, the *distance*
-#    from the key to the query. (It is negative for a later key.)
+# 3. so the dot product is $|q|\,|k| \cos(\alpha + (m - n)\,\theta)$, which contains the positions only as the
+#    *distance* $m - n$, query minus key. (It is negative for a later key.)
 #
 # The values are not turned. Positions decide where a token looks, but not what it gets there.
 #
@@ -228,13 +228,14 @@ queries, keys = one_query.expand(6, 16), one_key.expand(6, 16)  # at six positio
 rotate_by_hand(queries) @ rotate_by_hand(keys).T
 
 # %% use-it [markdown]
-# The same query and the same key, at six positions each: along every diagonal the distance is the same, and so is the
-# raw score. Our function does what it should.
+# The table uses the same query and the same key at six positions each. Along every diagonal the distance is the same,
+# and so is the raw score. Our function does what it should.
 #
 # ## A layer from another program
 #
-# Now we use it. A model was trained with rotary positions and stored, and its report says that it answers all questions
-# correctly. It reads lists such as this one:
+# Now we use it. A model was trained with rotary positions and saved, and its report says that it answers all questions
+# correctly. It reads lists of entries and questions. The last token asks about an animal, and the answer is the number
+# of the *latest* entry for it. (The earlier questions are of the same kind, but we grade only the last.)
 
 # %% task jupyter={"source_hidden": true}
 from attnlab import MultiHeadAttention
@@ -243,13 +244,13 @@ ANIMALS = ["cat", "cow", "dog", "owl"]
 
 
 def make_lists(count, length):
-    """Return tokens (count, length, 16), last answers, and which lists to count."""
+    """Return tokens (count, length, 16), the answers to the last question, and which lists to count."""
     animal, number = (torch.randint(n, (count, length)) for n in (4, 8))
     asks = torch.rand(count, length) < 0.5
     asks[:, -1] = True
     names, listed = F.one_hot(animal, 4), ~asks[..., None]
     parts = (names * listed, F.one_hot(number, 8) * listed, names * ~listed)
-    meant = (animal == animal[:, -1:]) & ~asks  # entries of the animal in question
+    meant = (animal == animal[:, -1:]) & ~asks  # entries for the animal in question
     last = (meant * torch.arange(1, length + 1)).argmax(dim=-1)
     answers = number[torch.arange(count), last]
     return torch.cat(parts, dim=-1).float(), answers, meant.sum(dim=-1) >= 2
@@ -266,11 +267,10 @@ torch.manual_seed(5)
 print("   ".join(in_words(tokens)), "  →  ", answer.item())
 
 # %% task-text [markdown]
-# A token is an entry or a question. There may be several entries for an animal, and the *latest* one counts, so the
-# answer depends on the order. The model consists of a linear layer that reads the tokens, one `MultiHeadAttention` with
-# 4 heads, and a linear layer that names the number. The folded cell loads the parameters. `share_correct` counts the
-# correct answers to some 2,000 questions about animals with at least two entries. We put our rotation between the
-# projections and the scores:
+# There may be several entries for an animal, so the answer depends on the order. The model consists of a linear layer
+# that reads the tokens, one `MultiHeadAttention` with 4 heads, and a linear layer that names the number. The folded
+# cell loads the parameters. `share_correct` counts the correct answers to some 2,000 questions about animals with at
+# least two entries. We put our rotation between the projections and the scores:
 
 # %% load jupyter={"source_hidden": true}
 embed, layer, read = (
@@ -308,9 +308,9 @@ def rotary_attention(layer, x, rotation):
 share_correct(rotate_by_hand)
 
 # %% which-test-text [markdown]
-# That is far from the report, and yet no error was raised. The share is not even bad enough to look like a bug: without
-# a report to compare it with, you might blame the training. Something is wrong, and it is not in the parameters. Which of these tests
-# would find it in our function?
+# That is far below the reported accuracy, yet no error was raised. The result is not even bad enough to look like a
+# bug: without the report, you might blame the training. But the parameters are correct. Which of the following tests
+# would show what is wrong?
 
 # %% ask-test
 predict("11/which-test")
@@ -333,42 +333,44 @@ print(torch.allclose(rotate_by_hand(some), rotate(some)), share_correct(rotate))
 # All three tests pass for our function and for attnlab's `rotate`. But the two functions disagree, and with `rotate`
 # the model is as good as its report says. They turn by the same angles and *pair different features*. Ours joins
 # feature $i$ of the first half with feature $i$ of the second half. `rotate` joins neighbours, features $2i$ and
-# $2i + 1$. The original paper does so too, and this model was trained with it. Both layouts are common, and both are
+# $2i + 1$. The paper that introduced rotary positions also pairs neighbours, and this model was trained with that layout. Both layouts are common, and both are
 # correct. But a model's queries and keys only make sense in the layout with which it was trained.
 #
 # There is a way out. If we reorder the features of queries and keys so that the first coordinates come first, a
-# rotation in halves does what a rotation in pairs did before. Exercise 4 does this once and for all to the matrices of a
-# layer.
+# rotation in halves does what a rotation of neighbours did before. Exercise 4 does this once and for all to the
+# parameters of a layer.
 #
-# ## A slope on the distance
+# ## A penalty for distance
 #
 # The third way is the simplest. **ALiBi** (attention with linear biases) leaves queries and keys alone. It lowers each
-# score in proportion to the distance: the score of a query at $m$ for a key at $n$ gets $-s\,(m - n)$ added to it.
-# Every head has a fixed slope $s$ of its own; with 8 heads the slopes are $1/2, 1/4, \dots, 1/256$. Suppose that all
-# scores are equal without the bias. Then these are the weights of the last of ten words, in three of the heads.
+# score in proportion to the distance: we add $-s\,(m - n)$ to the score of a query at $m$ for a key at $n$. Every head
+# has a fixed slope $s$ of its own; with 8 heads the slopes are $1/2, 1/4, \dots, 1/256$. Suppose that all scores are
+# equal without the bias. Then these are the weights of the last of ten words, in the heads with slopes $1/2$, $1/16$
+# and $1/256$.
 
 # %% slopes
 bias = alibi_bias(8, 10)  # (H, L, L)
 bias[[0, 3, 7], -1].softmax(dim=-1)
 
 # %% slopes-text [markdown]
-# The first head sees little more than the last few words, and the last one spreads its weight almost evenly. Nothing
-# has to be learned here, but the scheme comes with an opinion: other things being equal, the nearer key gets more weight.
+# The first head sees little more than the last few words, and the last of the three spreads its weight almost evenly.
+# Nothing has to be learned here, but the scheme has a built-in preference: other things being equal, the nearer key
+# gets more weight.
 #
 # ## Train short, test long
 #
-# Which of these ways still works when a text is longer than all those in training? We train the model from above,
-# with one layer of attention, in six versions. One has no positions. The others have learned, sinusoidal or rotary positions,
-# rotary positions with a base of 1,000,000 instead of 10,000 (“slow rotary”), or ALiBi. Each is trained on lists of 16 tokens, four times
-# from different random numbers. Then it answers questions about lists of up to 64 tokens. (A script did this
-# beforehand; the sources name it.)
+# Which of these methods still works when a text is longer than all those in training? We train the model from above,
+# with one layer of attention, in six versions. One has no positions. The others have learned, sinusoidal or rotary
+# positions, rotary positions with a base of 1,000,000 instead of 10,000 (“slow rotary”: all pairs but the first turn
+# more slowly), or ALiBi. Each is trained for 1,000 steps on lists of 16 tokens, four times, each time from a different
+# random initialisation. Then it answers questions about lists of up to 64 tokens. (This was done beforehand by a
+# script, which is listed under Sources.)
 
 # %% ask-long
 predict("11/which-at-64")
 
 # %% see-long
 # %%answer 11/which-at-64
-results = pd.read_csv(data_path("train_short_test_long.csv"))
 latest = results.query("task == 'latest' and layers == 1 and heads == 4")
 latest.pivot_table("accuracy", "scheme", "tokens", sort=False).round(2)
 
@@ -394,23 +396,20 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 # ### Reading the curves
 #
 # At 16 tokens, all five kinds are nearly perfect. The layer without positions is correct in about half of the cases: it
-# finds the entries of the animal, but not the latest of them. Beyond 16 tokens, the learned positions fail at once,
-# because their rows were never trained. The sinusoidal ones fail almost as fast, although they can be computed for any
-# position. So it is not enough that a position has a vector. The layer must have learned what to do with it.
+# finds the entries for the animal, but it cannot tell which of them is the latest. Beyond 16 tokens, the learned
+# positions fail at once, because their rows were never trained. The sinusoidal ones fail almost as fast, although they
+# can be computed for any position. So it is not enough that a position has a vector. The layer must have learned what
+# to do with it.
 #
-# At 32 tokens, twice the length, the rotary layer still answers at least 94% correctly, and then it declines. Its scores
-# depend on the distance only, but no distance above 15 ever occurred in training. Only ALiBi stays above 90% at every
-# length, because a longer distance means a lower score and nothing else.
+# At 32 tokens, twice the training length, the rotary layer is still correct in at least 94% of the cases, even in its
+# worst run. Beyond that, its accuracy declines. Its scores depend only on the distance, but no distance above 15
+# occurred in training, so nothing ensures that it does the right thing there. Of these layers, only ALiBi stays above
+# 90% at every length: here, a longer distance means a lower score and nothing else.
 #
-# Is the slow rotation worse than the usual one, then? In these runs it is. But with 8 heads of 8 features instead of 4
-# heads of 16, it is the other way round in all four runs. At 64 tokens, the slow one is correct in at least 92% of the
-# cases and the usual one in at most 26%. Such a curve describes one layer and one task. It is not a law.
+# ## Another task
 #
-# ## Another task, another winner
-#
-# Is ALiBi the best choice, then? Its preference for near keys is exactly what the task “the latest entry counts”
-# asks for. So let us try a task that asks for something else. Every token is an entry now, and the model must name the
-# number that stands *three tokens back*. What the tokens mean does not help at all; only the distance counts.
+# So far there was one task. In the second one, every token is an entry, and at each token the model must name the
+# number that appeared *three tokens back*. The meaning of the tokens does not help at all; only the distance counts.
 
 # %% ask-back
 predict("11/three-back")
@@ -418,43 +417,49 @@ predict("11/three-back")
 # %% see-back
 # %%answer 11/three-back
 back = results.query("task == 'three back' and layers == 1 and heads == 4")
-show_figure(plot_lengths(back, "Which number stands three tokens back?"), "11.4")
+show_figure(plot_lengths(back, "Which number was three tokens back?"), "11.4")
 
 # %% after-back [markdown]
 # ### Reading the second figure
 #
-# Now the ranking is different. ALiBi's bias is largest at distance 0 and falls from there, and the tokens give no hint
-# that could make up for it. So the three nearest tokens, all of them wrong, tend to get more weight than the one that counts.
-# A rotary layer can turn its queries by three steps in advance, and then they fit a key three tokens back best. It is
-# perfect up to 40 tokens in all four runs. At 48 tokens, one run is still correct in 96% of the cases and another in 13%. So which
-# scheme is best depends on the task, and how far it reaches depends on the run as well.
+# Now the ranking is different. ALiBi's preference for near keys suited the first task, but here the three nearest
+# tokens are all wrong. The projection of a rotary layer can learn to turn every query *back* by three steps. At
+# position $m$ it then ends up at $m - 3$ steps, where the key three tokens back is. This layer is perfect up to 40
+# tokens in all four runs. At 48 tokens, one run is still correct in 96% of the cases and another in only 13%.
 #
-# ### And what of the mask alone?
+# So with 4 heads, the best scheme depends on the task. With 8 heads of 8 features, the slow rotation is good at both,
+# with at least 91% and 100% at every length, while the usual one falls to 26% or less. Such a curve describes one layer
+# and one task. It is not a law.
 #
-# Finally, we come back to the causal mask. Two layers without any positions, again trained on 16 tokens:
+# ### What about the mask alone?
+#
+# Finally, we come back to the causal mask. Here are the results for two layers without any positions, again trained on
+# 16 tokens. (They have residual connections and LayerNorm, which the single layers do not have.)
 
 # %% mask-alone
 two = results.query("scheme == 'none' and layers == 2")
 two.pivot_table("accuracy", "task", "tokens", sort=False).round(2)
 
 # %% the-answer [markdown]
-# On lists of 64, these two layers find the latest entry more often than all our single layers but ALiBi's, although nothing ever
-# told them an order. But three tokens back they find hardly anything after 1,000 steps.
+# On lists of 64, these two layers find the latest entry more often than any of the layers in Figure 11.3 except
+# ALiBi's, although nothing ever told them the order. But in the other task they name the number in only a third of the
+# cases even on lists of 16, about as often as ALiBi. (The first section marked “Further” shows how a mask can count.)
 #
-# So who tells attention where words stand? Attention itself cannot know, and a causal mask tells it a little, which
-# takes several layers to use. In most models we tell it ourselves, with vectors that are added, with a
-# rotation of queries and keys, or with a slope on the scores. Each of them helps a model to learn some things, and none of
-# them promises anything about lengths that did not occur in training.
+# So who tells attention where words stand? Attention itself cannot know, and a causal mask tells it a little, and more
+# if there are several layers. In most models we tell it ourselves, with vectors that are added, with a rotation of
+# queries and keys, or with a penalty for distance. Each of them helps a model to learn some things, and none of them
+# promises anything about lengths that did not occur in training.
 #
-# These are small layers and two tasks, and a large model with many layers can behave differently. The papers under
-# Sources made the experiment with language models. What carries over is the method: train short, test long, and use
-# more than one task and more than one run.
+# These are small layers and two tasks, and a large model with many layers can behave differently. The papers listed
+# under Sources report similar experiments with language models. What carries over is the method: train short, test
+# long, and use more than one task and more than one run.
 
 # %% further-counting [markdown]
 # ## Further: how a mask can count
 #
-# The mask can even tell a word its own position. Suppose that all scores are equal, that the first token has the value
-# 1, and that every other token has the value 0. Then a word that sees $n$ tokens gets the average $1/n$:
+# The mask can even tell a word its own position. Suppose that all scores are equal, that the first token (often a
+# special one, so a layer can recognise it) has the value 1, and that every other token has the value 0. Then a word
+# that sees $n$ tokens gets the average $1/n$:
 
 # %% counting
 same, first = torch.zeros(6, 2), torch.eye(6)[:, :1]  # equal scores; 1, 0, 0, ...
@@ -463,8 +468,8 @@ F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0]
 # %% further-layouts [markdown]
 # ## Further: from one layout to the other
 #
-# These lines compare attnlab's two layouts with each other and with our function. In the second comparison, the
-# features are reordered before the rotation in halves, and after the rotation in pairs.
+# These lines compare attnlab's two layouts with each other and with our function. In the second comparison, we reorder
+# the features and then rotate in halves on one side; on the other, we rotate neighbours and then reorder.
 
 # %% both-layouts
 assert torch.allclose(rotate(some, layout="halves"), rotate_by_hand(some), atol=1e-5)
@@ -480,11 +485,11 @@ assert torch.allclose(reordered, rotate(some)[:, order], atol=1e-5)
 # - Under a causal mask, one layer knows which words come before a word, but not in what order. Several layers can work
 #   out more.
 # - Learned and sinusoidal positions are added to the tokens. Rotary positions turn queries and keys, pair by pair, so
-#   that a score depends on the distance only. ALiBi lowers each score in proportion to the distance.
+#   that a score depends only on the distance, query minus key. ALiBi lowers each score in proportion to the distance.
 # - Two layouts of the rotation, neighbouring pairs and halves, have the same shape and pass the same tests. Parameters
 #   only work in the layout with which they were trained.
 # - A model that works at the length it was trained on need not work on longer texts. Test it there and on your own
-#   task, because the best scheme changes with the task, and even with the number of heads.
+#   task, because the ranking changes with the task, the base and the number of heads.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -499,7 +504,7 @@ assert torch.allclose(reordered, rotate(some)[:, order], atol=1e-5)
 #
 # <details><summary>Hint</summary>
 #
-# The speed of pair $i$ is $\text{base}^{-2i/E}$ radians for each step. What is $10000^{-1/4}$?
+# The speed of pair $i$ is $\text{base}^{-2i/d}$ radians per step, where $d$ is the number of features of the head. What is $10000^{-1/4}$?
 # </details>
 
 # %%
@@ -531,7 +536,7 @@ check_angle_of_pair(angle_of_pair_1_solution)
 #
 # <details><summary>Hint</summary>
 #
-# <code>x[..., 0::2]</code> holds the first coordinates of the pairs and <code>x[..., 1::2]</code> the second ones. To
+# <code>x[..., 0::2]</code> holds the first coordinates of the pairs and <code>x[..., 1::2]</code> the second coordinates. To
 # put the results back in their places, <code>torch.stack</code> them along a new last axis and flatten the last two
 # axes.
 # </details>
@@ -539,7 +544,7 @@ check_angle_of_pair(angle_of_pair_1_solution)
 
 # %% tags=["exercise"]
 def rotate_at(x, positions, base=10_000.0):
-    """(..., L, E) and (L,) -> (..., L, E), features 2i and 2i + 1 turned as a pair."""
+    """(..., L, d) and (L,) -> (..., L, d), features 2i and 2i + 1 turned as a pair."""
 
 
 # %%
@@ -548,8 +553,8 @@ check_rotate_at(rotate_at)
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def rotate_at_solution(x, positions, base=10_000.0):
-    E = x.shape[-1]
-    angle = positions[:, None] * base ** (-torch.arange(0, E, 2) / E)  # (L, E / 2)
+    d = x.shape[-1]
+    angle = positions[:, None] * base ** (-torch.arange(0, d, 2) / d)  # (L, d / 2)
     a, b = x[..., 0::2], x[..., 1::2]
     turned_a = a * angle.cos() - b * angle.sin()
     turned_b = a * angle.sin() + b * angle.cos()
@@ -566,7 +571,7 @@ check_rotate_at(rotate_at_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Which of the three are turned? Which axis holds the tokens? What must query and key have in common?
+# Which of the three should be turned? Which axis holds the tokens? What must query and key have in common?
 # </details>
 
 
@@ -599,8 +604,9 @@ check_mended_rotary(mended_solution)
 #
 # A layer was trained with pairs of neighbours, and your program rotates in halves. Reorder the rows of a projection,
 # `weight` of shape (E, E) as in `nn.Linear`, so that the layer works with your program. Do so head by head: within each
-# head, the first coordinates of its pairs come first, in their order, and then the second coordinates. (The same function serves for the queries and
-# for the keys.)
+# head, the first coordinates of its pairs come first, in their original order, and then the second coordinates. (The
+# same function works for the queries and for the keys. If the projections have biases, as ours have, these must be
+# reordered in the same way.)
 #
 # <details><summary>Hint</summary>
 #
@@ -629,13 +635,14 @@ check_to_halves(to_halves_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend says: "Our model has rotary positions, which depend on the distance only. So it works for texts of any
-# length." Answer in two sentences.
+# A friend says: "Our model has rotary positions, so its scores depend only on the distance. So it works for texts of
+# any length." Answer in two sentences.
 #
 # <details><summary>An answer</summary>
 #
-# The scores depend on the distance only, but a longer text has distances that never occurred in training, and the
-# model has not learned what to make of those angles. Test it on long texts and on your own task, as in Figures 11.3 and 11.4.
+# The scores depend only on the distance, but a longer text has distances that never occurred in training, and nothing
+# ensures that the model does the right thing there. Test it on long texts and on your own task, as in Figures 11.3 and
+# 11.4.
 # </details>
 
 # %% in-torch [markdown]
@@ -643,11 +650,12 @@ check_to_halves(to_halves_solution)
 #
 # Torch has a module for learned positions, `nn.Embedding(max_len, E)`, and none for the others. For rotary positions,
 # turn the queries and keys and pass them on to `F.scaled_dot_product_attention`. For ALiBi, pass the bias as
-# `attn_mask`, with a causal mask added to it as zeros and minus infinities, because `is_causal=True` cannot be combined
-# with a mask.
+# `attn_mask`, with a causal mask added to it as zeros and minus infinities, because torch's documentation forbids
+# `is_causal=True` together with a mask.
 #
 # The code for Llama in Hugging Face's *transformers* rotates in halves. The script that converts Meta's parameters
-# therefore reorders the rows of $W_Q$ and $W_K$, as in exercise 4. `rotate(x, layout="halves")` does the same rotation.
+# therefore reorders the rows of $W_Q$ and $W_K$, as in exercise 4. `rotate(x, layout="halves")` performs the same
+# rotation as the Llama code.
 
 # %% torch-bias
 from attnlab import causal_mask, to_additive_mask
@@ -681,12 +689,12 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
 # **50 minutes.** Shuffle, with the explorer: 8. The mask: 7. Adding vectors: 5. Turning, the proof and the explorer: 12.
-# The layer from another program: 8. Slopes: 3. Train short, test long, and the answer: 7.
+# The layer from another program: 8. Penalties: 3. Train short, test long, and the answer: 7.
 #
-# **Where a class stalls.** *"But it does know the order, it reads from left to right":* ask which line of the three of
+# **Where a class stalls.** *"But it does know the order, it reads from left to right":* ask which of the three lines of code in
 # lesson 0 would change if the rows were shuffled. *Radians:* one radian is a little less than 60 degrees; let two students be query and key, turn
 # by steps, and let the class measure the angle between them. *"Our function is wrong":* it is not, and that is the point; ask for a test in which both
-# functions could be correct and still differ. *"Which should I use?"* most recent large language models turn queries and keys, and many of them
+# functions could be correct and still differ. *"Which should I use?":* most of today's large language models turn the queries and keys, and many of them
 # change the base when they are trained on longer texts.
 # </details>
 
@@ -700,13 +708,13 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 # **2.** One layer, a causal mask, no positions; words 0 and 1 are swapped. Whose outputs change? **Those of the two
 # words.** *All of them:* the later ones see the same set of words. *None:* the word that is now second sees one word more.
 #
-# **3.** What does a rotary rotation leave as it is? **The length of each query and key.** *The score of every pair:* it
-# depends on the distance. *The values' direction:* the values are not turned at all.
+# **3.** What do rotary positions leave unchanged? **The length of each query and key.** *The score of every pair:* it
+# depends on the distance. *The direction of each query and key:* that is what is turned; only the length stays.
 #
 # **4.** Two rotations pass the test "the score depends on the distance only". Are they the same? **Not
-# necessarily.** *Yes:* layouts, speeds and even directions may differ and pass. *No, one must have a bug:* neither need have one.
+# necessarily.** *Yes:* layouts, speeds and even directions may differ, and the test still passes. *No, one must have a bug:* there may be no bug in either.
 #
 # **5.** A model with learned positions was trained on 512 tokens and gets 600. What happens? **There is no trained row
-# for positions 512 and up.** *It slows down:* the cost grows, but that is not the problem. *It counts on from there:* a
+# for positions 512 and up.** *It slows down:* the cost grows, but that is not the problem. *It simply continues from there:* a
 # table has no formula to go on with.
 # </details>

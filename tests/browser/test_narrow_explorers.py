@@ -15,7 +15,7 @@ from attnlab.explorers import (
 
 STATES = {
     CrossExplorer: {"question": "doing what?"},
-    OrderExplorer: {"positions": True},
+    OrderExplorer: {"order": (4, 5, 2, 3, 0, 1), "positions": True},
     RowExplorer: {"step": 7},
     AfterSoftmaxExplorer: {"rule": "after: 0"},
     MaskExplorer: {"mask": "window"},

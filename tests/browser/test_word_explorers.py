@@ -130,7 +130,7 @@ WRITTEN = (0, 1, 2, 3, 4, 5)
 ORDERS = [
     {"order": WRITTEN},
     {"order": WRITTEN, "positions": True},
-    {},
+    {"order": (4, 5, 2, 3, 0, 1)},
     {"order": (4, 5, 2, 3, 0, 1), "positions": True},
     {"order": (4, 1, 2, 3, 0, 5), "positions": True},
 ]

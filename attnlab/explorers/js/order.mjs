@@ -1,4 +1,4 @@
-// Without positions, attention takes a sentence for a bag of words.
+// Without positions, attention treats a sentence as a bag of words.
 import { button, showControls } from "./controls.mjs";
 import { html } from "./drawing.mjs";
 import { dot, softmax } from "./maths.mjs";
