@@ -139,7 +139,7 @@ assert weights[0, -3:].sum() > 0.75 and weights[2].max() < 1.2 * weights[2].min(
 slopes = -bias[:, 1, 0]
 assert torch.allclose(slopes, 2.0 ** -torch.arange(1, 9)) and slopes[-1] == 1 / 256
 
-# %% after: slopes-text  numbers: 10,000, 1,000,000
+# %% after: slopes-text  numbers: 10,000, 1,000,000, 1,000
 
 # %% after: ask-long  numbers: 1,000,000, 15, 91, 46
 
@@ -163,6 +163,8 @@ assert by["slow rotary", 32].max() < by["rotary", 32].min()
 
 # %% after: after-long  numbers: 15
 
+# %% after: ask-back  numbers: 1,000
+
 # %% after: see-back
 of = back.set_index(["scheme", "tokens"])["accuracy"]
 assert of["ALiBi", 16].between(0.28, 0.36).all()
@@ -180,7 +182,7 @@ ahead = rotate(vector[None], torch.tensor([-3]))
 scores = rotate(ahead.expand(30, 16)) @ rotate(vector.expand(30, 16)).T
 assert (scores.argmax(dim=-1)[3:] == torch.arange(27)).all()
 
-# %% after: after-back  numbers: 8, 100
+# %% after: after-back  numbers: 8
 wide = results.query("heads == 8").set_index(["task", "scheme", "tokens"])["accuracy"]
 assert 0.91 <= wide["latest", "slow rotary"].min() and wide["three back", "slow rotary"].min() == 1
 assert abs(wide["latest", "rotary", 64].max() - 0.26) < 0.005
@@ -197,7 +199,6 @@ assert best["none", 2] < worst["ALiBi", 1]
 thirds = two.query("task == 'three back' and tokens == 16")["accuracy"]
 assert (abs(thirds - 1 / 3) < 0.02).all() and abs(thirds.mean() - 0.307) < 0.02
 
-# %% after: the-answer  numbers: 1,000
 
 # %% after: counting
 assert torch.allclose(

@@ -2,8 +2,7 @@
 # # 11 · Order: who tells attention where words stand?
 #
 # *The dog bit the man.* *The man bit the dog.* The two sentences consist of the same words, and yet you know at once
-# which of them a newspaper would print. The order of the words says who bit whom. Does attention see this order at all,
-# and how can we tell it?
+# which of them a newspaper would print. Does attention see the order of the words at all, and how can we tell it?
 #
 # In this lesson you will shuffle a sentence and see what attention makes of it, and find out how much a causal mask
 # gives away. Then you will meet three ways to tell a model the order: add a vector to each token, turn the queries and
@@ -36,8 +35,8 @@ lesson_setup()
 #
 # We begin with the sentence from lesson 0, *The cat sat on the mat*, and its table of features. Each word attends to
 # all six words, and nothing says where any of them is. The explorer computes the outputs twice, for the sentence as
-# written and for a shuffled one. Shuffle the words first, then switch the positions on. Here, the positions are random
-# vectors, one for each place, and they are added to the words.
+# written and for a shuffled one. Shuffle the words first. Then switch the positions on: this adds a random vector to
+# each word, one for each place.
 
 # %% explore-order
 OrderExplorer()
@@ -85,15 +84,14 @@ twice.norm(dim=-1).round(decimals=2)
 
 # %% add-vectors [markdown]
 # Now the outputs of all six words have changed. So several layers under a causal mask could work out the order for
-# themselves, and we will see at the end how far they get. It is more direct to *give* them the positions.
+# themselves, as we will see at the end. It is more direct to *give* them the positions.
 #
 # ## Add a vector for each position
 #
 # To each token, the original Transformer adds a vector that depends only on the token's position, as in the explorer.
 # There are two common choices. *Learned* positions are parameters: a table with one row for each position, which is
 # trained. *Sinusoidal* positions are computed: features $2i$ and $2i + 1$ of position $m$ are the sine and cosine of
-# $m\,\omega_i$, where $\omega_i = 10000^{-2i/E}$. The first two features oscillate quickly and the last two very
-# slowly.
+# $m\,\omega_i$, where $\omega_i = 10000^{-2i/E}$.
 
 # %% tables jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -121,7 +119,7 @@ show_figure(fig, "11.1")
 
 # %% cross-terms [markdown]
 # The table on the right comes from a small model that was trained on texts of 16 tokens. The rows below the dashed line
-# look just like those above it, but no gradient ever reached them, so they still hold their random initial values.
+# look like those above it, but no gradient ever reached them, so they still hold their random initial values.
 #
 # Adding itself has a drawback, too. What usually matters in language is the distance between two words: an adjective
 # comes directly before its noun, whether in the second sentence of a text or in the tenth. But if positions $p_m$ and
@@ -235,7 +233,7 @@ rotate_by_hand(queries) @ rotate_by_hand(keys).T
 #
 # Now we use it. A model was trained with rotary positions and saved, and its report says that it answers all questions
 # correctly. It reads lists of entries and questions. The last token asks about an animal, and the answer is the number
-# of the *latest* entry for it. (The earlier questions are of the same kind, but we grade only the last.)
+# of the *latest* entry for it. (We do not grade the earlier questions.)
 
 # %% task jupyter={"source_hidden": true}
 from attnlab import MultiHeadAttention
@@ -244,7 +242,7 @@ ANIMALS = ["cat", "cow", "dog", "owl"]
 
 
 def make_lists(count, length):
-    """Return tokens (count, length, 16), the answers to the last question, and which lists to count."""
+    """Return tokens (count, length, 16), answers and which lists to count."""
     animal, number = (torch.randint(n, (count, length)) for n in (4, 8))
     asks = torch.rand(count, length) < 0.5
     asks[:, -1] = True
@@ -336,9 +334,8 @@ print(torch.allclose(rotate_by_hand(some), rotate(some)), share_correct(rotate))
 # $2i + 1$. The paper that introduced rotary positions also pairs neighbours, and this model was trained with that layout. Both layouts are common, and both are
 # correct. But a model's queries and keys only make sense in the layout with which it was trained.
 #
-# There is a way out. If we reorder the features of queries and keys so that the first coordinates come first, a
-# rotation in halves does what a rotation of neighbours did before. Exercise 4 does this once and for all to the
-# parameters of a layer.
+# If we reorder the features of queries and keys so that the first coordinates come first, a rotation in halves does
+# what a rotation of neighbours did before. Exercise 4 does this once and for all to the parameters of a layer.
 #
 # ## A penalty for distance
 #
@@ -363,8 +360,7 @@ bias[[0, 3, 7], -1].softmax(dim=-1)
 # with one layer of attention, in six versions. One has no positions. The others have learned, sinusoidal or rotary
 # positions, rotary positions with a base of 1,000,000 instead of 10,000 (“slow rotary”: all pairs but the first turn
 # more slowly), or ALiBi. Each is trained for 1,000 steps on lists of 16 tokens, four times, each time from a different
-# random initialisation. Then it answers questions about lists of up to 64 tokens. (This was done beforehand by a
-# script, which is listed under Sources.)
+# random initialisation. Then it answers questions about lists of up to 64 tokens. (The script is listed under Sources.)
 
 # %% ask-long
 predict("11/which-at-64")
@@ -395,11 +391,10 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 # %% after-long [markdown]
 # ### Reading the curves
 #
-# At 16 tokens, all five kinds are nearly perfect. The layer without positions is correct in about half of the cases: it
-# finds the entries for the animal, but it cannot tell which of them is the latest. Beyond 16 tokens, the learned
-# positions fail at once, because their rows were never trained. The sinusoidal ones fail almost as fast, although they
-# can be computed for any position. So it is not enough that a position has a vector. The layer must have learned what
-# to do with it.
+# At 16 tokens, the layer without positions is correct in about half of the cases: it finds the entries for the animal,
+# but it cannot tell which of them is the latest. Beyond 16 tokens, the learned positions fail at once, because their
+# rows were never trained. The sinusoidal ones fail almost as fast, although they can be computed for any position. So a
+# vector is not enough: the layer must have learned what to do with it.
 #
 # At 32 tokens, twice the training length, the rotary layer is still correct in at least 94% of the cases, even in its
 # worst run. Beyond that, its accuracy declines. Its scores depend only on the distance, but no distance above 15
@@ -408,8 +403,8 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 #
 # ## Another task
 #
-# So far there was one task. In the second one, every token is an entry, and at each token the model must name the
-# number that appeared *three tokens back*. The meaning of the tokens does not help at all; only the distance counts.
+# In our second task, every token is an entry, and at each token the model must name the number that appeared *three
+# tokens back*. The meaning of the tokens does not help at all; only the distance counts.
 
 # %% ask-back
 predict("11/three-back")
@@ -422,19 +417,19 @@ show_figure(plot_lengths(back, "Which number was three tokens back?"), "11.4")
 # %% after-back [markdown]
 # ### Reading the second figure
 #
-# Now the ranking is different. ALiBi's preference for near keys suited the first task, but here the three nearest
-# tokens are all wrong. The projection of a rotary layer can learn to turn every query *back* by three steps. At
-# position $m$ it then ends up at $m - 3$ steps, where the key three tokens back is. This layer is perfect up to 40
-# tokens in all four runs. At 48 tokens, one run is still correct in 96% of the cases and another in only 13%.
+# ALiBi's preference for near keys suited the first task, but here the three nearest tokens are all wrong. The
+# projection of a rotary layer can learn to turn every query *back* by three steps. At position $m$ it then ends up at
+# $m - 3$ steps, where the key three tokens back is. This layer is perfect up to 40 tokens in all four runs. At 48
+# tokens, one run is still correct in 96% of the cases and another in only 13%.
 #
-# So with 4 heads, the best scheme depends on the task. With 8 heads of 8 features, the slow rotation is good at both,
-# with at least 91% and 100% at every length, while the usual one falls to 26% or less. Such a curve describes one layer
-# and one task. It is not a law.
+# So with 4 heads, the best scheme depends on the task. With 8 heads of 8 features, the slow rotation is correct in at
+# least 91% of the cases on the first task and in all cases on the second, at every length. The usual one falls to 26%
+# or less on both. Such a curve describes one layer and one task.
 #
 # ### What about the mask alone?
 #
-# Finally, we come back to the causal mask. Here are the results for two layers without any positions, again trained on
-# 16 tokens. (They have residual connections and LayerNorm, which the single layers do not have.)
+# Finally, here are the results for two layers without any positions, again trained on 16 tokens. (Unlike the single
+# layers, they have residual connections and LayerNorm.)
 
 # %% mask-alone
 two = results.query("scheme == 'none' and layers == 2")
@@ -447,8 +442,8 @@ two.pivot_table("accuracy", "task", "tokens", sort=False).round(2)
 #
 # So who tells attention where words stand? Attention itself cannot know, and a causal mask tells it a little, and more
 # if there are several layers. In most models we tell it ourselves, with vectors that are added, with a rotation of
-# queries and keys, or with a penalty for distance. Each of them helps a model to learn some things, and none of them
-# promises anything about lengths that did not occur in training.
+# queries and keys, or with a penalty for distance. None of them promises anything about lengths that did not occur in
+# training.
 #
 # These are small layers and two tasks, and a large model with many layers can behave differently. The papers listed
 # under Sources report similar experiments with language models. What carries over is the method: train short, test
@@ -635,14 +630,14 @@ check_to_halves(to_halves_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend says: "Our model has rotary positions, so its scores depend only on the distance. So it works for texts of
-# any length." Answer in two sentences.
+# A friend says: "Our model has rotary positions, so its scores depend only on the distance. Therefore it works for
+# texts of any length." Answer in two sentences.
 #
 # <details><summary>An answer</summary>
 #
 # The scores depend only on the distance, but a longer text has distances that never occurred in training, and nothing
-# ensures that the model does the right thing there. Test it on long texts and on your own task, as in Figures 11.3 and
-# 11.4.
+# ensures that the model does the right thing there. Test it on long texts and on your own
+# task, as in Figures 11.3 and 11.4.
 # </details>
 
 # %% in-torch [markdown]
@@ -715,6 +710,6 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 # necessarily.** *Yes:* layouts, speeds and even directions may differ, and the test still passes. *No, one must have a bug:* there may be no bug in either.
 #
 # **5.** A model with learned positions was trained on 512 tokens and gets 600. What happens? **There is no trained row
-# for positions 512 and up.** *It slows down:* the cost grows, but that is not the problem. *It simply continues from there:* a
+# for positions 512 and up.** *It slows down:* the cost grows, but that is not the problem. *It continues from there:* a
 # table has no formula to go on with.
 # </details>
