@@ -169,7 +169,7 @@ def test_order_says_shows_and_writes_what_torch_computes(orders, index):
     names = {"torch": torch, "F": F, "position": 0.5 * torch.randn(6, 5)}
     names["x"] = load_table("the_cat_sat_on_the_mat.csv").values
     exec(card.locator("pre").text_content(), names)
-    torch.testing.assert_close(names["moved"], result.moved.float(), atol=1e-5, rtol=0)
+    torch.testing.assert_close(names["change"], result.moved.float(), atol=1e-5, rtol=0)
 
 
 def test_words_change_places_by_click_and_by_arrows(orders):
