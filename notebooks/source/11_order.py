@@ -678,7 +678,7 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 # %% next [markdown]
 # ## Next
 #
-# 12 · Two layers that look back
+# [12 · Two layers that look back](12_two_layers_that_look_back.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
