@@ -230,8 +230,6 @@ assert abs(40 * 10_000 ** (-1 / 4) - 4) < 1e-9
 
 # %% after: sources  numbers: 2017, 2021, 2022, 2023, 64, 1,000
 
-# %% after: next  numbers: 12
-
 # %% after: teacher-plan  numbers: 50, 8, 7, 5, 12, 3, 60
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 512, 600
