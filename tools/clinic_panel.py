@@ -212,8 +212,8 @@ def table(answers: Sequence[Answer]) -> str:
 
 HEADER = ("half", "examined", "answer", "count", "of")
 EXAMINED = {
-    "first attempt": "correct at first",
-    "with options": "correct with options",
+    "first attempt": "correct (first call)",
+    "with options": "correct (with options)",
     "builder": "mask builders",
     "mutant": "injected bugs",
     "wrong": "bugs written by hand",
@@ -221,8 +221,8 @@ EXAMINED = {
 FIRST_LOOK = [  # of the clinic that had seen only the other half: it cannot be measured again
     ("first look", examined, answer, count, of)
     for examined, answer, count, of in (
-        ("correct at first", "accused", 11, 39),
-        ("correct with options", "accused", 6, 39),
+        ("correct (first call)", "accused", 11, 39),
+        ("correct (with options)", "accused", 6, 39),
         ("injected bugs", "named", 371, 409),
         ("injected bugs", "other name", 33, 409),
         ("injected bugs", "missed", 2, 409),

@@ -340,12 +340,12 @@ for seed in (1, 2):
 
 # %% after: not-followed  numbers: 78
 counted = pd.read_csv(data_path("clinic_panel.csv"))
-assert counted[counted.answer == "ok"].groupby("examined").of.sum()["correct at first"] == 78
+assert counted[counted.answer == "ok"].groupby("examined").of.sum()["correct (first call)"] == 78
 
 # %% after: how-often
 rows = {(one.half, one.examined, one.answer): one for one in panel.itertuples()}
 look, *now = halves = ["first look", "unseen half", "seen half"]
-FIRST, THEN = "correct at first", "correct with options"
+FIRST, THEN = "correct (first call)", "correct (with options)"
 assert set(panel.half) == set(halves)
 for half in halves:
     named = rows[half, "injected bugs", "named"]

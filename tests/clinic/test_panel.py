@@ -231,7 +231,7 @@ def test_the_counts_that_are_told_add_up():
     assert all(totals[key] == key[2] for key in complete)
     assert len({key[:2] for key in totals}) == len(totals) == 13
     sizes = {half: len(BOTH[half].correct) for half in HALVES}
-    told = {half: of for half, examined, of in totals if examined == "correct at first"}
+    told = {half: of for half, examined, of in totals if examined == "correct (first call)"}
     assert told == {
         "first look": sizes["unseen"],
         **{f"{half} half": size for half, size in sizes.items()},
