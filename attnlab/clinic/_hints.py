@@ -31,7 +31,8 @@ _HIDDEN = (
 )
 SHAPE = re.compile(r"[(\[][^()\[\]]*,[^()\[\]]*,[^()\[\]]*[)\]]")
 BLOCKED = re.compile(
-    rf"\b(true|1s?|ones?)\b[^.,;\n]{{0,40}}?({_HIDDEN})|key_padding", re.IGNORECASE
+    rf"\b(true|1s?|ones?)\b((?!\b(0|zero|false))[^.,;\n]){{0,40}}?({_HIDDEN})|key_padding",
+    re.IGNORECASE,
 )
 NARROW = re.compile(r"narrow", re.IGNORECASE)
 HEADS = re.compile(r"\bheads?\b|n_heads|num_heads|\(N, H\b|\(B, H\b|4-?D|four dim", re.IGNORECASE)

@@ -572,3 +572,15 @@ def test_heads_that_are_meant_to_be_narrow_are_a_note():
     report = diagnose(type("NarrowHeads", (Cut,), {})())
     assert not report.findings
     assert any("cut from x" in note for note in report.notes)
+
+
+def test_what_is_said_of_zero_is_not_said_of_one():
+    class Padded(MaskedLayer):
+        """mask: (batch, length), 1 for a token and 0 for padding."""
+
+        def hide(self, scores, mask):
+            return scores.masked_fill(mask, -torch.inf)
+
+    assert first(Padded()) == "mask-inverted"
+    Padded.__doc__ = "mask: (batch, length), 1 for padding and 0 for a token."
+    assert first(Padded()) == ""
