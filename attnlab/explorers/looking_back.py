@@ -192,7 +192,7 @@ class LookingBackExplorer(Explorer):
 
 
 ROWS = (
-    "the letter that guesses: pick one",
+    "pick the letter to guess from",
     "layer 2 looks from there to here",
     "layer 1 has looked from the framed letter to here",
 )

@@ -139,9 +139,9 @@ assert share_correct(another, texts) < 0.2
 # %% after: counting  numbers: 12
 
 # %% after: see-counting
-assert share_correct(counting, twelves) > 0.98 and 0.9 < score[0, 0] < 1.001
+assert share_correct(regular_model, twelves) > 0.98 and 0.9 < score[0, 0] < 1.001
 letters = torch.randint(26, (300, 32))  # without any repetition of a loop
-looks_at = counting(letters)[1][0, :, 0]  # (N, L, L)
+looks_at = regular_model(letters)[1][0, :, 0]  # (N, L, L)
 back = {far: looks_at.diagonal(-far, dim1=-2, dim2=-1).mean(dim=0) for far in (11, 23)}
 both = back[11][1:].clone()  # from place 12 on
 both[11:] += back[23]

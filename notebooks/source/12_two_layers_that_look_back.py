@@ -2,23 +2,25 @@
 # # 12 · Two layers that look back
 #
 # A novel introduces a certain Mr Tolliver. A hundred pages later we read "and then Mr", and a language model guesses
-# that *Tolliver* comes next. It has never met this name before, so nothing that it learned in training can tell it what
-# follows "Mr" in this book. It has to look it up in the text: where did I see "Mr" before, and what came after it?
+# that *Tolliver* comes next. It has never met this name before, so nothing that it learned in training can tell it
+# what follows "Mr" in this book. It has to look it up in the text: where did I see "Mr" before, and what came after
+# it?
 #
-# This sounds like a task made for attention, which can find anything in the text. Yet a single layer cannot do it. Two
-# layers can, and a small model learns how in a few seconds. What can two layers do that one cannot?
+# This sounds like a task made for attention, which can find anything in the text. Is one layer enough? What does a
+# second layer add?
 #
-# In this lesson you will train both models, find out which head does what, and take the heads out one by one. You will
-# also meet a model that gives every correct answer and has the perfect score, but does something else.
+# In this lesson you will train a model with one layer and a model with two, each in a few seconds. You will find out
+# which head does what, and take the heads out one by one. You will also see a good result that does not mean what it
+# seems to mean.
 #
 # **You need** the causal mask from lesson 3, multi-head attention from lesson 7, and positions from lesson 11. You
 # should know what a loss and an optimizer are.
 #
 # **You will be able to**
 # - draw a residual stream and write a model of several layers around it,
-# - explain why looking up what followed takes two steps,
-# - find a head by a score, and check what it does by taking it out,
-# - say which tests separate a head that looks up from one that counts places.
+# - explain what a second layer adds to the first,
+# - use a score to find a head, and check what it does by taking it out,
+# - say which tests distinguish a head that looks up what followed from one that takes a shortcut.
 #
 # **Time:** 45 minutes in class, 80 alone. You may skip the section marked "Further".
 
@@ -38,12 +40,13 @@ lesson_setup()
 # ## A record with a scratch
 #
 # Names in novels are rare, so we use texts that are full of repetitions. Imagine a record with a scratch. It plays a
-# loop of 8 to 15 different letters, once from beginning to end and then again and again. From the second round on, the
-# needle may jump at any moment. We hear a bar, `|`, and the loop goes on from a random place.
+# loop of 8 to 15 different letters, once from beginning to end and then again and again. From the second round on,
+# the needle may jump at any moment. We hear a bar, `|`, and the loop goes on from a random place.
 #
-# Each text has its own loop and its own length of the loop, so there is nothing to learn by heart. A text has 33
-# tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count only the guesses
-# that can be known: the current letter has been followed by the same letter before. They are marked below.
+# Each text has a loop of its own, and the loops differ in length, so there is nothing to learn by heart. A text has
+# 33 tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count only the
+# guesses whose answer can be known from the text: those where the current letter has appeared before, followed by the
+# same letter as now. Below, a `^` under a letter means that the guess of the letter after it is counted.
 
 # %% three-texts
 torch.manual_seed(5)
@@ -53,17 +56,15 @@ for tokens, known in zip(*examples, strict=True):
     print("".join("^" if mark else " " for mark in known), end="\n\n")
 
 # %% the-model [markdown]
-# A mark is under the letter at which the model has to guess the next one.
-#
 # ## The model
 #
 # The model gives every token a vector of 64 features: the sum of one vector for the symbol and one for its place.
 # Attention layers follow, and at the end a linear layer turns each vector into 27 logits, one for each letter and one
-# for the bar. A larger logit means that the model thinks this symbol more likely.
+# for the bar. A larger logit means that the model considers this symbol more likely.
 #
 # What is new is how the layers are connected. A layer does not replace the vectors. It reads them, and its output is
-# **added** to them. So each token has one vector that runs from the embedding to the guess and collects what the layers
-# find. It is called the [**residual stream**](glossary.ipynb#residual-stream).
+# **added** to them. So each token has one vector that runs from the embedding to the guess and collects what the
+# layers find. It is called the [**residual stream**](glossary.ipynb#residual-stream).
 
 # %% drawing jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_residual_stream
@@ -73,7 +74,7 @@ show_figure(draw_residual_stream(), "12.1")
 # %% the-class [markdown]
 # A second layer therefore sees both the token itself and what the first layer has added to it. `LayerNorm` brings the
 # vectors to a common size before a layer reads them. Apart from that, the model is all attention: it lacks the small
-# networks (MLPs) that stand between the attention layers of a Transformer.
+# networks (MLPs) that come between the attention layers of a Transformer.
 
 
 # %% looking-back
@@ -102,9 +103,9 @@ class LookingBack(nn.Module):
 
 
 # %% training [markdown]
-# We train it as a language model is trained: every position guesses its next token, and the loss is the cross-entropy
-# of the guesses that can be known. The result is tested on 1,000 new texts. `share_correct` returns the share of
-# guesses that are correct, again only of those that can be known.
+# We train it as a language model is trained: every token guesses the next one, and the loss is the cross-entropy of
+# the guesses whose answer can be known. The result is tested on 1,000 new texts. `share_correct` returns the share of
+# guesses that are correct, again only of those whose answer can be known.
 #
 # We will train one layer and then two. To make the comparison fair, the single layer gets 88 features and four heads,
 # so that it has as many parameters as two layers with 64 features and one head each.
@@ -165,39 +166,41 @@ ax.set(
     xlabel="training step",
     ylabel="share of correct guesses",
     ylim=(0, 1.03),
-    title="Two layers learn it within 100 steps, one not in 1,000",
+    title="Two layers learn the task in 100 steps; one layer does not in 1,000",
 )
 ax.legend(title="", loc="center right")
 show_figure(ax, "12.2")
 
 # %% why-two [markdown]
-# The figure shows longer training as well, with one head and with four, at two learning rates each. No setting that we
-# tried saves the single layer.
+# The figure also shows longer runs of the single layer, with one head or four and at two learning rates. No setting
+# that we tried saves it.
 #
 # ## Why one look is not enough
 #
-# Take the text `KQZBMTAR|QZ`. The last token is Z, and the answer is B, because B followed Z the last time. Which token
+# Take the text `KQZBMTAR|QZ`. The last token is Z, and the answer is B, because B followed Z last time. Which token
 # should Z look at?
 #
-# - It can find the earlier Z: its query asks for the letter Z. But the value of that token only says "I am Z",
-#   and this is not the answer.
-# - The token that it needs is B. But the key of B is made from B and its place alone. It does not say that Z comes
-#   before it, so the query of Z cannot recognise it.
+# - It can find the earlier Z: its query asks for the letter Z. The value of that token says "I am Z, at place 2".
+#   Neither is the answer. The layer would now have to look at place 3, but it has already looked: its queries were
+#   made before it knew about place 2.
+# - The token that it needs is B. But the key of B is made from B and its place alone. That key does not say that Z
+#   comes before B, so the query of Z cannot recognise it.
 #
-# What is missing is a note on B: *"the letter before me is Z"*. A first layer can write this note, since every token can
-# look at the token before it and add that letter to its own vector. A second layer can then look for the note. These
-# are two steps, and the second needs the result of the first, so they cannot happen in the same layer. Whether the
-# trained model really works like this is a question that we can test.
+# What is missing is a note on B: *"the letter before me is Z"*. A first layer can write this note, since every token
+# can look at the token before it and add that letter to its own vector. A second layer can then look for the note.
+# These are two steps, and the second needs the result of the first, so they cannot happen in the same layer. Whether
+# the trained model really works like this is a question that we can test.
 #
-# ## Find the heads by a score
+# ## Find the heads with a score
 #
 # If the idea is correct, we should find two kinds of heads. We give each of them a score: the average weight that it
 # puts where it should look.
 #
 # - The *previous-token score* is the weight on the token directly before.
-# - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It is
-#   taken over the tokens whose next letter can be known. The function `followers`, from attnlab, marks these letters in
-#   a tensor (N, L, L). You will write it in exercise 2.
+# - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It
+#   is averaged over the tokens whose next letter can be known. `followers`, from attnlab, returns a boolean tensor
+#   (N, L, L): row $i$, column $j$ is True if token $j$ came directly after an earlier copy of token $i$. You will
+#   write it in exercise 2.
 
 # %% scores
 from attnlab.looking_back import followers
@@ -209,13 +212,15 @@ def previous_score(weights):  # (..., N, H, L, L) -> (..., H)
 
 def follower_score(weights, texts):  # (..., N, H, L, L) -> (..., H)
     tokens, known = texts
-    found = (weights * followers(tokens[:, :-1])[:, None]).sum(dim=-1)  # (..., N, H, L)
+    # sum over the marked columns: (..., N, H, L)
+    found = (weights * followers(tokens[:, :-1])[:, None]).sum(dim=-1)
+    # mean over the tokens that count
     return (found * known[:, None]).sum(dim=(-3, -1)) / known.sum()
 
 
 # %% stored-model [markdown]
 # From here on we use a model that was trained in the same way and stored with the lesson. Another processor may round
-# differently in training, and with the stored model you see the same numbers as in the text.
+# differently during training; with the stored model, you will see the same numbers as in the text.
 
 # %% load
 from attnlab.looking_back import load_looking_back
@@ -236,8 +241,8 @@ Table(["first layer", "second layer"], ["previous", "follower"], scores)
 
 # %% half [markdown]
 # The second layer is clear: where the next letter can be known, it gives nearly all of its weight to letters that
-# followed last time. Such a head is called an [**induction head**](glossary.ipynb#induction-head). The first layer has
-# by far the larger previous-token score of the two, but it is only about one half.
+# followed last time. Such a head is called an [**induction head**](glossary.ipynb#induction-head). The first layer
+# has by far the larger previous-token score of the two, but it is only about one half.
 
 # %% ask-half
 predict("12/half-a-score")
@@ -246,8 +251,8 @@ predict("12/half-a-score")
 # %%answer 12/half-a-score
 first_layer = model(texts.tokens[:, :-1])[1][0]  # (N, H, L, L)
 by_place = first_layer.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 1))  # (L - 1,)
-print("places  1 to 15:", by_place[:15].mean())
-print("places 16 to 31:", by_place[15:].mean())
+names = [f"place {place}" for place in range(1, 32, 5)]
+Table(names, ["previous"], by_place[::5, None])
 
 # %% one-map jupyter={"source_hidden": true}
 # %%answer 12/half-a-score
@@ -267,15 +272,18 @@ figure.set_size_inches(8, 4.4)
 show_figure(figure, "12.3")
 
 # %% average-hides [markdown]
-# So the score did not lie, but an average over all places hid what matters. In the figure, the first layer follows the
-# line below the diagonal for the first fifteen places and then does as it likes. In the second layer, the dark cells of
-# a row lie in the column after the earlier copy of its letter.
+# So the score did not lie, but an average over all places hid what matters. In the figure, the first layer follows
+# the line below the diagonal for the first fifteen places, and after that shows no clear pattern. In the second
+# layer, look at the rows below the first bar: where a letter has an earlier copy, the dark cells lie in the column
+# after it. In the rows above, no letter has an earlier copy yet. These guesses are not counted in training, so the
+# weights there mean little.
 #
 # ### Follow the two steps
 #
-# Choose a letter in the upper row. The lines to the middle row show where the second layer looks from there. One place
-# gets the largest weight. The lines to the lower row show where the first layer had looked from that place. Then move the
-# training back to step 0 and forward again. Which of the two steps is learned first?
+# Choose a letter in the upper row. The lines to the middle row show where the second layer looks from there. One
+# place gets the largest weight. The lines to the lower row show where the first layer had looked from that place.
+# Then move the training slider back to step 0 and forward again. Which of the two steps is learned first, or do both
+# come together? (The curve of layer 1 ends at one half only because it is a mean over all places.)
 
 # %% explorer
 LookingBackExplorer()
@@ -283,9 +291,9 @@ LookingBackExplorer()
 # %% remove [markdown]
 # ## Take one out
 #
-# A score says where a head looks. It does not say what the model needs it for. To find that out we remove a head and
-# see what changes: this is called an [ablation](glossary.ipynb#ablation). We set its output projection to zero, so that
-# it still looks but adds nothing to the stream.
+# A score says where a head looks. It does not say what the model needs the head for. To find that out, we remove a
+# head and see what changes: this is called an [ablation](glossary.ipynb#ablation). We set its output projection to
+# zero, so that it still looks but adds nothing to the stream.
 
 
 # %% without
@@ -314,8 +322,8 @@ for name, one in rows.items():
 
 # %% swap-text [markdown]
 # The first layer does not depend on the second, because it has finished before the second begins. The reverse is not
-# true: without the notes of the first layer, the second head finds nothing, although not one of its own parameters has
-# changed. Both are needed for a correct guess.
+# true: without the notes of the first layer, the second head finds nothing, although not one of its own parameters
+# has changed. Both are needed for a correct guess.
 #
 # We can also keep both layers and change only their order.
 
@@ -329,28 +337,28 @@ swapped.layers, swapped.norms = swapped.layers[::-1], swapped.norms[::-1]
 [round(share_correct(one, texts), 2) for one in (model, swapped)]
 
 # %% counting [markdown]
-# ## A perfect score for the wrong reason
+# ## The record without a scratch
 #
 # Suppose that the record has no scratch and that every loop has 12 letters. The needle never jumps, so each text is a
 # pattern that repeats every 12 tokens. We train a single layer with one head on such texts.
 
 # %% counting-layer
 regular = dict(jump=0.0, shortest=12, longest=12)
-counting = train(1, 64, 1, steps=200, **regular)
+regular_model = train(1, 64, 1, steps=200, **regular)
 
 # %% ask-counting
-predict("12/a-perfect-score")
+predict("12/no-scratch")
 
 # %% see-counting
-# %%answer 12/a-perfect-score
+# %%answer 12/no-scratch
 torch.manual_seed(3)
 twelves = make_texts(1000, **regular)
-score = follower_score(counting(twelves.tokens[:, :-1])[1], twelves)
-print(f"correct {share_correct(counting, twelves):.1f}, score {score[0, 0]:.1f}")
+score = follower_score(regular_model(twelves.tokens[:, :-1])[1], twelves)
+print(f"correct {share_correct(regular_model, twelves):.1f}, score {score[0, 0]:.1f}")
 
 # %% other-loops [markdown]
 # Every guess is correct, and the follower score is nearly 1. Does this layer look up what followed last time? Let us
-# test both models on loops that have another length, again without jumps.
+# test both models on loops of other lengths, again without jumps.
 
 
 # %% on-loops
@@ -361,46 +369,47 @@ def on_loops(model, length):
 
 
 # %% see-other-loops
-# %%answer 12/a-perfect-score
+# %%answer 12/no-scratch
 lengths = (5, 11, 12, 20)
-table = [[on_loops(one, n) for one in (counting, model)] for n in lengths]
+table = [[on_loops(one, n) for one in (regular_model, model)] for n in lengths]
 names = ["one layer, trained on 12", "two layers, trained with jumps"]
 Table([f"loops of {n}" for n in lengths], names, torch.tensor(table).round(decimals=1))
 
 # %% counting-read [markdown]
-# The single layer has learned to look 11 or 23 places back, whatever stands there. In its own texts this is always the
-# follower, so the score cannot tell the two explanations apart. In loops of 11 letters, the token 11 places back is the
-# current letter itself, and nearly every guess is wrong. The model with two layers was trained on loops of 8 to 15
-# letters. It is right for 5 and for 20 letters too, because it uses the letters and not the distance.
+# The single layer has learned to look 11 or 23 places back, whatever stands there. In its own texts this is always
+# the follower, so the score cannot tell the two explanations apart. In loops of 11 letters, the token 11 places back
+# is the current letter itself, and nearly every guess is wrong. The model with two layers was trained on loops of 8
+# to 15 letters. It is right for 5 and for 20 letters too, because it uses the letters and not the distance.
 #
-# This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter is
-# always the one that has not been played for the longest time, in loops of any length. A model that follows this rule
-# need not look up anything. Without jumps, the wide layer gets more than half of the guesses right in 1,000 steps. With
-# jumps, the rule itself is right in fewer than half of the cases, as the section "Further" shows. *If a task can be
-# solved in another way, a good result says nothing about the way you had in mind.*
+# This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter
+# is always the one that has not been played for the longest time, in loops of any length. A model that follows this
+# rule need not look up anything. In our stored runs without jumps, the wide layer gets more than half of the guesses
+# right after 1,000 steps. With jumps, the rule itself is right in fewer than half of the cases, as the first section
+# marked "Further" shows. *If a task can be solved in another way, a good result says nothing about the way you had in
+# mind.*
 #
 # ## What this shows, and what it does not
 #
-# What can two layers do that one cannot? The first can write notes on the tokens, and the second can search by these
-# notes. "Look for the token whose predecessor was like me" is a search by a note.
+# What does a second layer add? The first layer can write notes on the tokens, and the second can search by these
+# notes. *Tolliver* carries the note "before me was Mr", and the second "Mr" can search for it.
 #
-# Olsson et al. (2022) found such pairs of heads in language models with two and more attention layers, and none in
+# Olsson et al. (2022) found such pairs of heads in language models with two or more attention layers, and none in
 # models with a single one. During training they appear in a short phase in which the models suddenly become better at
-# using earlier text. For small models without MLPs, ablations as above showed that the heads are needed. For large
-# models the authors call their evidence correlational. Our model has two heads, one task, and texts without any
+# using earlier text. For small models without MLPs, ablations like those above showed that the heads are needed. For
+# large models the authors call their evidence correlational. Our model has two heads, one task, and texts without any
 # meaning. It shows that the mechanism is possible, that gradient descent finds it, and how one tests for it. It does
 # not show that a large model repeats "Tolliver" for this reason.
 
 # %% further-oldest [markdown]
-# ## Further: the letter that was not played for the longest time
+# ## Further: the letter played longest ago
 #
-# Here is the rule that solves loops without jumps. For each token we note when each letter was played last, and guess
-# the one for which this is longest ago.
+# Here is the rule that solves loops without jumps. For each token, we note when each letter was last played, and
+# guess the one that was played longest ago.
 
 
 # %% oldest
 def oldest(text):
-    """Return the letter of a text that has not been played for the longest time."""
+    """Return the letter of a text that was played longest ago."""
     return min(set(text) - {"|"}, key=text.rindex)
 
 
@@ -418,8 +427,8 @@ smooth, scratched = make_texts(200, jump=0.0), make_texts(200)
 [round(share_of_rule(one), 2) for one in (smooth, scratched)]
 
 # %% further-two-heads [markdown]
-# With jumps the rule is right in fewer than half of the cases. (After a jump the oldest letter can be any letter of the
-# loop. Where no jump has happened yet, the rule still works.)
+# With jumps the rule is right in fewer than half of the cases. (After a jump the oldest letter can be any letter of
+# the loop. Where no jump has happened yet, the rule still works.)
 #
 # ## Further: two heads share the work
 #
@@ -435,8 +444,9 @@ shared.layers[1].out_proj.weight[:] = 0
 print("none:       ", test(shared))
 
 # %% two-heads-read [markdown]
-# Both heads of the second layer have learned to look up, so either can replace the other. If an ablation changes
-# nothing, the head may be useless, or another head may do the same. To tell the two apart, remove them together.
+# Both heads of the second layer have learned to look up what followed, so either can replace the other. If an
+# ablation changes nothing, the head may be useless, or another head may do the same job. To tell the two apart,
+# remove them together.
 
 # %% remember [markdown]
 # ## What to remember
@@ -445,8 +455,8 @@ print("none:       ", test(shared))
 #   values.
 # - Looking up what followed takes two steps. The first layer copies the previous letter to each token, and the second
 #   searches for a token with a copy of the current letter. The head of the second step is called an induction head.
-# - A score that says where a head should look finds it among others. A mean over all places can hide what the head
-#   does.
+# - A score that measures how much weight a head puts where it should look lets you pick that head out from the
+#   others. A mean over all places can hide what the head does.
 # - An ablation tests what a head is needed for. If nothing changes, another head may have done the same.
 # - A task has to rule out other solutions, and a score has to be tested on texts where they would differ.
 
@@ -462,7 +472,7 @@ print("none:       ", test(shared))
 #
 # <details><summary>Hint</summary>
 #
-# Where does the same letter stand for the first time? The answer to the next guess stands right after it.
+# Where does the same letter first appear? The letter to guess comes right after it.
 # </details>
 
 # %%
@@ -490,12 +500,12 @@ check_place_to_look(place_to_look_solution)
 # ### 2 · Implement ★★ (10 minutes)
 #
 # Write `followers` for texts without bars. Row $i$, column $j$ is True if token $j$ is not later than $i$ and comes
-# directly after a copy of token $i$. Do it without loops.
+# directly after a copy of token $i$. Do not use a Python loop.
 #
 # <details><summary>Hint</summary>
 #
-# First make a tensor that holds, at each place, the token before it; at place 0 put a number that is no token. Then
-# compare rows with columns, and keep the lower triangle.
+# First make a tensor that holds, at each place, the token before it; at place 0, put a number that is not a token.
+# Then compare rows with columns, and keep the lower triangle.
 # </details>
 
 
@@ -520,8 +530,8 @@ check_followers(followers_of_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Modify ★★ (6 minutes)
 #
-# Change the previous-token score so that it keeps the places: for each head and each place from 1 on, return the mean
-# over the texts.
+# Change the previous-token score so that it no longer averages over places: for each head and each place from 1 on,
+# return the mean over the texts.
 #
 # <details><summary>Hint</summary>
 #
@@ -548,8 +558,8 @@ check_score_by_place(score_by_place_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Repair ★★ (8 minutes)
 #
-# `broken` runs two layers, but it has two bugs and no residual stream. Write `mended`. The layers are functions that
-# take and return tensors of the shape (N, L, E).
+# `broken` runs two layers, but its residual stream is broken in two places. Write `mended`. The layers are functions
+# that take and return tensors of the shape (N, L, E).
 #
 # <details><summary>Hint</summary>
 #
@@ -586,15 +596,15 @@ check_mended_stream(mended_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★★ (6 minutes)
 #
-# A friend finds a head in a large model whose follower score is 0.9 in one news article. "An induction head," she says.
-# Name two tests that she should make, and say what each of them would rule out.
+# A friend finds a head in a large model whose follower score is 0.9 on one news article. "An induction head," she
+# says. Name two tests that she should make, and say what each of them would rule out.
 #
 # <details><summary>An answer</summary>
 #
 # She should measure the score in texts of random symbols with repetitions at random distances. If it stays high, the
-# head counts neither places nor knows the words from its training. Then she should remove the head, and measure whether
-# the guesses of repeated words get worse, and how much worse than after the removal of other heads. If they do not, the
-# head may look there without being needed, or another head does the same.
+# head is neither counting places nor relying on word sequences learned in training. Then she should remove the head,
+# and measure whether the guesses at repeated words get worse, and how much worse than after the removal of other
+# heads. If they do not, the head may look there without being needed, or another head does the same job.
 # </details>
 
 # %% in-torch [markdown]
@@ -625,24 +635,25 @@ check_mended_stream(mended_solution)
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.** The record and the model: 9. One layer and two: 7. Why one look is not enough: 6. The scores and the
-# explorer: 11. Ablations: 6. The perfect score and the answer: 6. Leave "Further" for home.
+# explorer: 11. Ablations: 6. The record without a scratch and the answer: 6. Leave "Further" for home.
 #
-# **Where a class stalls.** *"The head could look at Z and then one further":* let eleven students stand in a row, each
-# with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone also hold up the
-# letter of the neighbour to the left, and play it again. *"The second layer looks at the first layer":* it looks at
-# tokens, as every layer does; what has changed is what they hold up. *"An ablation shows what the head does":* it shows
-# what is lost without it, which can be less if another head helps, or more if a later layer is confused.
+# **Where a class stalls.** *"The head could look at Z and then move one place further":* let eleven students stand in
+# a row, each with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone
+# also hold up the letter of the neighbour to the left, and repeat the search. *"The second layer looks at the first
+# layer":* it looks at tokens, as every layer does; what has changed is what they hold up. *"An ablation shows what
+# the head does":* it shows what is lost without it, which can be less if another head helps, or more if a later layer
+# is confused.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
 # **1.** In `ABCDE|BC`, where should the second layer look from the last token? **At the D.** *At the earlier C:* its
-# value says only C. *At the B before:* that is what the first layer does.
+# value says only C. *At the B just before it:* that is what the first layer does.
 #
 # **2.** Why can one layer with many heads not do it? **All its heads work at the same time, from the same vectors.**
-# *It has too few parameters:* the wide layer had as many as the two together. *It was trained too briefly:* a thousand
-# steps did not help.
+# *It has too few parameters:* the wide layer had as many as the two together. *It was trained too briefly:* a
+# thousand steps did not help.
 #
 # **3.** You remove the second layer. What happens to the first head's weights? **Nothing.** *They get worse:* nothing
 # flows back from a later layer when the model is used. Only training lets it influence the first.
@@ -650,6 +661,6 @@ check_mended_stream(mended_solution)
 # **4.** A head has a follower score of 1 on texts with period 12. What does it do? **We cannot tell.** *It looks up
 # what followed:* a head that looks 11 places back has the same score.
 #
-# **5.** You remove a head and the model works as before. Was the head useless? **Perhaps, or another one replaces it.**
-# *Yes:* remove both and see.
+# **5.** You remove a head and the model works as before. Was the head useless? **Perhaps, or another one replaces
+# it.** *Yes:* remove both and see.
 # </details>
