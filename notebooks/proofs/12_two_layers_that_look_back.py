@@ -110,6 +110,8 @@ assert rows[:14].min() > 0.5 and rows[16:].mean() < 0.3
 marks = followers(to_tokens(text)[None])[0]
 asked = [9, 10, 13, 14, 16, 19, 20]
 assert (looks[1] * marks).sum(dim=-1)[asked].min() > 0.9
+letters = [i for i in range(9, 22) if text[i] != "|"]  # below the first bar
+assert all(text[looks[1, i].argmax() - 1] == text[i] for i in letters)
 
 # %% after: explorer
 from attnlab.explorers.looking_back import STOPS, scores as scores_over_steps

@@ -2,9 +2,8 @@
 # # 12 · Two layers that look back
 #
 # A novel introduces a certain Mr Tolliver. A hundred pages later we read "and then Mr", and a language model guesses
-# that *Tolliver* comes next. It has never met this name before, so nothing that it learned in training can tell it
-# what follows "Mr" in this book. It has to look it up in the text: where did I see "Mr" before, and what came after
-# it?
+# that *Tolliver* comes next. It has never met this name before, so nothing that it learned in training can tell it what
+# follows "Mr" in this book. It has to look it up in the text: where did I see "Mr" before, and what came after it?
 #
 # This sounds like a task made for attention, which can find anything in the text. Is one layer enough? What does a
 # second layer add?
@@ -40,13 +39,13 @@ lesson_setup()
 # ## A record with a scratch
 #
 # Names in novels are rare, so we use texts that are full of repetitions. Imagine a record with a scratch. It plays a
-# loop of 8 to 15 different letters, once from beginning to end and then again and again. From the second round on,
-# the needle may jump at any moment. We hear a bar, `|`, and the loop goes on from a random place.
+# loop of 8 to 15 different letters, once from beginning to end and then again and again. From the second round on, the
+# needle may jump at any moment. We hear a bar, `|`, and the loop goes on from a random place.
 #
-# Each text has a loop of its own, and the loops differ in length, so there is nothing to learn by heart. A text has
-# 33 tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count only the
-# guesses whose answer can be known from the text: those where the current letter has appeared before, followed by the
-# same letter as now. Below, a `^` under a letter means that the guess of the letter after it is counted.
+# Each text has a loop of its own, and the loops differ in length, so there is nothing to learn by heart. A text has 33
+# tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count only the guesses
+# whose answer can be known from the text: those where the current letter has appeared before, followed by the same
+# letter as now. Below, a `^` under a letter means that the guess of the letter after it is counted.
 
 # %% three-texts
 torch.manual_seed(5)
@@ -63,8 +62,8 @@ for tokens, known in zip(*examples, strict=True):
 # for the bar. A larger logit means that the model considers this symbol more likely.
 #
 # What is new is how the layers are connected. A layer does not replace the vectors. It reads them, and its output is
-# **added** to them. So each token has one vector that runs from the embedding to the guess and collects what the
-# layers find. It is called the [**residual stream**](glossary.ipynb#residual-stream).
+# **added** to them. So each token has one vector that runs from the embedding to the guess and collects what the layers
+# find. It is called the [**residual stream**](glossary.ipynb#residual-stream).
 
 # %% drawing jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_residual_stream
@@ -103,8 +102,8 @@ class LookingBack(nn.Module):
 
 
 # %% training [markdown]
-# We train it as a language model is trained: every token guesses the next one, and the loss is the cross-entropy of
-# the guesses whose answer can be known. The result is tested on 1,000 new texts. `share_correct` returns the share of
+# We train it as a language model is trained: every token guesses the next one, and the loss is the cross-entropy of the
+# guesses whose answer can be known. The result is tested on 1,000 new texts. `share_correct` returns the share of
 # guesses that are correct, again only of those whose answer can be known.
 #
 # We will train one layer and then two. To make the comparison fair, the single layer gets 88 features and four heads,
@@ -166,7 +165,7 @@ ax.set(
     xlabel="training step",
     ylabel="share of correct guesses",
     ylim=(0, 1.03),
-    title="Two layers learn the task in 100 steps; one layer does not in 1,000",
+    title="Two layers learn the task in 100 steps; one layer fails even after 1,000",
 )
 ax.legend(title="", loc="center right")
 show_figure(ax, "12.2")
@@ -181,8 +180,8 @@ show_figure(ax, "12.2")
 # should Z look at?
 #
 # - It can find the earlier Z: its query asks for the letter Z. The value of that token says "I am Z, at place 2".
-#   Neither is the answer. The layer would now have to look at place 3, but it has already looked: its queries were
-#   made before it knew about place 2.
+#   Neither is the answer. The layer would now have to look at place 3, but it has already looked: its queries were made
+#   before it knew about place 2.
 # - The token that it needs is B. But the key of B is made from B and its place alone. That key does not say that Z
 #   comes before B, so the query of Z cannot recognise it.
 #
@@ -197,10 +196,10 @@ show_figure(ax, "12.2")
 # puts where it should look.
 #
 # - The *previous-token score* is the weight on the token directly before.
-# - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It
-#   is averaged over the tokens whose next letter can be known. `followers`, from attnlab, returns a boolean tensor
-#   (N, L, L): row $i$, column $j$ is True if token $j$ came directly after an earlier copy of token $i$. You will
-#   write it in exercise 2.
+# - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It is
+#   averaged over the tokens whose next letter can be known. `followers`, from attnlab, returns a boolean tensor (N, L,
+#   L): row $i$, column $j$ is True if token $j$ came directly after an earlier copy of token $i$. You will write it in
+#   exercise 2.
 
 # %% scores
 from attnlab.looking_back import followers
@@ -241,8 +240,8 @@ Table(["first layer", "second layer"], ["previous", "follower"], scores)
 
 # %% half [markdown]
 # The second layer is clear: where the next letter can be known, it gives nearly all of its weight to letters that
-# followed last time. Such a head is called an [**induction head**](glossary.ipynb#induction-head). The first layer
-# has by far the larger previous-token score of the two, but it is only about one half.
+# followed last time. Such a head is called an [**induction head**](glossary.ipynb#induction-head). The first layer has
+# by far the larger previous-token score of the two, but it is only about one half.
 
 # %% ask-half
 predict("12/half-a-score")
@@ -272,18 +271,18 @@ figure.set_size_inches(8, 4.4)
 show_figure(figure, "12.3")
 
 # %% average-hides [markdown]
-# So the score did not lie, but an average over all places hid what matters. In the figure, the first layer follows
-# the line below the diagonal for the first fifteen places, and after that shows no clear pattern. In the second
-# layer, look at the rows below the first bar: where a letter has an earlier copy, the dark cells lie in the column
-# after it. In the rows above, no letter has an earlier copy yet. These guesses are not counted in training, so the
-# weights there mean little.
+# So the score did not lie, but an average over all places hid what matters. In the figure, the first layer follows the
+# line below the diagonal for the first fifteen places, and after that shows no clear pattern. In the second layer, look
+# at the rows below the first bar: where a letter has an earlier copy, the dark cell lies in the column after such a
+# copy. In the rows above, no letter has an earlier copy yet. These guesses are not counted in training, so the weights
+# there mean little.
 #
 # ### Follow the two steps
 #
-# Choose a letter in the upper row. The lines to the middle row show where the second layer looks from there. One
-# place gets the largest weight. The lines to the lower row show where the first layer had looked from that place.
-# Then move the training slider back to step 0 and forward again. Which of the two steps is learned first, or do both
-# come together? (The curve of layer 1 ends at one half only because it is a mean over all places.)
+# Choose a letter in the upper row. The lines to the middle row show where the second layer looks from there. One place
+# gets the largest weight. The lines to the lower row show where the first layer had looked from that place. Then move
+# the training slider back to step 0 and forward again. Which of the two steps is learned first, or do both come
+# together? (The curve of layer 1 ends at one half only because it is a mean over all places.)
 
 # %% explorer
 LookingBackExplorer()
@@ -291,9 +290,9 @@ LookingBackExplorer()
 # %% remove [markdown]
 # ## Take one out
 #
-# A score says where a head looks. It does not say what the model needs the head for. To find that out, we remove a
-# head and see what changes: this is called an [ablation](glossary.ipynb#ablation). We set its output projection to
-# zero, so that it still looks but adds nothing to the stream.
+# A score says where a head looks. It does not say what the model needs the head for. To find that out, we remove a head
+# and see what changes: this is called an [ablation](glossary.ipynb#ablation). We set its output projection to zero, so
+# that it still looks but adds nothing to the stream.
 
 
 # %% without
@@ -322,8 +321,8 @@ for name, one in rows.items():
 
 # %% swap-text [markdown]
 # The first layer does not depend on the second, because it has finished before the second begins. The reverse is not
-# true: without the notes of the first layer, the second head finds nothing, although not one of its own parameters
-# has changed. Both are needed for a correct guess.
+# true: without the notes of the first layer, the second head finds nothing, although not one of its own parameters has
+# changed. Both are needed for a correct guess.
 #
 # We can also keep both layers and change only their order.
 
@@ -376,10 +375,10 @@ names = ["one layer, trained on 12", "two layers, trained with jumps"]
 Table([f"loops of {n}" for n in lengths], names, torch.tensor(table).round(decimals=1))
 
 # %% counting-read [markdown]
-# The single layer has learned to look 11 or 23 places back, whatever stands there. In its own texts this is always
-# the follower, so the score cannot tell the two explanations apart. In loops of 11 letters, the token 11 places back
-# is the current letter itself, and nearly every guess is wrong. The model with two layers was trained on loops of 8
-# to 15 letters. It is right for 5 and for 20 letters too, because it uses the letters and not the distance.
+# The single layer has learned to look 11 or 23 places back, whatever stands there. In its own texts this is always the
+# follower, so the score cannot tell the two explanations apart. In loops of 11 letters, the token 11 places back is the
+# current letter itself, and nearly every guess is wrong. The model with two layers was trained on loops of 8 to 15
+# letters. It is right for 5 and for 20 letters too, because it uses the letters and not the distance.
 #
 # This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter
 # is always the one that has not been played for the longest time, in loops of any length. A model that follows this
@@ -390,8 +389,8 @@ Table([f"loops of {n}" for n in lengths], names, torch.tensor(table).round(decim
 #
 # ## What this shows, and what it does not
 #
-# What does a second layer add? The first layer can write notes on the tokens, and the second can search by these
-# notes. *Tolliver* carries the note "before me was Mr", and the second "Mr" can search for it.
+# What does a second layer add? The first layer can write notes on the tokens, and the second can search by these notes.
+# *Tolliver* carries the note "before me was Mr", and the second "Mr" can search for it.
 #
 # Olsson et al. (2022) found such pairs of heads in language models with two or more attention layers, and none in
 # models with a single one. During training they appear in a short phase in which the models suddenly become better at
@@ -403,8 +402,8 @@ Table([f"loops of {n}" for n in lengths], names, torch.tensor(table).round(decim
 # %% further-oldest [markdown]
 # ## Further: the letter played longest ago
 #
-# Here is the rule that solves loops without jumps. For each token, we note when each letter was last played, and
-# guess the one that was played longest ago.
+# Here is the rule that solves loops without jumps. For each token, we note when each letter was last played, and guess
+# the one that was played longest ago.
 
 
 # %% oldest
@@ -427,8 +426,8 @@ smooth, scratched = make_texts(200, jump=0.0), make_texts(200)
 [round(share_of_rule(one), 2) for one in (smooth, scratched)]
 
 # %% further-two-heads [markdown]
-# With jumps the rule is right in fewer than half of the cases. (After a jump the oldest letter can be any letter of
-# the loop. Where no jump has happened yet, the rule still works.)
+# With jumps the rule is right in fewer than half of the cases. (After a jump the oldest letter can be any letter of the
+# loop. Where no jump has happened yet, the rule still works.)
 #
 # ## Further: two heads share the work
 #
@@ -444,9 +443,9 @@ shared.layers[1].out_proj.weight[:] = 0
 print("none:       ", test(shared))
 
 # %% two-heads-read [markdown]
-# Both heads of the second layer have learned to look up what followed, so either can replace the other. If an
-# ablation changes nothing, the head may be useless, or another head may do the same job. To tell the two apart,
-# remove them together.
+# Both heads of the second layer have learned to look up what followed, so either can replace the other. If an ablation
+# changes nothing, the head may be useless, or another head may do the same job. To tell the two apart, remove them
+# together.
 
 # %% remember [markdown]
 # ## What to remember
@@ -455,8 +454,8 @@ print("none:       ", test(shared))
 #   values.
 # - Looking up what followed takes two steps. The first layer copies the previous letter to each token, and the second
 #   searches for a token with a copy of the current letter. The head of the second step is called an induction head.
-# - A score that measures how much weight a head puts where it should look lets you pick that head out from the
-#   others. A mean over all places can hide what the head does.
+# - A score that measures how much weight a head puts where it should look lets you pick that head out from the others.
+#   A mean over all places can hide what the head does.
 # - An ablation tests what a head is needed for. If nothing changes, another head may have done the same.
 # - A task has to rule out other solutions, and a score has to be tested on texts where they would differ.
 
@@ -504,8 +503,8 @@ check_place_to_look(place_to_look_solution)
 #
 # <details><summary>Hint</summary>
 #
-# First make a tensor that holds, at each place, the token before it; at place 0, put a number that is not a token.
-# Then compare rows with columns, and keep the lower triangle.
+# First make a tensor that holds, at each place, the token before it; at place 0, put a number that is not a token. Then
+# compare rows with columns, and keep the lower triangle.
 # </details>
 
 
@@ -596,15 +595,15 @@ check_mended_stream(mended_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★★ (6 minutes)
 #
-# A friend finds a head in a large model whose follower score is 0.9 on one news article. "An induction head," she
-# says. Name two tests that she should make, and say what each of them would rule out.
+# A friend finds a head in a large model whose follower score is 0.9 on one news article. "An induction head," she says.
+# Name two tests that she should make, and say what each of them would rule out.
 #
 # <details><summary>An answer</summary>
 #
 # She should measure the score in texts of random symbols with repetitions at random distances. If it stays high, the
 # head is neither counting places nor relying on word sequences learned in training. Then she should remove the head,
-# and measure whether the guesses at repeated words get worse, and how much worse than after the removal of other
-# heads. If they do not, the head may look there without being needed, or another head does the same job.
+# and measure whether the guesses at repeated words get worse, and how much worse than after the removal of other heads.
+# If they do not, the head may look there without being needed, or another head does the same job.
 # </details>
 
 # %% in-torch [markdown]
@@ -637,23 +636,23 @@ check_mended_stream(mended_solution)
 # **45 minutes.** The record and the model: 9. One layer and two: 7. Why one look is not enough: 6. The scores and the
 # explorer: 11. Ablations: 6. The record without a scratch and the answer: 6. Leave "Further" for home.
 #
-# **Where a class stalls.** *"The head could look at Z and then move one place further":* let eleven students stand in
-# a row, each with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone
-# also hold up the letter of the neighbour to the left, and repeat the search. *"The second layer looks at the first
-# layer":* it looks at tokens, as every layer does; what has changed is what they hold up. *"An ablation shows what
-# the head does":* it shows what is lost without it, which can be less if another head helps, or more if a later layer
-# is confused.
+# **Where a class stalls.** *"The head could look at Z and then move one place further":* let eleven students stand in a
+# row, each with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone also
+# hold up the letter of the neighbour to the left, and repeat the search. *"The second layer looks at the first layer":*
+# it looks at tokens, as every layer does; what has changed is what they hold up. *"An ablation shows what the head
+# does":* it shows what is lost without it, which can be less if another head helps, or more if a later layer is
+# confused.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
 # **1.** In `ABCDE|BC`, where should the second layer look from the last token? **At the D.** *At the earlier C:* its
-# value says only C. *At the B just before it:* that is what the first layer does.
+# value says only C. *At the B directly before it:* that is what the first layer does.
 #
 # **2.** Why can one layer with many heads not do it? **All its heads work at the same time, from the same vectors.**
-# *It has too few parameters:* the wide layer had as many as the two together. *It was trained too briefly:* a
-# thousand steps did not help.
+# *It has too few parameters:* the wide layer had as many as the two together. *It was trained too briefly:* a thousand
+# steps did not help.
 #
 # **3.** You remove the second layer. What happens to the first head's weights? **Nothing.** *They get worse:* nothing
 # flows back from a later layer when the model is used. Only training lets it influence the first.
@@ -661,6 +660,6 @@ check_mended_stream(mended_solution)
 # **4.** A head has a follower score of 1 on texts with period 12. What does it do? **We cannot tell.** *It looks up
 # what followed:* a head that looks 11 places back has the same score.
 #
-# **5.** You remove a head and the model works as before. Was the head useless? **Perhaps, or another one replaces
-# it.** *Yes:* remove both and see.
+# **5.** You remove a head and the model works as before. Was the head useless? **Perhaps, or another one replaces it.**
+# *Yes:* remove both and see.
 # </details>

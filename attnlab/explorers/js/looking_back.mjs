@@ -29,7 +29,7 @@ function makeRows(lab) {
   const rowOf = (cell, look) => html("div", { class: "text", ...look }, letters.map(cell));
   const askers = rowOf((letter, i) => html("button", { type: "button", class: "keep",
     style: "padding:5px 0;min-width:0;width:94%", "aria-label": `${letter} at ${i}` }, letter),
-  { role: "group", "aria-label": "The letter that guesses" });
+  { role: "group", "aria-label": "The letter to guess from" });
   const [middle, below] = [0, 1].map(() => rowOf((letter) =>
     html("span", { style: "padding:1px 0;width:94%;text-align:center;border-radius:6px" }, letter)));
   const lines = [0, 1].map(() => svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none",
