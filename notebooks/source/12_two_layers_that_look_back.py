@@ -72,8 +72,8 @@ show_figure(draw_residual_stream(), "12.1")
 
 # %% the-class [markdown]
 # A second layer therefore sees both the token itself and what the first layer has added to it. `LayerNorm` brings the
-# vectors to a common size before a layer reads them. Apart from that, the model is all attention: it lacks the small
-# networks (MLPs) that come between the attention layers of a Transformer.
+# vectors to a common size before a layer reads them. Apart from that, the model is all attention: it lacks the MLPs
+# that come between the attention layers of a Transformer.
 
 
 # %% looking-back
@@ -187,8 +187,9 @@ show_figure(ax, "12.2")
 #
 # What is missing is a note on B: *"the letter before me is Z"*. A first layer can write this note, since every token
 # can look at the token before it and add that letter to its own vector. A second layer can then look for the note.
-# These are two steps, and the second needs the result of the first, so they cannot happen in the same layer. Whether
-# the trained model really works like this is a question that we can test.
+# These are two steps, and the second needs the result of the first, so one look is not enough. (A far larger single
+# layer could manage in a roundabout way; see Sanford et al. under Sources.) Whether the trained model really works like
+# this is a question that we can test.
 #
 # ## Find the heads with a score
 #
@@ -240,8 +241,9 @@ Table(["first layer", "second layer"], ["previous", "follower"], scores)
 
 # %% half [markdown]
 # The second layer is clear: where the next letter can be known, it gives nearly all of its weight to letters that
-# followed last time. Such a head is called an [**induction head**](glossary.ipynb#induction-head). The first layer has
-# by far the larger previous-token score of the two, but it is only about one half.
+# followed last time. A head that finds the earlier copy by its letter and makes the model repeat what followed is
+# called an [**induction head**](glossary.ipynb#induction-head). So far we know only where ours looks. The first layer
+# has by far the larger previous-token score of the two, but it is only about one half.
 
 # %% ask-half
 predict("12/half-a-score")
@@ -378,7 +380,8 @@ Table([f"loops of {n}" for n in lengths], names, torch.tensor(table).round(decim
 # The single layer has learned to look 11 or 23 places back, whatever stands there. In its own texts this is always the
 # follower, so the score cannot tell the two explanations apart. In loops of 11 letters, the token 11 places back is the
 # current letter itself, and nearly every guess is wrong. The model with two layers was trained on loops of 8 to 15
-# letters. It is right for 5 and for 20 letters too, because it uses the letters and not the distance.
+# letters. It is right for 5 and for 20 letters too, because its second layer goes by the letters and not by the
+# distance.
 #
 # This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter
 # is always the one that has not been played for the longest time, in loops of any length. A model that follows this
@@ -394,10 +397,10 @@ Table([f"loops of {n}" for n in lengths], names, torch.tensor(table).round(decim
 #
 # Olsson et al. (2022) found such pairs of heads in language models with two or more attention layers, and none in
 # models with a single one. During training they appear in a short phase in which the models suddenly become better at
-# using earlier text. For small models without MLPs, ablations like those above showed that the heads are needed. For
-# large models the authors call their evidence correlational. Our model has two heads, one task, and texts without any
-# meaning. It shows that the mechanism is possible, that gradient descent finds it, and how one tests for it. It does
-# not show that a large model repeats "Tolliver" for this reason.
+# using earlier text. For small models without MLPs, ablations of another kind, which keep all attention weights as they
+# were, showed that the heads are needed. For large models the authors call their evidence correlational. Our model has
+# two heads, one task, and texts without any meaning. It shows that the mechanism is possible, that gradient descent
+# finds it, and how one tests for it. It does not show that a large model repeats "Tolliver" for this reason.
 
 # %% further-oldest [markdown]
 # ## Further: the letter played longest ago
@@ -432,20 +435,23 @@ smooth, scratched = make_texts(200, jump=0.0), make_texts(200)
 # ## Further: two heads share the work
 #
 # In a layer with several heads, an ablation of one of them can be misleading. Here each layer has two heads of 32
-# features. We remove head 0 of the second layer, and then both of its heads.
+# features. In the second layer we remove head 0, then both heads, and then head 1 alone.
 
 # %% two-heads
 shared = train(2, 64, 2)
 print("both heads: ", test(shared))
+head_0 = shared.layers[1].out_proj.weight[:, :32].clone()
 shared.layers[1].out_proj.weight[:, :32] = 0  # the features of head 0
 print("head 1 only:", test(shared))
 shared.layers[1].out_proj.weight[:] = 0
 print("none:       ", test(shared))
+shared.layers[1].out_proj.weight[:, :32] = head_0
+print("head 0 only:", test(shared))
 
 # %% two-heads-read [markdown]
-# Both heads of the second layer have learned to look up what followed, so either can replace the other. If an ablation
-# changes nothing, the head may be useless, or another head may do the same job. To tell the two apart, remove them
-# together.
+# Each head alone is nearly enough, and without both nothing is left, so either can replace the other. If an ablation
+# changes hardly anything, the head may be useless, or another head may do the same job. To tell the two apart, remove
+# the other head alone, and then both.
 
 # %% remember [markdown]
 # ## What to remember
@@ -620,6 +626,8 @@ check_mended_stream(mended_solution)
 # - Elhage et al., [A Mathematical Framework for Transformer
 #   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: the residual stream, models with one
 #   and two attention layers and no MLP, and induction heads.
+# - Sanford, Hsu and Telgarsky, [One-layer transformers fail to solve the induction heads
+#   task](https://arxiv.org/abs/2408.14332), 2024: how large a single layer has to be.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: when these heads
 #   appear in training, what happens without them, and how strong the evidence is for small and for large models. The
 #   scores in this lesson follow theirs.
@@ -650,7 +658,7 @@ check_mended_stream(mended_solution)
 # **1.** In `ABCDE|BC`, where should the second layer look from the last token? **At the D.** *At the earlier C:* its
 # value says only C. *At the B directly before it:* that is what the first layer does.
 #
-# **2.** Why can one layer with many heads not do it? **All its heads work at the same time, from the same vectors.**
+# **2.** Why can one layer with a few heads not do it? **All its heads work at the same time, from the same vectors.**
 # *It has too few parameters:* the wide layer had as many as the two together. *It was trained too briefly:* a thousand
 # steps did not help.
 #
@@ -661,5 +669,5 @@ check_mended_stream(mended_solution)
 # what followed:* a head that looks 11 places back has the same score.
 #
 # **5.** You remove a head and the model works as before. Was the head useless? **Perhaps, or another one replaces it.**
-# *Yes:* remove both and see.
+# *Yes:* remove the other one alone, and then both, and see.
 # </details>
