@@ -104,6 +104,8 @@ class Caller:
         The first text that it printed.
     changed : dict from str to tuple of Tensor
         The arguments that it modified: their names, and what they were before and after.
+    returned : bool
+        Whether any call came back with a result.
     out_of_time : bool
         Whether a call did not come back, or all are slow: then no further one is made.
     """
@@ -115,6 +117,7 @@ class Caller:
         self.changed: dict[str, tuple[Tensor, Tensor]] = {}
         self.seconds: list[float] = []
         self.hangs = False
+        self.returned = False
 
     @property
     def slow(self) -> bool:
@@ -140,6 +143,7 @@ class Caller:
                 self.changed.setdefault(name, (before[name], everything[name].detach().clone()))
         self.printed = self.printed or outcome.printed
         self.seconds.append(outcome.seconds)
+        self.returned |= outcome.error is None
         late = isinstance(outcome.error, OutOfTime)
         if late and left < self.time_limit:  # it had less time than that
             raise TimeIsUp

@@ -488,7 +488,7 @@ def examine_arguments(subject: Subject, results: Results) -> None:
         names = _listed([subject.called(place) for place in sorted(changed)])
         sentence = f"{subject.who} changes what it is given, in place: {names}."
         results.found("modifies-input", sentence, damage(subject.caller))
-    else:
+    elif subject.caller.returned:
         results.held("arguments", "the arguments are left as they are")
 
 

@@ -208,7 +208,7 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
         ),
     },
     otherwise="Each layer reads the normed stream, and its output is added to the stream.",
-    verified="Each layer reads a normalised copy of the stream and adds its output to the stream itself.",
+    verified="Each layer reads a normalised copy of the stream and adds its output to the stream.",
     axes=("sequence", "token", "feature"),
     atol=1e-4,
     keeps_inputs=True,

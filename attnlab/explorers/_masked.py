@@ -27,7 +27,7 @@ REACH = {
 WORDS = {
     "row": "**“{token}” (row {row})**",
     "drawn": "Drawn by {name}: {what}.",
-    "right": "every row with a key sums to 1, and no blocked key gets any weight",
+    "right": "every row with an open key sums to 1, and no blocked key gets any weight",
     "problems": {
         "nan": "is NaN",
         "empty leaks": "may attend to nothing but still gives weight",

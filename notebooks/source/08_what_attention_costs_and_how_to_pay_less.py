@@ -36,8 +36,8 @@ lesson_setup()
 # ## Count the weights
 #
 # A head that compares $n$ queries with $n$ keys has $n^2$ weights, and a float32 number takes 4 bytes. With $H$ heads
-# there are $H$ times as many weights. You can ask how large a tensor would be without having the memory for it: on the
-# device `meta`, a tensor has a shape but no numbers.
+# there are $H$ times as many weights. You can find out how large a tensor would be even if you do not have the memory
+# for it: on the device `meta`, a tensor has a shape but no numbers.
 
 # %% weight-bytes
 MiB, GiB = 2**20, 2**30
@@ -210,7 +210,7 @@ show_figure(draw_memory_traffic(), "8.2")
 
 # %% one-row [markdown]
 # On a GPU, PyTorch keeps freed memory and reuses it, so the cost of new memory is gone. But a GPU computes so fast that
-# the traffic between slow and fast memory weighs far more there, compared with the arithmetic. This is why
+# the traffic between slow and fast memory matters far more there, relative to the arithmetic. This is why
 # *FlashAttention*, the best-known fused kernel, was written. Its authors measured the attention of GPT-2 medium on an
 # A100, forward and backward, for 64 texts of 1,024 tokens. The usual code moved 40.3 GB between slow and fast memory
 # and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although by their count it needs about 13% *more* FLOPs,

@@ -278,9 +278,9 @@ pd.DataFrame(table).replace({True: "passes", False: "fails"}).T
 
 # %% the-clinic [markdown]
 # The shape test catches none of the patients, and at least one other probe catches each of them. The divisor probe
-# catches all five but explains only B and C. Its formula assumes that the weights of a query come from one softmax
-# over its own keys. In A, F and G they do not, so for these patients the computed divisor means nothing. If another
-# probe fails as well, begin with that one.
+# catches all five but explains only B and C. Its formula assumes that the weights of a query come from one softmax over
+# its own keys. In A and G the softmax is a different one. In F the weights are correct, but the output is scattered. So
+# for these patients the computed divisor means nothing. If another probe fails as well, begin with that one.
 #
 # ## Let the clinic do it
 #
@@ -295,7 +295,7 @@ diagnose(patient_b)
 # Read the report from the top. The headline names the [**finding**](glossary.ipynb#finding), and the sentence below it
 # says what is wrong. The table is the evidence: the factor stays the same while $1/\sqrt{d_k}$ changes. ($d_k$ is our
 # $E$, and the factor is 1 over our divisor.) Then come a repair and the lesson that explains it. The folded list at the
-# end shows what was checked and held.
+# end shows what was checked and found to hold.
 #
 # ### Your experiment: a function, drawn and checked
 #
@@ -353,7 +353,7 @@ diagnose(mine, mask="blocked", causal=True)
 # | `report.ok` | what it means |
 # |---|---|
 # | False | The clinic has found something. It is a bug, unless you mean it that way or the clinic is mistaken. |
-# | True | The clinic has found nothing wrong. It has checked every property in its list, and all of them hold. |
+# | True | The clinic has examined all that it tries on code of this kind, and found nothing wrong. Its list says what that was. |
 # | None | Something could not be examined. `report.gap` says what, which call was made, and what helps. |
 #
 # The function `configured` below reads its dropout from a dictionary, which the clinic cannot guess. What helps is an
@@ -402,9 +402,10 @@ diagnose(MyLayer(attention))
 # %% follow [markdown]
 # A layer makes its own queries, keys and values, so you cannot use probes 1 and 2 on it from outside. To check its
 # divisor and its softmax, the clinic has to *follow its steps*. It records every operation of a forward pass, and looks
-# for two matrix products. The first multiplies queries by keys, and the second multiplies the resulting weights by
-# values. Then the clinic runs the layer again with random numbers in the place of the first product, and reads the
-# weights that the layer makes of them. So it knows raw scores and weights, and that is all that probe 2 needs.
+# for two matrix products, or for a call of `F.scaled_dot_product_attention`, which does both. The first product
+# multiplies queries by keys, and the second multiplies the resulting weights by values. Then the clinic runs the layer
+# again with random numbers in place of the first product, and reads the weights that the layer computes from them. So
+# it knows raw scores and weights, and that is all that probe 2 needs.
 #
 # But a layer can also compute its scores without a matrix product, by multiplying a query and a key feature by feature
 # and adding up:
@@ -472,9 +473,9 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 # ### How often is the clinic right?
 #
 # We wrote 78 correct implementations of attention in the styles of public code, and put several hundred textbook bugs
-# into them, one at a time. Half of these implementations we kept apart until the clinic had been written. The first
-# column of the table is the first look at this half. Afterwards we mended the clinic with all of them in sight, so the
-# other two columns may look better than they would on new code.
+# into them, one at a time. We set half of these implementations aside until the clinic had been written. The first
+# column of the table shows our first look at this half. Afterwards we mended the clinic with all of them in sight, so
+# the other two columns may look better than they would on new code.
 
 # %% how-often
 panel = pd.read_csv(data_path("clinic_panel.csv"))
@@ -483,10 +484,10 @@ panel.pivot(index=["examined", "answer"], columns="half", values="number").dropn
 
 # %% closing [markdown]
 # Most of the bugs were named, and only a few were missed. But correct code was accused as well, less often with the
-# appropriate options than without. Besides, we wrote this panel ourselves. A review of an earlier version used 143 public
-# implementations instead, and 43 of the 101 correct ones among them were accused at first. Without those that have a
-# convention of their own, such as True for blocked, it was 24 %. So be prepared for more false findings in your own
-# code than the table shows.
+# appropriate options than without. Besides, we wrote this panel ourselves. A review of an earlier version used 143
+# public implementations instead, and 43 of the 101 correct ones among them were accused at first. If we leave out those
+# with a convention of their own, such as True for blocked, the share was 24%. So be prepared for more false findings in
+# your own code than the table shows.
 #
 # ## So how do you find a bug without a correct version?
 #
@@ -753,7 +754,7 @@ check_disguise(wolf_solution)
 # ### 5 · Explain ★ (4 minutes)
 #
 # A friend says: "I ran `diagnose` on my attention layer, and it found no bug. So my layer is correct." Answer in two
-# sentences, and name one thing to look at in the report. Then compare it with ours.
+# sentences, and name one thing to look at in the report. Then compare your answer with ours.
 #
 # <details><summary>An answer</summary>
 #
@@ -808,9 +809,8 @@ check_disguise(wolf_solution)
 # **2.** All rows of weights add up to 1. What follows? **Other bugs may remain.** *The divisor is correct:* patient B passes.
 # *The causal mask works:* a leaking function passes too.
 #
-# **3.** You replace the last token of a sequence, and all outputs of a function that is meant to be causal move. What does this show?
-# **It leaks.** *That is normal* is true
-# without a mask. *Only the last token may look ahead:* nothing comes after it.
+# **3.** With dropout switched off, you replace the last token of a sequence, and all outputs of a function that is meant
+# to be causal move. What does this show? **It leaks.** *That is normal* is true without a mask. *Only the last token may look ahead:* nothing comes after it.
 #
 # **4.** If you write 99 into the blocked keys, the output moves; if you write it into the blocked values, it does not. What is wrong?
 # **The weights are set to zero after the

@@ -228,8 +228,8 @@ over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  #
 # the 5,000 words of lesson 5 ask in its place, with their own queries.
 #
 # This control is necessary. In most of these sentences, *every* word with a meaning of its own is marked as a clue,
-# unlike "the" and "in". So a head that favours such words will give much to the clues, even if it does not care which
-# word asks. (Besides, only one person marked the clues.)
+# unlike "the" and "in". So a head that favours such words will give a lot of weight to the clues, even if it does not
+# care which word asks. (Besides, only one person marked the clues.)
 
 # %% askers
 askers = layer.common_words(5000)
@@ -273,10 +273,10 @@ show_figure(ax, "10.3")
 # %% third-word [markdown]
 # So two numbers describe a head here: a share, which says how much the clues get, and a percentile, the percentage of
 # askers that give them less. Heads 1, 4 and 10 score high on both, but only on average. Sentence by sentence it is less
-# clear: in each of these heads, the ambiguous word beats 90% of the askers in only 18 of the 46 sentences. (By chance,
-# it would in about five.) In head 4, fewer than ten of the 5,000 askers would give "river" more than "bank" does. Among
-# the 552 pairs of a head and a sentence, chance would give about one such arc, and there are 15. So this one is
-# probably more than a lucky pick.
+# clear: in each of these heads, the ambiguous word beats 90% of the askers in only 18 of the 46 sentences. (By chance
+# alone, it would do so in about five.) In head 4, fewer than ten of the 5,000 askers would give "river" more than
+# "bank" does. By chance, this would happen in about one of the 552 pairs of a head and a sentence; in fact it happens
+# in 15. So this arc is probably no lucky pick.
 #
 # ## Can "it" find the animal?
 #
@@ -304,8 +304,8 @@ for last in ("tired", "wide"):
 #
 # $$\text{output}_i = \text{constant} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 #
-# The constant is what the last matrix makes of the bias of the values, plus its own bias. It reaches every output in
-# full, wherever a head looks, because the weights of a row sum to 1. So we leave it aside.
+# The constant comes from the bias of the values and that of the last matrix. It reaches every output in full, wherever
+# a head looks, because the weights of a row sum to 1. So we leave it aside.
 
 
 # %% contributions
@@ -333,8 +333,8 @@ pd.DataFrame(lengths[[4, 6, 9]], ["head 4", "head 6", "head 9"], sat.tokens).rou
 #
 # We take `[CLS]` away: no token may look at it any more. Then we compare the *contribution* of the head to each word,
 # $\sum_j \text{weight}_{h,i,j} \, u_{h,j}$, before and after. As a control, we leave `[CLS]` alone and take the same
-# amount of weight from words, chosen in random order. (The helper `less_of_words` does that, and if the words have
-# less, it takes all of it.)
+# amount of weight from words, chosen in random order. (The helper `less_of_words` does that. If the words have less, it
+# takes all they have.)
 
 # %% ask-sink
 predict("10/without-the-sink")
@@ -625,9 +625,9 @@ check_sink_share(sink_share_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0. This includes
-# the bias of its values, which Figure 10.4 keeps. (If it is removed, too, head 4 moves the output most.) But `careless`
-# removes the wrong numbers, and it also leaves something behind. Write `careful`, which does neither. (The parameters
-# of `load_layer()` do not require gradients, so you can change them in place.)
+# the bias of its values, which Figure 10.4 keeps. (If this bias is removed as well, removing head 4 moves the output
+# most.) But `careless` removes the wrong numbers, and it also leaves something behind. Write `careful`, which does
+# neither. (The parameters of `load_layer()` do not require gradients, so you can change them in place.)
 #
 # <details><summary>Hint</summary>
 #
@@ -701,7 +701,7 @@ check_own_word(my_word_solution).ok  # so that our sentences are not printed
 # ### 5 · Explain ★ (4 minutes)
 #
 # An article shows head 4 on "she sat on the bank of the river", with a thick arc from "bank" to "river". It says: "The
-# model knows which bank is meant." Answer in three sentences, then compare.
+# model knows which bank is meant." Answer in three sentences, and then compare your answer with ours.
 #
 # <details><summary>An answer</summary>
 #

@@ -107,9 +107,8 @@ def mine(scores, mask):
 
 def test_the_learners_function_draws_and_is_told_what_is_wrong():
     explorer = MaskExplorer(function=mine)
-    assert (
-        explorer.say()
-        == "Drawn by mine: every row with a key sums to 1, and no blocked key gets any weight."
+    assert explorer.say() == (
+        "Drawn by mine: every row with an open key sums to 1, and no blocked key gets any weight."
     )
     explorer.padding = [0]
     assert explorer.answer["state"]["padding"] == (0,)

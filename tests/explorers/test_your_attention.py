@@ -88,7 +88,7 @@ def test_a_right_function_draws_what_is_right(function):
             weights, F.scaled_dot_product_attention(*inputs, attn_mask=mask), atol=1e-6, rtol=0
         )
         torch.testing.assert_close(explorer._shown().weights, weights, atol=1e-4, rtol=0)
-        assert "every row with a key sums to 1" in explorer.say()
+        assert "every row with an open key sums to 1" in explorer.say()
 
 
 def turned_round(value, key, query, d_k, mask):
@@ -262,7 +262,7 @@ def test_an_error_is_shown_with_its_line_and_goes_away():
     assert explorer.answer["checks"]
     explorer.padding = []
     assert explorer.answer["error"] == ""
-    assert "every row with a key sums to 1" in explorer.say()
+    assert "every row with an open key sums to 1" in explorer.say()
 
 
 @pytest.mark.parametrize(

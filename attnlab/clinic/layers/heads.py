@@ -50,8 +50,8 @@ def examine_heads(
     """Report what is wrong between the two products; return how it computes, if that is known."""
     if not found:
         results.unexamined(
-            "No product of queries with keys was seen in it whose weights average the values: "
-            "its scale and its softmax could not be checked.",
+            "No product of queries with keys was seen that leads to a weighted average of the "
+            "values: its scale and its softmax could not be checked.",
             remedy="Call diagnose on the part of it that computes the attention.",
         )
         return None

@@ -78,7 +78,7 @@ def test_what_python_sets_is_seen_in_every_view(lab):
 def test_an_error_of_the_learner_is_shown_and_goes_away(lab):
     card = lab.cards.nth(2)
     error, word = card.get_by_role("alert"), card.get_by_role("button", name="The", exact=True)
-    assert "Drawn by mine: every row with a key sums to 1" in card.inner_text()
+    assert "Drawn by mine: every row with an open key sums to 1" in card.inner_text()
     word.click()
     error.wait_for()
     assert "mine failed. ValueError: a row sees nothing" in error.inner_text()
@@ -95,7 +95,8 @@ def test_an_error_of_the_learner_is_shown_and_goes_away(lab):
     assert card.locator("button.cell.nan").count() == 36
     lab.ask("own.function = mine")
     lab.wait(
-        lambda: "every row with a key sums to 1" in card.inner_text(), "the mended function draws"
+        lambda: "every row with an open key sums to 1" in card.inner_text(),
+        "the mended function draws",
     )
 
 
