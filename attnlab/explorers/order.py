@@ -109,7 +109,7 @@ class OrderExplorer(Explorer):
             caption="Output after",
             rows=TOKENS,
             sum_title="change",
-            sum_width=4.6,
+            sum_width=5.6,
             **OUTPUTS,
         ),
     )

@@ -141,7 +141,7 @@ def test_every_explorer_fits_in_the_notebook(lab):
 
 
 BROKEN = """
-def broken(query, key, value, mask):
+def broken(query, key, value, mask=None):
     return query / [1]
 
 yours = made[-1]
