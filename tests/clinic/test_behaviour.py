@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attnlab.clinic import behaviour
+from attnlab.clinic import behaviour, diagnose
 from attnlab.clinic._calling import Caller
 from attnlab.clinic._results import Results
 
@@ -130,3 +130,11 @@ def test_a_parameter_without_a_gradient_is_told_from_an_unused_one():
 def test_the_input_is_named_where_it_is_changed():
     results = names(lambda x: x.mul_(2))[1]
     assert str(results.findings[0]) == "It changes what it is given, in place: x."
+
+
+def test_nothing_is_said_of_arguments_that_no_call_took():
+    def attention(query, key, value, table):
+        return table["scale"] * query
+
+    report = diagnose(attention)
+    assert (report.ok, report.properties) == (None, ())

@@ -90,6 +90,7 @@ class Mask(NamedTuple):
     note: str = ""
     name: str = ""  # of a finding about the numbers
     words: str = ""
+    additive: bool = False  # numbers to add to the scores
 
 
 def examine_mask_builder(function: Callable, options: Options, results: Results) -> None:
@@ -243,7 +244,7 @@ class Builder:
     def _advice(self, name: str, mask: Mask) -> str:
         if name != "mask-inverted" or self.blocked:
             return ""
-        if mask.note.startswith(ADDED) or mask.name == "mask-finite":
+        if mask.additive or mask.name == "mask-finite":
             return "exchange the two: 0 where a query may look, -inf where it must not."
         return 'return ~mask, or pass mask="blocked" to diagnose if True is meant to block.'
 
@@ -468,7 +469,7 @@ def read(core: Tensor, *, blocked: bool, strict: bool) -> Mask | None:
         return _zeros_and_ones(core, blocked=blocked, strict=strict)
     bottom, top = levels[0], levels[-1]
     if len(levels) == 1 and top > -DEEP:
-        return Mask(torch.ones_like(core, dtype=torch.bool), note=ADDED)
+        return Mask(torch.ones_like(core, dtype=torch.bool), note=ADDED, additive=True)
     allowed = values > bottom if len(levels) == 2 else torch.zeros_like(core, dtype=torch.bool)
     if top == torch.inf:
         return Mask(allowed, name="nan", words="holds +inf, and softmax of it is NaN: -inf blocks")
@@ -476,7 +477,7 @@ def read(core: Tensor, *, blocked: bool, strict: bool) -> Mask | None:
         words = f"blocks with {bottom:g} added to a score: a score that is larger leaks through"
         return Mask(allowed, name="mask-finite", words=words)
     half = ", which float16 may not hold," if -torch.inf < bottom < -6e4 else ""
-    return Mask(allowed, note=f"{ADDED}: {bottom:g}{half} where blocked")
+    return Mask(allowed, note=f"{ADDED}: {bottom:g}{half} where blocked", additive=True)
 
 
 def _zeros_and_ones(core: Tensor, *, blocked: bool, strict: bool) -> Mask:
