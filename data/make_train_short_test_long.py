@@ -1,6 +1,6 @@
 """Train small layers on 16 tokens, each told the order in another way, and test them on up to 64.
 
-Run by hand, about twenty minutes on one core:  python data/make_train_short_test_long.py
+Run by hand, about half an hour on one core:  python data/make_train_short_test_long.py
 
 A token is an entry of a list, an animal with a number, or a question that names an animal. In the
 task "latest" half of the tokens are questions, and the answer to a question is the number of the
@@ -9,7 +9,7 @@ task "three back" every token is an entry, and has to name the number three toke
 looks at the last token. All numbers are drawn at random, so guessing is right in 1 of 8 cases.
 
 One layer of causal attention lies between a linear layer that reads the tokens and one that names
-the number. The two layers without positions have residual connections and LayerNorms as well.
+the number. Two layers have residual connections and LayerNorms as well.
 Accuracies go to train_short_test_long.csv; one trained layer with rotations, and one trained table
 of positions, to train_short_test_long.safetensors. Another CPU or version of torch moves them a
 little.
@@ -51,6 +51,8 @@ RUNS = [  # scheme, layers, heads
     ("slow rotary", 1, 4),
     ("ALiBi", 1, 4),
     ("none", 2, 4),
+    ("rotary", 2, 4),
+    ("ALiBi", 2, 4),
     ("rotary", 1, 8),
     ("slow rotary", 1, 8),
 ]

@@ -36,7 +36,7 @@ def close(one: float, other: float) -> bool:
         "number of features, 8.": 0.4,
         "The angle is 4 radians. You have turned it into degrees.": math.degrees(4),
     },
-    verified="Pair 1 turns by 0.1 radians a step: after 40 steps, a little more than half a turn.",
+    verified="Pair 1 turns by 0.1 radians a step: after 40 steps, almost two thirds of a turn.",
     otherwise="Pair i turns by base^(−2i / d) radians a step. How many steps are there?",
 )
 def check_angle_of_pair(_angle: float) -> None:
@@ -99,8 +99,8 @@ def rotation(
         "All pairs turn at the speed of the first.": rotation(speed=lambda pair, _: 0 * pair),
         "It always takes the base 10,000: use the argument.": rotation(fixed=BASE),
     },
-    verified="It turns each pair of neighbours by the correct angle, in every case: with gaps, "
-    "for one row, for heads and for another base.",
+    verified="It turns each pair of neighbours by the correct angle in every case we tried: "
+    "positions with gaps, a single row, several heads, and another base.",
     otherwise="Work through one row by hand: which two numbers form pair 0, and by which angle are "
     "they turned?",
     credit="The first case is correct.",
@@ -228,8 +228,8 @@ def reordered(order: Callable[[Tensor], Tensor]) -> Callable[[Tensor, int], Tens
         ),
         "The rows are in their old order.": lambda weight, num_heads: weight,
     },
-    verified="Rotated in halves, a layer without biases now gives the scores that it gave before "
-    "with neighbours.",
+    verified="With a rotation in halves, a layer without biases now gives the same scores as it "
+    "gave before with pairs of neighbours.",
     otherwise="Within each head, rows 0, 2, 4, ... come first, and rows 1, 3, 5, ... follow.",
     axes=("row", "column"),
     keeps_inputs=True,

@@ -103,7 +103,7 @@ class LookingBackExplorer(Explorer):
     title = "Follow the two looks"
     hint = (
         "The model guesses what comes after the letter that you pick. Lines are weights: first "
-        "where layer 2 looks, then where layer 1 has looked from the letter that got most."
+        "where layer 2 looks, then where layer 1 looked from the letter that got most."
     )
     prediction = Question(
         ask="During the training, which layer is the first to look at the correct place?",
@@ -194,7 +194,7 @@ class LookingBackExplorer(Explorer):
 ROWS = (
     "pick the letter to guess from",
     "layer 2 looks from there to here",
-    "layer 1 has looked from the framed letter to here",
+    "layer 1 looked from the framed letter to here",
 )
 
 # --- words ----------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def sentence(step: int, place: int) -> str:
     second, target, first, source, guess, chance = follow(step, place)
     start = (
         f"**Step {step}:** from {_named(place)}, layer 2 looks most at {_named(target)}, with "
-        f"weight {decimals(second[target].item())}. From there, layer 1 had looked most at "
+        f"weight {decimals(second[target].item())}. From there, layer 1 looked most at "
         f"{_named(source)} ({decimals(first[source].item())})."
     )
     rows = followers(to_tokens(TEXT)[None])[0, place].nonzero().flatten().tolist()
@@ -232,6 +232,6 @@ def code(place: int, target: int) -> str:
         "logits, weights = model(tokens)  # weights: (layers, N, H, L, L)\n"
         f"second = weights[1, 0, 0, {place}]  # where layer 2 looks from {place}\n"
         "target = second.argmax()\n"
-        f"first = weights[0, 0, 0, target]  # where layer 1 has looked from {target}\n"
+        f"first = weights[0, 0, 0, target]  # where layer 1 looked from {target}\n"
         f"guess = SYMBOLS[logits[0, {place}].argmax()]"
     )

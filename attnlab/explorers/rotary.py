@@ -28,7 +28,7 @@ SIDE = 1.35  # of each plane, from its middle
 WORDS = {
     "say": "The query is at position {query}, the key at {key}. At distance "
     "**{query} − {key} = {distance}** the raw score is **{score}**, {pairs}.",
-    "several": "and it is the same for all {count} pairs of positions with this distance",
+    "several": "and it is the same for all {count} ways to place the two at this distance",
     "alone": "and no other two of these positions have this distance",
     "plane": "Pair {pair}: the query has turned by {query} radians, the key by {key}",
 }
@@ -141,6 +141,7 @@ class RotaryExplorer(Explorer):
         result = self.result
         for pair in range(PAIRS):
             _draw_plane(axes[pair], pair, result.query[pair].tolist(), result.key[pair].tolist())
+        fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=2)
         state = {**self.state(), "distance": self.query - self.key}
         self.panels[0].draw(axes["curve"], {"values": [result.curve.tolist()]}, state)
 
@@ -152,8 +153,9 @@ def _signed(number: float, digits: int = 0) -> str:
 
 
 def _draw_plane(ax: Axes, pair: int, query: list[float], key: list[float]) -> None:
-    for (x, y), colour, dash in ((query, ORANGE, "-"), (key, BLUE, "--")):
-        ax.plot([0, x], [0, y], dash, color=colour, linewidth=2.5)
+    arrows = {"query": (query, ORANGE, "-"), "key": (key, BLUE, "--")}
+    for name, ((x, y), colour, dash) in arrows.items():
+        ax.plot([0, x], [0, y], dash, color=colour, linewidth=2.5, label=name)
         ax.plot(x, y, "o", color=colour, markersize=7)
     ends = (-SIDE, SIDE)
     ax.set(xlim=ends, ylim=ends, aspect="equal", xticks=[], yticks=[], title=f"pair {pair}")

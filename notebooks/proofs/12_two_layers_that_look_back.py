@@ -56,12 +56,13 @@ assert looks[1, 0, 0, -1].argmax() == 3 and looks[0, 0, 0, 3].argmax() == 2
 # %% after: longer  numbers: 500, 1,000
 ends = jumping[jumping["step"] == jumping.groupby("num_layers")["step"].transform("max")]
 best = ends.groupby("num_layers")["correct"].agg(["min", "max", "size"])
-assert best["size"].to_dict() == {"two layers (6 runs)": 6, "one wide layer (16 runs)": 16}
-assert best.loc["one wide layer (16 runs)", "max"] < 0.25
+assert best["size"].to_dict() == {"two layers (6 runs)": 6, "one wide layer (24 runs)": 24}
+few = ends[ends["embed_dim"] == 88].groupby("num_heads")["correct"].max()
+assert few[1] < 0.25 and few[4] < 0.25 and 5.5 < 20 * few[22] < 6.5
 assert best.loc["two layers (6 runs)", "min"] > 0.99
 early = jumping[(jumping["num_layers"] == "two layers (6 runs)") & (jumping["step"] == 100)]
 assert early["correct"].min() > 0.95
-assert set(jumping[jumping["embed_dim"] == 88]["num_heads"]) == {1, 4}
+assert set(jumping[jumping["embed_dim"] == 88]["num_heads"]) == {1, 4, 22}
 assert jumping[jumping["embed_dim"] == 88]["rate"].nunique() == 2
 
 # %% after: scores
@@ -86,12 +87,13 @@ assert two_runs["previous"].between(0.46, 0.53).all() and (two_runs["follower"] 
 # %% after: half
 assert scores[0, 0] > 5 * scores[1, 0]
 
-# %% after: ask-half  numbers: 0.5, 15, 997, 1,000
+# %% after: ask-half  numbers: 0.5, 15
 
 # %% after: see-half
 torch.manual_seed(1)
 fresh = make_texts(1000)
 assert by_place[:15].min() > 0.9 and by_place[15:].mean() < 0.1
+assert (by_place[15:] > 0.1).nonzero().flatten().tolist() == [2]  # place 18 is an exception
 # a copy that has been followed stands within the first sixteen tokens, nearly always
 noted = followers(texts.tokens[:, :-1])[:, :, 1:16].any(dim=-1)
 assert abs(noted[texts.known].float().mean() - 0.997) < 0.0006
@@ -100,8 +102,7 @@ assert hits[texts.known & noted].float().mean() > 0.999
 assert not hits[texts.known & ~noted].any() and (texts.known & ~noted).sum() > 20
 spread = first_layer.diagonal(-1, dim1=-2, dim2=-1)[:, 0, :15].mean(dim=-1)
 assert (spread > 0.8).float().mean() > 0.97  # in nearly every text
-another = train(2, 64, 1, seed=1, steps=200)  # another initialisation
-diagonal = another(fresh.tokens[:, :-1])[1][0].diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 1))
+diagonal = two(fresh.tokens[:, :-1])[1][0].diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 1))
 assert diagonal[:14].min() > 0.8 and diagonal[16:].mean() < 0.15
 
 # %% after: one-map  numbers: 22, 15
@@ -150,10 +151,14 @@ both[11:] += back[23]
 assert both.min() > 0.8 and both.mean() > 0.95
 
 # %% after: see-other-loops
-assert all(max(row[0] for row in table[i : i + 1]) < 0.04 for i in (0, 1))
-assert min(row[1] for row in table) > 0.98
+assert table[0][0] < 0.04 and table[1][0] < 0.04
+assert min(row[1] for row in table[:4]) > 0.98 and 0.8 < table[4][1] < 0.9
+# in loops of 20 without jumps, all answers lie within the first thirteen tokens
+smooth_20 = make_texts(300, jump=0.0, shortest=20, longest=20)
+places = (followers(smooth_20.tokens[:, :-1]) & smooth_20.known[..., None]).nonzero()[:, 2]
+assert places.max() == 12
 
-# %% after: counting-read  numbers: 23, 11, 5, 20, 1,000, 8, 15, 2022
+# %% after: counting-read  numbers: 13, 23, 11, 5, 20, 1,000, 8, 15, 2022
 smooth_runs = runs[(runs["task"] == "no jumps") & (runs["step"] == 1000)]
 assert len(smooth_runs) == 4 and smooth_runs["correct"].between(0.5, 0.65).all()
 regular_runs = runs[(runs["task"] == "no jumps, 12 letters") & (runs["step"] == 1000)]
@@ -170,9 +175,6 @@ fresh = make_texts(1000)
 assert share_correct(shared, fresh) > 0.95  # head 0 only
 shared.layers[1].out_proj.weight[:] = 0
 assert share_correct(shared, fresh) < 0.07
-again = train(2, 64, 2, seed=1, steps=200)
-again.layers[1].out_proj.weight[:, 32:] = 0
-assert share_correct(again, fresh) > 0.97
 
 # %% after: exercise-5  numbers: 0.9
 

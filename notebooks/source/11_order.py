@@ -2,11 +2,12 @@
 # # 11 · Order: who tells attention where words stand?
 #
 # *The dog bit the man.* *The man bit the dog.* The two sentences consist of the same words, and yet you know at once
-# which of them a newspaper would print. Does attention see the order of the words at all, and how can we tell it?
+# which of them a newspaper would print. Does attention see the order of the words at all? And if it does not, how can
+# we tell it what the order is?
 #
-# In this lesson you will shuffle a sentence and see what attention makes of it, and find out how much a causal mask
-# gives away. Then you will meet three ways to tell a model the order: add a vector to each token, turn the queries and
-# keys, or lower the scores of distant keys. At the end, small models that were trained on 16 tokens read texts of up to
+# In this lesson you will shuffle a sentence and find out what attention makes of it, with and without a causal mask.
+# Then you will meet three ways to tell a model the order: add a vector to each token, turn the queries and keys, or
+# lower the scores of distant keys. At the end, small models that were trained on lists of 16 tokens read lists of up to
 # 64, and you will see which of them still know the order.
 #
 # **You need** lesson 3 (the causal mask), lesson 6 (queries and keys) and lesson 7 (heads). You should know the sine and cosine of an angle.
@@ -14,7 +15,7 @@
 # **You will be able to**
 # - say what attention knows about the order with and without a causal mask,
 # - write rotary positions in a few lines and prove what makes them useful,
-# - notice when two programs disagree although both pass their tests,
+# - load a layer with rotary positions from elsewhere and check that it works,
 # - test whether a positional scheme still works on texts longer than those it was trained on.
 #
 # **Time:** 50 minutes in class, 85 on your own.
@@ -45,9 +46,9 @@ OrderExplorer()
 # ### A bag of words
 #
 # Without positions, each output moves along with its word and stays the same to the last digit shown. The reason is
-# simple. An output is a sum over all keys: the weight of each key times its value. Each weight is $e$ to the power of a
-# score, divided by the sum of these powers over all keys. Neither sum depends on the order of its terms. So attention
-# treats a sentence as a bag of words, and *man bites dog* is the same bag as *dog bites man*.
+# simple. An output is a sum over all keys, and so is the sum that the softmax divides by. Neither depends on the order
+# of its terms. So attention treats a sentence as a bag of words, and *man bites dog* is the same bag as *dog bites
+# man*.
 #
 # ## What a causal mask gives away
 #
@@ -83,15 +84,15 @@ twice = attend(attend(x[swapped])) - attend(attend(x))[swapped]
 twice.norm(dim=-1).round(decimals=2)
 
 # %% add-vectors [markdown]
-# Now the outputs of all six words have changed. So several layers under a causal mask could work out the order for
-# themselves, as we will see at the end. It is more direct to *give* them the positions.
+# Now the outputs of all six words have changed. So several layers could work out the order. It is more direct to *give*
+# them the positions.
 #
 # ## Add a vector for each position
 #
 # To each token, the original Transformer adds a vector that depends only on the token's position, as in the explorer.
-# There are two common choices. *Learned* positions are parameters: a table with one row for each position, which is
-# trained. *Sinusoidal* positions are computed: features $2i$ and $2i + 1$ of position $m$ are the sine and cosine of
-# $m\,\omega_i$, where $\omega_i = 10000^{-2i/E}$.
+# There are two common choices. *Learned* positions are a table with one row for each position, and the numbers in this
+# table are trained like all other parameters. *Sinusoidal* positions are computed: features $2i$ and $2i + 1$ of
+# position $m$ are the sine and cosine of $m\,\omega_i$, where $\omega_i = 10000^{-2i/E}$.
 
 # %% tables jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -118,18 +119,18 @@ fig.colorbar(image, ax=axes, ticks=[-2, 0, 2])
 show_figure(fig, "11.1")
 
 # %% cross-terms [markdown]
-# The table on the right comes from a small model that was trained on texts of 16 tokens. The rows below the dashed line
-# look like those above it, but no gradient ever reached them, so they still hold their random initial values.
+# The table on the right comes from a small model that was trained on texts of 16 tokens. No gradient ever reached the
+# rows below the dashed line, so they still hold their random initial values.
 #
-# Adding itself has a drawback, too. What usually matters in language is the distance between two words: an adjective
-# comes directly before its noun, whether in the second sentence of a text or in the tenth. But if positions $p_m$ and
-# $p_n$ are added to the tokens $x$ and $y$, the score of one for the other is a sum of four terms,
+# Adding a vector has another drawback, whether it is learned or computed. What usually matters in language is the
+# distance between two words. But if positions $p_m$ and $p_n$ are added to the tokens $x$ and $y$, the score of one for
+# the other is a sum of four terms,
 #
 # $$(x + p_m)\cdot(y + p_n) = x \cdot y + x \cdot p_n + p_m \cdot y + p_m \cdot p_n.$$
 #
-# We left out the matrices and the division. Then the last term of sinusoidal positions depends only on the distance;
-# with the matrices, in general it does not. And the two terms in the middle mix what a token means with the place where
-# the other one happens to be. Can positions enter the scores without this mixture?
+# (We left out $W_Q$, $W_K$ and the division.) The last term depends only on the distance if the positions are
+# sinusoidal, but in general not once the matrices are there. And the two terms in the middle mix what a token means
+# with the place where the other one happens to be. Can positions enter the scores without this mixture?
 #
 # ## Turn instead of add
 #
@@ -181,9 +182,8 @@ show_figure(fig, "11.2")
 # %% proof [markdown]
 # ### The proof in three lines
 #
-# In both pictures the two arrows form the same angle, and turning a vector does not change its length. That is the
-# whole proof. Let
-# $\alpha$ be the angle from the key to the query before any turn, and $\theta$ the angle of one step. Then
+# In both pictures the two arrows form the same angle, and turning a vector does not change its length. Let $\alpha$ be
+# the angle from the key to the query before any turn, and $\theta$ the angle of one step. Then
 #
 # 1. a dot product is $|q|\,|k|$ times the cosine of the angle from the key to the query,
 # 2. turning the query by $m\theta$ and the key by $n\theta$ leaves $|q|$ and $|k|$ as they are and changes the angle to
@@ -196,9 +196,10 @@ show_figure(fig, "11.2")
 # ### Many pairs of features
 #
 # A head has more than two features. They are put into pairs, and each pair turns at a speed of its own: pair $i$ turns
-# by $\omega_i = \text{base}^{-2i/d}$ radians per step, where $d$ is head_dim. This is the formula of the sinusoidal
-# positions, with the features of a head in place of those of a token. In the explorer, a query and a key have four
-# pairs. Drag the two positions. Then try another base.
+# by $\omega_i = \text{base}^{-2i/d}$ radians per step, where $d$ is head_dim. (This is the formula of the sinusoidal
+# positions, with $d$ in place of $E$.) The dot product of a whole query and a whole key is the sum of the dot products
+# of their pairs. By the proof, each of these depends only on the distance, so their sum does too. In the explorer, a
+# query and a key have four pairs. Drag the two positions. Then try another base.
 
 # %% explore-rotary
 RotaryExplorer()
@@ -226,14 +227,15 @@ queries, keys = one_query.expand(6, 16), one_key.expand(6, 16)  # at six positio
 rotate_by_hand(queries) @ rotate_by_hand(keys).T
 
 # %% use-it [markdown]
-# The table uses the same query and the same key at six positions each. Along every diagonal the distance is the same,
-# and so is the raw score. Our function does what it should.
+# The table shows the raw scores of one query and one key, each at six positions. Along every diagonal the distance is
+# the same, and so is the score.
 #
 # ## A layer from another program
 #
-# Now we use it. A model was trained with rotary positions and saved, and its report says that it answers all questions
-# correctly. It reads lists of entries and questions. The last token asks about an animal, and the answer is the number
-# of the *latest* entry for it. (We do not grade the earlier questions.)
+# Now we use it. A model was trained with rotary positions and saved, and the report that came with it says that it
+# answers all questions correctly. It reads a list of 16 tokens. A token is either an entry, such as `cat 4`, which
+# notes a number for an animal, or a question, such as `cat?`, which asks for the number noted *last* for this animal.
+# The list ends with a question, and only this one is graded.
 
 # %% task jupyter={"source_hidden": true}
 from attnlab import MultiHeadAttention
@@ -265,10 +267,10 @@ torch.manual_seed(5)
 print("   ".join(in_words(tokens)), "  →  ", answer.item())
 
 # %% task-text [markdown]
-# There may be several entries for an animal, so the answer depends on the order. The model consists of a linear layer
-# that reads the tokens, one `MultiHeadAttention` with 4 heads, and a linear layer that names the number. The folded
-# cell loads the parameters. `share_correct` counts the correct answers to some 2,000 questions about animals with at
-# least two entries. We put our rotation between the projections and the scores:
+# The model consists of a linear layer that reads the tokens, one `MultiHeadAttention` with 4 heads, and a linear layer
+# that names the number. The folded cell loads the parameters. `share_correct` returns the share of correct answers to
+# some 2,000 questions about animals with at least two entries. We put our rotation between the projections and the
+# scores:
 
 # %% load jupyter={"source_hidden": true}
 embed, layer, read = (
@@ -306,9 +308,8 @@ def rotary_attention(layer, x, rotation):
 share_correct(rotate_by_hand)
 
 # %% which-test-text [markdown]
-# That is far below the reported accuracy, yet no error was raised. The result is not even bad enough to look like a
-# bug: without the report, you might blame the training. But the parameters are correct. Which of the following tests
-# would show what is wrong?
+# That is far below the reported accuracy, yet no error was raised. Without the report, you might blame the training,
+# but the parameters are correct. Which of the following tests would show what is wrong?
 
 # %% ask-test
 predict("11/which-test")
@@ -329,21 +330,21 @@ print(torch.allclose(rotate_by_hand(some), rotate(some)), share_correct(rotate))
 # ### What is different
 #
 # All three tests pass for our function and for attnlab's `rotate`. But the two functions disagree, and with `rotate`
-# the model is as good as its report says. They turn by the same angles and *pair different features*. Ours joins
-# feature $i$ of the first half with feature $i$ of the second half. `rotate` joins neighbours, features $2i$ and
-# $2i + 1$. The paper that introduced rotary positions also pairs neighbours, and this model was trained with that layout. Both layouts are common, and both are
-# correct. But a model's queries and keys only make sense in the layout with which it was trained.
+# the model is as good as its report says. Both turn their pairs by the same angles, but they *pair different features*.
+# Ours joins feature $i$ of the first half with feature $i$ of the second half. `rotate` joins neighbours, features $2i$
+# and $2i + 1$. This model was trained with neighbours. Both layouts are common and correct, but a model's queries and
+# keys only make sense in the layout with which it was trained.
 #
-# If we reorder the features of queries and keys so that the first coordinates come first, a rotation in halves does
-# what a rotation of neighbours did before. Exercise 4 does this once and for all to the parameters of a layer.
+# The layer puts the two coordinates of a pair side by side, $a_0\,b_0\,a_1\,b_1 \dots$, and our function expects
+# $a_0\,a_1 \dots b_0\,b_1 \dots$. In exercise 4 you will reorder the parameters of the layer so that our function suits
+# it.
 #
 # ## A penalty for distance
 #
 # The third way is the simplest. **ALiBi** (attention with linear biases) leaves queries and keys alone. It lowers each
 # score in proportion to the distance: we add $-s\,(m - n)$ to the score of a query at $m$ for a key at $n$. Every head
-# has a fixed slope $s$ of its own; with 8 heads the slopes are $1/2, 1/4, \dots, 1/256$. Suppose that all scores are
-# equal without the bias. Then these are the weights of the last of ten words, in the heads with slopes $1/2$, $1/16$
-# and $1/256$.
+# has a fixed slope $s$ of its own; with 8 heads the slopes are $1/2, 1/4, \dots, 1/256$. If all scores are equal
+# without the bias, the last of ten words has these weights in the heads with slopes $1/2$, $1/16$ and $1/256$:
 
 # %% slopes
 bias = alibi_bias(8, 10)  # (H, L, L)
@@ -351,16 +352,17 @@ bias[[0, 3, 7], -1].softmax(dim=-1)
 
 # %% slopes-text [markdown]
 # The first head sees little more than the last few words, and the last of the three spreads its weight almost evenly.
-# Nothing has to be learned here, but the scheme has a built-in preference: other things being equal, the nearer key
-# gets more weight.
+# Nothing has to be learned, but there is a built-in preference: other things being equal, the nearer key gets more
+# weight.
 #
 # ## Train short, test long
 #
-# Which of these methods still works when a text is longer than all those in training? We train the model from above,
-# with one layer of attention, in six versions. One has no positions. The others have learned, sinusoidal or rotary
-# positions, rotary positions with a base of 1,000,000 instead of 10,000 (“slow rotary”: all pairs but the first turn
-# more slowly), or ALiBi. Each is trained for 1,000 steps on lists of 16 tokens, four times, each time from a different
-# random initialisation. Then it answers questions about lists of up to 64 tokens. (The script is listed under Sources.)
+# Which of these methods still works when a text is longer than all those in training? We train the model described
+# above, with one layer of attention, in six versions: without positions, with learned positions, with sinusoidal
+# positions, with rotary positions, with “slow rotary” positions and with ALiBi. (Slow means that the base is 1,000,000
+# instead of 10,000, so that all pairs but the first turn more slowly.) We train each version four times, from different
+# random initialisations, for 1,000 steps on lists of 16 tokens. Then it answers questions about lists of up to 64
+# tokens. (The script is listed under Sources.)
 
 # %% ask-long
 predict("11/which-at-64")
@@ -393,18 +395,17 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 #
 # At 16 tokens, the layer without positions is correct in about half of the cases: it finds the entries for the animal,
 # but it cannot tell which of them is the latest. Beyond 16 tokens, the learned positions fail at once, because their
-# rows were never trained. The sinusoidal ones fail almost as fast, although they can be computed for any position. So a
-# vector is not enough: the layer must have learned what to do with it.
+# rows were never trained. The sinusoidal ones fail almost as fast, although they can be computed for any position: the
+# layer has not learned what to do with these vectors.
 #
 # At 32 tokens, twice the training length, the rotary layer is still correct in at least 94% of the cases, even in its
-# worst run. Beyond that, its accuracy declines. Its scores depend only on the distance, but no distance above 15
-# occurred in training, so nothing ensures that it does the right thing there. Of these layers, only ALiBi stays above
-# 90% at every length: here, a longer distance means a lower score and nothing else.
+# worst run. Beyond that, its accuracy declines, because no distance above 15 occurred in training. Of these layers,
+# only ALiBi stays above 90% at every length: here, a longer distance means a lower score and nothing else.
 #
 # ## Another task
 #
-# In our second task, every token is an entry, and at each token the model must name the number that appeared *three
-# tokens back*. The meaning of the tokens does not help at all; only the distance counts.
+# In our second task, every token is an entry, and at each token the model learns to name the number that appeared
+# *three tokens back*. Only the distance counts here, not the meaning. We grade the answer at the last token.
 
 # %% ask-back
 predict("11/three-back")
@@ -417,37 +418,40 @@ show_figure(plot_lengths(back, "Which number was three tokens back?"), "11.4")
 # %% after-back [markdown]
 # ### Reading the second figure
 #
-# ALiBi's preference for near keys suited the first task, but here the three nearest tokens are all wrong. The
-# projection of a rotary layer can learn to turn every query *back* by three steps. At position $m$ it then ends up at
-# $m - 3$ steps, where the key three tokens back is. This layer is perfect up to 40 tokens in all four runs. At 48
-# tokens, one run is still correct in 96% of the cases and another in only 13%.
+# ALiBi's preference for near keys suited the first task, but here the three nearest tokens are all wrong. A rotary
+# layer can solve the task. Suppose that before any turn, all queries and all keys are the same vector; the biases of
+# the two projections can do that. Then the score is largest where both have turned by the same angle, at distance 0. If
+# the projection of the queries also turns that vector *back* by three steps, this happens at distance 3. On lists of up
+# to 40 tokens, the rotary layer is perfect in all four runs. A list of 48 also has a key at distance 41, and the
+# fastest pair, which turns by one radian per step, shows it at almost the same angle as the key at distance 3: 38
+# radians are about six full turns. The slower pairs have to tell the two apart. One run is still correct in 96% of the
+# cases, and another in only 13%.
 #
-# So with 4 heads, the best scheme depends on the task. With 8 heads of 8 features, the slow rotation is correct in at
-# least 91% of the cases on the first task and in all cases on the second, at every length. The usual one falls to 26%
-# or less on both. Such a curve describes one layer and one task.
+# So the best scheme depends on the task.
 #
 # ### What about the mask alone?
 #
-# Finally, here are the results for two layers without any positions, again trained on 16 tokens. (Unlike the single
-# layers, they have residual connections and LayerNorm.)
+# Finally, here are three models with *two* layers, again trained on lists of 16 tokens: one without positions, one with
+# rotary positions and one with ALiBi. (They also have residual connections and LayerNorm.)
 
 # %% mask-alone
-two = results.query("scheme == 'none' and layers == 2")
-two.pivot_table("accuracy", "task", "tokens", sort=False).round(2)
+two = results.query("layers == 2")
+two.pivot_table("accuracy", ["task", "scheme"], "tokens", sort=False).round(2)
 
 # %% the-answer [markdown]
-# On lists of 64, these two layers find the latest entry more often than any of the layers in Figure 11.3 except
-# ALiBi's, although nothing ever told them the order. But in the other task they name the number in only a third of the
-# cases even on lists of 16, about as often as ALiBi. (The first section marked “Further” shows how a mask can count.)
+# On lists of 64, the two layers without positions find the latest entry in 78% of the cases, although no positions were
+# ever given to them. The two layers with rotary positions do so in only 58%; ALiBi is better than both. In the other
+# task, the layers without positions name the number in only a third of the cases even on lists of 16. There ALiBi
+# reaches 71%, and the rotary layers name every number.
 #
-# So who tells attention where words stand? Attention itself cannot know, and a causal mask tells it a little, and more
-# if there are several layers. In most models we tell it ourselves, with vectors that are added, with a rotation of
-# queries and keys, or with a penalty for distance. None of them promises anything about lengths that did not occur in
-# training.
+# So who tells attention where words stand? Attention by itself cannot know. A causal mask tells it a little, and
+# several layers under such a mask can work out more. In most models we tell it ourselves, with vectors that are added,
+# with a rotation of queries and keys, or with a penalty for distance. None of them promises anything about longer texts
+# than those in training.
 #
-# These are small layers and two tasks, and a large model with many layers can behave differently. The papers listed
-# under Sources report similar experiments with language models. What carries over is the method: train short, test
-# long, and use more than one task and more than one run.
+# We tested small models on two tasks. Press et al. report such experiments with language models, where ALiBi does best.
+# Kazemnejad et al. train models on reasoning and arithmetic, and there the models without positions do best. What
+# carries over is the method: train short, test long, and use more than one task and more than one run.
 
 # %% further-counting [markdown]
 # ## Further: how a mask can count
@@ -460,11 +464,21 @@ two.pivot_table("accuracy", "task", "tokens", sort=False).round(2)
 same, first = torch.zeros(6, 2), torch.eye(6)[:, :1]  # equal scores; 1, 0, 0, ...
 F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0]
 
+# %% further-heads [markdown]
+# ## Further: more heads, another ranking
+#
+# In Figures 11.3 and 11.4, the usual rotary positions last longer than the slow ones. With 8 heads of 8 features,
+# instead of 4 heads of 16, the slow ones are at least as good in both tasks and at every length:
+
+# %% eight-heads
+eight = results.query("heads == 8")
+eight.pivot_table("accuracy", ["task", "scheme"], "tokens", sort=False).round(2)
+
 # %% further-layouts [markdown]
 # ## Further: from one layout to the other
 #
-# These lines compare attnlab's two layouts with each other and with our function. In the second comparison, we reorder
-# the features and then rotate in halves on one side; on the other, we rotate neighbours and then reorder.
+# These lines compare attnlab's two layouts with each other and with our function. The second says that reordering first
+# and then rotating in halves gives the same as rotating neighbours first and then reordering.
 
 # %% both-layouts
 assert torch.allclose(rotate(some, layout="halves"), rotate_by_hand(some), atol=1e-5)
@@ -686,30 +700,32 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 # **50 minutes.** Shuffle, with the explorer: 8. The mask: 7. Adding vectors: 5. Turning, the proof and the explorer: 12.
 # The layer from another program: 8. Penalties: 3. Train short, test long, and the answer: 7.
 #
-# **Where a class stalls.** *"But it does know the order, it reads from left to right":* ask which of the three lines of code in
-# lesson 0 would change if the rows were shuffled. *Radians:* one radian is a little less than 60 degrees; let two students be query and key, turn
-# by steps, and let the class measure the angle between them. *"Our function is wrong":* it is not, and that is the point; ask for a test in which both
-# functions could be correct and still differ. *"Which should I use?":* most of today's large language models turn the queries and keys, and many of them
-# change the base when they are trained on longer texts.
+# **Where a class stalls.** *"But it does know the order, it reads from left to right":* ask which of the three lines of
+# code in lesson 0 would change if the rows were shuffled. *Radians:* one radian is a little less than 60 degrees; have
+# two students play the query and the key and turn step by step, and let the class measure the angle between them. *"Our
+# function is wrong":* it is not, and that is the point; ask for a test in which both functions could be correct and
+# still differ. *"Which should I use?":* most of today's large language models turn the queries and keys, and many of
+# them change the base when they are trained on longer texts.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** The words of a sentence are shuffled; no positions, no mask. What happens to the output of "cat"? **Nothing: it
-# moves along with the word.** *It changes, because other words are near it:* nothing in a score knows what is near.
-# *It is lost:* every row is still there, in another place.
+# **1.** The words of a sentence are shuffled; no positions, no mask. What happens to the output of "cat"? **Its numbers
+# stay the same; it moves along with the word.** *It changes, because other words are near it:* nothing in a score knows
+# what is near. *It is lost:* every row is still there, in another place.
 #
 # **2.** One layer, a causal mask, no positions; words 0 and 1 are swapped. Whose outputs change? **Those of the two
 # words.** *All of them:* the later ones see the same set of words. *None:* the word that is now second sees one word more.
 #
 # **3.** What do rotary positions leave unchanged? **The length of each query and key.** *The score of every pair:* it
-# depends on the distance. *The direction of each query and key:* that is what is turned; only the length stays.
+# depends on the distance. *The direction of each query and key:* the rotation changes the direction; only the length
+# stays the same.
 #
 # **4.** Two rotations pass the test "the score depends on the distance only". Are they the same? **Not
 # necessarily.** *Yes:* layouts, speeds and even directions may differ, and the test still passes. *No, one must have a bug:* there may be no bug in either.
 #
-# **5.** A model with learned positions was trained on 512 tokens and gets 600. What happens? **There is no trained row
-# for positions 512 and up.** *It slows down:* the cost grows, but that is not the problem. *It continues from there:* a
-# table has no formula to go on with.
+# **5.** A model with learned positions was trained on texts of 512 tokens and is given one of 600. What happens?
+# **There is no trained row for positions 512 and up.** *It slows down:* the cost grows, but that is not the problem.
+# *It continues from there:* a table has no formula to go on with.
 # </details>

@@ -38,14 +38,16 @@ lesson_setup()
 # %% the-task [markdown]
 # ## A record with a scratch
 #
-# Names in novels are rare, so we use texts that are full of repetitions. Imagine a record with a scratch. It plays a
-# loop of 8 to 15 different letters, once from beginning to end and then again and again. From the second round on, the
-# needle may jump at any moment. We hear a bar, `|`, and the loop goes on from a random place.
+# In a novel, a new name rarely comes back, so we use texts that are full of repetitions. Imagine a record with a
+# scratch. It plays a loop of 8 to 15 different letters, once from beginning to end and then again and again. From the
+# second round on, the needle may jump at any moment. We write each jump as a bar, `|`, after which the loop goes on
+# from a random place.
 #
 # Each text has a loop of its own, and the loops differ in length, so there is nothing to learn by heart. A text has 33
-# tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count only the guesses
-# whose answer can be known from the text: those where the current letter has appeared before, followed by the same
-# letter as now. Below, a `^` under a letter means that the guess of the letter after it is counted.
+# tokens. The model reads the first 32 and guesses, at each of them, which token comes next. A jump cannot be foreseen,
+# so we leave out the guesses that are followed by a bar. We count a guess if its answer can be known from the text: the
+# current letter has appeared before, and the letter that came after it then is also the one that comes now. Below, a
+# `^` under a letter means that the guess made there is counted.
 
 # %% three-texts
 torch.manual_seed(5)
@@ -62,8 +64,9 @@ for tokens, known in zip(*examples, strict=True):
 # for the bar. A larger logit means that the model considers this symbol more likely.
 #
 # What is new is how the layers are connected. A layer does not replace the vectors. It reads them, and its output is
-# **added** to them. So each token has one vector that runs from the embedding to the guess and collects what the layers
-# find. It is called the [**residual stream**](glossary.ipynb#residual-stream).
+# **added** to them, as by the residual connection of lesson 10. So each token has one vector that runs from the
+# embedding to the guess and collects what the layers find. It is called the [**residual
+# stream**](glossary.ipynb#residual-stream).
 
 # %% drawing jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_residual_stream
@@ -102,16 +105,16 @@ class LookingBack(nn.Module):
 
 
 # %% training [markdown]
-# We train it as a language model is trained: every token guesses the next one, and the loss is the cross-entropy of the
-# guesses whose answer can be known. The result is tested on 1,000 new texts. `share_correct` returns the share of
-# guesses that are correct, again only of those whose answer can be known.
+# We train it as a language model is trained, except that only the counted guesses enter the loss, which is the
+# cross-entropy. (So the model never learns to announce a bar.) The result is tested on 1,000 new texts. `share_correct`
+# returns the share of guesses that are correct, again only of those whose answer can be known.
 #
 # We will train one layer and then two. To make the comparison fair, the single layer gets 88 features and four heads,
 # so that it has as many parameters as two layers with 64 features and one head each.
 
 
 # %% train
-def train(*sizes, steps=300, seed=0, **kind):
+def train(*sizes, steps=200, seed=0, **kind):
     torch.manual_seed(seed)
     model = LookingBack(*sizes)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
@@ -149,7 +152,7 @@ import seaborn as sns
 from attnlab import data_path
 
 runs = pd.read_csv(data_path("looking_back.csv"))
-named = {1: "one wide layer (16 runs)", 2: "two layers (6 runs)"}
+named = {1: "one wide layer (24 runs)", 2: "two layers (6 runs)"}
 jumping = runs[runs["task"] == "jumps"].replace({"num_layers": named})
 _, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 sns.lineplot(
@@ -171,8 +174,8 @@ ax.legend(title="", loc="center right")
 show_figure(ax, "12.2")
 
 # %% why-two [markdown]
-# The figure also shows longer runs of the single layer, with one head or four and at two learning rates. No setting
-# that we tried saves it.
+# The figure also shows longer runs of the single layer, with 1, 4 or 22 heads and at two learning rates. More heads
+# help a little: with 22, up to 6 of 20 guesses are correct. No single layer that we tried comes near the two layers.
 #
 # ## Why one look is not enough
 #
@@ -186,15 +189,17 @@ show_figure(ax, "12.2")
 #   comes before B, so the query of Z cannot recognise it.
 #
 # What is missing is a note on B: *"the letter before me is Z"*. A first layer can write this note, since every token
-# can look at the token before it and add that letter to its own vector. A second layer can then look for the note.
-# These are two steps, and the second needs the result of the first, so one look is not enough. (A far larger single
-# layer could manage in a roundabout way; see Sanford et al. under Sources.) Whether the trained model really works like
-# this is a question that we can test.
+# can look at the token before it and add that letter to its own vector. The letter goes through the value and output
+# projections first, so "Z is before me" can become another vector than "I am Z". A second layer can then look for the
+# note. These are two steps, and the second needs the result of the first, so one look is not enough. More heads in the
+# same layer do not change this: they all work at the same time. Whether the trained model really works like this is a
+# question that we can test.
 #
 # ## Find the heads with a score
 #
-# If the idea is correct, we should find two kinds of heads. We give each of them a score: the average weight that it
-# puts where it should look.
+# If the idea is correct, we should find two kinds of heads. For each kind we define a number: the average weight that a
+# head puts where a head of this kind should look. Such a number is called a *score*, too; it has nothing to do with the
+# scores before the softmax.
 #
 # - The *previous-token score* is the weight on the token directly before.
 # - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It is
@@ -207,7 +212,8 @@ from attnlab.looking_back import followers
 
 
 def previous_score(weights):  # (..., N, H, L, L) -> (..., H)
-    return weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(-3, -1))
+    before = weights.diagonal(-1, dim1=-2, dim2=-1)  # (..., N, H, L - 1)
+    return before.mean(dim=(-3, -1))  # over the texts and the places
 
 
 def follower_score(weights, texts):  # (..., N, H, L, L) -> (..., H)
@@ -240,10 +246,11 @@ scores = torch.stack(scores_of(model), dim=-1)  # (layers, 2)
 Table(["first layer", "second layer"], ["previous", "follower"], scores)
 
 # %% half [markdown]
-# The second layer is clear: where the next letter can be known, it gives nearly all of its weight to letters that
-# followed last time. A head that finds the earlier copy by its letter and makes the model repeat what followed is
-# called an [**induction head**](glossary.ipynb#induction-head). So far we know only where ours looks. The first layer
-# has by far the larger previous-token score of the two, but it is only about one half.
+# For the second layer the result is clear: where the next letter can be known, it gives nearly all of its weight to
+# letters that came after an earlier copy of the current letter. A head that looks at what came after an earlier copy,
+# and makes the model repeat it, is called an [**induction head**](glossary.ipynb#induction-head). So far we know only
+# where ours looks. The first layer has by far the larger previous-token score of the two, but it is only about one
+# half.
 
 # %% ask-half
 predict("12/half-a-score")
@@ -252,8 +259,7 @@ predict("12/half-a-score")
 # %%answer 12/half-a-score
 first_layer = model(texts.tokens[:, :-1])[1][0]  # (N, H, L, L)
 by_place = first_layer.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 1))  # (L - 1,)
-names = [f"place {place}" for place in range(1, 32, 5)]
-Table(names, ["previous"], by_place[::5, None])
+by_place.round(decimals=1)  # places 1 to 31
 
 # %% one-map jupyter={"source_hidden": true}
 # %%answer 12/half-a-score
@@ -273,18 +279,18 @@ figure.set_size_inches(8, 4.4)
 show_figure(figure, "12.3")
 
 # %% average-hides [markdown]
-# So the score did not lie, but an average over all places hid what matters. In the figure, the first layer follows the
-# line below the diagonal for the first fifteen places, and after that shows no clear pattern. In the second layer, look
-# at the rows below the first bar: where a letter has an earlier copy, the dark cell lies in the column after such a
-# copy. In the rows above, no letter has an earlier copy yet. These guesses are not counted in training, so the weights
-# there mean little.
+# So the score did not lie, but an average over all places hid what mattered. In the figure, the first layer follows the
+# line below the diagonal for the first fifteen places, and after that hardly ever. In the second layer, look at the
+# rows below the first bar: where a letter has an earlier copy, the dark cell lies in the column after such a copy. In
+# the rows above, no letter has an earlier copy yet. These guesses are not counted in training, so the weights there
+# mean little.
 #
 # ### Follow the two steps
 #
 # Choose a letter in the upper row. The lines to the middle row show where the second layer looks from there. One place
-# gets the largest weight. The lines to the lower row show where the first layer had looked from that place. Then move
-# the training slider back to step 0 and forward again. Which of the two steps is learned first, or do both come
-# together? (The curve of layer 1 ends at one half only because it is a mean over all places.)
+# gets the largest weight. The lines to the lower row show where the first layer looked from that place. Then move the
+# training slider back to step 0 and forward again. Which of the two steps is learned first, or do both come together?
+# (The curve of layer 1 ends at only one half because it is a mean over all places.)
 
 # %% explorer
 LookingBackExplorer()
@@ -292,9 +298,11 @@ LookingBackExplorer()
 # %% remove [markdown]
 # ## Take one out
 #
-# A score says where a head looks. It does not say what the model needs the head for. To find that out, we remove a head
-# and see what changes: this is called an [ablation](glossary.ipynb#ablation). We set its output projection to zero, so
-# that it still looks but adds nothing to the stream.
+# The two curves rise together, after about 30 steps: notes are useful only if a later layer searches for them, and a
+# search is useful only if there are notes. But a score says where a head looks, and not what the model needs it for. To
+# find that out, we remove a head and see what changes: this is called an [ablation](glossary.ipynb#ablation). We set
+# its output projection to zero, so that it still looks but adds nothing to the stream. (Its own score therefore stays
+# as it was.)
 
 
 # %% without
@@ -326,13 +334,10 @@ for name, one in rows.items():
 # true: without the notes of the first layer, the second head finds nothing, although not one of its own parameters has
 # changed. Both are needed for a correct guess.
 #
-# We can also keep both layers and change only their order.
-
-# %% ask-swap
-predict("12/swap-the-layers")
+# We can also keep both layers and change only their order. The layer that searches for notes then works before they are
+# written, and only about one guess in ten is correct:
 
 # %% see-swap
-# %%answer 12/swap-the-layers
 swapped = load_looking_back()
 swapped.layers, swapped.norms = swapped.layers[::-1], swapped.norms[::-1]
 [round(share_correct(one, texts), 2) for one in (model, swapped)]
@@ -345,7 +350,7 @@ swapped.layers, swapped.norms = swapped.layers[::-1], swapped.norms[::-1]
 
 # %% counting-layer
 regular = dict(jump=0.0, shortest=12, longest=12)
-regular_model = train(1, 64, 1, steps=200, **regular)
+regular_model = train(1, 64, 1, **regular)
 
 # %% ask-counting
 predict("12/no-scratch")
@@ -358,49 +363,53 @@ score = follower_score(regular_model(twelves.tokens[:, :-1])[1], twelves)
 print(f"correct {share_correct(regular_model, twelves):.1f}, score {score[0, 0]:.1f}")
 
 # %% other-loops [markdown]
-# Every guess is correct, and the follower score is nearly 1. Does this layer look up what followed last time? Let us
-# test both models on loops of other lengths, again without jumps.
+# Does this layer look up what followed last time? Let us test this layer and the stored model with two layers on loops
+# of other lengths, again without jumps.
 
 
 # %% on-loops
-def on_loops(model, length):
+def on_loops(model, length, jump=0.0):
     torch.manual_seed(4)
-    loops = make_texts(1000, jump=0.0, shortest=length, longest=length)
+    loops = make_texts(1000, jump=jump, shortest=length, longest=length)
     return share_correct(model, loops)
 
 
 # %% see-other-loops
 # %%answer 12/no-scratch
-lengths = (5, 11, 12, 20)
-table = [[on_loops(one, n) for one in (regular_model, model)] for n in lengths]
+kinds = {f"loops of {n}": (n,) for n in (5, 11, 12, 20)} | {
+    "20, with jumps": (20, 0.25)
+}
+both = (regular_model, model)
+table = [[on_loops(one, *kind) for one in both] for kind in kinds.values()]
 names = ["one layer, trained on 12", "two layers, trained with jumps"]
-Table([f"loops of {n}" for n in lengths], names, torch.tensor(table).round(decimals=1))
+Table(list(kinds), names, torch.tensor(table).round(decimals=1))
 
 # %% counting-read [markdown]
-# The single layer has learned to look 11 or 23 places back, whatever stands there. In its own texts this is always the
-# follower, so the score cannot tell the two explanations apart. In loops of 11 letters, the token 11 places back is the
-# current letter itself, and nearly every guess is wrong. The model with two layers was trained on loops of 8 to 15
-# letters. It is right for 5 and for 20 letters too, because its second layer goes by the letters and not by the
-# distance.
+# The single layer has learned to look 11 or 23 places back, whichever letter is there. In the texts on which it was
+# trained, that letter is always the follower, so the score cannot tell counting places from looking up a letter. In
+# loops of 11 letters, the token 11 places back is the current letter itself, and nearly every guess is wrong. The model
+# with two layers was trained on loops of 8 to 15 letters. It is right for 5 letters too, because its second layer goes
+# by the letters and not by the distance. On loops of 20 it is perfect only without jumps: then notes on the first 13
+# tokens are enough. With jumps it needs later notes as well, and its first layer writes them only up to place 15.
 #
 # This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter
 # is always the one that has not been played for the longest time, in loops of any length. A model that follows this
-# rule need not look up anything. In our stored runs without jumps, the wide layer gets more than half of the guesses
-# right after 1,000 steps. With jumps, the rule itself is right in fewer than half of the cases, as the first section
-# marked "Further" shows. *If a task can be solved in another way, a good result says nothing about the way you had in
-# mind.*
+# rule need not look up anything. In our stored runs on loops of 8 to 15 letters without jumps, the wide layer gets more
+# than half of the guesses right after 1,000 steps. With jumps, the rule itself is right in fewer than half of the
+# cases, as the first section marked "Further" shows. *If a task can be solved in another way, a good result says
+# nothing about the way you had in mind.*
 #
 # ## What this shows, and what it does not
 #
 # What does a second layer add? The first layer can write notes on the tokens, and the second can search by these notes.
-# *Tolliver* carries the note "before me was Mr", and the second "Mr" can search for it.
+# *Tolliver* carries the note "the word before me is Mr", and the second "Mr" can search for it.
 #
 # Olsson et al. (2022) found such pairs of heads in language models with two or more attention layers, and none in
 # models with a single one. During training they appear in a short phase in which the models suddenly become better at
-# using earlier text. For small models without MLPs, ablations of another kind, which keep all attention weights as they
-# were, showed that the heads are needed. For large models the authors call their evidence correlational. Our model has
-# two heads, one task, and texts without any meaning. It shows that the mechanism is possible, that gradient descent
-# finds it, and how one tests for it. It does not show that a large model repeats "Tolliver" for this reason.
+# using earlier text. In small models without MLPs, ablations showed that the second head of a pair, the induction head,
+# brings most of this gain. For large models the authors call their evidence correlational. Our model has two heads, one
+# task, and texts without any meaning. It shows that the mechanism is possible, that gradient descent can find it, and
+# how to test for it. It does not show that a large model repeats "Tolliver" for this reason.
 
 # %% further-oldest [markdown]
 # ## Further: the letter played longest ago
@@ -439,19 +448,19 @@ smooth, scratched = make_texts(200, jump=0.0), make_texts(200)
 
 # %% two-heads
 shared = train(2, 64, 2)
-print("both heads: ", test(shared))
+print("both heads:    ", test(shared))
 head_0 = shared.layers[1].out_proj.weight[:, :32].clone()
 shared.layers[1].out_proj.weight[:, :32] = 0  # the features of head 0
-print("head 1 only:", test(shared))
+print("without head 0:", test(shared))
 shared.layers[1].out_proj.weight[:] = 0
-print("none:       ", test(shared))
+print("without both:  ", test(shared))
 shared.layers[1].out_proj.weight[:, :32] = head_0
-print("head 0 only:", test(shared))
+print("without head 1:", test(shared))
 
 # %% two-heads-read [markdown]
-# Each head alone is nearly enough, and without both nothing is left, so either can replace the other. If an ablation
-# changes hardly anything, the head may be useless, or another head may do the same job. To tell the two apart, remove
-# the other head alone, and then both.
+# Each head alone is nearly enough, and with neither of them hardly any guess is correct, so either can replace the
+# other. If an ablation changes hardly anything, the head may be useless, or another head may do the same job. To tell
+# these two cases apart, remove the other head alone, and then both.
 
 # %% remember [markdown]
 # ## What to remember
@@ -460,10 +469,11 @@ print("head 0 only:", test(shared))
 #   values.
 # - Looking up what followed takes two steps. The first layer copies the previous letter to each token, and the second
 #   searches for a token with a copy of the current letter. The head of the second step is called an induction head.
-# - A score that measures how much weight a head puts where it should look lets you pick that head out from the others.
-#   A mean over all places can hide what the head does.
-# - An ablation tests what a head is needed for. If nothing changes, another head may have done the same.
-# - A task has to rule out other solutions, and a score has to be tested on texts where they would differ.
+# - To find a head of a certain kind, measure how much weight each head puts where a head of that kind should look. A
+#   mean over all places can hide what the head does.
+# - An ablation tests what a head is needed for. If nothing changes, another head may be doing the same job.
+# - A task has to rule out other solutions, and a score has to be tested on texts in which different solutions give
+#   different scores.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -602,7 +612,7 @@ check_mended_stream(mended_solution)
 # ### 5 · Explain ★★ (6 minutes)
 #
 # A friend finds a head in a large model whose follower score is 0.9 on one news article. "An induction head," she says.
-# Name two tests that she should make, and say what each of them would rule out.
+# Name two tests that she should run, and say what each of them would rule out.
 #
 # <details><summary>An answer</summary>
 #
@@ -617,8 +627,9 @@ check_mended_stream(mended_solution)
 #
 # `nn.TransformerEncoderLayer(d_model, nhead, norm_first=True, batch_first=True)` is attention and an MLP, each with a
 # norm before it and each added to the residual stream. Pass `nn.Transformer.generate_square_subsequent_mask(L)` as
-# `src_mask` and `is_causal=True` for a model that guesses the next token. `nn.TransformerEncoder` stacks such layers.
-# Our model has no MLP and no dropout.
+# `src_mask` and `is_causal=True` for a model that guesses the next token. `nn.TransformerEncoder` stacks such layers;
+# there the mask is called `mask`, and `norm=nn.LayerNorm(d_model)` adds the norm at the end. Our model has no MLP and
+# no dropout.
 
 # %% sources [markdown]
 # ## Sources
@@ -627,7 +638,7 @@ check_mended_stream(mended_solution)
 #   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: the residual stream, models with one
 #   and two attention layers and no MLP, and induction heads.
 # - Sanford, Hsu and Telgarsky, [One-layer transformers fail to solve the induction heads
-#   task](https://arxiv.org/abs/2408.14332), 2024: how large a single layer has to be.
+#   task](https://arxiv.org/abs/2408.14332), 2024: how a single layer has to grow with the length of the text.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: when these heads
 #   appear in training, what happens without them, and how strong the evidence is for small and for large models. The
 #   scores in this lesson follow theirs.
@@ -642,7 +653,7 @@ check_mended_stream(mended_solution)
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.** The record and the model: 9. One layer and two: 7. Why one look is not enough: 6. The scores and the
-# explorer: 11. Ablations: 6. The record without a scratch and the answer: 6. Leave "Further" for home.
+# explorer: 11. Ablations: 6. The record without a scratch and the answer: 6. Set the "Further" sections as homework.
 #
 # **Where a class stalls.** *"The head could look at Z and then move one place further":* let eleven students stand in a
 # row, each with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone also
@@ -658,9 +669,9 @@ check_mended_stream(mended_solution)
 # **1.** In `ABCDE|BC`, where should the second layer look from the last token? **At the D.** *At the earlier C:* its
 # value says only C. *At the B directly before it:* that is what the first layer does.
 #
-# **2.** Why can one layer with a few heads not do it? **All its heads work at the same time, from the same vectors.**
-# *It has too few parameters:* the wide layer had as many as the two together. *It was trained too briefly:* a thousand
-# steps did not help.
+# **2.** Why can a single layer with a few heads not solve the task? **All its heads work at the same time, from the
+# same vectors.** *It has too few parameters:* the wide layer had as many as the two together. *It was trained too
+# briefly:* a thousand steps did not help.
 #
 # **3.** You remove the second layer. What happens to the first head's weights? **Nothing.** *They get worse:* nothing
 # flows back from a later layer when the model is used. Only training lets it influence the first.
@@ -668,6 +679,6 @@ check_mended_stream(mended_solution)
 # **4.** A head has a follower score of 1 on texts with period 12. What does it do? **We cannot tell.** *It looks up
 # what followed:* a head that looks 11 places back has the same score.
 #
-# **5.** You remove a head and the model works as before. Was the head useless? **Perhaps, or another one replaces it.**
-# *Yes:* remove the other one alone, and then both, and see.
+# **5.** You remove a head and the model works as before. Was the head useless? **Perhaps, but another head may be doing
+# its job.** *Yes:* remove the other one alone, and then both.
 # </details>

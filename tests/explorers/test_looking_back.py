@@ -15,7 +15,7 @@ from attnlab.looking_back import SYMBOLS, load_looking_back, to_tokens
 from tests.explorers.common import ExplorerTests, assert_same, at
 
 LOOK = r"from (.+?) at (\d+), layer 2 looks most at (.+?) at (\d+), with weight (\d\.\d\d)\. "
-LOOK += r"From there, layer 1 had looked most at (.+?) at (\d+) \((\d\.\d\d)\)\. "
+LOOK += r"From there, layer 1 looked most at (.+?) at (\d+) \((\d\.\d\d)\)\. "
 LOOK += r"The model guesses (.) with probability (\d\.\d\d)"
 
 

@@ -42,7 +42,7 @@ class TestRotary(ExplorerTests):
         assert distance == query - key
         assert float(found[6].replace("−", "-")) == pytest.approx(result.score, abs=0.0051)
         pairs = [m - n for m, n in itertools.product(PLACES, PLACES)].count(distance)
-        several = f"it is the same for all {pairs} pairs of positions with this distance"
+        several = f"it is the same for all {pairs} ways to place the two at this distance"
         alone = "no other two of these positions have this distance"
         assert found[7] == (several if pairs > 1 else alone)
 
