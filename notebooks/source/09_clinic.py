@@ -154,8 +154,9 @@ show_figure(axes[0], "9.1")
 #
 # ### A test with stored numbers
 #
-# A public course checks your attention by comparing its output with stored correct numbers (see Sources). Its
-# inputs are whole numbers up to 114. Ours run from 1 to 30, in five rows of six features, and serve as query, key and value.
+# A public course checks your attention by comparing its output with stored correct numbers (see Sources). The inputs of
+# this check are whole numbers up to 114. Ours run from 1 to 30, in five rows of six features, and serve as query, key
+# and value.
 
 # %% ask-certificate
 predict("09/large-whole-numbers")
@@ -333,7 +334,7 @@ diagnose(mine)
 # | In its mask, True means blocked. | `mask="blocked"` |
 # | Its mask is added to the scores and contains 0 or $-\infty$. | `mask="additive"` |
 # | No query is meant to see a later key. | `causal=True` |
-# | It is a layer that gets the same tokens as query, key and value. | `self_attention=True` |
+# | It is a layer whose query, key and value are all the same tokens. | `self_attention=True` |
 # | It has to be called in a special way. | `call=adapter` |
 #
 # Unless you pass `causal=`, the clinic guesses from the name of the function whether it is meant to be causal. If
@@ -346,7 +347,7 @@ diagnose(mine, mask="blocked", causal=True)
 
 # %% three-outcomes [markdown]
 # The report on the missing causal mask lists fewer properties, because after this finding the clinic leaves out some
-# checks, such as that of the blocked keys. So repair the first finding, and run `diagnose` again.
+# checks, such as the one for blocked keys. So fix the bug that was found first, and run `diagnose` again.
 #
 # ### Three outcomes
 #
@@ -354,11 +355,11 @@ diagnose(mine, mask="blocked", causal=True)
 # |---|---|
 # | False | The clinic has found something. It is a bug, unless you mean it that way or the clinic is mistaken. |
 # | True | The clinic has examined all that it tries on code of this kind, and found nothing wrong. Its list says what that was. |
-# | None | Something could not be examined. `report.gap` says what, which call was made, and what helps. |
+# | None | Something could not be examined. `report.gap` says what could not be examined, which call was made, and what would help. |
 #
 # The function `configured` below reads its dropout from a dictionary, which the clinic cannot guess. What helps is an
 # adapter, a function that calls yours. It receives your function, the query, the key, the value and a mask. This mask
-# is either None or Boolean, where True means "may attend".
+# is either None or a Boolean tensor in which True means "may attend".
 
 
 # %% how-to-call
@@ -408,14 +409,14 @@ diagnose(MyLayer(attention))
 # it knows raw scores and weights, and that is all that probe 2 needs.
 #
 # But a layer can also compute its scores without a matrix product, by multiplying a query and a key feature by feature
-# and adding up:
+# and adding up the products:
 #
 # ```python
 # scores = (query[..., :, None, :] * key[..., None, :, :]).sum(dim=-1) / query.shape[-1] ** 0.5
 # ```
 #
-# Let us build four layers: with attention and with patient A, both as above and with scores that are computed by such
-# sums. What does the clinic report on the last two?
+# Let us build four layers: one with attention, one with patient A, and the same two again with scores that are computed
+# as such sums. What does the clinic report on the last two?
 
 # %% ask-follow
 predict("09/scores-by-sums")
@@ -474,8 +475,8 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 #
 # We wrote 78 correct implementations of attention in the styles of public code, and put several hundred textbook bugs
 # into them, one at a time. We set half of these implementations aside until the clinic had been written. The first
-# column of the table shows our first look at this half. Afterwards we mended the clinic with all of them in sight, so
-# the other two columns may look better than they would on new code.
+# column of the table shows our first look at this half. Afterwards we improved the clinic with both halves before us,
+# so the other two columns may look better than they would on new code.
 
 # %% how-often
 panel = pd.read_csv(data_path("clinic_panel.csv"))
@@ -485,10 +486,10 @@ panel.pivot(index=["examined", "answer"], columns="half", values="number").filln
 
 # %% closing [markdown]
 # Most of the bugs were named, and only a few were missed. But correct code was accused as well, less often with the
-# appropriate options than without, and some of it could not be examined. Besides, we wrote this panel ourselves. A
-# review of an earlier version used 143 public implementations instead, and 43 of the 101 correct ones among them were
-# accused at first. If we leave out those with a convention of their own, such as True for blocked, the share was 24%.
-# So be prepared for more false findings in your own code than the table shows.
+# appropriate options than without, and some of it could not be examined. Moreover, we wrote all of these
+# implementations ourselves. A review of an earlier version used 143 public implementations instead, and 43 of the 101
+# correct ones among them were accused at first. Without those that follow a convention of their own, such as True for
+# blocked, the share was still 24%. So be prepared for more false findings in your own code than the table shows.
 #
 # ## So how do you find a bug without a correct version?
 #

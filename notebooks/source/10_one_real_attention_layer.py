@@ -97,7 +97,7 @@ def shuffled(reading):
 
 
 def less_of_words(reading):
-    """Take from words, in random order, as much weight as [CLS] has, or all."""
+    """Take from words, in random order, the weight of [CLS], as far as they have it."""
     order = 1 + torch.randperm(len(reading.tokens) - 2)
     words = reading.weights[..., order]
     earlier = words.cumsum(dim=-1) - words
@@ -191,11 +191,11 @@ show_figure(ax, "10.2")
 # %% by-place [markdown]
 # ## Does a head look at a place?
 #
-# Head 2 gives nearly all of its weight to the previous *place*, whatever word is there. (So its 8.8 uniform shares are
-# about the number of tokens, and they grow with the text.) A head can also look at certain *words*, wherever they are.
-# To tell the two apart, we shuffle the words of each sentence and read it again. If a head looks at words, its weights
-# move along with them, and every word still gives the same weight to the same words. If it looks at places, the weight
-# now goes to other words.
+# Head 2 gives nearly all of its weight to the previous *place*, whatever word is there. (Its 8.8 uniform shares are
+# therefore roughly the number of tokens, and they grow with the length of the text.) A head can also look at certain
+# *words*, wherever they are. To tell the two apart, we shuffle the words of each sentence and read it again. If a head
+# looks at words, its weights move along with them, and every word still gives the same weight to the same words. If it
+# looks at places, the weight now goes to other words.
 #
 # We measure the **attention that moves**: half the sum of the absolute changes in a row (half, because what one token
 # loses, another gains). It is 0 if no weight changes and 1 if the new row has nothing in common with the old one. (The
@@ -217,9 +217,8 @@ over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  #
 # %% by-asker [markdown]
 # The markers stayed in place, so this test cannot say whether a head looks at `[CLS]` or at the first place. So we let
 # `[CLS]` and the first word exchange their position vectors, and we leave out the row of this word. Ten heads looked
-# most at `[CLS]`. In four of them (4, 8, 10 and 11) the first word now gets more, so these heads go by place. In the
-# other six, `[CLS]` still gets more, though not by much in heads 6 and 7. (In texts of 22 and 62 tokens, head 5 goes by
-# place, too.)
+# most at `[CLS]`. In four of them (4, 8, 10 and 11) the first word now gets more than `[CLS]`, so these heads respond
+# to the position. In the other six, `[CLS]` still gets more, though not by much in heads 6 and 7.
 #
 # ## Does it matter which word asks?
 #
@@ -271,18 +270,18 @@ ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
 show_figure(ax, "10.3")
 
 # %% third-word [markdown]
-# So two numbers describe a head here: a share, which says how much the clues get, and a percentile, the percentage of
-# askers that give them less. Heads 1, 4 and 10 score high on both, but only on average. Sentence by sentence it is less
+# Two numbers describe a head here: the share that the clues get, and the percentage of askers that give them less, the
+# percentile. Heads 1, 4 and 10 score high on both, but only on average. Sentence by sentence, the picture is less
 # clear: in each of these heads, the ambiguous word beats 90% of the askers in only 18 of the 46 sentences. (By chance
 # alone, it would do so in about five.) In head 4, fewer than ten of the 5,000 askers would give "river" more than
 # "bank" does. By chance, this would happen in about one of the 552 pairs of a head and a sentence; in fact it happens
-# in 15. So this arc is probably no lucky pick.
+# in 15. So the arc from "bank" to "river" is probably not a lucky pick.
 #
 # ## Can "it" find the animal?
 #
-# So a head can favour words that go with the word that asks. Can it also find what a word refers to? Take a famous pair
-# of sentences: "The animal didn't cross the street because it was too *tired*", and the same sentence with *wide* as
-# its last word. In the first sentence, "it" means the animal, and in the second it means the street.
+# Can a head also find what a word refers to? Take a famous pair of sentences: "The animal didn't cross the street
+# because it was too *tired*", and the same sentence with *wide* as its last word. In the first sentence, "it" means the
+# animal, and in the second it means the street.
 
 # %% ask-it
 predict("10/tired-or-wide")
@@ -297,10 +296,10 @@ for last in ("tired", "wide"):
 # %% what-arrives [markdown]
 # ## What reaches the output?
 #
-# So far we have only looked at weights. What a weight adds to the output depends on the token that gets it. Head $h$
-# turns token $j$ into a value of 32 features, and its 32 columns of the last matrix turn that back into 384 features.
-# We call the result $u_{h,j}$. It is what the output would get if head $h$ gave token $j$ all of its weight. The output
-# is a constant plus the weighted sum of these vectors over all heads and tokens:
+# What a weight adds to the output depends on the token that gets it. Head $h$ turns token $j$ into a value of 32
+# features, and its 32 columns of the last matrix turn that back into 384 features. We call the result $u_{h,j}$. It is
+# what the output would get if head $h$ gave token $j$ all of its weight. The output is a constant plus the weighted sum
+# of these vectors over all heads and tokens:
 #
 # $$\text{output}_i = \text{constant} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 #
@@ -368,7 +367,7 @@ pd.DataFrame(table).round(2)
 # To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without the head's contribution. Figure
 # 10.4 shows how far that moves the output of a word, divided by the length (norm) of that output. But a head might
 # contribute much the same even if it did not look anywhere in particular. So the figure also shows the control of
-# lesson 5: the head stays, but all of its weights become uniform. Then only its *choice* is lost.
+# lesson 5: the head stays, but all of its weights become uniform. Then its *choice* is lost, and its sink as well.
 
 
 # %% ablate
@@ -394,15 +393,16 @@ ax.bar(
     hatch="//",
     label="its weights uniform",
 )
-ax.set(xticks=range(12), xlabel="head", ylabel="change of the output", ylim=(0, 0.5))
+ax.set(xticks=range(12), xlabel="head", ylabel="change in the output", ylim=(0, 0.5))
 ax.set_title("What a head adds, and what its choice adds")
 ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.4")
 
 # %% moving [markdown]
-# In heads 2, 5 and 9, making the weights uniform moves the output nearly as far as removing the whole head. So an
-# average over the sentence cannot replace what these heads contribute. In heads 0, 3, 7 and 11, uniform weights move
-# the output only about half as far, because a plain average over all tokens contributes something similar.
+# In heads 2, 5 and 9, making the weights uniform moves the output nearly as far as removing the whole head. In heads 5
+# and 9 this is partly due to the lost sink: if the markers keep their weights and only the words share equally, it
+# moves only 0.57 and 0.43 times as far. In head 2 it is still 0.81, so an average cannot replace what this head
+# contributes.
 #
 # ## Does the output follow the attention?
 #
@@ -457,18 +457,18 @@ show_figure(grid.figure, "10.5")
 # On average over our sentences, ten of the layer's twelve heads look at `[CLS]` more than at any other place that we
 # tried, and this keeps their contributions short. In four of them, it is the first place that counts. Among the words,
 # heads 2 and 5, and to some extent head 4, look at places. In heads 1, 4, 8 and 10, the ambiguous words give their
-# clues more, on average, than nearly all other words would (in head 8, still less than uniform attention). Head 4 does
-# both, since a score depends on the words and on their places. So the arc from "bank" to "river" in head 4 shows
-# something real. But in no head can a third word change the score of "river", so the arc does not show that the model
-# knows which bank is meant.
+# clues more, on average, than nearly all other words would (although in head 8 this is still less than uniform
+# attention would give them). Head 4 does both, since a score depends on the words and on their places. So the arc from
+# "bank" to "river" in head 4 shows something real. But in no head can a third word change the score of "river", so the
+# arc does not show that the model knows which bank is meant.
 #
-# Do the weights explain the output? They are evidence: where more attention moves, the output often moves further, too.
-# But they do not measure what matters, as head 2 and `[CLS]` show. To know whether something matters, remove it and
+# Do the weights explain the output? It is computed from them, so where more attention moves, it usually moves further.
+# But how far depends on the vectors $u$, as head 2 and `[CLS]` show. To know whether something matters, remove it and
 # measure the output. For the whole model, measure how well it does what it was trained to do.
 #
-# And this is only one of six layers. A [**residual connection**](glossary.ipynb#residual-connection) adds its output to
-# its input, and for our words the sum still points nearly in the direction of the input, with a cosine of 0.94 on
-# average. No picture in this lesson shows what the next five layers make of it.
+# And this is only one of six layers. A [**residual connection**](glossary.ipynb#residual-connection) adds the layer's
+# output to its input, and for our words the sum still points nearly in the direction of the input, with a cosine of
+# 0.94 on average. No picture in this lesson shows what the next five layers make of it.
 
 # %% further-copy [markdown]
 # ## Further: is it the original?
@@ -504,9 +504,9 @@ def off_by(some_layer):
 
 slip = load_layer()
 slip.attention.out_proj.weight.copy_(layer.attention.out_proj.weight.T)
-print("the copy, largest difference below 0.002:", bool((off_by(layer) < 0.002).all()))
-print("transposed, weights below 0.002:         ", bool(off_by(slip)[0] < 0.002))
-print(f"transposed, output off by up to          {off_by(slip)[1]:.1f}")
+print("our copy differs by less than 0.002:", bool((off_by(layer) < 0.002).all()))
+print("with the matrix transposed, the weights do, too:", bool(off_by(slip)[0] < 0.002))
+print(f"but the output differs by up to {off_by(slip)[1]:.1f}")
 
 # %% further-same-weights [markdown]
 # With the transposed matrix, every weight is still correct, and so is every picture drawn from the weights. Only the
@@ -545,14 +545,16 @@ pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
 #   head that looks at a place, such as head 2, keeps its weight, and its shares grow.)
 # - Before you describe a head, measure it on many sentences, show all heads, and compare the result with what you would
 #   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
-# - In our short sentences, some heads of this layer look at particular places, apart from the markers (2 and 5, and to
-#   some extent 4). In some, ambiguous words give their clues more, on average, than nearly all other words would (1, 4,
-#   8 and 10). In ten heads, words look most at `[CLS]`, and four of these go by its place (4, 8, 10 and 11).
+# - In our short sentences, some heads of this layer (2 and 5, and to some extent 4) look at particular places other
+#   than those of the markers. In others (1, 4, 8 and 10), ambiguous words give their clues more, on average, than
+#   nearly all other words would. In ten heads, words look most at `[CLS]`, and four of these (4, 8, 10 and 11) respond
+#   to its position.
 # - An attention sink gets a lot of weight but contributes little. But without it, the head's contributions become
 #   longer: in short sentences, the sink sets how much a head adds.
-# - In a first layer, the ratio of two weights in a row does not depend on any third word, as long as all words keep
-#   their places.
-# - Weights are evidence of what matters, but not a measure of it. Remove something, and measure the output.
+# - In a first layer, the ratio of two weights in the same row does not depend on any third word, as long as all words
+#   keep their places.
+# - The output follows the weights only in part, since the vectors $u$ matter too. To know what matters, remove
+#   something and measure the output.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -624,10 +626,11 @@ check_sink_share(sink_share_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0. This includes
-# the bias of its values, which Figure 10.4 keeps. (If this bias is removed as well, removing head 4 moves the output
-# most.) But `careless` removes the wrong numbers, and it also leaves something behind. Write `careful`, which does
-# neither. (The parameters of `load_layer()` do not require gradients, so you can change them in place.)
+# `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0. Setting them to
+# 0 also removes the bias of this head's values, which we kept for Figure 10.4. (If this bias is removed as well,
+# removing head 4 moves the output most.) But `careless` removes the wrong numbers, and it also leaves something behind.
+# Write `careful`, which does neither. (The parameters of `load_layer()` do not require gradients, so you can change
+# them in place.)
 #
 # <details><summary>Hint</summary>
 #
@@ -746,8 +749,9 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: heads removed,
 #   and the effect measured on the task of the model.
 # - Jain and Wallace, [Attention is not Explanation](https://arxiv.org/abs/1902.10186), 2019, and the reply by Wiegreffe
-#   and Pinter, [Attention is not not Explanation](https://arxiv.org/abs/1908.04626), 2019. They object that weights
-#   that were put in by hand, like our uniform ones, need not be weights that the model could compute.
+#   and Pinter, [Attention is not not Explanation](https://arxiv.org/abs/1908.04626), 2019. The reply objects to weights
+#   that are put in by hand for each example, apart from the rest of the model; it proposes uniform weights as a
+#   baseline, but with a model that is trained with them. Ours is not.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: heads that look at
 #   the previous token, in models that predict the next word.
 # - The sentences with "it" are those of Uszkoreit, 2017, [Transformer: A Novel Neural Network
@@ -776,8 +780,8 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
 #
-# **1.** A token gets a weight of 0.1. Is that a lot? **It depends on the number of tokens.** *No, 0.1 is little:* in a
-# text of 60 tokens it is six uniform shares. *Yes:* in a sentence of five tokens it is half of one.
+# **1.** A token gets a weight of 0.1. Is that a lot? **It depends on the number of tokens.** *No, 0.1 is a small
+# weight:* in a text of 60 tokens it is six uniform shares. *Yes:* in a sentence of five tokens it is half of one.
 #
 # **2.** Head 2 looks at the previous token. What does it respond to? **To positions.** *To words:* after a shuffle it
 # looks at other words, in the same places. *To the markers:* it does the same in the middle of a text of a hundred
