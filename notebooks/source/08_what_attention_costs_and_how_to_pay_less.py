@@ -107,9 +107,9 @@ CostExplorer(n=64, ask=False)
 #
 # ## Where the memory goes
 #
-# This is attention as you have computed it since lesson 1. How much memory does it hold at its worst moment? To find
-# out, you can use a counter from attnlab, `PeakMemory`. Every tensor created inside the `with` block is counted until
-# it is freed, and `peak` is the largest number of bytes alive at any one time.
+# How much memory does attention hold at its worst moment? To find out, you can use a counter from attnlab,
+# `PeakMemory`. Every tensor that an operation returns inside the `with` block is counted until it is freed, and `peak`
+# is the largest number of bytes alive at any one time. (What an operation uses only inside itself is not seen.)
 
 
 # %% plain
@@ -133,9 +133,9 @@ counted.peak / MiB
 # ## A row does not need the other rows
 #
 # So this is where the memory goes: into whole tables. Each step reads one table and writes the next, and during the
-# step both are alive. Does the code need these tables? The softmax works along a row. To compute one output, we need
-# its own query, all keys and all values, but no other query. So we can take 64 queries, compute their 64 rows, average
-# the values, forget the rows and go on with the next 64 queries.
+# step both are alive. But the softmax works along a row. To compute one output, we need its own query, all keys and all
+# values, but no other query. So we can take 64 queries, compute their 64 rows, average the values, forget the rows and
+# go on with the next 64 queries.
 
 
 # %% by-rows
@@ -190,7 +190,7 @@ show_figure(axes[0], "8.1")
 # A processor has a small, fast memory close to it. In a CPU, this is a *cache* of some MiB. The main memory is large
 # and slow. The left panel of Figure 8.1 shows how long the division takes for more and more numbers. When they come
 # from main memory, each takes two to three times as long as in the cache. A result that needs *new* memory is far more
-# expensive here: the operating system has to provide the memory, page by page, and clear it first.
+# expensive here: the system first has to provide it, page by page, and clear it.
 #
 # The right panel shows the steps of attention. The two matrix products, scores and average, account for nearly all the
 # FLOPs, and with reused tables they also take most of the time. But `plain` makes new tables of 64 MiB and takes more
@@ -200,8 +200,9 @@ show_figure(axes[0], "8.1")
 #
 # The last bar is `F.scaled_dot_product_attention`. It takes hardly more than the two products alone. Compared with
 # `plain`, it saves 6.2 of 9.4 ns: about 5 ns because it asks for no new tables, and the rest because its blocks fit
-# into the cache and its steps are faster. PyTorch runs it here as a [**fused kernel**](glossary.ipynb#fused-kernel):
-# one compiled program for all four steps, which works on one block of the table at a time.
+# into the cache and its steps are faster. (One of the three tables is not even needed: we could divide the query
+# instead of the scores.) PyTorch runs it here as a [**fused kernel**](glossary.ipynb#fused-kernel): one compiled
+# program for all four steps, which works on one block of the table at a time.
 
 # %% traffic jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_memory_traffic
@@ -211,10 +212,10 @@ show_figure(draw_memory_traffic(), "8.2")
 # %% one-row [markdown]
 # On a GPU, PyTorch keeps freed memory and reuses it, so the cost of new memory is gone. But a GPU computes so fast that
 # the traffic between slow and fast memory matters far more there, relative to the arithmetic. This is why
-# *FlashAttention*, the best-known fused kernel, was written. Its authors measured the attention of GPT-2 medium on an
-# A100, forward and backward, for 64 texts of 1,024 tokens. The usual code moved 40.3 GB between slow and fast memory
-# and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although by their count it needs about 13% *more* FLOPs,
-# because its backward pass computes the weights a second time instead of storing them.
+# *FlashAttention*, the best-known fused kernel, was written. On an A100, its authors measured one attention layer of
+# the size used in GPT-2 medium, forward and backward, for 64 texts of 1,024 tokens. The usual code moved 40.3 GB
+# between slow and fast memory and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although by their count it needs
+# about 13% *more* FLOPs, because its backward pass computes the weights a second time instead of storing them.
 #
 # The fast memory of that GPU holds 192 KB for each of its processors, and 64 rows of 16,384 scores take 4 MiB. So not
 # even ten rows fit there, and the rows themselves have to be cut into pieces. But how can you take the softmax of half
@@ -227,10 +228,9 @@ show_figure(draw_memory_traffic(), "8.2")
 # **top**. Then no exponential can overflow. Finally, it divides the exponentials by their **total**. Both numbers
 # depend on the whole row, so it seems that we have to go through the pieces twice.
 #
-# One pass would be better, because then each score could be forgotten as soon as it has been used. So we keep the top
-# and the total of what we have seen *so far*. After the first piece, with the scores 0 and 0.268, the top is 0.268, and
-# the total is $e^{0 - 0.268} + e^{0.268 - 0.268} = 1.765$. The next cell prints the pieces, followed by the top and the
-# total of the whole row.
+# One pass would be better: then each score could be forgotten at once. So we keep the top and the total of what we have
+# seen *so far*. After the first piece, with the scores 0 and 0.268, the top is 0.268, and the total is $e^{0 - 0.268} +
+# e^{0.268 - 0.268} = 1.765$. The next cell prints the pieces, followed by the top and the total of the whole row.
 
 # %% two-passes
 x = load_table("the_cat_sat_on_the_mat.csv").values  # (6, 5)
@@ -264,7 +264,8 @@ for piece in row.split(2):
 #
 # The output is a running sum too: it adds up the values, each multiplied by its exponential. It shrinks by the same
 # factor, and we divide it by the total once, at the end. (The top begins at the lowest finite number and not at
-# $-\infty$. "Further" shows why.)
+# $-\infty$; "Further" shows why. For bfloat16, keep top, total and output in float32, or digits get lost with every
+# piece.)
 
 
 # %% add-piece
@@ -348,13 +349,11 @@ for ax, places in zip(axes, (peaks.index[:4], times.index), strict=True):
 show_figure(axes[0], "8.3")
 
 # %% masks [markdown]
-# On the left you see the memory. From 1,024 tokens on, `tiled` needs the least of our three functions. Its line rises
-# only because the output does, from 0.125 MiB at 512 tokens to 1 MiB at 4,096. What remains is 0.28 MiB at every
-# length. On the right you see the time for each weight. From 2,048 tokens on, all four lines are roughly level, so the
-# time of all four grows with $n^2$. Our loop over tiles is slower than `by_rows`: for each tile, Python calls more than
-# a dozen torch functions, and half of these go through the whole tile. With larger tiles, a reused buffer and a faster
-# exponential, the same loop takes about 4 ns. A fused kernel is faster still, because it carries out all the steps for
-# one tile at once.
+# On the left, `tiled` needs the least of our three functions from 1,024 tokens on. Its line rises only because the
+# output does, from 0.125 MiB at 512 tokens to 1 MiB at 4,096. What remains is 0.28 MiB at every length. On the right,
+# from 2,048 tokens on, all four lines are roughly level, so the time of all four grows with $n^2$. Our loop over tiles
+# is slower than `by_rows`: for each tile, Python calls more than a dozen torch functions, and half of these go through
+# the whole tile. A fused kernel carries out all the steps for one tile in one compiled program.
 #
 # ## What a mask saves
 #
@@ -736,7 +735,7 @@ check_joined_pieces(joined_solution)
 #
 # `nn.MultiheadAttention` stores the weights by default. On a CPU, in eval mode, without gradients and with
 # `batch_first=True`, self-attention with biases and an even number of heads takes a path that stores them even with
-# `need_weights=False`.
+# `need_weights=False`. (`PeakMemory` does not see them there; `torch.profiler` does.)
 
 # %% sources [markdown]
 # ## Sources
@@ -760,13 +759,14 @@ check_joined_pieces(joined_solution)
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.** Count, with the explorer: 12. Where the memory goes, and rows: 8. Slow and fast memory: 6. One row in
-# pieces: 9. Tiles: 4. Masks and the long text: 6. Leave "Further" for home.
+# pieces: 9. Tiles: 4. Masks and the long text: 6. Set "Further" as homework.
 #
 # **Where a class stalls.** *The factor:* let two students add up exponentials on paper, one with top 1 and one with top
 # 2, and ask how to join their sums. *"Then it is linear":* ask what is stored and what is computed, and point to the
 # level lines of figure 8.3. *"But more calls must take longer":* have the class measure `plain` and `by_rows` at 4,096
-# tokens in this notebook. (With short texts the loop may be the slower one, because `plain` can reuse small tables,
-# too.) *"What about a million tokens?":* have them put that number into the formula.
+# tokens in this notebook. (With short texts, or where the system keeps freed memory for the program, both take about
+# the same time, because `plain` can reuse its tables, too. That also shows that more calls need not take longer.)
+# *"What about a million tokens?":* have them put that number into the formula.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
