@@ -11,6 +11,7 @@ from attnlab.attention import (
     scaled_dot_product_attention,
     trace_attention,
 )
+from attnlab.cache import KeyValueCache
 from attnlab.data import Table, data_path, load_table
 from attnlab.diagnostics import (
     attention_entropy,
@@ -40,6 +41,7 @@ from attnlab.tiled import tiled_attention
 __all__ = [
     "AttentionOutput",
     "AttentionTrace",
+    "KeyValueCache",
     "MultiHeadAttention",
     "PeakMemory",
     "SelfAttention",

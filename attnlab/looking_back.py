@@ -6,6 +6,7 @@ were made by ``data/make_looking_back.py``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from attnlab._checks import (
     check_exact_ndim,
     check_holds_numbers,
+    check_list,
     check_probability,
     check_size,
     check_text,
@@ -22,6 +24,7 @@ from attnlab._checks import (
     shape,
     short,
 )
+from attnlab.cache import KeyValueCache
 from attnlab.data import load_tensors
 from attnlab.modules import MultiHeadAttention
 
@@ -53,8 +56,8 @@ class Guesses(NamedTuple):
     ----------
     logits : Tensor, shape (N, L, symbols)
         For each token, one number for every symbol that may come next.
-    weights : Tensor, shape (layers, N, H, L, L)
-        The attention weights of every layer.
+    weights : Tensor, shape (layers, N, H, L, S)
+        The attention weights of every layer; S is L without a cache.
     """
 
     logits: Tensor
@@ -101,36 +104,72 @@ class LookingBack(nn.Module):
         self.last_norm = nn.LayerNorm(embed_dim)
         self.guess = nn.Linear(embed_dim, len(SYMBOLS))
 
-    def forward(self, tokens: Tensor) -> Guesses:
+    def forward(self, tokens: Tensor, caches: Sequence[KeyValueCache] | None = None) -> Guesses:
         """Return the guesses for every next token, and where every layer has looked.
 
         Parameters
         ----------
         tokens : Tensor of int64, shape (N, L)
-            Places in ``SYMBOLS``; L is at most ``LENGTH``.
+            Places in ``SYMBOLS``; L is at most ``LENGTH``, with the tokens in the caches.
+        caches : sequence of KeyValueCache, optional
+            One for each layer. ``tokens`` come after those that the caches have read, and are
+            appended to them.
 
         Returns
         -------
         Guesses
-            ``logits`` (N, L, symbols) and ``weights`` (layers, N, H, L, L).
+            ``logits`` (N, L, symbols) and ``weights`` (layers, N, H, L, S).
 
         Raises
         ------
         TypeError, ValueError
-            If ``tokens`` is not such a tensor.
+            If ``tokens`` is not such a tensor, or the caches do not fit. The caches then stay as
+            they were.
         """
         _check_tokens(tokens)
-        if tokens.shape[1] > LENGTH:
+        if caches is None:
+            first, caches = 0, [None] * len(self.layers)
+        else:
+            self._check_caches(caches, len(tokens))
+            first = caches[0].length
+        end = first + tokens.shape[1]
+        if end > LENGTH:
+            after = f" after {first} in the caches" if first else ""
             raise ValueError(
-                f"tokens must have at most {LENGTH} tokens (dimension 1), got {shape(tokens)}."
+                f"tokens must have at most {LENGTH} tokens (dimension 1), got {shape(tokens)}"
+                f"{after}."
             )
-        x = self.symbol(tokens) + self.place.weight[: tokens.shape[1]]  # (N, L, E)
+        x = self.symbol(tokens) + self.place.weight[first:end]  # (N, L, E)
         weights = []
-        for norm, layer in zip(self.norms, self.layers, strict=True):
-            output, looks = layer(norm(x), is_causal=True)
+        for norm, layer, cache in zip(self.norms, self.layers, caches, strict=True):
+            output, looks = layer(norm(x), is_causal=True, cache=cache)
             x = x + output  # (N, L, E)
             weights.append(looks)
         return Guesses(self.guess(self.last_norm(x)), torch.stack(weights))
+
+    def _check_caches(self, caches: object, count: int) -> None:
+        """Raise unless there is one cache for each layer, all for the same ``count`` texts."""
+        check_list("caches", caches, "a list of KeyValueCache")
+        for cache in caches:
+            check_type("caches", cache, KeyValueCache, "a list of KeyValueCache")
+        needed, different = len(self.layers), len({id(cache) for cache in caches})
+        if not len(caches) == different == needed:
+            raise ValueError(
+                f"caches must be {needed} different caches, one for each layer, "
+                f"got {len(caches)} of which {different} are different."
+            )
+        lengths = [cache.length for cache in caches]
+        if len({(cache.length, cache.window) for cache in caches}) > 1:
+            raise ValueError(
+                "caches must all have read the same tokens with the same window, "
+                f"got lengths {lengths}."
+            )
+        for cache, layer in zip(caches, self.layers, strict=True):
+            wanted = (count, layer.num_kv_heads, cache.kept, layer.embed_dim // layer.num_heads)
+            if cache.key is not None and cache.key.shape != wanted:
+                raise ValueError(
+                    f"caches must hold the keys of {count} texts, {wanted}, got {shape(cache.key)}."
+                )
 
 
 def load_looking_back() -> LookingBack:

@@ -10,14 +10,18 @@ from torch import Tensor, nn
 from attnlab._checks import (
     check_exact_ndim,
     check_flag,
+    check_mask,
     check_probability,
+    check_same_device,
     check_size,
     check_tensor,
     check_type,
     shape,
 )
 from attnlab.attention import trace_attention
+from attnlab.cache import KeyValueCache
 from attnlab.heads import merge_heads, split_heads
+from attnlab.masks import causal_mask, sliding_window_mask
 
 
 class AttentionOutput(NamedTuple):
@@ -39,17 +43,26 @@ class _AttentionLayer(nn.Module):
     """What the layers share: three projections, and attention in ``num_heads`` heads."""
 
     def __init__(
-        self, embed_dim: int, inner_dim: int, num_heads: int, *, bias: bool, dropout: float
+        self,
+        embed_dim: int,
+        inner_dim: int,
+        num_heads: int,
+        num_kv_heads: int,
+        *,
+        bias: bool,
+        dropout: float,
     ) -> None:
         check_flag("bias", bias)
         check_probability("dropout", dropout)
         super().__init__()
         self.embed_dim = embed_dim
         self.num_heads = num_heads
+        self.num_kv_heads = num_kv_heads
         self.dropout = dropout
+        kv_dim = inner_dim // num_heads * num_kv_heads
         self.q_proj = nn.Linear(embed_dim, inner_dim, bias=bias)
-        self.k_proj = nn.Linear(embed_dim, inner_dim, bias=bias)
-        self.v_proj = nn.Linear(embed_dim, inner_dim, bias=bias)
+        self.k_proj = nn.Linear(embed_dim, kv_dim, bias=bias)
+        self.v_proj = nn.Linear(embed_dim, kv_dim, bias=bias)
 
     def forward(
         self,
@@ -59,6 +72,7 @@ class _AttentionLayer(nn.Module):
         *,
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
+        cache: KeyValueCache | None = None,
     ) -> AttentionOutput:
         """Return the attended tokens and the weights of every head.
 
@@ -74,6 +88,10 @@ class _AttentionLayer(nn.Module):
             bool: True where query i may attend to key j. float: added to the scores.
         is_causal : bool
             Block every key that comes after the query.
+        cache : KeyValueCache, optional
+            The keys and values of earlier tokens; those of the query are appended. Each query then
+            attends to itself and to the tokens before it, within the cache's window, whatever
+            ``is_causal`` says. S counts the keys that ``append`` returns.
 
         Returns
         -------
@@ -83,15 +101,28 @@ class _AttentionLayer(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            If shapes, dtypes, devices or the mask do not fit.
+            If shapes, dtypes, devices, the mask or the cache do not fit. The cache then stays as
+            it was.
         """
+        check_flag("is_causal", is_causal)
+        if cache is not None:
+            _check_cache(cache, key, value)
         key = query if key is None else key
         value = key if value is None else value
         self._check(query, key, value, attn_mask)
+        q = split_heads(self.q_proj(query), self.num_heads)  # (N, H, L, head_dim)
+        k = split_heads(self.k_proj(key), self.num_kv_heads)  # (N, H_kv, S, head_dim)
+        v = split_heads(self.v_proj(value), self.num_kv_heads)  # (N, H_kv, S, head_dim)
+        if cache is not None:
+            attn_mask, is_causal = _mask_with_cache(attn_mask, q, cache), False
+            k, v = cache.append(k, v)  # S grows by what the cache held
+        group = self.num_heads // self.num_kv_heads
+        if group > 1:  # neighbouring heads share a key and a value
+            k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
         output, weights, _ = trace_attention(
-            split_heads(self.q_proj(query), self.num_heads),  # (N, H, L, head_dim)
-            split_heads(self.k_proj(key), self.num_heads),  # (N, H, S, head_dim)
-            split_heads(self.v_proj(value), self.num_heads),  # (N, H, S, head_dim)
+            q,
+            k,
+            v,
             attn_mask=attn_mask,
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=is_causal,
@@ -168,7 +199,7 @@ class SelfAttention(_AttentionLayer):
     ) -> None:
         check_size("embed_dim", embed_dim, at_least=1)
         check_size("out_dim", out_dim, at_least=1)
-        super().__init__(embed_dim, out_dim, num_heads=1, bias=bias, dropout=dropout)
+        super().__init__(embed_dim, out_dim, 1, 1, bias=bias, dropout=dropout)
 
 
 class MultiHeadAttention(_AttentionLayer):
@@ -186,12 +217,15 @@ class MultiHeadAttention(_AttentionLayer):
         Whether the four projections add a bias; by default they do, as in torch.
     dropout : float
         Probability with which a weight is dropped in training mode.
+    num_kv_heads : int, optional
+        Number of heads H_kv for keys and values; must divide ``num_heads``, and equals it if not
+        given. With fewer, H / H_kv neighbouring heads share keys and values (grouped heads).
 
     Raises
     ------
     TypeError, ValueError
-        If a size is not a positive integer, ``num_heads`` does not divide ``embed_dim``, or
-        ``dropout`` is not a probability.
+        If a size is not a positive integer, ``num_heads`` does not divide ``embed_dim``,
+        ``num_kv_heads`` does not divide ``num_heads``, or ``dropout`` is not a probability.
 
     See Also
     --------
@@ -200,8 +234,8 @@ class MultiHeadAttention(_AttentionLayer):
 
     Notes
     -----
-    4 embed_dim^2 weights (and 4 embed_dim biases), whatever the number of heads.
-    The projections are initialised as ``nn.Linear`` does it.
+    4 embed_dim^2 weights (and 4 embed_dim biases), whatever the number of heads, unless heads are
+    grouped. The projections are initialised as ``nn.Linear`` does it.
 
     The projections cost 4 N (L + S) embed_dim^2 floating point operations, the attention
     4 N L S embed_dim, whatever the number of heads: for L = S the projections are the larger part
@@ -221,16 +255,29 @@ class MultiHeadAttention(_AttentionLayer):
     """
 
     def __init__(
-        self, embed_dim: int, num_heads: int, *, bias: bool = True, dropout: float = 0.0
+        self,
+        embed_dim: int,
+        num_heads: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        num_kv_heads: int | None = None,
     ) -> None:
         check_size("embed_dim", embed_dim, at_least=1)
         check_size("num_heads", num_heads, at_least=1)
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        check_size("num_kv_heads", num_kv_heads, at_least=1)
         if embed_dim % num_heads:
             raise ValueError(
                 f"num_heads must divide embed_dim, got embed_dim {embed_dim} and "
                 f"num_heads {num_heads}: the remainder is {embed_dim % num_heads}."
             )
-        super().__init__(embed_dim, embed_dim, num_heads, bias=bias, dropout=dropout)
+        if num_heads % num_kv_heads:
+            raise ValueError(
+                f"num_kv_heads must divide num_heads, got num_heads {num_heads} and "
+                f"num_kv_heads {num_kv_heads}: the remainder is {num_heads % num_kv_heads}."
+            )
+        super().__init__(embed_dim, embed_dim, num_heads, num_kv_heads, bias=bias, dropout=dropout)
         self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias)
 
     def _join(self, heads: Tensor) -> Tensor:
@@ -284,10 +331,20 @@ class MultiHeadAttention(_AttentionLayer):
         torch.nn.MultiheadAttention
             Same numbers, device, dtype and mode.
 
+        Raises
+        ------
+        ValueError
+            If heads share keys and values, which torch's layer cannot do.
+
         See Also
         --------
         from_torch : the inverse.
         """
+        if self.num_kv_heads != self.num_heads:
+            raise ValueError(
+                "to_torch needs num_kv_heads equal to num_heads, because torch's layer has no "
+                f"grouped heads, got {self.num_kv_heads} and {self.num_heads}."
+            )
         bias = self.q_proj.bias is not None
         module = nn.MultiheadAttention(
             self.embed_dim, self.num_heads, dropout=self.dropout, bias=bias, batch_first=True
@@ -333,6 +390,31 @@ def _check_layer_mask(attn_mask: Tensor) -> None:
             f"got {shape(attn_mask)}, whose first dimension may count sequences or heads; "
             "use attn_mask[:, None] for sequences, attn_mask[None] for heads."
         )
+
+
+def _check_cache(cache: object, key: Tensor | None, value: Tensor | None) -> None:
+    check_type("cache", cache, KeyValueCache, "a KeyValueCache")
+    if key is not None or value is not None:
+        raise ValueError(
+            "key and value must not be given with a cache, which holds those of earlier queries; "
+            "call the layer with the new tokens only."
+        )
+
+
+def _mask_with_cache(attn_mask: Tensor | None, q: Tensor, cache: KeyValueCache) -> Tensor:
+    """Return the mask for new queries (N, H, L, head_dim) and the S keys that they can see."""
+    L, S = q.shape[-2], cache.reach + q.shape[-2]
+    where = {"align": "lower_right", "device": q.device}
+    seen = causal_mask(L, S, **where)
+    if cache.window is not None:
+        seen = seen & sliding_window_mask(L, S, window=cache.window, **where)
+    if attn_mask is None:
+        return seen
+    check_mask(attn_mask, torch.Size((*q.shape[:-1], S)), q.dtype)
+    check_same_device("query", q, "attn_mask", attn_mask)
+    if attn_mask.dtype == torch.bool:
+        return attn_mask & seen
+    return attn_mask.masked_fill(~seen, -torch.inf)
 
 
 def _paired_parameters(

@@ -153,6 +153,7 @@ LAYER_CALL = {
     "value": numbers(2, S, E),
     "attn_mask": allowed(L, S),
     "is_causal": False,
+    "cache": None,
 }
 LOOK = {"ax": None, "title": "title"}
 NUMBERS = {"annotate": None, "colorbar": False}
@@ -188,7 +189,8 @@ def torch_weights(scores, *, attn_mask):
     return torch.where(raised.isneginf().all(dim=-1, keepdim=True), 0.0, weights)
 
 
-def torch_layer(query, key, value, *, attn_mask, is_causal):
+def torch_layer(query, key, value, *, attn_mask, is_causal, cache):
+    assert cache is None
     key = query if key is None else key
     value = key if value is None else value
     assert query.ndim == key.ndim == value.ndim == 3
@@ -282,7 +284,8 @@ CALLS = {
     "attnlab.softmax_jacobian": {"weights": WEIGHTS},
     "attnlab.gradient_norms": {"loss": LEAF.square().sum(), "tensor": LEAF},
     "attnlab.influence_map": {"function": lambda x: x.cumsum(dim=0), "x": numbers(L, E)},
-    "attnlab.MultiHeadAttention": {"embed_dim": E, "num_heads": H, "bias": True, "dropout": 0.1},
+    "attnlab.MultiHeadAttention": {"embed_dim": E, "num_heads": H, "bias": True, "dropout": 0.1}
+    | {"num_kv_heads": 1},
     "attnlab.MultiHeadAttention.forward": LAYER_CALL,
     "attnlab.MultiHeadAttention.from_torch": {"module": nn.MultiheadAttention(E, H)},
     "attnlab.MultiHeadAttention.to_torch": {},
@@ -305,7 +308,7 @@ CALLS = {
     "live.live": {"draw": lambda fig, **values: None, "figsize": (1, 1), "alt": ""}
     | {"start": {"d_k": 4}, "d_k": [1, 4, 0.5, "0.1", 7]},
     "looking_back.LookingBack": {"num_layers": 2, "embed_dim": E, "num_heads": H},
-    "looking_back.LookingBack.forward": {"tokens": LOOP_TEXTS.tokens[:, :-1]},
+    "looking_back.LookingBack.forward": {"tokens": LOOP_TEXTS.tokens[:, :-1], "caches": None},
     "looking_back.follower_score": {"weights": LOOP_WEIGHTS, "texts": LOOP_TEXTS},
     "looking_back.followers": {"tokens": LOOP_TEXTS.tokens},
     "looking_back.load_looking_back": {},

@@ -21,6 +21,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "_texts": (1, set()),
     "palette": (1, set()),
     "masks": (1, set()),
+    "cache": (1, set()),
     "heads": (1, set()),
     "memory": (1, set()),
     "diagnostics": (1, set()),
