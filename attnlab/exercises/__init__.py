@@ -80,6 +80,12 @@ from attnlab.exercises.lesson_12 import (
     check_place_to_look,
     check_score_by_place,
 )
+from attnlab.exercises.lesson_13 import (
+    check_bytes_of_a_token,
+    check_mended_decoding,
+    check_window_with_sinks,
+    check_windowed_keys,
+)
 
 __all__ = sorted(
     {"Prediction", "Verdict", "predict", *(name for name in globals() if name.startswith("check_"))}

@@ -383,6 +383,7 @@ masked[cat]
 # | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 45 / 80 |
 # | 11 | [Order](11_order.ipynb) | Who tells attention where words stand? | 50 / 85 |
 # | 12 | [Two layers that look back](12_two_layers_that_look_back.ipynb) | What can two layers do that one cannot? | 45 / 80 |
+# | 13 | [Word by word: the cache](13_word_by_word_the_cache.ipynb) | Why does one more word not cost a whole pass? | 50 / 85 |
 
 # %% plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 40 minutes, and where a class gets stuck</summary>
@@ -431,7 +432,7 @@ masked[cat]
 # | a padding mask must hide the rows of the padding tokens | M8 | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | padding with zeros needs no mask | M9 | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | a mask that does not crash has the correct shape | M10 | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | `is_causal` also works with a cache | M11 | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | `is_causal` also works with a cache | M11 | [3](03_masks_who_may_look_at_whom.ipynb), [13](13_word_by_word_the_cache.ipynb) |
 # | whether the batch comes first is a matter of taste | M12 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | rows still sum to 1 after dropout | M13 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | a head sees a slice of the input | M14 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |

@@ -647,7 +647,7 @@ check_mended_stream(mended_solution)
 # %% next [markdown]
 # ## Next
 #
-# This is the last lesson. To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
+# [13 · Word by word: the cache](13_word_by_word_the_cache.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>

@@ -64,7 +64,7 @@
 # ### cache
 #
 # The [keys](#key) and [values](#value) of earlier tokens, kept so that they need not be computed again when the next token is
-# written. Also called KV cache. [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
+# written. Also called KV cache. [Lesson 13](13_word_by_word_the_cache.ipynb)
 #
 # ### causal mask
 #
@@ -146,7 +146,7 @@
 # ### grouped heads
 #
 # Several [heads](#head) of queries that share one head of keys and values, which makes the [cache](#cache) smaller. [Lesson
-# 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
+# 13](13_word_by_word_the_cache.ipynb)
 
 # %% [markdown]
 # ### hard look-up
@@ -275,6 +275,11 @@
 #
 # Where a token stands in its text. Models add a vector for it to the token's vector, rotate queries and keys by an angle that
 # depends on it, or add a number to the scores. [Lesson 11](11_order.ipynb)
+#
+# ### prefill
+#
+# The first pass of a model that writes: it reads the whole prompt and fills the [cache](#cache). Decoding follows, one token at
+# a time. [Lesson 13](13_word_by_word_the_cache.ipynb)
 #
 # ### probe
 #

@@ -1,0 +1,770 @@
+# %% opening [markdown]
+# # 13 · Word by word: the cache
+#
+# A chatbot writes its answer one word at a time, and you can watch the words appear. Each of them depends on the whole
+# conversation: on your question, and on every word of the answer so far. Near the end of a long answer, these are
+# thousands of words. Yet the last word appears about as quickly as the first ones did. Why does one more word not cost
+# a pass over the whole text?
+#
+# In this lesson you will let the model of lesson 12 write a text and count how much work it repeats. You will store
+# what can be used again and check, letter by letter, that no number changes. Then you will meet four bugs that make no
+# error message, find out how much memory the store takes in well-known language models, and see what happens when a
+# model forgets the beginning of its text.
+#
+# **You need** lesson 12, whose model we use, the masks and the leak test of lesson 3, and the heads of lesson 7.
+#
+# **You will be able to**
+# - write text with a model, with and without a cache, and count the work,
+# - say what a cache keeps, and why this is enough,
+# - test a cache so that its typical bugs show up,
+# - compute how many bytes the cache of a model takes, and name two ways to make it smaller.
+#
+# **Time:** 50 minutes in class, 85 alone.
+
+# %% setup
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from attnlab import KeyValueCache, causal_mask, sequence_mask
+from attnlab.display import lesson_setup, show_figure
+from attnlab.exercises import predict
+from attnlab.looking_back import load_looking_back, make_texts, to_text, to_tokens
+
+lesson_setup()
+
+# %% writing [markdown]
+# ## A model that writes
+#
+# The texts of lesson 12 are loops of letters that are played again and again. For each token, the model returns 27
+# logits: one for each letter and one for the bar. It has two layers with one head each. To let it write, we give it the
+# beginning of a text, the **prompt**. We run it, append the letter with the largest logit in the last row, and run it
+# again on the longer text.
+
+# %% write
+model = load_looking_back()
+
+
+def write(text, count):
+    tokens = to_tokens(text)[None]  # (1, L)
+    for _ in range(count):
+        logits = model(tokens).logits  # (1, L, 27), from a whole pass
+        best = logits[:, -1:].argmax(dim=-1)  # (1, 1): we use only the last row
+        tokens = torch.cat([tokens, best], dim=1)
+    return to_text(tokens[0])
+
+
+write("KQZBMTARK", 23)
+
+# %% rows [markdown]
+# The loop goes on without an error up to 32 tokens, which is all that this model can read. But look at the work. One
+# run of the model over a text is called a *pass*, and every layer computes a query, a key and a value for each token in
+# it. All that a pass computes for one token, we call a *row*. The first pass has 9 rows, the next has 10, and the last
+# has 31. That makes 460 rows for 23 letters, although we read only one row of each pass.
+#
+# Is it necessary to compute the other rows anew? To find out, we compare two passes. The first reads 20 letters, and
+# the second reads the same 20 letters and one more. We look at the keys of the second layer, because they depend on
+# everything that the first layer has found.
+
+
+# %% keys
+def keys_of_layer_2(text):
+    x = model.symbol(to_tokens(text)[None]) + model.place.weight[: len(text)]
+    x = x + model.layers[0](model.norms[0](x), is_causal=True).output
+    return model.layers[1].k_proj(model.norms[1](x))[0]  # (L, 64)
+
+
+text = "KQZBMTARKQZBMTARKQZBM"
+shorter, longer = keys_of_layer_2(text[:20]), keys_of_layer_2(text[:21])
+
+# %% ask-changes
+predict("13/what-changes")
+
+# %% see-changes
+# %%answer 13/what-changes
+change = (longer[:20] - shorter).norm(dim=-1)  # (20,): one number for each old row
+(change > 1e-4).sum()
+
+# %% frozen [markdown]
+# ## Keep the keys and values
+#
+# No old row changes. The causal mask keeps every token from seeing later ones, in the first layer and therefore in all
+# the others. Once a row has been computed, nothing that is written afterwards can alter it.
+#
+# So the new token needs only a row of its own. What does this row need from the old ones? In each layer, the query of
+# the new token is compared with the keys of all tokens, and the output is an average of their values. Nothing else of
+# the old rows enters, and their queries have done their work. So we keep the keys and values of each layer and append
+# those of the new token. Such a store is a [**key-value cache**](glossary.ipynb#cache). (It has nothing to do with the cache of a
+# processor in lesson 8.) For one head, the whole idea takes four lines:
+
+
+# %% by-hand
+def attend_with_past(layer, x, past):  # x: (1, 1, E), the new token
+    k = torch.cat([past[0], layer.k_proj(x)], dim=1)  # (1, S, E)
+    v = torch.cat([past[1], layer.v_proj(x)], dim=1)
+    output = F.scaled_dot_product_attention(layer.q_proj(x), k, v)
+    return layer.out_proj(output), (k, v)
+
+
+layer, x = model.layers[0], torch.randn(1, 12, 64)
+past = layer.k_proj(x[:, :-1]), layer.v_proj(x[:, :-1])
+output, past = attend_with_past(layer, x[:, -1:], past)
+whole = layer(x, is_causal=True).output
+assert torch.allclose(output, whole[:, -1:], atol=1e-5)
+
+# %% cache-class [markdown]
+# In attnlab, `KeyValueCache` does the appending, and a layer takes it as `layer(x, cache=cache)`. Our model takes a list
+# with one cache for each layer. In the next cell, the first call reads the whole prompt, and each later call reads a
+# single letter. The marked line is a test, which a real program leaves out: at every step, the new row must give the
+# same logits as a whole pass.
+
+
+# %% write-with-cache
+def write_with_cache(text, count):
+    caches = [KeyValueCache() for _ in model.layers]
+    new = to_tokens(text)[None]  # at first the whole prompt
+    for _ in range(count):
+        logits = model(new, caches).logits[:, -1:]
+        same = torch.allclose(
+            logits, model(to_tokens(text)[None]).logits[:, -1:], atol=1e-3
+        )
+        assert same  # a test at every step
+        new = logits.argmax(dim=-1)  # (1, 1): then one token at a time
+        text += to_text(new[0])
+    return text, caches[0]
+
+
+write_with_cache("KQZBMTARK", 23)
+
+# %% phases [markdown]
+# The text is the same. The two kinds of calls have names: reading the prompt is called
+# [**prefill**](glossary.ipynb#prefill), and writing token by token is called **decoding**. The prefill computes 9 rows
+# and gives us the first new letter. Each of the other 22 letters takes one more row, that of the letter before it. The
+# next cell counts these rows, and the scores: one for each query and key that are compared in a layer.
+
+# %% rows-with-a-cache
+passes = range(9, 32)  # the number of tokens in each pass without a cache
+counts = {
+    "rows": [sum(passes), 9 + 22],
+    "scores": [sum(n**2 for n in passes), 9**2 + sum(passes[1:])],
+}
+pd.DataFrame(counts, index=["without a cache", "with a cache"])
+
+# %% growth [markdown]
+# With a cache, one more token always takes one row, however long the text is. Its scores still grow, because the new
+# query is compared with every key in the cache. But they grow with the length of the text, and no longer with its
+# square.
+#
+# ### Step through a generation
+#
+# In the explorer, the model writes one letter at each step. See which queries, keys and values of the two layers are
+# computed at a step, and which are read from the cache. Then compare the number of rows with and without a cache.
+
+# %% explorer
+len("CacheExplorer")
+
+# %% time-text [markdown]
+# ## Does it save time?
+#
+# Our model reads only 32 tokens, so for longer texts we timed another one: four attention layers with 256 features and
+# four heads, without MLPs. Its weights are random, which makes no difference to the time. The figure shows what *one
+# more token* costs when the text has $n$ tokens.
+
+# %% time-figure jupyter={"source_hidden": true}
+import matplotlib.pyplot as plt
+import seaborn as sns
+from attnlab import data_path
+
+times = pd.read_csv(data_path("cache_times.csv"))
+names = {"pass_us": "a pass over all tokens", "step_us": "one step with a cache"}
+drawn = times.rename(columns=names).melt(
+    ["tokens"], [*names.values()], "way", "microseconds"
+)
+drawn["milliseconds"] = drawn["microseconds"] / 1000
+_, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
+sns.lineplot(
+    drawn,
+    x="tokens",
+    y="milliseconds",
+    hue="way",
+    style="way",
+    markers=True,
+    dashes=False,
+    errorbar=("pi", 100),
+    ax=ax,
+)
+stops = times["tokens"].unique()
+ax.set(xscale="log", yscale="log", xlabel="tokens in the text")
+ax.set_xticks(stops, [f"{n:,}" for n in stops])
+ax.set_yticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
+ax.minorticks_off()
+ax.set_title("One more token: the pass grows with the text, the step hardly does")
+ax.legend(title="")
+show_figure(ax, "13.1")
+
+# %% time-read [markdown]
+# At 32 tokens, a step takes about half the time of a pass. At 2,048 tokens, the pass takes more than 300 times as long
+# as the step. So for long texts a cache is not an extra: without it, nobody could use such a model.
+#
+# Below 200 tokens, the step takes nearly the same time at every length, because most of that time does not go into
+# arithmetic. Each layer has to be started, and all its weights have to be fetched from memory to be used for a single
+# row. During prefill, the weights are fetched once for all rows of the prompt. This difference is even larger on a GPU,
+# where decoding mostly waits for memory. Programs that serve many users therefore decode many texts side by side, so
+# that the fetched weights are used for more than one row (Pope et al., 2022).
+#
+# ## Two tests
+#
+# A cache is easy to write and easy to get wrong, and the errors are silent. There are two tests:
+#
+# - **Comparison.** The rows computed with a cache must equal those of a whole pass.
+# - **Leak test** (lesson 3). If we change the last token, the rows before it must not move.
+#
+# The comparison needs code that is known to be correct, and the leak test does not. Is the leak test enough?
+#
+# ## Bugs 1 and 2: the mask
+#
+# So far our new tokens came singly. But a user asks a second question, and then several new tokens come at once, after
+# a cache full of old ones. Suppose that the cache holds 8 tokens and 3 new ones arrive. We take random queries, keys
+# and values.
+
+# %% some-tokens
+torch.manual_seed(0)
+q, k, v = torch.randn(3, 1, 1, 11, 16)  # (N, H, S, E) each
+whole = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+new = q[:, :, 8:]  # the last three queries; keys and values of all eleven
+
+
+# %% leak-test
+def leaks(new, k, v, mask):
+    k2, v2 = k.clone(), v.clone()
+    k2[..., -1, :], v2[..., -1, :] = 5.0, 5.0  # another last token
+    before = F.scaled_dot_product_attention(new, k, v, attn_mask=mask)
+    after = F.scaled_dot_product_attention(new, k2, v2, attn_mask=mask)
+    return not torch.allclose(before[..., :-1, :], after[..., :-1, :])
+
+
+# %% one-query-text [markdown]
+# A single new query is the last one, so it may see everything and needs no mask. With `is_causal=True`, as in training,
+# you get something else (lesson 3):
+
+# %% one-query
+last = q[:, :, -1:]
+seen = F.scaled_dot_product_attention(last, k, v, is_causal=True)
+print("equals the first value:", torch.allclose(seen, v[:, :, :1]))
+free = F.scaled_dot_product_attention(last, k, v)
+print("no mask equals a pass: ", torch.allclose(free, whole[:, :, -1:], atol=1e-5))
+
+# %% corners [markdown]
+# PyTorch aligns the mask of `is_causal=True` at the *upper left* corner: the first query may see only the first key,
+# whichever tokens they belong to. With a cache, the last query belongs to the last key, so the mask must be aligned at
+# the *lower right*. The figure shows both masks for the three new queries.
+
+# %% mask-figure jupyter={"source_hidden": true}
+from attnlab.plotting import plot_mask
+
+fig, axes = plt.subplots(2, 1, figsize=(6.5, 3.6), layout="constrained")
+for ax, align, title in zip(
+    axes,
+    ("upper_left", "lower_right"),
+    ("upper left: wrong with a cache", "lower right: correct"),
+    strict=True,
+):
+    mask = causal_mask(3, 11, align=align)
+    labels = {"queries": ["8", "9", "10"], "keys": [str(j) for j in range(11)]}
+    plot_mask(mask, ax=ax, title=title, legend=False, **labels)
+    ax.set(xlabel="key" if align == "lower_right" else "", ylabel="query")
+show_figure(fig, "13.2")
+
+# %% ask-leak
+predict("13/which-mask-leaks")
+
+# %% see-leak
+# %%answer 13/which-mask-leaks
+masks = {
+    "upper left": causal_mask(3, 11),
+    "no mask": torch.ones(3, 11).bool(),
+    "lower right": causal_mask(3, 11, align="lower_right"),
+}
+for name, mask in masks.items():
+    output = F.scaled_dot_product_attention(new, k, v, attn_mask=mask)
+    same = torch.allclose(output, whole[:, :, 8:], atol=1e-5)
+    print(f"{name:12} leaks: {leaks(new, k, v, mask)!s:6} equals a pass: {same}")
+
+# %% leak-read [markdown]
+# The leak test finds a mask that shows too much. It cannot find one that hides too much, because a token that sees
+# nothing new cannot leak anything. The comparison finds both. So **compare with a whole pass**, and compare after a
+# cache that is not empty: with an empty cache, as many queries as keys come in, and both corners give the same mask.
+#
+# ## Bug 3: positions counted from 0 again
+#
+# The second input of our model is the place of each token. A program that passes one token at a time and numbers the
+# tokens of each call from 0 gives place 0 to every new letter. To see what happens, we write out the forward pass of
+# lesson 12, so that the places can be set from outside.
+
+
+# %% read
+def read(tokens, caches, places, attn_mask=None):
+    x = model.symbol(tokens) + model.place(places)
+    for norm, layer, cache in zip(model.norms, model.layers, caches, strict=True):
+        x = x + layer(norm(x), cache=cache, attn_mask=attn_mask).output
+    return model.guess(model.last_norm(x))
+
+
+# %% continue-text
+def continue_text(prompt, counting=True, count=14):
+    caches = [KeyValueCache() for _ in model.layers]
+    logits, text = read(to_tokens(prompt)[None], caches, torch.arange(len(prompt))), ""
+    for _ in range(count):
+        new = logits[:, -1:].argmax(dim=-1)
+        text += to_text(new[0])
+        place = caches[0].length if counting else 0
+        logits = read(new, caches, torch.tensor([place]))
+    return text
+
+
+# %% places-long
+print(continue_text("KQZBMTARK"), continue_text("KQZBMTARK", counting=False))
+
+# %% ask-places
+predict("13/places-from-zero")
+
+# %% see-places
+# %%answer 13/places-from-zero
+print(continue_text("KQZ"), continue_text("KQZ", counting=False))
+
+# %% places-read [markdown]
+# With the first prompt, the wrong places do no visible harm: in lesson 12 you saw that this model writes its notes in
+# the first sixteen places, and here the prompt has already been noted. With the short prompt, the new letters would
+# have to be noted, and the bug ruins the text. A text that looks fine does not prove a cache correct. The comparison
+# needs no luck: the logits differ from those of a whole pass at the very first step.
+#
+# ## Bug 4: a batch of prompts
+#
+# To decode several texts side by side, we put their prompts into one tensor, so the shorter ones have to be filled up.
+# We put the padding on the *left*, so that all prompts end in the same column, where the new tokens are appended. Many
+# programs pad with token 0, which is the letter A here.
+
+
+# %% batch
+def continue_batch(prompts, masked, counted, count=14):
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    width = max(map(len, prompts))
+    new = torch.stack([to_tokens(prompt.rjust(width, "A")) for prompt in prompts])
+    real = sequence_mask(lengths + count, width + count).flip(-1)[:, None, None]
+    shift = (width - lengths)[:, None] * counted  # (N, 1)
+    caches, texts = [KeyValueCache() for _ in model.layers], [""] * len(prompts)
+    for _ in range(count):
+        at = caches[0].length + torch.arange(new.shape[1])
+        mask = real[..., : at[-1] + 1] if masked else None  # (N, 1, 1, S)
+        logits = read(new, caches, (at - shift).clamp(min=0), mask)
+        new = logits[:, -1:].argmax(dim=-1)
+        texts = [text + to_text(one) for text, one in zip(texts, new, strict=True)]
+    return texts
+
+
+# %% batch-text [markdown]
+# Two things have to be done for the shorter prompt. Its padding must be masked, in every call and not only during
+# prefill, and its places must be counted from its own first letter. We let the model continue `MILKSHAM` together with
+# a prompt that is ten letters longer, first without either, then with the mask alone, and then with both.
+
+# %% see-batch
+pair = ["MILKSHAM", "ABCDEFGHIJKLMNABCD"]
+print("alone          ", [continue_text(prompt) for prompt in pair])
+for name, how in {
+    "neither": (False, False),
+    "mask": (True, False),
+    "mask and places": (True, True),
+}.items():
+    print(f"{name:15}", continue_batch(pair, *how))
+
+# %% batch-read [markdown]
+# Only with both does the short prompt get the text that it gets alone. The longer prompt has no padding, so it is
+# correct in all three cases. A test whose prompts all have the same length finds nothing.
+#
+# ## How large is a cache?
+#
+# For every token, each layer keeps one key and one value for each head. So a cache takes
+#
+# $$2 \cdot \text{layers} \cdot \text{heads} \cdot \text{head\_dim} \cdot \text{bytes per number}$$
+#
+# for each token of each text. Llama 2 7B is a language model with 32 layers and 32 heads of 128 features. It stores
+# numbers of 2 bytes, and it reads up to 4,096 tokens.
+
+# %% ask-bytes
+predict("13/bytes-of-a-cache")
+
+# %% see-bytes
+# %%answer 13/bytes-of-a-cache
+models = pd.DataFrame(
+    {  # layers, query heads, key-value heads, head_dim, tokens that are kept
+        "GPT-2": (12, 12, 12, 64, 1024),
+        "Llama 2 7B": (32, 32, 32, 128, 4096),
+        "Llama 3 8B": (32, 32, 8, 128, 8192),
+        "Mistral 7B": (32, 32, 8, 128, 4096),
+    },
+    index=["layers", "heads", "kv heads", "head_dim", "tokens"],
+).T
+per_token = 2 * models["layers"] * models["kv heads"] * models["head_dim"] * 2
+models["KiB per token"] = per_token // 2**10
+models["MiB in all"] = per_token * models["tokens"] // 2**20
+models
+
+# %% bytes-read [markdown]
+# A full cache of Llama 2 7B takes 2 GiB for one text. The parameters of this model take about 13 GB, so seven long
+# texts side by side need more memory than the model itself. With every new token, all of this has to be read once. The
+# cache saves arithmetic and pays with memory.
+#
+# ## Grouped heads
+#
+# The last two models have fewer heads for keys and values (*kv heads*) than for queries. Four query heads share each
+# key and each value, so the cache is a quarter as large. These are [**grouped heads**](glossary.ipynb#grouped-heads). In attnlab it is
+# `MultiHeadAttention(512, 32, num_kv_heads=8)`. To compute it, each kv head is repeated for its group. Here we have
+# four query heads and two kv heads. The first two query heads belong to kv head 0, and the last two to kv head 1.
+
+# %% grouped
+torch.manual_seed(0)
+q, (k, v) = torch.randn(1, 4, 7, 16), torch.randn(2, 1, 2, 7, 16)  # (N, heads, L, E)
+one = {
+    "repeat_interleave": k.repeat_interleave(2, dim=1),
+    "repeat": k.repeat(1, 2, 1, 1),
+}
+two = {
+    "repeat_interleave": v.repeat_interleave(2, dim=1),
+    "repeat": v.repeat(1, 2, 1, 1),
+}
+outputs = {
+    name: F.scaled_dot_product_attention(q, one[name], two[name], is_causal=True)
+    for name in one
+}
+
+# %% ask-repeat
+predict("13/repeat-or-interleave")
+
+# %% see-repeat
+# %%answer 13/repeat-or-interleave
+torchs = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+for name, output in outputs.items():
+    print(f"{name:18}", tuple(output.shape), torch.allclose(output, torchs, atol=1e-5))
+heads = torch.arange(2)
+print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
+
+# %% repeat-read [markdown]
+# The last line shows which kv head each query head gets: 0, 0, 1, 1 in one case and 0, 1, 0, 1 in the other. Shapes,
+# the causal mask and the sums of the weights are correct in both. A model that is trained with either order works with
+# it. But if it is loaded into a program with the other order, two of these four heads read the keys of a stranger. It
+# is the same trap as the two layouts of rotary positions in lesson 11.
+#
+# Sharing costs some quality. Ainslie et al. (2023) converted trained models to groups and report quality close to that
+# of separate heads.
+#
+# ## A window
+#
+# Mistral 7B limits its cache in another way, too. Each token sees only the last 4,096 tokens, itself included, so older
+# keys and values can be dropped: `KeyValueCache(window=4096)`. Is it safe to drop the oldest tokens?
+#
+# Let us try it with the model of lesson 12. It was trained without a window. Of its 32 tokens, each may now see 20 at
+# most: either the last 20, or the first 16 and the last 4. Neither choice needs more memory than the other. We count
+# the guesses whose answer can be known, at places 20 to 31.
+
+
+# %% window
+def share_correct(texts, allowed, first=20):
+    tokens, known = texts
+    x = model.symbol(tokens[:, :-1]) + model.place.weight
+    for norm, layer in zip(model.norms, model.layers, strict=True):
+        x = x + layer(norm(x), attn_mask=allowed & causal_mask(32)).output
+    correct = model.guess(model.last_norm(x)).argmax(dim=-1) == tokens[:, 1:]
+    return correct[:, first:][known[:, first:]].float().mean().round(decimals=2)
+
+
+# %% ask-window
+predict("13/what-to-drop")
+
+# %% see-window
+# %%answer 13/what-to-drop
+torch.manual_seed(2)
+texts = make_texts(1000)
+i, j = torch.arange(32)[:, None], torch.arange(32)
+print("all tokens          ", share_correct(texts, j <= i))
+print("the last 20         ", share_correct(texts, i - j < 20))
+print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
+
+# %% window-read [markdown]
+# The old tokens are the ones that this model needs, because its notes are there. What can be dropped depends on what
+# the model has learned. Mistral 7B was trained with its window, and so it learned to do without the rest.
+#
+# ### The first token
+#
+# In large language models, there is one more reason to keep the beginning. Many heads give much of their weight to the
+# very first tokens, whatever these are. You know such an [attention sink](glossary.ipynb#attention-sink) from lesson
+# 10: where a head has nothing to look for, its weight has to go somewhere, because it adds up to 1. If a window drops
+# the sink, this weight falls on other tokens, and every word gets a mixture that it never got in training. Xiao et al.
+# (2023) found that language models fail as soon as their first tokens leave the window, and that keeping just four of
+# them restores their performance.
+#
+# We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you
+# took apart in lesson 10. It has six layers and a marker, `[CLS]`, at the beginning of each sentence. For each of the 35
+# sentences with "bank", we hide one token at a time from all the others, in all layers, and ask how far the vectors of
+# the words move.
+
+# %% sink-figure jupyter={"source_hidden": true}
+hidden = pd.read_csv(data_path("hidden_keys.csv"))
+hidden["kind"] = "another word"
+hidden.loc[hidden["place"] == 1, "kind"] = "the first word"
+hidden.loc[hidden["token"] == "[CLS]", "kind"] = "[CLS], the first token"
+hidden.loc[hidden["token"] == "[SEP]", "kind"] = "[SEP], the last token"
+kinds = [
+    "[CLS], the first token",
+    "the first word",
+    "another word",
+    "[SEP], the last token",
+]
+_, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
+sns.stripplot(
+    hidden,
+    x="change",
+    y="kind",
+    hue="kind",
+    order=kinds,
+    hue_order=kinds,
+    size=4,
+    ax=ax,
+)
+ax.set(xlim=(0, 1), ylabel="", xlabel="how far the words move")
+ax.set_title("Without the first token, every sentence changes the most")
+show_figure(ax, "13.3")
+
+# %% sink-read [markdown]
+# In all 35 sentences, nothing moves the words as far as hiding `[CLS]`, although it is no word and means nothing. This
+# encoder is not causal and writes no text. But the reason is of the same kind: a part of the text that looks
+# useless has become part of how the model works.
+#
+# ## Why one more word is cheap
+#
+# Under a causal mask, old rows never change, so their keys and values can be stored. One more word then costs one row:
+# its own query against all stored keys. The price is memory, which grows with every token of every text. And the price
+# of a mistake is a text that looks fine: only a comparison with a whole pass, after a cache that is not empty, shows
+# that all is well.
+
+# %% remember [markdown]
+# ## What to remember
+#
+# - A causal mask freezes the past: a new token changes no earlier row in any layer. So keys and values can be kept, and
+#   one more token costs one row instead of a pass.
+# - Prefill reads the whole prompt in one pass. Decoding reads one token at a time and spends most of its time on
+#   fetching weights and the cache from memory.
+# - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner. `is_causal=True` puts it at the
+#   upper left.
+# - A leak test finds what is seen too much. Only a comparison with a whole pass also finds what is seen too little, and
+#   it finds wrong places and unmasked padding.
+# - A cache takes 2 · layers · kv heads · head_dim numbers for each token. Grouped heads and windows make it smaller;
+#   which tokens can be dropped depends on the training.
+
+# %% exercises [markdown]
+# ## Exercises
+#
+# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
+
+# %% exercise-1 [markdown]
+# ### 1 · Predict ★ (3 minutes)
+#
+# Llama 2 70B has 80 layers and 64 heads of 128 features. Eight query heads share one kv head, and a number takes two
+# bytes. How many KiB does its cache take for one token?
+#
+# <details><summary>Hint</summary>
+#
+# How many kv heads does a layer have? For each of them, two vectors are kept.
+# </details>
+
+# %%
+from attnlab.exercises import check_bytes_of_a_token, check_mended_decoding
+from attnlab.exercises import check_window_with_sinks, check_windowed_keys
+
+
+# %% tags=["exercise"]
+def bytes_of_a_token():
+    """Return the number of KiB."""
+
+
+# %%
+check_bytes_of_a_token(bytes_of_a_token)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def bytes_of_a_token_solution():
+    return 2 * 80 * 8 * 128 * 2 / 1024
+
+
+check_bytes_of_a_token(bytes_of_a_token_solution)
+
+# %% exercise-2 [markdown]
+# ### 2 · Implement ★★ (6 minutes)
+#
+# Write what a cache with a window does to its keys. `kept` has the shape (N, H, tokens, E) and may be empty, `new` holds
+# one or more new tokens, and `window` is the largest number of tokens that may stay.
+#
+# <details><summary>Hint</summary>
+#
+# The tokens are the dimension before the last. A negative start in a slice counts from the end.
+# </details>
+
+
+# %% tags=["exercise"]
+def windowed_keys(kept, new, window):
+    """The keys that are kept now: (N, H, at most window, E)."""
+
+
+# %%
+check_windowed_keys(windowed_keys)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def windowed_keys_solution(kept, new, window):
+    return torch.cat([kept, new], dim=-2)[..., -window:, :]
+
+
+check_windowed_keys(windowed_keys_solution)
+
+# %% exercise-3 [markdown]
+# ### 3 · Modify ★★ (8 minutes)
+#
+# Change a causal window so that the first tokens stay visible. In the mask (L, L), each token sees itself and the
+# `window - 1` tokens before it, and also the first `sinks` tokens, but nothing later.
+#
+# <details><summary>Hint</summary>
+#
+# Write three boolean conditions on $i$ and $j$. Two of them are joined by *or*, and the third applies to both.
+# </details>
+
+
+# %% tags=["exercise"]
+def window_with_sinks(length, window, sinks):
+    """bool (L, L), True where token i may see token j."""
+
+
+# %%
+check_window_with_sinks(window_with_sinks)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def window_with_sinks_solution(length, window, sinks):
+    i, j = torch.arange(length)[:, None], torch.arange(length)
+    return (j <= i) & ((i - j < window) | (j < sinks))
+
+
+check_window_with_sinks(window_with_sinks_solution)
+
+# %% exercise-4 [markdown]
+# ### 4 · Repair ★★★ (10 minutes)
+#
+# `broken` computes attention for new queries (N, H, L, E), given the keys and values (N, kv heads, S, E) of a cache that
+# already contains the new tokens. It has two bugs. Write `mended`, for any number of new queries.
+#
+# <details><summary>Hint</summary>
+#
+# Try it with one kv head, and compare with a whole pass. Then try several kv heads.
+# </details>
+
+
+# %% tags=["exercise"]
+def broken(query, key, value):
+    group = query.shape[1] // key.shape[1]
+    key, value = key.repeat(1, group, 1, 1), value.repeat(1, group, 1, 1)
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def mended(query, key, value):
+    """The output of the new queries: (N, H, L, E)."""
+
+
+# %%
+check_mended_decoding(mended)
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def mended_solution(query, key, value):
+    group = query.shape[1] // key.shape[1]
+    key, value = (t.repeat_interleave(group, dim=1) for t in (key, value))
+    mask = causal_mask(query.shape[2], key.shape[2], align="lower_right")
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+check_mended_decoding(mended_solution)
+
+# %% exercise-5 [markdown]
+# ### 5 · Explain ★★ (6 minutes)
+#
+# A friend has added a cache to her program. Its texts look fine, and it passes her two tests: prompts of one length give
+# the same first letter as before, and the leak test finds nothing. Which bugs could she still have? Name two, and for
+# each a test that would find it.
+#
+# <details><summary>An answer</summary>
+#
+# The first letter after a prompt comes from the prefill, where the cache is empty, so nothing that happens later has
+# been tested. With `is_causal=True`, every new token would see only the first one, and the places could begin at 0
+# again. Neither leaks. Comparing the logits at every step with those of a whole pass would find both. Prompts of one length
+# have no padding, so a missing mask would not show either: she should compare a padded batch with each prompt alone.
+# </details>
+
+# %% in-torch [markdown]
+# ## In torch
+#
+# PyTorch has no cache of its own: `F.scaled_dot_product_attention(q, k, v)` takes the keys and values that you have
+# appended. For one new query it needs no mask. For several, pass
+# `torch.nn.attention.bias.causal_lower_right(L, S)` as `attn_mask`, and never `is_causal=True`. With
+# `enable_gqa=True`, `k` and `v` may have fewer heads, in the order of `repeat_interleave`. Hugging Face models take and
+# return `past_key_values`; there, pad on the left and pass the `attention_mask` of the whole text.
+
+# %% sources [markdown]
+# ## Sources
+#
+# - Pope et al., [Efficiently Scaling Transformer Inference](https://arxiv.org/abs/2211.05102), 2022: prefill, decoding,
+#   and what limits the speed of each.
+# - Shazeer, [Fast Transformer Decoding: One Write-Head is All You Need](https://arxiv.org/abs/1911.02150), 2019: why
+#   decoding waits for memory, and a single kv head for all query heads.
+# - Ainslie et al., [GQA: Training Generalized Multi-Query Transformer Models from Multi-Head
+#   Checkpoints](https://arxiv.org/abs/2305.13245), 2023: grouped heads.
+# - Jiang et al., [Mistral 7B](https://arxiv.org/abs/2310.06825), 2023: a window with a cache that rolls.
+# - Xiao et al., [Efficient Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023: what
+#   happens when the first tokens leave the window.
+# - The sizes in the table are those of the models' public configurations: Radford et al., 2019 (GPT-2, the smallest),
+#   [Touvron et al.](https://arxiv.org/abs/2307.09288), 2023 (Llama 2), [Grattafiori et
+#   al.](https://arxiv.org/abs/2407.21783), 2024 (Llama 3), and Jiang et al., 2023.
+# - The times and the hidden tokens are our own measurements.
+
+# %% next [markdown]
+# ## Next
+#
+# [14 · Where a meaning appears](14_where_a_meaning_appears.ipynb)
+
+# %% teacher-plan [markdown] tags=["teacher"]
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+#
+# **50 minutes.** Writing and counting: 8. Keys and values, by hand and with the class: 9. The explorer and the times: 9.
+# The masks: 8. Places and batches: 7. Bytes and groups: 5. The window and the answer: 4.
+#
+# **Where a class stalls.** *"Why not keep the queries too?"* Ask who would read them: a query is used once, by its own
+# token. *"But the meaning of a word depends on what follows":* in a causal model it does not; the later word reads the
+# earlier one, and never the other way round. *"A leak test proves a mask correct":* let the class find a mask that hides
+# everything and ask what the test says of it. Let a student play each token of `KQZBMTARK` and hold up a key and a value;
+# a new student asks once and then joins the row.
+# </details>
+
+# %% teacher-questions [markdown] tags=["teacher"]
+# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+#
+# **1.** A model with a full cache writes one more word. Which rows are computed? **Only the new one.** *All of them,
+# because the text has changed:* under a causal mask nothing flows back.
+#
+# **2.** Two new tokens come after ten old ones. Which keys does the first of the two see? **Eleven: the old ones and
+# itself.** *One:* this is what `is_causal=True` gives. *Twelve:* this is what no mask gives.
+#
+# **3.** A leak test finds nothing. Is the cache correct? **We do not know.** *Yes:* a mask that hides too much does not
+# leak.
+#
+# **4.** A model with 32 heads is rebuilt with 8 kv heads. What becomes smaller? **The cache, to a quarter, and the
+# matrices for keys and values.** *The number of scores:* there are still 32 tables.
+#
+# **5.** A window of 4,096 tokens is added to a model that was trained without one. What can go wrong? **It may need the
+# tokens that are dropped, the first one above all.** *Nothing, because old words hardly matter:* how far away a token
+# is does not say how much the model uses it.
+# </details>
