@@ -1,53 +1,62 @@
-# %% after: write
+# %% after: writing  numbers: 27
+
+# %% after: write-it
 assert write("KQZBMTARK", 23) == ("KQZBMTAR" * 4)[:32]
-for seed in range(5):  # any loop of 8 to 15 letters that was played once goes on
+for seed in range(5):  # any loop of 8 to 12 letters that was played once goes on
     torch.manual_seed(seed)
     begin, _ = make_texts(1, jump=0.0, shortest=8 + seed, longest=8 + seed)
     begin = to_text(begin[0, : 9 + seed])
     assert write(begin, 32 - len(begin)) == (begin[:-1] * 4)[:32]
 
 # %% after: rows  numbers: 9, 10, 31, 460, 23, 20
-
+passes = range(9, 32)  # the tokens of each pass
+assert (sum(passes), len(passes)) == (460, 23)
 
 # %% after: ask-changes  numbers: 20, 5, 0
 
 # %% after: see-changes
 assert (change > 1e-4).sum() == 0
-for seed in range(4):  # in other texts and at every length
+
+
+# %% after: frozen
+def kept_by(text):
+    caches = [KeyValueCache() for _ in model.layers]
+    model(to_tokens(text)[None], caches)
+    return [one for cache in caches for one in (cache.key[0, 0], cache.value[0, 0])]
+
+
+for seed in range(4):  # keys and values of both layers, in other texts and at every length
     torch.manual_seed(seed)
     some = to_text(make_texts(1).tokens[0])
     for n in (1, 8, 17, 31):
-        one, more = keys_of_layer_2(some[:n]), keys_of_layer_2(some[: n + 1])
-        assert torch.allclose(one, more[:n], atol=1e-4)
+        for one, more in zip(kept_by(some[:n]), kept_by(some[: n + 1]), strict=True):
+            assert torch.allclose(one, more[:n], atol=1e-4)
 torch.manual_seed(3)  # without the mask, all rows change
-x20 = torch.randn(1, 21, 64)
-free = model.layers[0](x20).output[:, :20] - model.layers[0](x20[:, :20]).output
-assert (free.norm(dim=-1) > 1e-4).all()
+some = torch.randn(1, 21, 64)
+moved = model.layers[0](some).output[:, :20] - model.layers[0](some[:, :20]).output
+assert (moved.norm(dim=-1) > 1e-4).all()
 
-# %% after: by-hand
-assert past[0].shape == past[1].shape == (1, 12, 64)
+# %% after: by-hand-test
 for seed in range(4):
     torch.manual_seed(seed)
     some, kept = torch.randn(1, 9, 64), (torch.empty(1, 0, 64),) * 2
+    rows = layer(some, is_causal=True).output
     for t in range(9):
-        got, kept = attend_with_past(layer, some[:, t : t + 1], kept)
-        assert torch.allclose(got, layer(some, is_causal=True).output[:, t : t + 1], atol=1e-5)
+        got, *kept = attend_with_past(layer, some[:, t : t + 1], *kept)
+        assert torch.allclose(got, rows[:, t : t + 1], atol=1e-5)
 
-# %% after: write-with-cache
+# %% after: write-it-with-cache
 assert write_with_cache("KQZBMTARK", 23)[0] == write("KQZBMTARK", 23)
 for prompt in ("KQZ", "MILKSHA|LK", "ABCDEFGHIJKLMNABC"):
     assert write_with_cache(prompt, 12)[0] == write(prompt, 12)
 
-# %% after: phases  numbers: 9, 22
+# %% after: phases  numbers: 9, 22, 31, 460
 caches = [KeyValueCache() for _ in model.layers]
 read_rows, fed = 0, to_tokens("KQZBMTARK")[None]
 for _ in range(23):
     read_rows += fed.shape[1]
     fed = model(fed, caches).logits[:, -1:].argmax(dim=-1)
 assert read_rows == 31 == caches[0].length
-
-# %% after: rows-with-a-cache
-assert counts == {"rows": [460, 31], "scores": [10212, 532]}
 
 # %% after: time-text  numbers: 256
 
@@ -59,12 +68,16 @@ step = times.groupby("tokens")["step_us"].mean()
 assert step[128] < 1.15 * step[32] and step[2048] > 3 * step[32]
 assert (times.groupby("tokens")["pass_us"].mean().diff().dropna() > 0).all()
 
-# %% after: one-query
-assert torch.allclose(seen, v[:, :, :1]) and not torch.allclose(seen, whole[:, :, -1:])
-assert torch.allclose(free, whole[:, :, -1:], atol=1e-5)
+# %% after: masks
 from attnlab import scaled_dot_product_attention as ours
 
-assert torch.allclose(ours(last, k, v, is_causal=True), seen)  # attnlab's does the same
+for attend in (F.scaled_dot_product_attention, ours):  # a single query
+    seen = attend(q[:, :, -1:], k, v, is_causal=True)
+    assert torch.allclose(seen, v[:, :, :1])
+    assert not torch.allclose(seen, whole[:, :, -1:], atol=1e-5)
+    assert torch.allclose(attend(q[:, :, -1:], k, v), whole[:, :, -1:], atol=1e-5)
+    three = attend(new, k, v, is_causal=True)
+    assert torch.allclose(three, attend(new, k, v, attn_mask=upper_left))
 
 # %% after: ask-leak  numbers: 11
 
@@ -98,13 +111,9 @@ for places in (torch.arange(32), torch.arange(32)[None]):
     caches = [KeyValueCache() for _ in model.layers]
     assert torch.allclose(read(tokens, caches, places), model(tokens).logits, atol=1e-3)
 
-# %% after: places-long
+# %% after: see-places
 assert continue_text("KQZBMTARK") == write("KQZBMTARK", 14)[9:]
 assert continue_text("KQZBMTARK") == continue_text("KQZBMTARK", counting=False)
-
-# %% after: ask-places  numbers: 0, 8
-
-# %% after: see-places
 assert continue_text("KQZ") == ("KQZ" * 9)[:14]
 assert continue_text("KQZ", counting=False) == "KQ" + "Z" * 12
 # the logits differ at once, where the text does not show it
@@ -132,22 +141,9 @@ many = many.tokens[:, :33], many.known
 assert share_after(4, lambda i: i) > 0.99 > 0.5 > share_after(4, lambda i: 0)
 assert share_after(16, lambda i: 0) > 0.98  # after sixteen letters it does not show
 
-# %% after: batch-text  numbers: 0
-
-# %% after: see-batch
-alone = [continue_text(prompt) for prompt in pair]
-results = {how: continue_batch(pair, *how) for how in ((0, 0), (1, 0), (0, 1), (1, 1))}
-assert results[1, 1] == alone
-assert all(result[1] == alone[1] for result in results.values())
-assert all(results[how][0] != alone[0] for how in ((0, 0), (1, 0), (0, 1)))
-for others in (["KQZBMTARK", "ABCDEFGHIJKLMNABCD"], ["WXYKQZBMTAR", "KQZ", "MILKSHAM"]):
-    assert continue_batch(others, True, True) == [continue_text(one) for one in others]
-even = ["MILKSHAM", "KQZBMTAR"]  # of one length: nothing shows
-assert all(continue_batch(even, *how) == [continue_text(one) for one in even] for how in results)
-
 # %% after: ask-bytes  numbers: 2, 32, 128, 4,096, 512, 64
 
-# %% after: batch-read  numbers: 2, 32, 7, 128, 4,096
+# %% after: places-read  numbers: 4, 2, 32, 7, 128, 4,096
 
 # %% after: see-bytes
 assert models["KiB per token"].tolist() == [36, 512, 128, 128]
@@ -160,7 +156,7 @@ assert (
     per_token["Llama 2 7B"] * 4 == 2 * 2**20 and models.loc["Llama 2 7B", "MiB in all"] == 32 * 64
 )
 
-# %% after: bytes-read  numbers: 2, 13, 7, 512, 32, 8
+# %% after: bytes-read  numbers: 2, 13, 7, 2023, 4,096, 32, 20, 16, 4, 31
 parameters = 6.74e9  # of Llama 2 7B, with two bytes each
 assert 6 * 2 * 2**30 < 2 * parameters < 7 * 2 * 2**30
 sizes = {}
@@ -172,30 +168,6 @@ for kv_heads in (32, 8):
     layer_of_32(torch.zeros(1, 5, 512), cache=cache)
     sizes[kv_heads] = cache.nbytes
 assert sizes[32] == 4 * sizes[8]
-
-# %% after: ask-repeat  numbers: 1, 4, 7, 16
-
-# %% after: see-repeat
-assert torch.allclose(outputs["repeat_interleave"], torchs, atol=1e-5)
-assert outputs["repeat"].shape == torchs.shape
-same_heads = [torch.allclose(outputs["repeat"][:, h], torchs[:, h], atol=1e-5) for h in range(4)]
-assert same_heads == [True, False, False, True]  # two of the four are wrong
-k2, v2 = k.clone(), v.clone()  # neither leaks
-k2[..., -1, :], v2[..., -1, :] = 5.0, 5.0
-for name, repeated in (
-    ("repeat", lambda t: t.repeat(1, 2, 1, 1)),
-    ("repeat_interleave", lambda t: t.repeat_interleave(2, dim=1)),
-):
-    moved = F.scaled_dot_product_attention(q, repeated(k2), repeated(v2), is_causal=True)
-    assert torch.equal(moved[..., :-1, :], outputs[name][..., :-1, :])
-# the other order is the same layer with its query heads in another order, so it can be trained
-order = torch.tensor([0, 2, 1, 3])
-moved = F.scaled_dot_product_attention(
-    q[:, order], one["repeat_interleave"], two["repeat_interleave"], is_causal=True
-)
-assert torch.allclose(moved, outputs["repeat"][:, order], atol=1e-5)
-
-# %% after: repeat-read  numbers: 0, 1, 2023, 4,096, 32, 20, 16, 4, 31
 
 # %% after: ask-window  numbers: 20, 31, 16, 4
 
@@ -229,14 +201,49 @@ assert spread.loc["the first word"].tolist() == [0.10, 0.43]
 assert spread.loc["another word"].tolist() == [0.07, 0.67]
 assert spread.loc["[SEP], the last token"].tolist() == [0.09, 0.23]
 
-# %% after: exercise-1  numbers: 80, 64, 128
+# %% after: further-batch  numbers: 0
 
-# %% after: exercise-2  numbers: 2
+# %% after: see-batch
+alone = [continue_text(prompt) for prompt in pair]
+results = {how: continue_batch(pair, *how) for how in ((0, 0), (1, 0), (0, 1), (1, 1))}
+assert results[1, 1] == alone
+assert all(result[1] == alone[1] for result in results.values())
+assert all(results[how][0] != alone[0] for how in ((0, 0), (1, 0), (0, 1)))
+for others in (["KQZBMTARK", "ABCDEFGHIJKLMNABCD"], ["WXYKQZBMTAR", "KQZ", "MILKSHAM"]):
+    assert continue_batch(others, True, True) == [continue_text(one) for one in others]
+even = ["MILKSHAM", "KQZBMTAR"]  # of one length: nothing shows
+assert all(continue_batch(even, *how) == [continue_text(one) for one in even] for how in results)
+
+# %% after: ask-repeat  numbers: 1, 4, 7, 16
+
+# %% after: see-repeat
+assert torch.allclose(outputs["repeat_interleave"], torchs, atol=1e-5)
+assert outputs["repeat"].shape == torchs.shape
+same_heads = [torch.allclose(outputs["repeat"][:, h], torchs[:, h], atol=1e-5) for h in range(4)]
+assert same_heads == [True, False, False, True]  # two of the four are wrong
+k2, v2 = k.clone(), v.clone()  # neither leaks
+k2[..., -1, :], v2[..., -1, :] = 5.0, 5.0
+for name, repeated in (
+    ("repeat", lambda t: t.repeat(1, 2, 1, 1)),
+    ("repeat_interleave", lambda t: t.repeat_interleave(2, dim=1)),
+):
+    moved = F.scaled_dot_product_attention(q, repeated(k2), repeated(v2), is_causal=True)
+    assert torch.equal(moved[..., :-1, :], outputs[name][..., :-1, :])
+# the other order is the same layer with its query heads in another order, so it can be trained
+order = torch.tensor([0, 2, 1, 3])
+moved = F.scaled_dot_product_attention(
+    q[:, order], one["repeat_interleave"], two["repeat_interleave"], is_causal=True
+)
+assert torch.allclose(moved, outputs["repeat"][:, order], atol=1e-5)
+
+# %% after: repeat-read  numbers: 0, 1
+
+# %% after: exercise-1  numbers: 70, 80, 64, 128
 
 # %% after: exercise-5  numbers: 0
 
 # %% after: sources  numbers: 2019, 2022, 2023, 2024
 
-# %% after: teacher-plan  numbers: 50, 8, 9, 7, 5, 4
+# %% after: teacher-plan  numbers: 50, 8, 9, 7, 5, 4, 3
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 32, 8, 4,096

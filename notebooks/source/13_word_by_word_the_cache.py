@@ -7,8 +7,8 @@
 # a pass over the whole text?
 #
 # In this lesson you will let the model of lesson 12 write a text and count how much work it repeats. You will store
-# what can be used again and check, letter by letter, that no number changes. Then you will meet four bugs that make no
-# error message, find out how much memory the store takes in well-known language models, and see what happens when a
+# what can be used again and check, letter by letter, that no number changes. Then you will meet bugs that raise no
+# error. You will also find out how much memory the store takes in well-known language models, and what happens when a
 # model forgets the beginning of its text.
 #
 # **You need** lesson 12, whose model we use, the masks and the leak test of lesson 3, and the heads of lesson 7.
@@ -19,7 +19,7 @@
 # - test a cache so that its typical bugs show up,
 # - compute how many bytes the cache of a model takes, and name two ways to make it smaller.
 #
-# **Time:** 50 minutes in class, 85 alone.
+# **Time:** 50 minutes in class, 85 alone. You may skip the sections marked "Further".
 
 # %% setup
 import pandas as pd
@@ -53,6 +53,7 @@ def write(text, count):
     return to_text(tokens[0])
 
 
+# %% write-it
 write("KQZBMTARK", 23)
 
 # %% rows [markdown]
@@ -62,26 +63,19 @@ write("KQZBMTARK", 23)
 # has 31. That makes 460 rows for 23 letters, although we read only one row of each pass.
 #
 # Is it necessary to compute the other rows anew? To find out, we compare two passes. The first reads 20 letters, and
-# the second reads the same 20 letters and one more. We look at the keys of the second layer, because they depend on
-# everything that the first layer has found.
+# the second reads the same 20 letters and one more. The logits of a row depend on everything that both layers have
+# computed for it, so we compare them row by row.
 
-
-# %% keys
-def keys_of_layer_2(text):
-    x = model.symbol(to_tokens(text)[None]) + model.place.weight[: len(text)]
-    x = x + model.layers[0](model.norms[0](x), is_causal=True).output
-    return model.layers[1].k_proj(model.norms[1](x))[0]  # (L, 64)
-
-
-text = "KQZBMTARKQZBMTARKQZBM"
-shorter, longer = keys_of_layer_2(text[:20]), keys_of_layer_2(text[:21])
+# %% two-passes
+tokens = to_tokens("KQZBMTARKQZBMTARKQZBM")[None]  # (1, 21)
+shorter, longer = model(tokens[:, :20]).logits, model(tokens).logits
 
 # %% ask-changes
 predict("13/what-changes")
 
 # %% see-changes
 # %%answer 13/what-changes
-change = (longer[:20] - shorter).norm(dim=-1)  # (20,): one number for each old row
+change = (longer[:, :20] - shorter).norm(dim=-1)  # (1, 20): a number for each old row
 (change > 1e-4).sum()
 
 # %% frozen [markdown]
@@ -98,18 +92,18 @@ change = (longer[:20] - shorter).norm(dim=-1)  # (20,): one number for each old 
 
 
 # %% by-hand
-def attend_with_past(layer, x, past):  # x: (1, 1, E), the new token
-    k = torch.cat([past[0], layer.k_proj(x)], dim=1)  # (1, S, E)
-    v = torch.cat([past[1], layer.v_proj(x)], dim=1)
-    output = F.scaled_dot_product_attention(layer.q_proj(x), k, v)
-    return layer.out_proj(output), (k, v)
+def attend_with_past(layer, x, keys, values):  # x: (1, 1, E), the new token
+    keys = torch.cat([keys, layer.k_proj(x)], dim=1)  # (1, S, E)
+    values = torch.cat([values, layer.v_proj(x)], dim=1)
+    output = F.scaled_dot_product_attention(layer.q_proj(x), keys, values)
+    return layer.out_proj(output), keys, values
 
 
+# %% by-hand-test
 layer, x = model.layers[0], torch.randn(1, 12, 64)
-past = layer.k_proj(x[:, :-1]), layer.v_proj(x[:, :-1])
-output, past = attend_with_past(layer, x[:, -1:], past)
-whole = layer(x, is_causal=True).output
-assert torch.allclose(output, whole[:, -1:], atol=1e-5)
+old = x[:, :-1]
+last, *_ = attend_with_past(layer, x[:, -1:], layer.k_proj(old), layer.v_proj(old))
+assert torch.allclose(last, layer(x, is_causal=True).output[:, -1:], atol=1e-5)
 
 # %% cache-class [markdown]
 # In attnlab, `KeyValueCache` does the appending, and a layer takes it as `layer(x, cache=cache)`. Our model takes a list
@@ -133,26 +127,18 @@ def write_with_cache(text, count):
     return text, caches[0]
 
 
+# %% write-it-with-cache
 write_with_cache("KQZBMTARK", 23)
 
 # %% phases [markdown]
 # The text is the same. The two kinds of calls have names: reading the prompt is called
 # [**prefill**](glossary.ipynb#prefill), and writing token by token is called **decoding**. The prefill computes 9 rows
-# and gives us the first new letter. Each of the other 22 letters takes one more row, that of the letter before it. The
-# next cell counts these rows, and the scores: one for each query and key that are compared in a layer.
-
-# %% rows-with-a-cache
-passes = range(9, 32)  # the number of tokens in each pass without a cache
-counts = {
-    "rows": [sum(passes), 9 + 22],
-    "scores": [sum(n**2 for n in passes), 9**2 + sum(passes[1:])],
-}
-pd.DataFrame(counts, index=["without a cache", "with a cache"])
-
-# %% growth [markdown]
-# With a cache, one more token always takes one row, however long the text is. Its scores still grow, because the new
-# query is compared with every key in the cache. But they grow with the length of the text, and no longer with its
-# square.
+# and gives us the first new letter. Each of the other 22 letters takes one more row, that of the letter before it. That
+# makes 31 rows in place of 460.
+#
+# One more token always takes one row, however long the text is. The number of its scores still grows, because the new
+# query is compared with every key in the cache. But it grows with the length of the text. The table of a whole pass
+# grows with its square.
 #
 # ### Step through a generation
 #
@@ -175,35 +161,24 @@ import seaborn as sns
 from attnlab import data_path
 
 times = pd.read_csv(data_path("cache_times.csv"))
+drawn = times.melt("tokens", ["pass_us", "step_us"], "way", "time")
 names = {"pass_us": "a pass over all tokens", "step_us": "one step with a cache"}
-drawn = times.rename(columns=names).melt(
-    ["tokens"], [*names.values()], "way", "microseconds"
-)
-drawn["milliseconds"] = drawn["microseconds"] / 1000
+drawn = drawn.replace({"way": names}).assign(time=drawn["time"] / 1000)
 _, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
-sns.lineplot(
-    drawn,
-    x="tokens",
-    y="milliseconds",
-    hue="way",
-    style="way",
-    markers=True,
-    dashes=False,
-    errorbar=("pi", 100),
-    ax=ax,
-)
+look = {"style": "way", "markers": True, "dashes": False, "errorbar": ("pi", 100)}
+sns.lineplot(drawn, x="tokens", y="time", hue="way", **look, ax=ax)
+ax.set(xscale="log", yscale="log", xlabel="tokens in the text", ylabel="milliseconds")
 stops = times["tokens"].unique()
-ax.set(xscale="log", yscale="log", xlabel="tokens in the text")
 ax.set_xticks(stops, [f"{n:,}" for n in stops])
 ax.set_yticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
 ax.minorticks_off()
-ax.set_title("One more token: the pass grows with the text, the step hardly does")
+ax.set_title("The time of one more token grows with the text, but hardly with a cache")
 ax.legend(title="")
 show_figure(ax, "13.1")
 
 # %% time-read [markdown]
 # At 32 tokens, a step takes about half the time of a pass. At 2,048 tokens, the pass takes more than 300 times as long
-# as the step. So for long texts a cache is not an extra: without it, nobody could use such a model.
+# as the step. So for long texts, a cache decides whether a model can be used at all.
 #
 # Below 200 tokens, the step takes nearly the same time at every length, because most of that time does not go into
 # arithmetic. Each layer has to be started, and all its weights have to be fetched from memory to be used for a single
@@ -213,18 +188,22 @@ show_figure(ax, "13.1")
 #
 # ## Two tests
 #
-# A cache is easy to write and easy to get wrong, and the errors are silent. There are two tests:
+# A cache takes few lines, but each of them can go wrong without an error. There are two tests:
 #
 # - **Comparison.** The rows computed with a cache must equal those of a whole pass.
-# - **Leak test** (lesson 3). If we change the last token, the rows before it must not move.
+# - **Leak test**, as in lesson 3. If we change the last token, the rows before it must not move.
 #
 # The comparison needs code that is known to be correct, and the leak test does not. Is the leak test enough?
 #
 # ## Bugs 1 and 2: the mask
 #
-# So far our new tokens came singly. But a user asks a second question, and then several new tokens come at once, after
-# a cache full of old ones. Suppose that the cache holds 8 tokens and 3 new ones arrive. We take random queries, keys
-# and values.
+# A single new query is the last one, so it may see everything and needs no mask. It is tempting to write
+# `is_causal=True`, as in training. But PyTorch aligns this mask at the *upper left* corner: the first query may see only
+# the first key, whichever tokens they belong to (lesson 3). With a cache, the last query belongs to the last key, so the
+# mask must be aligned at the *lower right*. When a user asks a second question, several new tokens come at once, and
+# then a mask is needed.
+#
+# Suppose that the cache holds 8 tokens and 3 new ones arrive. We take random queries, keys and values.
 
 # %% some-tokens
 torch.manual_seed(0)
@@ -242,48 +221,17 @@ def leaks(new, k, v, mask):
     return not torch.allclose(before[..., :-1, :], after[..., :-1, :])
 
 
-# %% one-query-text [markdown]
-# A single new query is the last one, so it may see everything and needs no mask. With `is_causal=True`, as in training,
-# you get something else (lesson 3):
-
-# %% one-query
-last = q[:, :, -1:]
-seen = F.scaled_dot_product_attention(last, k, v, is_causal=True)
-print("equals the first value:", torch.allclose(seen, v[:, :, :1]))
-free = F.scaled_dot_product_attention(last, k, v)
-print("no mask equals a pass: ", torch.allclose(free, whole[:, :, -1:], atol=1e-5))
-
-# %% corners [markdown]
-# PyTorch aligns the mask of `is_causal=True` at the *upper left* corner: the first query may see only the first key,
-# whichever tokens they belong to. With a cache, the last query belongs to the last key, so the mask must be aligned at
-# the *lower right*. The figure shows both masks for the three new queries.
-
-# %% mask-figure jupyter={"source_hidden": true}
-from attnlab.plotting import plot_mask
-
-fig, axes = plt.subplots(2, 1, figsize=(6.5, 3.6), layout="constrained")
-for ax, align, title in zip(
-    axes,
-    ("upper_left", "lower_right"),
-    ("upper left: wrong with a cache", "lower right: correct"),
-    strict=True,
-):
-    mask = causal_mask(3, 11, align=align)
-    labels = {"queries": ["8", "9", "10"], "keys": [str(j) for j in range(11)]}
-    plot_mask(mask, ax=ax, title=title, legend=False, **labels)
-    ax.set(xlabel="key" if align == "lower_right" else "", ylabel="query")
-show_figure(fig, "13.2")
+# %% masks
+upper_left = causal_mask(3, 11)  # as is_causal=True does it
+no_mask = torch.ones(3, 11).bool()
+lower_right = causal_mask(3, 11, align="lower_right")
 
 # %% ask-leak
 predict("13/which-mask-leaks")
 
 # %% see-leak
 # %%answer 13/which-mask-leaks
-masks = {
-    "upper left": causal_mask(3, 11),
-    "no mask": torch.ones(3, 11).bool(),
-    "lower right": causal_mask(3, 11, align="lower_right"),
-}
+masks = {"upper left": upper_left, "no mask": no_mask, "lower right": lower_right}
 for name, mask in masks.items():
     output = F.scaled_dot_product_attention(new, k, v, attn_mask=mask)
     same = torch.allclose(output, whole[:, :, 8:], atol=1e-5)
@@ -321,64 +269,21 @@ def continue_text(prompt, counting=True, count=14):
     return text
 
 
-# %% places-long
-print(continue_text("KQZBMTARK"), continue_text("KQZBMTARK", counting=False))
-
-# %% ask-places
-predict("13/places-from-zero")
-
 # %% see-places
-# %%answer 13/places-from-zero
-print(continue_text("KQZ"), continue_text("KQZ", counting=False))
+for prompt in ("KQZBMTARK", "KQZ"):
+    print(continue_text(prompt), continue_text(prompt, counting=False))
 
 # %% places-read [markdown]
-# With the first prompt, the wrong places do no visible harm: in lesson 12 you saw that this model writes its notes in
-# the first sixteen places, and here the prompt has already been noted. With the short prompt, the new letters would
-# have to be noted, and the bug ruins the text. A text that looks fine does not prove a cache correct. The comparison
-# needs no luck: the logits differ from those of a whole pass at the very first step.
+# The text on the left is written with correct places, and the text on the right with place 0 for every new letter. With
+# the first prompt, the wrong places do no visible harm. In lesson 12 you saw that this model writes its notes in the
+# first half of a text, and this prompt contains the whole loop, so its notes have been written when the bug begins. With
+# the short prompt, the new letters would have to be noted, and the bug ruins the text.
 #
-# ## Bug 4: a batch of prompts
+# So a text that looks fine does not prove a cache correct. The comparison does not depend on luck: even with the first
+# prompt, the logits of the first new row differ from those of a whole pass.
 #
-# To decode several texts side by side, we put their prompts into one tensor, so the shorter ones have to be filled up.
-# We put the padding on the *left*, so that all prompts end in the same column, where the new tokens are appended. Many
-# programs pad with token 0, which is the letter A here.
-
-
-# %% batch
-def continue_batch(prompts, masked, counted, count=14):
-    lengths = torch.tensor([len(prompt) for prompt in prompts])
-    width = max(map(len, prompts))
-    new = torch.stack([to_tokens(prompt.rjust(width, "A")) for prompt in prompts])
-    real = sequence_mask(lengths + count, width + count).flip(-1)[:, None, None]
-    shift = (width - lengths)[:, None] * counted  # (N, 1)
-    caches, texts = [KeyValueCache() for _ in model.layers], [""] * len(prompts)
-    for _ in range(count):
-        at = caches[0].length + torch.arange(new.shape[1])
-        mask = real[..., : at[-1] + 1] if masked else None  # (N, 1, 1, S)
-        logits = read(new, caches, (at - shift).clamp(min=0), mask)
-        new = logits[:, -1:].argmax(dim=-1)
-        texts = [text + to_text(one) for text, one in zip(texts, new, strict=True)]
-    return texts
-
-
-# %% batch-text [markdown]
-# Two things have to be done for the shorter prompt. Its padding must be masked, in every call and not only during
-# prefill, and its places must be counted from its own first letter. We let the model continue `MILKSHAM` together with
-# a prompt that is ten letters longer, first without either, then with the mask alone, and then with both.
-
-# %% see-batch
-pair = ["MILKSHAM", "ABCDEFGHIJKLMNABCD"]
-print("alone          ", [continue_text(prompt) for prompt in pair])
-for name, how in {
-    "neither": (False, False),
-    "mask": (True, False),
-    "mask and places": (True, True),
-}.items():
-    print(f"{name:15}", continue_batch(pair, *how))
-
-# %% batch-read [markdown]
-# Only with both does the short prompt get the text that it gets alone. The longer prompt has no padding, so it is
-# correct in all three cases. A test whose prompts all have the same length finds nothing.
+# **Bug 4**, a batch of prompts of different lengths without a mask for the padding, is shown in the first section marked
+# "Further".
 #
 # ## How large is a cache?
 #
@@ -392,7 +297,7 @@ for name, how in {
 # %% ask-bytes
 predict("13/bytes-of-a-cache")
 
-# %% see-bytes
+# %% see-bytes jupyter={"source_hidden": true}
 # %%answer 13/bytes-of-a-cache
 models = pd.DataFrame(
     {  # layers, query heads, key-value heads, head_dim, tokens that are kept
@@ -415,46 +320,11 @@ models
 #
 # ## Grouped heads
 #
-# The last two models have fewer heads for keys and values (*kv heads*) than for queries. Four query heads share each
-# key and each value, so the cache is a quarter as large. These are [**grouped heads**](glossary.ipynb#grouped-heads). In attnlab it is
-# `MultiHeadAttention(512, 32, num_kv_heads=8)`. To compute it, each kv head is repeated for its group. Here we have
-# four query heads and two kv heads. The first two query heads belong to kv head 0, and the last two to kv head 1.
-
-# %% grouped
-torch.manual_seed(0)
-q, (k, v) = torch.randn(1, 4, 7, 16), torch.randn(2, 1, 2, 7, 16)  # (N, heads, L, E)
-one = {
-    "repeat_interleave": k.repeat_interleave(2, dim=1),
-    "repeat": k.repeat(1, 2, 1, 1),
-}
-two = {
-    "repeat_interleave": v.repeat_interleave(2, dim=1),
-    "repeat": v.repeat(1, 2, 1, 1),
-}
-outputs = {
-    name: F.scaled_dot_product_attention(q, one[name], two[name], is_causal=True)
-    for name in one
-}
-
-# %% ask-repeat
-predict("13/repeat-or-interleave")
-
-# %% see-repeat
-# %%answer 13/repeat-or-interleave
-torchs = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-for name, output in outputs.items():
-    print(f"{name:18}", tuple(output.shape), torch.allclose(output, torchs, atol=1e-5))
-heads = torch.arange(2)
-print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
-
-# %% repeat-read [markdown]
-# The last line shows which kv head each query head gets: 0, 0, 1, 1 in one case and 0, 1, 0, 1 in the other. Shapes,
-# the causal mask and the sums of the weights are correct in both. A model that is trained with either order works with
-# it. But if it is loaded into a program with the other order, two of these four heads read the keys of a stranger. It
-# is the same trap as the two layouts of rotary positions in lesson 11.
-#
-# Sharing costs some quality. Ainslie et al. (2023) converted trained models to groups and report quality close to that
-# of separate heads.
+# The last two models have fewer heads for keys and values (*kv heads*) than for queries. Four query heads share each key
+# and each value, so the cache is a quarter as large. These are [grouped heads](glossary.ipynb#grouped-heads). In attnlab
+# they are an option of the layer: `MultiHeadAttention(512, 32, num_kv_heads=8)`. Sharing costs some quality. Ainslie et
+# al. (2023) converted trained models to grouped heads and report a quality close to that of separate heads. The second
+# section marked "Further" shows a bug that keeps every shape.
 #
 # ## A window
 #
@@ -476,20 +346,22 @@ def share_correct(texts, allowed, first=20):
     return correct[:, first:][known[:, first:]].float().mean().round(decimals=2)
 
 
+# %% window-texts
+torch.manual_seed(2)
+texts = make_texts(1000)
+i, j = torch.arange(32)[:, None], torch.arange(32)
+
 # %% ask-window
 predict("13/what-to-drop")
 
 # %% see-window
 # %%answer 13/what-to-drop
-torch.manual_seed(2)
-texts = make_texts(1000)
-i, j = torch.arange(32)[:, None], torch.arange(32)
 print("all tokens          ", share_correct(texts, j <= i))
 print("the last 20         ", share_correct(texts, i - j < 20))
 print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 
 # %% window-read [markdown]
-# The old tokens are the ones that this model needs, because its notes are there. What can be dropped depends on what
+# The oldest tokens are the ones that this model needs, because its notes are there. What can be dropped depends on what
 # the model has learned. Mistral 7B was trained with its window, and so it learned to do without the rest.
 #
 # ### The first token
@@ -498,7 +370,7 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 # very first tokens, whatever these are. You know such an [attention sink](glossary.ipynb#attention-sink) from lesson
 # 10: where a head has nothing to look for, its weight has to go somewhere, because it adds up to 1. If a window drops
 # the sink, this weight falls on other tokens, and every word gets a mixture that it never got in training. Xiao et al.
-# (2023) found that language models fail as soon as their first tokens leave the window, and that keeping just four of
+# (2023) found that language models fail as soon as their first tokens leave the window, and that keeping four of
 # them restores their performance.
 #
 # We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you
@@ -531,19 +403,101 @@ sns.stripplot(
 )
 ax.set(xlim=(0, 1), ylabel="", xlabel="how far the words move")
 ax.set_title("Without the first token, every sentence changes the most")
-show_figure(ax, "13.3")
+show_figure(ax, "13.2")
 
 # %% sink-read [markdown]
-# In all 35 sentences, nothing moves the words as far as hiding `[CLS]`, although it is no word and means nothing. This
-# encoder is not causal and writes no text. But the reason is of the same kind: a part of the text that looks
-# useless has become part of how the model works.
+# In all 35 sentences, hiding `[CLS]` moves the words further than hiding any other token, although `[CLS]` is not a word.
+# This encoder is not causal, it writes no text, and no window was used, so the figure does not show what happens in a
+# language model. It shows how much a trained model can depend on a first token that carries no meaning of its own.
 #
 # ## Why one more word is cheap
 #
 # Under a causal mask, old rows never change, so their keys and values can be stored. One more word then costs one row:
-# its own query against all stored keys. The price is memory, which grows with every token of every text. And the price
-# of a mistake is a text that looks fine: only a comparison with a whole pass, after a cache that is not empty, shows
-# that all is well.
+# its own query against all stored keys. The price is memory, which grows with every token of every text. The risk is a
+# mistake that does not show in the text. A comparison with whole passes finds it, if the cache is not empty when the
+# comparison begins.
+
+# %% further-batch [markdown]
+# ## Further: a batch of prompts
+#
+# To decode several texts side by side, we put their prompts into one tensor, so the shorter ones have to be filled up.
+# We put the padding on the *left*, so that all prompts end in the same column, where the new tokens are appended. Many
+# programs pad with token 0, which is the letter A here. Two things have to be done for the shorter prompts. Their padding
+# must be masked, in every call and not only during prefill, and their places must be counted from their own first letter.
+
+
+# %% batch
+def continue_batch(prompts, masked, counted, count=14):
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    width = max(map(len, prompts))
+    new = torch.stack([to_tokens(prompt.rjust(width, "A")) for prompt in prompts])
+    real = sequence_mask(lengths + count, width + count).flip(-1)[:, None, None]
+    shift = (width - lengths)[:, None] * counted  # (N, 1)
+    caches, texts = [KeyValueCache() for _ in model.layers], [""] * len(prompts)
+    for _ in range(count):
+        at = caches[0].length + torch.arange(new.shape[1])
+        mask = real[..., : at[-1] + 1] if masked else None  # (N, 1, 1, S)
+        logits = read(new, caches, (at - shift).clamp(min=0), mask)
+        new = logits[:, -1:].argmax(dim=-1)
+        texts = [text + to_text(one) for text, one in zip(texts, new, strict=True)]
+    return texts
+
+
+# %% batch-text [markdown]
+# We let the model continue `MILKSHAM` together with a prompt that is ten letters longer: first without either, then with
+# the mask alone, and then with both.
+
+# %% see-batch
+pair = ["MILKSHAM", "ABCDEFGHIJKLMNABCD"]
+print("alone          ", [continue_text(prompt) for prompt in pair])
+for name, how in {
+    "neither": (False, False),
+    "mask": (True, False),
+    "mask and places": (True, True),
+}.items():
+    print(f"{name:15}", continue_batch(pair, *how))
+
+# %% further-grouped [markdown]
+# Only with both does the short prompt get the text that it gets alone. The longer prompt has no padding, so its text is
+# correct in all three cases. A test in which all prompts have the same length finds nothing.
+#
+# ## Further: the bug that keeps every shape
+#
+# To compute grouped heads, each kv head is repeated for its group. Here we have four query heads and two kv heads. The
+# first two query heads belong to kv head 0, and the last two to kv head 1.
+
+# %% grouped
+torch.manual_seed(0)
+q, (k, v) = torch.randn(1, 4, 7, 16), torch.randn(2, 1, 2, 7, 16)  # (N, heads, L, E)
+one = {
+    "repeat_interleave": k.repeat_interleave(2, dim=1),
+    "repeat": k.repeat(1, 2, 1, 1),
+}
+two = {
+    "repeat_interleave": v.repeat_interleave(2, dim=1),
+    "repeat": v.repeat(1, 2, 1, 1),
+}
+outputs = {
+    name: F.scaled_dot_product_attention(q, one[name], two[name], is_causal=True)
+    for name in one
+}
+
+# %% ask-repeat
+predict("13/repeat-or-interleave")
+
+# %% see-repeat
+# %%answer 13/repeat-or-interleave
+torchs = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+for name, output in outputs.items():
+    print(f"{name:18}", tuple(output.shape), torch.allclose(output, torchs, atol=1e-5))
+heads = torch.arange(2)
+print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
+
+# %% repeat-read [markdown]
+# The last line shows which kv head each query head gets: 0, 0, 1, 1 in one case and 0, 1, 0, 1 in the other. Shapes,
+# the causal mask and the sums of the weights are correct in both. A model that is trained with either order works with
+# it. But if it is loaded into a program with the other order, two of these four heads get the wrong keys and values. It
+# is the same trap as the two layouts of rotary positions in lesson 11.
 
 # %% remember [markdown]
 # ## What to remember
