@@ -12,6 +12,7 @@ be given at the start, set from Python and read back::
 from attnlab.explorers._base import Explorer
 from attnlab.explorers.after_softmax import AfterSoftmaxExplorer
 from attnlab.explorers.bank import BankExplorer
+from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
 from attnlab.explorers.cross import CrossExplorer
 from attnlab.explorers.divisors import DivisorsExplorer

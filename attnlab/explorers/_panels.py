@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from typing import ClassVar
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -95,9 +96,13 @@ class Heatmap(Panel):
         mask = None if looks is None else torch.tensor([[c != "blocked" for c in r] for r in looks])
         labels = {"queries": list(self.rows), "keys": list(self.columns)}
         low, high = self.scale
+        texts = values.get("texts")
         look = {"attn_mask": mask, "title": self.title, "vmin": low, "vmax": high}
-        plot_attention(cells, ax=ax, **labels, **look)
-        if self.measure == "output":  # not of queries and keys
+        plot_attention(cells, ax=ax, annotate=None if texts is None else False, **labels, **look)
+        for (i, j), number in np.ndenumerate(cells.numpy() if texts else np.empty((0, 0))):
+            ink = palette.ink_on(palette.shade((float(number) - low) / (high - low)))
+            ax.text(j + 0.5, i + 0.5, texts[i][j], ha="center", va="center", size=9, color=ink)
+        if self.measure == "output" or texts:  # not of queries and keys
             ax.set(xlabel="", ylabel="")
         if "picked" in values:
             frame = {"fill": False, "edgecolor": palette.ORANGE, "linewidth": 3, "clip_on": False}

@@ -1,0 +1,217 @@
+"""Step through a generation: what a cache of keys and values saves, pass by pass."""
+
+from __future__ import annotations
+
+from functools import cache as remember
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnlab.cache import KeyValueCache
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import Choice, Question, Slider
+from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel, how_to_read, stacked
+from attnlab.explorers._words import counted, decimals
+from attnlab.looking_back import SYMBOLS, load_looking_back, to_tokens
+
+PROMPT = "KQZBMTARK"
+STEPS = tuple(range(7))  # the prefill, and six passes with one new token each
+LENGTH = len(PROMPT) + STEPS[-1]  # tokens that the last pass has read
+LAYERS = ("layer 1", "layer 2")
+MADE = ("queries", "keys", "values")
+
+
+class CacheResult(NamedTuple):
+    """One pass of the model of lesson 12."""
+
+    text: str  # the L tokens read so far
+    rows: int  # how many of them this pass computes
+    so_far: int  # rows of all passes up to this one
+    passes: Tensor  # (3, L): in which pass the queries, keys and values were computed; 0: gone
+    weights: Tensor  # (2, L): what the newest token attends to, in each layer
+    guess: str  # the symbol that comes next
+    chance: float  # how likely the model thinks it is
+
+
+@remember
+def generate(kept: bool) -> list[CacheResult]:
+    """Return every pass of the generation, each with the guess of the one before it."""
+    model = load_looking_back()
+    text, so_far, results = PROMPT, 0, []
+    caches = [KeyValueCache() for _ in model.layers] if kept else None
+    for step in STEPS:
+        new = text[-1] if kept and step else text
+        logits, weights = model(to_tokens(new)[None], caches)  # (1, rows, symbols)
+        so_far += len(new)
+        passes = torch.full((len(MADE), len(text)), step + 1.0)
+        if kept and step:
+            passes[0, :-1] = 0
+            passes[1:, :-1] = results[-1].passes[1:]
+        chance, symbol = logits[0, -1].softmax(dim=-1).max(dim=-1)
+        guess = SYMBOLS[int(symbol)]
+        looks = weights[:, 0, 0, -1]  # (2, L)
+        results.append(CacheResult(text, len(new), so_far, passes, looks, guess, chance.item()))
+        text += guess
+    return results
+
+
+class CacheExplorer(Explorer):
+    """A generation, pass by pass: what is computed anew, and what a cache has kept.
+
+    Parameters
+    ----------
+    **state
+        ``step``: 0 (the prefill) to 6. ``cache``: whether keys and values are kept. ``ask`` and
+        ``large``, as in ``Explorer``.
+
+    See Also
+    --------
+    attnlab.KeyValueCache : keeps them.
+    LookingBackExplorer : what the model attends to.
+    """
+
+    figsize = (9.2, 4.0)
+    title = "What does a new letter cost?"
+    hint = (
+        "The model of lesson 12 continues a prompt of nine letters. Go through the passes with and "
+        "without a cache."
+    )
+    prediction = Question(
+        ask="a prompt of 9 letters is read in one pass, and six passes with one new letter each "
+        "follow. With a cache they compute 15 rows in all. How many without one?",
+        then="Now go to pass 7 without a cache.",
+        options=("15 as well", "30", "84"),
+        right=2,
+        why="Without a cache, every pass computes the whole text again: "
+        "9 + 10 + 11 + 12 + 13 + 14 + 15 = 84.",
+        settled=({"cache": [False], "step": [6]},),
+    )
+    cache = Choice(False, {False: "without a cache", True: "with a cache"}, label="generate")
+    step = Slider(
+        0,
+        {step: str(step + 1) for step in STEPS},
+        label="pass",
+        spoken="pass of the model",
+        forward="Next pass ▶",
+        width=160,
+    )
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """What was computed in which pass, the weights, and the rows so far."""
+        return (
+            stacked(
+                Heatmap(
+                    "made",
+                    "in which pass it was computed",
+                    caption="Queries, keys and values of every token: the pass that computed them",
+                    rows=MADE,
+                    scale=(0, len(STEPS)),
+                    measure="pass",
+                ),
+                how_to_read(("blocked", "not kept: nothing needs it any more")),
+                Heatmap(
+                    "looks", rows=("layer 1", "layer 2"), caption="Weights of the newest token"
+                ),
+                grow=2.6,
+            ),
+            Curves(
+                "rows",
+                "rows computed so far",
+                under="one row for each token that a pass computes",
+                over="step",
+                stops=STEPS,
+                labels=[str(step + 1) for step in STEPS],
+                lines=[
+                    Line(name, [float(one.so_far) for one in generate(kept)], *look)
+                    for name, kept, *look in (
+                        ("without a cache", False, "raw", "dashed", "square"),
+                        ("with a cache", True, "scaled", "solid", "circle"),
+                    )
+                ],
+                y=Axis(0, 90, (0, 30, 60, 90)),
+                xlabel="pass",
+                xscale="linear",
+            ),
+        )
+
+    @property
+    def result(self) -> CacheResult:
+        """The pass, by the stored model."""
+        return generate(self.cache)[self.step]
+
+    def frame(self, cache: bool, step: int) -> dict[str, object]:
+        """Return which pass computed what, the weights and the rows so far."""
+        result = generate(cache)[step]
+        later = LENGTH - len(result.text)
+        passes = torch.nn.functional.pad(result.passes, (0, later))
+        looks = result.weights.tolist()
+        gone = [["blocked" if one == 0 else "" for one in row] for row in result.passes.tolist()]
+        columns = [*result.text, *"·" * later]
+        return {
+            "say": sentence(cache, step),
+            "bad": False,
+            "code": code(step, result.text) if cache else code_without(result.text),
+            "made": {
+                "columns": columns,
+                "cells": passes,
+                "looks": [row + [""] * later for row in gone],
+                "texts": [[f"{one:g}" if one else "" for one in row] for row in passes.tolist()],
+            },
+            "looks": {
+                "title": f"weights of the newest token, {result.text[-1]}",
+                "columns": columns,
+                "cells": torch.nn.functional.pad(result.weights, (0, later)),
+                "texts": [[tenths(one) for one in row] + [""] * later for row in looks],
+            },
+            "rows": {"current": int(cache)},
+        }
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def tenths(weight: float) -> str:
+    """Return a weight for a narrow cell: one decimal, no leading zero."""
+    return f"{round(weight, 1):g}".replace("0.", ".")
+
+
+def sentence(kept: bool, step: int) -> str:
+    """Return what the pass computes, what it reuses, and what comes next."""
+    result, other = (generate(one)[step] for one in (kept, not kept))
+    guess = f"The model guesses **{result.guess}** with probability {decimals(result.chance)}"
+    if not step:
+        return (
+            f"**Pass 1**, the prefill, computes all **{counted(result.rows, 'row')}** of the "
+            f"prompt, with a cache or without one. {guess}."
+        )
+    old = counted(len(result.text) - 1, "token")
+    does = f" and reuses the keys and values of {old}" if kept else f", for {old} once more"
+    return (
+        f"**Pass {step + 1}** computes **{counted(result.rows, 'row')}**{does}. That makes "
+        f"**{result.so_far} rows** so far, and {other.so_far} {'without' if kept else 'with'} a "
+        f"cache. {guess} either way."
+    )
+
+
+def code_without(text: str) -> str:
+    """Return the lines of PyTorch of one pass that keeps nothing."""
+    return (
+        f'tokens = to_tokens("{text}")[None]  # (1, {len(text)})\n'
+        "logits, weights = model(tokens)\n"
+        "chance, symbol = logits[0, -1].softmax(dim=-1).max(dim=-1)"
+    )
+
+
+def code(step: int, text: str) -> str:
+    """Return the lines of PyTorch of the passes with a cache."""
+    first, new = text[: len(PROMPT)], text[len(PROMPT) :]
+    lines = [
+        "caches = [KeyValueCache() for _ in model.layers]",
+        f'logits, weights = model(to_tokens("{first}")[None], caches)  # the prefill',
+    ]
+    if step:
+        lines.append(f'for letter in "{new}":')
+        lines.append("    logits, weights = model(to_tokens(letter)[None], caches)  # one row")
+    return "\n".join([*lines, "chance, symbol = logits[0, -1].softmax(dim=-1).max(dim=-1)"])
