@@ -1,6 +1,8 @@
 """A layer that reads a text in pieces, with a cache, equals one full pass."""
 
+import csv
 import re
+import runpy
 
 import pytest
 import torch
@@ -14,11 +16,13 @@ from attnlab import (
     SelfAttention,
     causal_mask,
     combine_masks,
+    data_path,
     sequence_mask,
     sliding_window_mask,
     split_heads,
 )
 from attnlab.looking_back import LENGTH, load_looking_back, make_texts
+from attnlab.pretrained import load_encoder
 
 N, H, L, D = 2, 6, 17, 5
 EMBED = H * D
@@ -322,3 +326,42 @@ def test_caches_are_a_list_of_caches():
     for caches in (3, "ab", [None, None], KeyValueCache()):
         with pytest.raises(TypeError, match="caches must be a list of KeyValueCache"):
             model(tokens, caches)
+
+
+# --- the stored measurements of lesson 13 ---------------------------------------------------------
+
+
+def stored(name):
+    with data_path(name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file, strict=True))
+
+
+def test_the_stored_times_are_whole_and_their_model_gives_the_same_rows():
+    rows, make = stored("cache_times.csv"), runpy.run_path(str(data_path("make_cache.py")))
+    pairs = [(int(row["tokens"]), int(row["pair"])) for row in rows]
+    assert pairs == [(n, pair) for n in make["LENGTHS"] for pair in range(make["PAIRS"])]
+    assert all(float(row["pass_us"]) > float(row["step_us"]) > 0 for row in rows)
+    model, x = make["Stack"](), torch.randn(1, 17, make["EMBED_DIM"])
+    caches = [KeyValueCache() for _ in model.layers]
+    model(x[:, :-1], caches)
+    step = model(x[:, -1:], make["copies"](caches))
+    assert_close(step, model(x, [None] * len(caches))[:, -1:], rtol=0, atol=1e-4)
+    assert caches[0].length == 16
+
+
+@torch.no_grad()
+def test_the_stored_changes_are_those_of_hidden_keys():
+    rows, make = stored("hidden_keys.csv"), runpy.run_path(str(data_path("make_cache.py")))
+    by_sentence = {}
+    for row in rows:
+        by_sentence.setdefault(row["sentence"], []).append(row)
+    assert list(by_sentence) == [row["sentence"] for row in stored("bank_sentences.csv")]
+    encoder = load_encoder()
+    for sentence in list(by_sentence)[::17]:
+        tokens, wanted = encoder.tokens(sentence), by_sentence[sentence]
+        assert [row["token"] for row in wanted] == tokens
+        for one, row in zip(make["changes"](encoder, sentence), wanted, strict=True):
+            assert one["place"] == int(row["place"])
+            assert abs(one["change"] - float(row["change"])) < 0.002
+    everything = torch.ones(len(tokens), len(tokens)).bool()
+    assert_close(make["last_vectors"](encoder, tokens, everything), encoder(tokens)[0][-1, 0])

@@ -58,7 +58,12 @@ for _ in range(23):
     fed = model(fed, caches).logits[:, -1:].argmax(dim=-1)
 assert read_rows == 31 == caches[0].length
 
-# %% after: time-text  numbers: 256
+# %% after: time-text  numbers: 32, 256
+
+# %% after: time-figure  numbers: 1, 2, 4, 32, 256, 1,300, 2,048
+means = times.groupby("tokens").mean() / 1000  # milliseconds
+assert 1.5 < means.pass_us[32] < 2 and 1250 < means.pass_us[2048] < 1350
+assert (means.step_us[[32, 64, 128, 256]] < 1.2).all() and 3.5 < means.step_us[2048] < 4.1
 
 # %% after: time-read  numbers: 32, 2,048, 300, 200, 2022, 1, 2, 8, 3
 ratio = (times["pass_us"] / times["step_us"]).groupby(times["tokens"])
@@ -242,8 +247,8 @@ assert torch.allclose(moved, outputs["repeat"][:, order], atol=1e-5)
 
 # %% after: exercise-5  numbers: 0
 
-# %% after: sources  numbers: 2019, 2022, 2023, 2024
+# %% after: sources  numbers: 3, 7, 2019, 2022, 2023, 2024
 
-# %% after: teacher-plan  numbers: 50, 8, 9, 7, 5, 4, 3
+# %% after: teacher-plan  numbers: 50, 8, 9, 7, 5, 4
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 32, 8, 4,096

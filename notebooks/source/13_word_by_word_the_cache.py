@@ -28,6 +28,7 @@ import torch.nn.functional as F
 from attnlab import KeyValueCache, causal_mask, sequence_mask
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
+from attnlab.explorers import CacheExplorer
 from attnlab.looking_back import load_looking_back, make_texts, to_text, to_tokens
 
 lesson_setup()
@@ -146,7 +147,7 @@ write_with_cache("KQZBMTARK", 23)
 # computed at a step, and which are read from the cache. Then compare the number of rows with and without a cache.
 
 # %% explorer
-len("CacheExplorer")
+CacheExplorer()
 
 # %% time-text [markdown]
 # ## Does it save time?
@@ -172,7 +173,7 @@ stops = times["tokens"].unique()
 ax.set_xticks(stops, [f"{n:,}" for n in stops])
 ax.set_yticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
 ax.minorticks_off()
-ax.set_title("The time of one more token grows with the text, but hardly with a cache")
+ax.set_title("With a cache, one more token stays cheap")
 ax.legend(title="")
 show_figure(ax, "13.1")
 
@@ -390,19 +391,11 @@ kinds = [
     "another word",
     "[SEP], the last token",
 ]
-_, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
-sns.stripplot(
-    hidden,
-    x="change",
-    y="kind",
-    hue="kind",
-    order=kinds,
-    hue_order=kinds,
-    size=4,
-    ax=ax,
-)
+_, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
+look = {"order": kinds, "hue_order": kinds, "size": 2.6}
+sns.swarmplot(hidden, x="change", y="kind", hue="kind", **look, ax=ax)
 ax.set(xlim=(0, 1), ylabel="", xlabel="how far the words move")
-ax.set_title("Without the first token, every sentence changes the most")
+ax.set_title("Hiding [CLS] changes every sentence the most")
 show_figure(ax, "13.2")
 
 # %% sink-read [markdown]
