@@ -7,8 +7,8 @@
 # a pass over the whole text?
 #
 # In this lesson you will let the model of lesson 12 write a text and count how much work it repeats. You will store
-# what can be used again and check, letter by letter, that no number changes. Then you will meet bugs that raise no
-# error. You will also find out how much memory the store takes in well-known language models, and what happens when a
+# what can be used again and check, letter by letter, that the numbers stay the same. Then you will meet bugs that raise
+# no error. You will also find out how much memory the store takes in well-known language models, and what happens when a
 # model forgets the beginning of its text.
 #
 # **You need** lesson 12, whose model we use, the masks and the leak test of lesson 3, and the heads of lesson 7.
@@ -109,8 +109,8 @@ assert torch.allclose(last, layer(x, is_causal=True).output[:, -1:], atol=1e-5)
 # %% cache-class [markdown]
 # In attnlab, `KeyValueCache` does the appending, and a layer takes it as `layer(x, cache=cache)`. Our model takes a list
 # with one cache for each layer. In the next cell, the first call reads the whole prompt, and each later call reads a
-# single letter. The marked line is a test, which a real program leaves out: at every step, the new row must give the
-# same logits as a whole pass.
+# single letter. The line with `whole` and the one below it are a test, which a real program leaves out: at every step,
+# the new row must give the same logits as a whole pass, up to rounding.
 
 
 # %% write-with-cache
@@ -119,10 +119,8 @@ def write_with_cache(text, count):
     new = to_tokens(text)[None]  # at first the whole prompt
     for _ in range(count):
         logits = model(new, caches).logits[:, -1:]
-        same = torch.allclose(
-            logits, model(to_tokens(text)[None]).logits[:, -1:], atol=1e-3
-        )
-        assert same  # a test at every step
+        whole = model(to_tokens(text)[None]).logits[:, -1:]  # only for the test
+        assert torch.allclose(logits, whole, atol=1e-3)
         new = logits.argmax(dim=-1)  # (1, 1): then one token at a time
         text += to_text(new[0])
     return text, caches[0]
@@ -138,8 +136,8 @@ write_with_cache("KQZBMTARK", 23)
 # makes 31 rows in place of 460.
 #
 # One more token always takes one row, however long the text is. The number of its scores still grows, because the new
-# query is compared with every key in the cache. But it grows with the length of the text. The table of a whole pass
-# grows with its square.
+# query is compared with every key in the cache. But it grows in proportion to the length of the text, while the table
+# of a whole pass grows with the square of the length.
 #
 # ### Step through a generation
 #
@@ -153,8 +151,8 @@ CacheExplorer()
 # ## Does it save time?
 #
 # Our model reads only 32 tokens, so for longer texts we timed another one: four attention layers with 256 features and
-# four heads, without MLPs. Its weights are random, which makes no difference to the time. The figure shows what *one
-# more token* costs when the text has $n$ tokens.
+# four heads, without MLPs. Its weights are random, because the time does not depend on them. The figure shows what *one
+# more token* costs, with it included, in texts of different lengths.
 
 # %% time-figure jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -179,13 +177,13 @@ show_figure(ax, "13.1")
 
 # %% time-read [markdown]
 # At 32 tokens, a step takes about half the time of a pass. At 2,048 tokens, the pass takes more than 300 times as long
-# as the step. So for long texts, a cache decides whether a model can be used at all.
+# as the step: 1.3 seconds for a single token.
 #
-# Below 200 tokens, the step takes nearly the same time at every length, because most of that time does not go into
-# arithmetic. Each layer has to be started, and all its weights have to be fetched from memory to be used for a single
-# row. During prefill, the weights are fetched once for all rows of the prompt. This difference is even larger on a GPU,
-# where decoding mostly waits for memory. Programs that serve many users therefore decode many texts side by side, so
-# that the fetched weights are used for more than one row (Pope et al., 2022).
+# Up to 128 tokens, the step takes nearly the same time at every length, because hardly any of it goes into arithmetic.
+# The functions of each layer have to be called, and all its weights have to be fetched from memory to be used for a
+# single row. During prefill, both are done once for all rows of the prompt. On a GPU, decoding mostly waits for memory.
+# Programs that serve many users therefore decode many texts side by side, so that the fetched weights are used for more
+# than one row (Shazeer, 2019; Pope et al., 2022).
 #
 # ## Two tests
 #
@@ -239,8 +237,8 @@ for name, mask in masks.items():
     print(f"{name:12} leaks: {leaks(new, k, v, mask)!s:6} equals a pass: {same}")
 
 # %% leak-read [markdown]
-# The leak test finds a mask that shows too much. It cannot find one that hides too much, because a token that sees
-# nothing new cannot leak anything. The comparison finds both. So **compare with a whole pass**, and compare after a
+# The leak test finds a mask that shows too much. It cannot find one that hides too much, because what a token does not
+# see cannot leak to it. The comparison finds both. So **compare with a whole pass**, and compare after a
 # cache that is not empty: with an empty cache, as many queries as keys come in, and both corners give the same mask.
 #
 # ## Bug 3: positions counted from 0 again
@@ -292,8 +290,8 @@ for prompt in ("KQZBMTARK", "KQZ"):
 #
 # $$2 \cdot \text{layers} \cdot \text{heads} \cdot \text{head\_dim} \cdot \text{bytes per number}$$
 #
-# for each token of each text. Llama 2 7B is a language model with 32 layers and 32 heads of 128 features. It stores
-# numbers of 2 bytes, and it reads up to 4,096 tokens.
+# for each token of each text. Llama 2 7B is a language model with 32 layers and 32 heads of 128 features. It reads up to
+# 4,096 tokens. Such models usually keep numbers of 2 bytes.
 
 # %% ask-bytes
 predict("13/bytes-of-a-cache")
@@ -315,14 +313,15 @@ models["MiB in all"] = per_token * models["tokens"] // 2**20
 models
 
 # %% bytes-read [markdown]
-# A full cache of Llama 2 7B takes 2 GiB for one text. The parameters of this model take about 13 GB, so seven long
-# texts side by side need more memory than the model itself. With every new token, all of this has to be read once. The
-# cache saves arithmetic and pays with memory.
+# The table counts 2 bytes for each number in all four models, and *tokens* is how many of them the cache keeps at most. A
+# full cache of Llama 2 7B takes 2 GiB for one text. The parameters of this model take about 13 GB, so seven long texts
+# side by side need more memory than the model itself. And for every new token, the parameters and the whole cache have
+# to be read. The cache saves arithmetic and pays with memory.
 #
 # ## Grouped heads
 #
 # The last two models have fewer heads for keys and values (*kv heads*) than for queries. Four query heads share each key
-# and each value, so the cache is a quarter as large. These are [grouped heads](glossary.ipynb#grouped-heads). In attnlab
+# and each value, so the cache is a quarter as large as it would be with 32 kv heads. These are [grouped heads](glossary.ipynb#grouped-heads). In attnlab
 # they are an option of the layer: `MultiHeadAttention(512, 32, num_kv_heads=8)`. Sharing costs some quality. Ainslie et
 # al. (2023) converted trained models to grouped heads and report a quality close to that of separate heads. The second
 # section marked "Further" shows a bug that keeps every shape.
@@ -363,16 +362,16 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 
 # %% window-read [markdown]
 # The oldest tokens are the ones that this model needs, because its notes are there. What can be dropped depends on what
-# the model has learned. Mistral 7B was trained with its window, and so it learned to do without the rest.
+# the model has learned. A model that is trained with a window can learn to do without the rest.
 #
 # ### The first token
 #
 # In large language models, there is one more reason to keep the beginning. Many heads give much of their weight to the
 # very first tokens, whatever these are. You know such an [attention sink](glossary.ipynb#attention-sink) from lesson
-# 10: where a head has nothing to look for, its weight has to go somewhere, because it adds up to 1. If a window drops
-# the sink, this weight falls on other tokens, and every word gets a mixture that it never got in training. Xiao et al.
-# (2023) found that language models fail as soon as their first tokens leave the window, and that keeping four of
-# them restores their performance.
+# 10. The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look for. If a
+# window drops the sink, this weight falls on other tokens, and their values are mixed in where they never were in
+# training. Xiao et al. (2023) tried language models of four families, which all failed as soon as their first tokens had
+# left the window. Keeping four of these tokens restored their performance.
 #
 # We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you
 # took apart in lesson 10. It has six layers and a marker, `[CLS]`, at the beginning of each sentence. For each of the 35
@@ -461,28 +460,32 @@ for name, how in {
 
 # %% grouped
 torch.manual_seed(0)
-q, (k, v) = torch.randn(1, 4, 7, 16), torch.randn(2, 1, 2, 7, 16)  # (N, heads, L, E)
-one = {
-    "repeat_interleave": k.repeat_interleave(2, dim=1),
-    "repeat": k.repeat(1, 2, 1, 1),
+query = torch.randn(1, 4, 7, 16)  # (N, query heads, L, E)
+key, value = torch.randn(2, 1, 2, 7, 16)  # (N, kv heads, L, E) each
+ways = {
+    "repeat_interleave": lambda t: t.repeat_interleave(2, dim=1),
+    "repeat": lambda t: t.repeat(1, 2, 1, 1),
 }
-two = {
-    "repeat_interleave": v.repeat_interleave(2, dim=1),
-    "repeat": v.repeat(1, 2, 1, 1),
-}
-outputs = {
-    name: F.scaled_dot_product_attention(q, one[name], two[name], is_causal=True)
-    for name in one
-}
+
+
+# %% grouped-attention
+def grouped_attention(way):
+    every_key, every_value = way(key), way(value)  # four heads each
+    return F.scaled_dot_product_attention(query, every_key, every_value, is_causal=True)
+
 
 # %% ask-repeat
 predict("13/repeat-or-interleave")
 
 # %% see-repeat
 # %%answer 13/repeat-or-interleave
-torchs = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-for name, output in outputs.items():
-    print(f"{name:18}", tuple(output.shape), torch.allclose(output, torchs, atol=1e-5))
+torchs = F.scaled_dot_product_attention(
+    query, key, value, is_causal=True, enable_gqa=True
+)
+for name, way in ways.items():
+    output = grouped_attention(way)
+    same = torch.allclose(output, torchs, atol=1e-5)
+    print(f"{name:18} {tuple(output.shape)}  equals torch's: {same}")
 heads = torch.arange(2)
 print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
 
@@ -497,12 +500,12 @@ print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
 #
 # - A causal mask freezes the past: a new token changes no earlier row in any layer. So keys and values can be kept, and
 #   one more token costs one row instead of a pass.
-# - Prefill reads the whole prompt in one pass. Decoding reads one token at a time and spends most of its time on
-#   fetching weights and the cache from memory.
+# - Prefill reads the whole prompt in one pass. Decoding reads one token at a time, and little of its time goes into
+#   arithmetic.
 # - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner. `is_causal=True` puts it at the
 #   upper left.
-# - A leak test finds what is seen too much. Only a comparison with a whole pass also finds what is seen too little, and
-#   it finds wrong places and unmasked padding.
+# - A leak test finds tokens that see too much. Only a comparison with a whole pass also finds tokens that see too little,
+#   and it finds wrong places and unmasked padding.
 # - A cache takes 2 · layers · kv heads · head_dim numbers for each token. Grouped heads and windows make it smaller;
 #   which tokens can be dropped depends on the training.
 
@@ -604,7 +607,8 @@ check_window_with_sinks(window_with_sinks_solution)
 # ### 4 · Repair ★★★ (10 minutes)
 #
 # `broken` computes attention for new queries (N, H, L, E), given the keys and values (N, kv heads, S, E) of a cache that
-# already contains the new tokens. It has two bugs. Write `mended`, for any number of new queries.
+# already contains the new tokens. Neighbouring query heads share a kv head. The function has two bugs. Write `mended`, for
+# any number of new queries.
 #
 # <details><summary>Hint</summary>
 #
@@ -686,8 +690,8 @@ check_mended_decoding(mended_solution)
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Writing and counting: 8. Keys and values, by hand and with the class: 9. The explorer and the times: 9.
-# The masks: 8. Places and batches: 7. Bytes and groups: 5. The window and the answer: 4.
+# **50 minutes.** Writing and counting: 8. Keys and values, by hand and with the class: 9. The explorer and the times:
+# 10. The masks: 8. The places: 4. Bytes and groups: 6. The window and the answer: 5. Leave "Further" for home.
 #
 # **Where a class stalls.** *"Why not keep the queries too?"* Ask who would read them: a query is used once, by its own
 # token. *"But the meaning of a word depends on what follows":* in a causal model it does not; the later word reads the
