@@ -237,6 +237,8 @@ for name, mask in masks.items():
     print(f"{name:12} leaks: {leaks(new, k, v, mask)!s:6} equals a pass: {same}")
 
 # %% leak-read [markdown]
+# ### What each test finds
+#
 # The leak test finds a mask that shows too much. It cannot find one that hides too much, because what a token does not
 # see cannot leak to it. The comparison finds both. So **compare with a whole pass**, and compare after a
 # cache that is not empty: with an empty cache, as many queries as keys come in, and both corners give the same mask.
@@ -313,6 +315,8 @@ models["MiB in all"] = per_token * models["tokens"] // 2**20
 models
 
 # %% bytes-read [markdown]
+# ### What the cache costs
+#
 # The table counts 2 bytes for each number in all four models, and *tokens* is how many of them the cache keeps at most. A
 # full cache of Llama 2 7B takes 2 GiB for one text. The parameters of this model take about 13 GB, so seven long texts
 # side by side need more memory than the model itself. And for every new token, the parameters and the whole cache have
@@ -361,6 +365,8 @@ print("the last 20         ", share_correct(texts, i - j < 20))
 print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 
 # %% window-read [markdown]
+# ### What the old tokens are for
+#
 # The oldest tokens are the ones that this model needs, because its notes are there. What can be dropped depends on what
 # the model has learned. A model that is trained with a window can learn to do without the rest.
 #
