@@ -1,6 +1,6 @@
 # %% after: writing  numbers: 27
 
-# %% after: write-it
+# %% after: write
 assert write("KQZBMTARK", 23) == ("KQZBMTAR" * 4)[:32]
 for seed in range(5):  # any loop of 8 to 12 letters that was played once goes on
     torch.manual_seed(seed)
@@ -76,6 +76,9 @@ speed = flops_of_a_pass / times.groupby("tokens")["pass_us"].mean()[128]
 assert flops_of_a_step / speed < 0.1 * step[128]  # hardly any of it is arithmetic
 assert step[128] < 1.15 * step[32] and step[2048] > 3 * step[32]
 assert (times.groupby("tokens")["pass_us"].mean().diff().dropna() > 0).all()
+
+# %% after: one-query
+assert torch.allclose(alone, v[:, :, :1])
 
 # %% after: masks
 from attnlab import scaled_dot_product_attention as ours

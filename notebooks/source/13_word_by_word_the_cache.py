@@ -54,7 +54,6 @@ def write(text, count):
     return to_text(tokens[0])
 
 
-# %% write-it
 write("KQZBMTARK", 23)
 
 # %% rows [markdown]
@@ -202,13 +201,18 @@ show_figure(ax, "13.1")
 # mask must be aligned at the *lower right*. When a user asks a second question, several new tokens come at once, and
 # then a mask is needed.
 #
-# Suppose that the cache holds 8 tokens and 3 new ones arrive. We take random queries, keys and values.
+# Suppose that the cache holds 8 tokens and 3 new ones arrive. We take random queries, keys and values of one head. First
+# we give `is_causal=True` to the last query alone, and compare its output with the value of the very first token.
 
 # %% some-tokens
 torch.manual_seed(0)
 q, k, v = torch.randn(3, 1, 1, 11, 16)  # (N, H, S, E) each
 whole = F.scaled_dot_product_attention(q, k, v, is_causal=True)
 new = q[:, :, 8:]  # the last three queries; keys and values of all eleven
+
+# %% one-query
+alone = F.scaled_dot_product_attention(q[:, :, -1:], k, v, is_causal=True)
+torch.allclose(alone, v[:, :, :1])  # does the last token see only the first one?
 
 
 # %% leak-test
@@ -435,7 +439,8 @@ def continue_batch(prompts, masked, counted, count=14):
     for _ in range(count):
         at = caches[0].length + torch.arange(new.shape[1])
         mask = real[..., : at[-1] + 1] if masked else None  # (N, 1, 1, S)
-        logits = read(new, caches, (at - shift).clamp(min=0), mask)
+        places = (at - shift).clamp(min=0)  # those of the padding do not matter
+        logits = read(new, caches, places, mask)
         new = logits[:, -1:].argmax(dim=-1)
         texts = [text + to_text(one) for text, one in zip(texts, new, strict=True)]
     return texts
