@@ -87,8 +87,8 @@ change = (longer[:, :20] - shorter).norm(dim=-1)  # (1, 20): a number for each o
 # So the new token needs only a row of its own. What does this row need from the old ones? In each layer, the query of
 # the new token is compared with the keys of all tokens, and the output is an average of their values. Nothing else of
 # the old rows enters, and their queries have done their work. So we keep the keys and values of each layer and append
-# those of the new token. Such a store is a [**key-value cache**](glossary.ipynb#cache). (It has nothing to do with the cache of a
-# processor in lesson 8.) For one head, the whole idea takes four lines:
+# those of the new token. Such a store is a [**key-value cache**](glossary.ipynb#cache). (It has nothing to do with the
+# cache of a processor in lesson 8.) For one head, the whole idea takes four lines:
 
 
 # %% by-hand
@@ -322,22 +322,23 @@ models
 # ### What the cache costs
 #
 # The table counts 2 bytes for each number in all four models, and *tokens* is how many of them the cache keeps at most. A
-# full cache of Llama 2 7B takes 2 GiB for one text. The parameters of this model take about 13 GB, so seven long texts
+# full cache of Llama 2 7B takes 2 GiB for one text. The parameters of this model take about 13.5 GB, so seven long texts
 # side by side need more memory than the model itself. And for every new token, the parameters and the whole cache have
 # to be read. The cache saves arithmetic and pays with memory.
 #
 # ## Grouped heads
 #
 # The last two models have fewer heads for keys and values (*kv heads*) than for queries. Four query heads share each key
-# and each value, so the cache is a quarter as large as it would be with 32 kv heads. These are [grouped heads](glossary.ipynb#grouped-heads). In attnlab
-# they are an option of the layer: `MultiHeadAttention(512, 32, num_kv_heads=8)`. Sharing costs some quality. Ainslie et
+# and each value, so the cache is a quarter as large as it would be with 32 kv heads. These are
+# [grouped heads](glossary.ipynb#grouped-heads). In attnlab they are an option of the layer: `MultiHeadAttention(512, 32, num_kv_heads=8)`. Sharing costs some quality. Ainslie et
 # al. (2023) converted trained models to grouped heads and report a quality close to that of separate heads. The second
 # section marked "Further" shows a bug that keeps every shape.
 #
 # ## A window
 #
-# Mistral 7B limits its cache in another way, too. Each token sees only the last 4,096 tokens, itself included, so older
-# keys and values can be dropped: `KeyValueCache(window=4096)`. Is it safe to drop the oldest tokens?
+# Mistral 7B, as first published, limits its cache in another way, too. Each token sees only the last 4,096 tokens, so
+# older keys and values can be dropped. In attnlab this is `KeyValueCache(window=4096)`, where the window includes the
+# token itself. Is it safe to drop the oldest tokens?
 #
 # Let us try it with the model of lesson 12. It was trained without a window. Of its 32 tokens, each may now see 20 at
 # most: either the last 20, or the first 16 and the last 4. Neither choice needs more memory than the other. We count
