@@ -6,18 +6,26 @@ Needs ``tokenizers`` and ``safetensors``; everything is read from the project's 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab._checks import check_list, check_size, check_type, lessons_extra, short
+from attnlab._checks import (
+    check_list,
+    check_size,
+    check_tensor,
+    check_type,
+    lessons_extra,
+    shape,
+    short,
+)
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.data import data_path, load_tensors
-from attnlab.heads import split_heads
+from attnlab.heads import merge_heads, split_heads
 from attnlab.modules import AttentionOutput, MultiHeadAttention
 
 with lessons_extra():
@@ -31,6 +39,8 @@ MAX_TOKENS = 512  # the model has a vector for so many positions
 LONGEST_WORD = 100  # characters; a longer one becomes [UNK]
 LONGEST_TEXT = 5000  # characters; to split a word takes a time that grows with its square
 EPS = 1e-12  # of every LayerNorm
+
+Edit = Callable[[int, Tensor], Tensor]  # of a layer's number and its weights: other weights
 
 
 class Reading(NamedTuple):
@@ -386,9 +396,18 @@ class _EncoderLayer(nn.Module):
         self.contract = nn.Linear(HIDDEN_DIM, EMBED_DIM)
         self.output_norm = nn.LayerNorm(EMBED_DIM, eps=EPS)
 
-    def forward(self, x: Tensor) -> AttentionOutput:
-        """Return the new vectors (N, L, 384) and the attention weights (N, 12, L, L)."""
+    def forward(
+        self, x: Tensor, *, edit: Callable[[Tensor], Tensor] | None = None
+    ) -> AttentionOutput:
+        """Return the new vectors (N, L, 384) and the attention weights (N, 12, L, L).
+
+        ``edit`` makes other weights of those of the layer; they take their place.
+        """
         attended, weights = self.attention(x)
+        if edit is not None:
+            weights = edit(weights)
+            value = split_heads(self.attention.v_proj(x), NUM_HEADS)  # (N, 12, L, 32)
+            attended = self.attention.out_proj(merge_heads(weights @ value))
         x = self.attention_norm(x + attended)
         processed = self.contract(F.gelu(self.expand(x)))
         return AttentionOutput(self.output_norm(x + processed), weights)
@@ -415,33 +434,74 @@ class PretrainedEncoder(PretrainedEmbedding):
         super().__init__(vocabulary)
         self.layers = nn.ModuleList(_EncoderLayer() for _ in range(NUM_LAYERS))
 
-    def forward(self, tokens: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Return vectors (7, 1, L, 384) and weights (6, 1, 12, L, L) for a list of tokens."""
-        x = self.embed(tokens)
+    def forward(
+        self,
+        tokens: Sequence[str],
+        *,
+        positions: Sequence[int] | None = None,
+        edit: Edit | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return vectors (7, 1, L, 384) and weights (6, 1, 12, L, L) for a list of tokens.
+
+        Parameters
+        ----------
+        tokens, positions
+            As for ``embed``.
+        edit
+            As for ``read``.
+
+        Returns
+        -------
+        vectors : Tensor, shape (7, 1, L, 384)
+            The vectors before the first layer, and after each of the six.
+        weights : Tensor, shape (6, 1, 12, L, L)
+            The weights that were used.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As ``embed`` and ``read`` do.
+
+        See Also
+        --------
+        read : the same for a text, without a batch dimension.
+        """
+        x = self.embed(tokens, positions=positions)
+        if edit is not None and not callable(edit):
+            raise TypeError(
+                f"edit must be a function of a layer's number and its weights, got {short(edit)}."
+            )
         vectors, weights = [x], []
-        for layer in self.layers:
-            x, seen = layer(x)
+        for number, layer in enumerate(self.layers):
+            own = None if edit is None else partial(_edited, edit, number)
+            x, seen = layer(x, edit=own)
             vectors.append(x)
             weights.append(seen)
         return torch.stack(vectors), torch.stack(weights)
 
-    def read(self, text: str) -> EncoderReading:
+    def read(self, text: str, *, edit: Edit | None = None) -> EncoderReading:
         """Return tokens, vectors and weights of a sentence, without a batch dimension.
 
         Parameters
         ----------
         text : str
             As for ``tokens``.
+        edit : function, optional
+            It is called in every layer with the number of the layer, 0 to 5, and its weights
+            (1, 12, L, L). The weights that it returns are used in their place. Zeros take a head
+            out: it then adds nothing, not even the bias of its values.
 
         Returns
         -------
         EncoderReading
-            ``tokens``, ``vectors`` and ``weights``.
+            ``tokens``, ``vectors`` and ``weights``, those that were used.
 
         Raises
         ------
-        TypeError, ValueError
-            As ``tokens`` does.
+        TypeError
+            As ``tokens`` does, or if ``edit`` does not return a tensor.
+        ValueError
+            As ``tokens`` does, or if its shape is another one.
 
         See Also
         --------
@@ -454,8 +514,20 @@ class PretrainedEncoder(PretrainedEmbedding):
         (torch.Size([7, 10, 384]), torch.Size([6, 12, 10, 10]))
         """
         tokens = self.tokens(text)
-        vectors, weights = self(tokens)
+        vectors, weights = self(tokens, edit=edit)
         return EncoderReading(tokens, vectors[:, 0], weights[:, 0])
+
+
+def _edited(edit: Edit, number: int, weights: Tensor) -> Tensor:
+    """Return what ``edit`` makes of the weights of a layer."""
+    new = edit(number, weights)
+    check_tensor("what edit returns", new)
+    if new.shape != weights.shape:
+        raise ValueError(
+            f"what edit returns must have the shape of the weights, {shape(weights)}, "
+            f"got {shape(new)}."
+        )
+    return new
 
 
 Model = TypeVar("Model", bound=PretrainedEmbedding)

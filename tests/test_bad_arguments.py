@@ -27,6 +27,7 @@ from attnlab import (
     display,
     live,
     looking_back,
+    meanings,
     palette,
     plotting,
     pretrained,
@@ -36,6 +37,7 @@ from attnlab import (
 PACKAGE = str(Path(attnlab.__file__).parent)
 MODULES = (attnlab, data, diagrams, display, live, palette, plotting, pretrained, translator)
 MODULES += (looking_back,)
+MODULES += (meanings,)
 L, S, E, EV, H = 3, 5, 4, 7, 2
 NAN, INF = math.nan, math.inf
 
@@ -330,6 +332,19 @@ CALLS = {
     | {"titles": ["a", "b"], "ncols": 2, "annotate": None, **LABELS},
     "plotting.plot_sweep": {"x": [1.0, 2.0], "curves": {"a": [1.0, 2.0]}, "at": 1.5}
     | {"xlabel": "x", "ylabel": "y", "xscale": "linear", "yscale": "log", **LOOK},
+    "meanings.lean": {
+        "vectors": numbers(L, 7, E),
+        "is_first": numbers(H) > 0.5,
+        "others": numbers(H, 7, E),
+    },
+    "meanings.leans": {"vectors": numbers(4, 7, E), "is_first": numbers(4) > 0.5},
+    "meanings.vectors_of": {
+        "encoder": ENCODER,
+        "word": "bank",
+        "sentences": ["the bank"],
+        "edit": None,
+    },
+    "meanings.wilson_interval": {"correct": 3, "total": 5},
     "pretrained.load_layer": {},
     "pretrained.load_encoder": {},
     "pretrained.PretrainedEmbedding": {"vocabulary": PIECES},
@@ -338,8 +353,12 @@ CALLS = {
     "pretrained.PretrainedEncoder": {"vocabulary": PIECES},
     "pretrained.PretrainedEncoder.tokens": {"text": "the bank"},
     "pretrained.PretrainedEncoder.embed": {"tokens": ["the", "bank"], "positions": [0, 1]},
-    "pretrained.PretrainedEncoder.forward": {"tokens": ["the", "bank"]},
-    "pretrained.PretrainedEncoder.read": {"text": "the bank"},
+    "pretrained.PretrainedEncoder.forward": {
+        "tokens": ["the", "bank"],
+        "positions": [0, 1],
+        "edit": None,
+    },
+    "pretrained.PretrainedEncoder.read": {"text": "the bank", "edit": None},
     "pretrained.PretrainedLayer": {"vocabulary": PIECES},
     "pretrained.PretrainedLayer.tokens": {"text": "the bank"},
     "pretrained.PretrainedLayer.embed": {"tokens": ["the", "bank"], "positions": [0, 1]},

@@ -39,6 +39,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "pretrained": (4, {"tokenizers"}),
     "translator": (3, set()),
     "looking_back": (4, set()),
+    "meanings": (5, set()),
     "clinic": (5, set()),
     "live": (5, DRAWING | {"anywidget", "traitlets", "PIL"}),
     "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets"}),

@@ -195,6 +195,76 @@ def test_a_layer_computes_what_torchs_own_computes(whole):
         torch.testing.assert_close(layer(x).output, torchs(x), atol=1e-5, rtol=1e-5)
 
 
+# --- other weights --------------------------------------------------------------------------------
+
+RIVER = "she sat on the bank of the river"
+
+
+def uniform(_, weights):
+    return torch.full_like(weights, 1 / weights.shape[-1])
+
+
+def test_without_a_change_of_the_weights_everything_stays(whole):
+    plain, edited = whole.read(RIVER), whole.read(RIVER, edit=lambda _, weights: weights)
+    torch.testing.assert_close(edited.vectors, plain.vectors, rtol=0, atol=1e-5)
+    torch.testing.assert_close(edited.weights, plain.weights, rtol=0, atol=1e-5)
+
+
+def test_uniform_weights_are_those_of_queries_without_numbers(whole, encoder):
+    for layer in encoder.layers:
+        layer.attention.q_proj.weight.zero_()
+        layer.attention.q_proj.bias.zero_()
+    edited, wanted = whole.read(RIVER, edit=uniform), encoder.read(RIVER)
+    torch.testing.assert_close(edited.weights, wanted.weights)
+    torch.testing.assert_close(edited.vectors, wanted.vectors, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("number", "head"), [(0, 4), (3, 11), (5, 0)])
+def test_weights_of_zero_take_a_head_out(whole, encoder, number, head):
+    def without(layer, weights):
+        if layer == number:
+            weights[:, head] = 0
+        return weights
+
+    own = slice(32 * head, 32 * (head + 1))
+    encoder.layers[number].attention.out_proj.weight[:, own] = 0
+    edited, wanted = whole.read(RIVER, edit=without), encoder.read(RIVER)
+    torch.testing.assert_close(edited.vectors, wanted.vectors, rtol=0, atol=1e-5)
+    assert not edited.weights[number, head].any()
+    assert edited.weights.sum() < wanted.weights.sum() - 9
+
+
+def test_the_numbers_of_the_layers_and_the_shape_of_the_weights(whole):
+    seen = []
+
+    def note(layer, weights):
+        seen.append((layer, weights.shape))
+        return weights
+
+    whole.read(RIVER, edit=note)
+    assert seen == [(layer, (1, 12, 10, 10)) for layer in range(6)]
+
+
+def test_the_positions_reach_the_first_layer(whole):
+    tokens = whole.tokens(RIVER)
+    kept, _ = whole(tokens, positions=range(10))
+    assert torch.equal(kept, whole(tokens)[0])
+    flat, _ = whole(tokens, positions=[5] * 10)
+    assert torch.equal(flat[0, 0, 4], flat[0, 0, 7])  # "the" and "the"
+
+
+@pytest.mark.parametrize(
+    ("new", "error", "sentence"),
+    [
+        (None, TypeError, "what edit returns must be a torch.Tensor, got NoneType"),
+        (torch.ones(10, 10), ValueError, "what edit returns must have the shape of the weights, "),
+    ],
+)
+def test_a_wrong_change_of_the_weights_is_one_sentence(whole, new, error, sentence):
+    with pytest.raises(error, match="^" + re.escape(sentence)):
+        whole.read(RIVER, edit=lambda *_: new)
+
+
 def test_the_key_bias_changes_no_weight(layer):
     """It adds the same number to a whole row of scores, so only its storage can be checked."""
     layer.attention.k_proj.bias.fill_(1.0)
