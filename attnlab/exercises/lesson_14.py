@@ -1,0 +1,259 @@
+"""The checks of lesson 14: where a meaning appears."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from attnlab.data import data_path
+from attnlab.exercises._answers import Answer, Either, Right, Wrong, table
+from attnlab.exercises._forms import Check, Compared, Value, randoms
+from attnlab.meanings import lean, leans, vectors_of, wilson_interval
+from attnlab.pretrained import PretrainedEncoder, load_encoder
+
+# --- enough sentences -----------------------------------------------------------------------------
+
+RATE = 0.9
+NEEDED = next(n for n in range(1, 1000) if wilson_interval(n, n)[0] > RATE)
+
+
+@Value(
+    see="attnlab.meanings.wilson_interval : the interval.",
+    right=NEEDED,
+    slips={
+        "That is one too few: the interval just reaches below 0.9.": NEEDED - 1,
+        "A number is enough that is one smaller. Look for the smallest.": NEEDED + 1,
+        "With ten sentences, the interval reaches far below 0.9: try wilson_interval(10, 10).": 10,
+        "That is the rule of three, which gives another interval. Try wilson_interval.": Either(
+            29, 30
+        ),
+    },
+    verified="One sentence fewer, and the interval reaches below 0.9, although none was wrong.",
+    otherwise=lambda n: (
+        "The interval still reaches below 0.9." if n < NEEDED else "Fewer sentences are enough."
+    ),
+)
+def check_needed_sentences(count: float) -> str:
+    """Check how many sentences, all right, lift the interval of Wilson above 0.9.
+
+    Verified: the number.
+    """
+    return ""
+
+
+# --- every sentence left out ----------------------------------------------------------------------
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    """Return the cosine of the angle between vectors."""
+    return torch.nn.functional.cosine_similarity(a, b, dim=-1)
+
+
+def distance(a: Tensor, b: Tensor) -> Tensor:
+    """Return the distance, with the sign of a similarity."""
+    return -(a - b).norm(dim=-1)
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """Return the dot product."""
+    return (a * b).sum(dim=-1)
+
+
+def by(
+    similarity: Callable[[Tensor, Tensor], Tensor] = cosine,
+    *,
+    included: bool = False,
+    total: bool = False,
+    single: bool = False,
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a function that computes leans, with some mistakes."""
+
+    def computed(vectors: Tensor, is_first: Tensor) -> Tensor:
+        number, found = torch.arange(len(vectors)), []
+        for i, one in enumerate(vectors):
+            rest = (number != i) | included
+            sides = vectors[rest & is_first], vectors[rest & ~is_first]
+            if total:
+                ends = [similarity(one, side).mean(dim=0) for side in sides]
+            else:
+                ends = [similarity(one, side.mean(dim=0)) for side in sides]
+            found.append(ends[0] if single else ends[0] - ends[1])
+        return torch.stack(found)
+
+    return computed
+
+
+def first_left_out(vectors: Tensor, is_first: Tensor) -> Tensor:
+    """Return leans by the means without sentence 0, for all of them."""
+    return lean(vectors, vectors[1:], is_first[1:])
+
+
+@Compared(
+    answer="A function of vectors (N, 7, E) and a bool tensor (N,) that returns (N, 7).",
+    see="attnlab.meanings.leans : the same.",
+    right=leans,
+    what="leans",
+    slips={
+        "The sentence itself is part of its mean. Leave it out.": by(included=True),
+        "The signs are turned round: above 0 must be nearer to the first meaning.": (
+            lambda vectors, is_first: -leans(vectors, is_first)
+        ),
+        "These are differences of distances. The lean is made of cosines.": by(distance),
+        "These are differences of dot products. The lean is made of cosines.": by(dot),
+        "These are means of cosines with each sentence. The lean is the cosine with the mean of "
+        "the vectors.": by(total=True),
+        "This is the cosine with the first mean alone. Subtract the one with the second.": by(
+            single=True
+        ),
+        "The same sentence is left out for all of them.": first_left_out,
+        "Sentences and places have changed their axes.": (
+            lambda vectors, is_first: leans(vectors, is_first).T
+        ),
+    },
+    otherwise="For sentence i, take the means of all other sentences, and then two cosines.",
+    verified="Every sentence is compared with means that it is not part of.",
+    axes=("sentence", "place"),
+    keeps_inputs=True,
+)
+def check_left_out() -> Iterator[tuple[str, tuple]]:
+    """Check the leans of all sentences, each by the means of the others.
+
+    Verified: shape and numbers, for two sizes, with meanings of unequal size.
+    """
+    for count, size in ((7, 5), (6, 3)):
+        (vectors,) = randoms((count, 7, size), seed=count)
+        is_first = torch.arange(count) % 3 > 0
+        yield f"vectors {(count, 7, size)}", (vectors + 0.5, is_first)
+
+
+# --- a head is removed ----------------------------------------------------------------------------
+
+LAYER, HEAD, L = 1, 3, 6
+
+
+def gone(*where: object, layers: Sequence[int] = (LAYER,), value: float = 0.0) -> Callable:
+    """Return an edit that puts a number where a part of the weights was."""
+
+    def edit(layer: int, weights: Tensor) -> Tensor:
+        new = weights.clone()
+        if layer in layers:
+            new[where] = value
+        return new
+
+    return edit
+
+
+ALL = slice(None)
+EVERY = range(6)
+
+
+@Compared(
+    answer="A function of a layer's number and its weights (1, H, L, L) that returns weights.",
+    see="attnlab.pretrained.PretrainedEncoder.read : calls it in every layer.",
+    right=gone(ALL, HEAD),
+    what="weights",
+    slips={
+        "Layers are counted from 0, so the second one has the number 1.": gone(
+            ALL, HEAD, layers=(2,)
+        ),
+        "The head is removed in every layer. Ask for the number of the layer first.": gone(
+            ALL, HEAD, layers=EVERY
+        ),
+        "Axis 2 holds the queries, so a token has lost its weights in all heads. Heads are axis "
+        "1.": Either(gone(ALL, ALL, HEAD), gone(ALL, ALL, HEAD, layers=(2,))),
+        "Axis 3 holds the keys, so one token gets no weight. Heads are axis 1.": Either(
+            gone(ALL, ALL, ALL, HEAD), gone(ALL, ALL, ALL, HEAD, layers=(2,))
+        ),
+        "Heads are counted from 0, so head 3 has the index 3.": gone(ALL, HEAD - 1),
+        "Everything but the head is gone. Keep the others.": gone(
+            ALL, [head for head in range(12) if head != HEAD]
+        ),
+        "The head averages. A head that is removed has weights of 0.": gone(ALL, HEAD, value=1 / L),
+        "Nothing is removed in the second layer.": lambda layer, weights: weights,
+    },
+    otherwise="Only head 3 of the second layer must be 0; all other weights stay as they are.",
+    verified="Head 3 of the second layer is removed, and no other weight has changed.",
+    axes=("sequence", "head", "query", "key"),
+)
+def check_removed_head() -> Iterator[tuple[str, tuple]]:
+    """Check an edit that removes one head of one layer.
+
+    Verified: the weights of all six layers, for random weights.
+    """
+    for layer in (0, 2, LAYER, 3, 4, 5):  # so that each mistake shows by itself
+        (scores,) = randoms((1, 12, L, L), seed=layer)
+        yield f"layer = {layer}", (layer, scores.softmax(dim=-1))
+
+
+# --- a sentence that the means get wrong ----------------------------------------------------------
+
+WANTED = 'Return a sentence and its meaning, for example ("we swam to the bank", "river").'
+MEANINGS = ("river", "money")
+
+
+@cache
+def encoder() -> PretrainedEncoder:
+    """Return the encoder, which no check changes."""
+    return load_encoder()
+
+
+@cache
+def banks() -> tuple[frozenset[str], Tensor, Tensor]:
+    """Return the sentences of the lesson, their vectors and where they are about a river."""
+    with data_path("bank_sentences.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    sentences = [row["sentence"] for row in rows]
+    is_river = torch.tensor([row["meaning"] == "river" for row in rows])
+    with torch.no_grad():
+        return frozenset(sentences), vectors_of(encoder(), "bank", sentences), is_river
+
+
+@Check(
+    answer="A tuple (sentence, meaning), or a function without arguments that returns it.",
+    see="attnlab.meanings.lean : measures it.",
+)
+def check_fooling_sentence(answer: Answer) -> Right:
+    """Check a sentence whose "bank" leans to the wrong side after the last layer.
+
+    Verified: the lean, by the means of the 35 sentences. That the meaning is as told cannot be
+    verified.
+    """
+    sentence, meaning = answer.value(sentence_and_meaning)
+    known, vectors, is_river = banks()
+    if sentence.lower().strip(" .!?") in known:
+        raise Wrong("This is one of the 35 sentences. Write one of your own.")
+    try:
+        with torch.no_grad():
+            (found,) = lean(vectors_of(encoder(), "bank", [sentence]), vectors, is_river)
+    except ValueError as error:
+        raise Wrong(f"The model cannot use it: {error}") from None
+    places = ["before", *(f"after {layer}" for layer in range(1, 7))]
+    evidence = table("Lean to the river:", {"lean": found.tolist()}, places)
+    other = MEANINGS[1 - MEANINGS.index(meaning)]
+    if (found[-1] > 0) == (meaning == "river"):
+        raise Wrong(
+            f"After layer 6, “bank” leans to {meaning}, as you say it should. Add words that go "
+            f"with {other}.",
+            evidence,
+        )
+    return Right(
+        f"After layer 6, “bank” leans to {other}. Whether every reader takes it for {meaning} is "
+        "for you to judge.",
+        evidence,
+    )
+
+
+def sentence_and_meaning(value: object) -> tuple[str, str]:
+    """Read a sentence and one of the two meanings."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        raise Wrong(WANTED)
+    sentence, meaning = value
+    if not isinstance(sentence, str) or not isinstance(meaning, str):
+        raise Wrong(WANTED)
+    if meaning not in MEANINGS:
+        raise Wrong(f"The meaning must be “river” or “money”, and it is “{meaning}”.")
+    return sentence, meaning

@@ -1,0 +1,89 @@
+"""The checks of lesson 14: what they accept, and what they say of answers that are not slips."""
+
+import torch
+
+from attnlab.exercises import (
+    check_fooling_sentence,
+    check_left_out,
+    check_needed_sentences,
+    check_removed_head,
+)
+from tests.exercises.verdicts import accepts, names, refused
+
+
+def norm(x):
+    return x / x.norm(dim=-1, keepdim=True)
+
+
+def by_sums(vectors, is_first):
+    """Take the sentence out of the sum of its meaning; the size of a mean does not matter."""
+    sums = torch.stack([vectors[is_first].sum(0), vectors[~is_first].sum(0)])
+    found = []
+    for i, one in enumerate(vectors):
+        own = sums.clone()
+        own[0 if is_first[i] else 1] -= one
+        found.append((norm(one) * norm(own[0])).sum(-1) - (norm(one) * norm(own[1])).sum(-1))
+    return torch.stack(found)
+
+
+def in_place(vectors, is_first):
+    vectors /= vectors.norm(dim=-1, keepdim=True)
+    return by_sums(vectors, is_first)
+
+
+def zeros(layer, weights):
+    if layer == 1:
+        weights[0, 3] = 0.0
+    return weights
+
+
+def by_mask(layer, weights):
+    keep = torch.ones(12)
+    keep[3] = layer != 1
+    return weights * keep[:, None, None]
+
+
+test_accepts = accepts(
+    {
+        check_needed_sentences: [35, 35.0, lambda: torch.tensor(35)],
+        check_left_out: [by_sums],
+        check_removed_head: [zeros, by_mask],
+        check_fooling_sentence: [
+            ("the cashier sat on the bank and fed the ducks", "river"),
+            lambda: ("The ducks in the pond in front of the bank.", "money"),
+        ],
+    }
+)
+
+test_names_the_mistake = names(
+    {
+        check_needed_sentences: {
+            "The interval still reaches below 0.9": 20,
+            "Fewer sentences are enough": lambda: 100,
+            "One too few".lower(): 34,
+        },
+        check_left_out: {
+            "must be (7, 7), got (7,)": lambda v, f: by_sums(v, f)[:, 0],
+            "For sentence i, take the means": lambda v, f: 2 * by_sums(v, f),
+            "changes its arguments in place": in_place,
+        },
+        check_removed_head: {
+            "Only head 3 of the second layer": lambda layer, w: 0 * w if layer == 1 else w,
+            ("layer = 1", "Nothing is removed"): lambda layer, w: w,
+        },
+        check_fooling_sentence: {
+            "leans to river, as you say": ("we rowed the canoe to the muddy bank", "river"),
+            "one of the 35": ("We swam to the bank.", "money"),
+            "Return a sentence and its meaning": "the bank",
+            "for example": lambda: ("the bank", 3),
+            "must be “river” or “money”": ("the bank", "shore"),
+            "must hold the word 'bank' once": ("the shore", "river"),
+            "cannot use it": ("", "river"),
+        },
+    }
+)
+
+
+def test_a_refusal_shows_the_leans():
+    verdict = refused(check_fooling_sentence, ("we rowed the canoe to the muddy bank", "river"))
+    assert "after 6" in repr(verdict)
