@@ -17,6 +17,7 @@ from attnlab.explorers.cost import CostExplorer
 from attnlab.explorers.cross import CrossExplorer
 from attnlab.explorers.divisors import DivisorsExplorer
 from attnlab.explorers.heads import HeadsExplorer
+from attnlab.explorers.layers import LayersExplorer
 from attnlab.explorers.look_up import SoftLookupExplorer
 from attnlab.explorers.looking_back import LookingBackExplorer
 from attnlab.explorers.many_heads import ManyHeadsExplorer

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-import traitlets
 from torch import Tensor
 
-from attnlab._checks import short
-from attnlab.explorers._base import Explorer
+from attnlab.explorers import _sentences
 from attnlab.explorers._controls import Picked, Question, State
 from attnlab.explorers._page import numbers
 from attnlab.explorers._panels import Bars, Maps
-from attnlab.explorers._words import HALF, TIE, decimals, largest
+from attnlab.explorers._sentences import SentenceExplorer, a_place, named, readable, top_of
+from attnlab.explorers._words import decimals
 from attnlab.pretrained import FIRST, LAST, NUM_HEADS, PretrainedLayer, Reading, load_layer
 
 # name of a choice: sentence, the word to look from
@@ -28,25 +26,15 @@ CHOICES = {
     "plant, garden": ("she watered the plant in the garden", "plant"),
     "it, animal": ("the animal didn't cross the street because it was too tired", "it"),
 }
-LONGEST = 24  # tokens that can stand side by side, markers included
 DIGITS = 4
 
 WORDS = {
+    **_sentences.WORDS,
     "say": f"In head {{head}}, {{asking}} attends most to **{{top}}** ({{most}}{{each}}). {FIRST} "
     f"and {LAST} together get {{marked}}; uniform attention gives each {{equal}}.",
-    "itself": "itself",
-    "quoted": "“{token}”",
-    "several": "{name} at {place}",
-    "each": " each",
     "head": "Head {head}: what {asking} attends to",
     "row": "Row {place} of head {head}",
     "code": "{lines}\nweights[0, {head}, {place}]  # head {head}, {token}",
-    "box": "A sentence of your own",
-    "read": "Read",
-    "or": "or a sentence with",
-    "alone": "sentence with",
-    "few": "Other sentences need a running notebook.",
-    "empty": "Type a sentence first.",
 }
 
 
@@ -58,24 +46,7 @@ class RealHeadsResult(NamedTuple):
     weights: Tensor
 
 
-def _sentence(_name: str, value: object, _explorer: RealHeadsExplorer) -> str:
-    """Return a sentence with single spaces, if the layer can read it and it is short."""
-    tokens = _layer().tokens(value)  # refuses whatever it cannot read
-    if len(tokens) > LONGEST:
-        raise ValueError(
-            f"text must have at most {LONGEST - 2} word pieces to be drawn side by side, "
-            f"got {len(tokens) - 2}."
-        )
-    return " ".join(value.split())
-
-
-def _place(name: str, value: object, _explorer: RealHeadsExplorer) -> int:
-    if type(value) is not int or not 0 <= value < LONGEST:
-        raise ValueError(f"{name} must be an integer from 0 to {LONGEST - 1}, got {short(value)}.")
-    return value
-
-
-class RealHeadsExplorer(Explorer):
+class RealHeadsExplorer(SentenceExplorer):
     """Twelve heads of a trained layer over a sentence: all maps, one head, one row.
 
     In Jupyter any English sentence can be typed, and Python computes it; a page without a kernel
@@ -114,24 +85,16 @@ class RealHeadsExplorer(Explorer):
         ),
         Bars(key="row", caption="Weights of the word that asks", head="key"),
     )
-
-    sentence = State(CHOICES["bank, river"][0], _sentence)
+    choices = CHOICES
+    sentence = State(CHOICES["bank, river"][0], readable)
+    word = State(5, a_place)
     head = Picked(4, range(NUM_HEADS))
-    word = State(5, _place)
-    typed = traitlets.Unicode().tag(sync=True)  # sent by the browser, emptied when it is read
-    problem = traitlets.Unicode().tag(sync=True)
-    reading = traitlets.Dict().tag(sync=True)  # of a sentence that is not a choice
 
     @property
     def result(self) -> RealHeadsResult:
         """Tokens and weights, by torch."""
         reading = _read(self.sentence)
         return RealHeadsResult(tuple(reading.tokens), reading.weights.clone())
-
-    @property
-    def picked(self) -> int:
-        """Position of the token whose row is shown."""
-        return _place_in(self.result.tokens, self.word)
 
     @property
     def prediction(self) -> Question:
@@ -154,42 +117,30 @@ class RealHeadsExplorer(Explorer):
 
     def make_data(self) -> dict[str, object]:
         """Return weights and words of all choices."""
-        limits = {"longest": LONGEST, "tie": TIE, "half": HALF}
-        return {"readings": _choices(), "markers": [FIRST, LAST], **limits, "words": WORDS}
+        return {**self.told_choices(), "words": WORDS}
 
-    def data_to_store(self) -> dict[str, object]:
-        """Return the choices, and the sentence in force if it is none of them."""
-        own = [self.reading] if self.reading.get("sentence") == self.sentence else []
-        return {**self.data, "readings": [*self.data["readings"], *own]}
+    @classmethod
+    def tokens_of(cls, sentence: object) -> list[str]:
+        """Return the tokens of a sentence, or raise if the layer cannot read it."""
+        return _layer().tokens(sentence)
 
-    # --- a sentence of the reader's own -----------------------------------------------------------
-
-    @traitlets.observe("sentence")
-    def _on_sentence(self, _change: object) -> None:
-        if self.sentence not in {sentence for sentence, _ in CHOICES.values()}:
-            self.reading = _told(self.sentence)
-        self.problem = ""
-
-    @traitlets.observe("typed")
-    def _on_typed(self, _change: object) -> None:
-        if not self.typed:
-            return
-        asking = self.result.tokens[self.picked]
-        with self.hold_sync():  # one message: the browser draws once
-            try:
-                self.sentence = self.typed
-                self.problem = ""
-                self.word = _place_in(self.result.tokens, self.word, asking)
-            except Exception as error:  # shown inside the explorer
-                self.problem = str(error)
-            self.typed = ""
+    @classmethod
+    def told(cls, sentence: str) -> dict[str, object]:
+        """Return all that the browser needs to know of a sentence."""
+        reading = _read(sentence)
+        return {
+            "sentence": sentence,
+            "tokens": reading.tokens,
+            "weights": numbers(reading.weights, DIGITS),
+            "code": code(sentence),
+        }
 
     # --- the picture ------------------------------------------------------------------------------
 
     def frame_now(self) -> dict[str, object]:
         """Return the maps of all heads, and the row of the word that asks."""
         tokens, weights = self.result
-        asking = {"head": self.head, "asking": _named(tokens, self.picked)}
+        asking = {"head": self.head, "asking": named(tokens, self.picked)}
         row = {"names": tokens, "weights": weights[self.head, self.picked]}
         return {"maps": {"maps": weights}, "row": {**row, "title": WORDS["head"].format(**asking)}}
 
@@ -197,23 +148,13 @@ class RealHeadsExplorer(Explorer):
         """Return what the word attends to most in this head, and what the two markers get."""
         tokens, weights = self.result
         row = numbers(weights[self.head, self.picked], DIGITS)
-        top = [WORDS["itself"] if i == self.picked else _named(tokens, i) for i in largest(row)]
         return WORDS["say"].format(
             head=self.head,
-            asking=_named(tokens, self.picked),
-            top=" and ".join(top),
-            most=decimals(max(row)),
-            each=WORDS["each"] if len(top) > 1 else "",
+            asking=named(tokens, self.picked),
+            **top_of(tokens, row, self.picked),
             marked=decimals(row[0] + row[-1]),
             equal=decimals(1 / len(row)),
         )
-
-
-def _place_in(tokens: Sequence[str], place: int, token: str = "") -> int:
-    """Return where a token is first, or else a place that the sentence has."""
-    if token in tokens:
-        return tokens.index(token)
-    return place if place < len(tokens) else len(tokens) - 2  # the last word, not its marker
 
 
 @lru_cache(maxsize=1)
@@ -227,25 +168,6 @@ def _read(sentence: str) -> Reading:
     return _layer().read(sentence)
 
 
-@lru_cache(maxsize=1)
-def _choices() -> list[dict[str, object]]:
-    told = []
-    for name, (sentence, word) in CHOICES.items():
-        told.append({**_told(sentence), "name": name, "word": _read(sentence).tokens.index(word)})
-    return told
-
-
-def _told(sentence: str) -> dict[str, object]:
-    """Return all that the browser needs to know of a sentence."""
-    reading = _read(sentence)
-    return {
-        "sentence": sentence,
-        "tokens": reading.tokens,
-        "weights": numbers(reading.weights, DIGITS),
-        "code": code(sentence),
-    }
-
-
 def code(sentence: str) -> str:
     """Return the lines of PyTorch that compute the weights of a sentence."""
     length = len(_read(sentence).tokens)
@@ -256,11 +178,3 @@ def code(sentence: str) -> str:
         f"output, weights = layer.attention(x)\n"
         f"weights.shape  # (1, {NUM_HEADS}, {length}, {length})"
     )
-
-
-def _named(tokens: tuple[str, ...], place: int) -> str:
-    """Return a token in quotes, with its place if it occurs several times."""
-    token = tokens[place]
-    name = token if token in (FIRST, LAST) else WORDS["quoted"].format(token=token)
-    several = tokens.count(token) > 1
-    return WORDS["several"].format(name=name, place=place) if several else name

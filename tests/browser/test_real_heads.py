@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from attnlab.explorers import RealHeadsExplorer
-from attnlab.explorers.real_heads import CHOICES, LONGEST
+from attnlab.explorers._sentences import LONGEST
+from attnlab.explorers.real_heads import CHOICES
 from attnlab.palette import shade
 from attnlab.pretrained import load_layer
 

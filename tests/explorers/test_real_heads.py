@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from attnlab.explorers import RealHeadsExplorer
-from attnlab.explorers.real_heads import CHOICES, LONGEST, code
+from attnlab.explorers._sentences import LONGEST
+from attnlab.explorers.real_heads import CHOICES, code
 from attnlab.pretrained import load_layer
 from tests.explorers.common import ExplorerTests, at
 from tools.compare_outputs import JSON_BLOCK
