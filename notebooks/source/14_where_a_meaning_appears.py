@@ -6,8 +6,8 @@
 # that a plain average could not do. But the model has six layers.
 #
 # So let us follow "bank" through all six. **After which layer does its vector show which bank is meant, and does the
-# vector owe this to attention?** The first half of the question is easy to answer, and it makes a nice picture. The
-# second half takes up most of this lesson, because a nice picture does not answer it.
+# vector owe this to attention?** The first half of the question has a quick answer. The second half takes up most of
+# this lesson.
 #
 # **You need** lesson 5 (controls, mixing and selecting), lesson 10 (the trained layer, and heads removed) and lesson 12
 # (the residual stream).
@@ -38,7 +38,7 @@ lesson_setup()
 #
 # The model is all-MiniLM-L6-v2, whose first attention layer you know from lessons 2, 5 and 10. `load_encoder` loads it
 # as a whole. Each of its six layers has two parts: attention with twelve heads, and then an
-# [MLP](glossary.ipynb#mlp), which works on every token alone. Each part adds its result to the [residual
+# [MLP](glossary.ipynb#MLP), which works on every token alone. Each part adds its result to the [residual
 # stream](glossary.ipynb#residual-stream), and a norm follows. So every token has one vector that is changed six times.
 # We get all seven: the vector before the first layer, and those after layers 1 to 6.
 
@@ -48,8 +48,7 @@ lesson_setup()
 # decided which bank is meant. `vectors_of` reads every sentence and keeps the seven vectors of "bank".
 
 # %% all-banks
-encoder = load_encoder()
-bank = pd.read_csv(data_path("bank_sentences.csv"))
+encoder, bank = load_encoder(), pd.read_csv(data_path("bank_sentences.csv"))
 sentences, is_river = bank.sentence.tolist(), torch.tensor(bank.meaning == "river")
 vectors = vectors_of(encoder, "bank", sentences)
 vectors.shape  # (N, 7, E)
@@ -148,7 +147,7 @@ predict("14/after-which-layer")
 count(is_right(left_out))
 
 # %% few [markdown]
-# So here is the easy half of the answer. Before the first layer, the vector shows nothing. After layer 1, most
+# This is the quick half of the answer. Before the first layer, the vector shows nothing. After layer 1, most
 # sentences are on the correct side, and from layer 2 on, all of the clear ones are.
 #
 # ## How much can 35 sentences show?
@@ -156,8 +155,7 @@ count(is_right(left_out))
 # If we had written 35 other sentences, we would have counted other numbers. How different could they be? An
 # **interval** answers this. It holds all the true rates at which a count like ours would not be surprising. We use the
 # interval of Wilson, with the usual 95%: if you gave such intervals again and again, about 95% of them would hold the
-# true rate. It assumes that the sentences are drawn independently, which is only roughly true of sentences from one
-# writer.
+# true rate. (This assumes independent sentences, and ours have one writer.)
 
 # %% intervals
 for correct, total in ((19, 19), (33, 35), (16, 35)):
@@ -171,9 +169,9 @@ for correct, total in ((19, 19), (33, 35), (16, 35)):
 #
 # ## Does it owe this to attention?
 #
-# Six layers have mixed the words of the sentence into "bank". We know from lesson 5 that mixing alone can go a long
-# way. So we need its control: a [plain average](glossary.ipynb#control). In all 72 heads, every token now gives the
-# same weight to all tokens. Everything else stays: values, output projections, MLPs and norms.
+# Six layers have mixed the words of the sentence into "bank", and mixing alone can go a long way. So we need the
+# [control](glossary.ipynb#control) of lesson 5, the plain average. In all 72 heads, every token now gives the same
+# weight to all tokens. Everything else stays: values, output projections, MLPs and norms.
 #
 # `edit` is called in every layer with the number of the layer, from 0, and its weights. The model continues with the
 # weights that it returns.
@@ -234,8 +232,8 @@ show_figure(ax, "14.1")
 # %% paired
 only_trained = (trained_right & ~average_right).sum(dim=0)
 only_average = (average_right & ~trained_right).sum(dim=0)
-pairs = {"only trained": only_trained, "only average": only_average}
-pd.DataFrame(pairs, index=places).T
+differing = torch.stack([only_trained, only_average])
+pd.DataFrame(differing, ["only trained", "only average"], places)
 
 # %% read-paired [markdown]
 # After layer 1, ten sentences are right with the trained weights only, and one with the average only. If both were
@@ -247,9 +245,9 @@ pd.DataFrame(pairs, index=places).T
 # other. There, we compared what the heads add with lists of water and money words. Here, the MLP takes part too, and
 # the means come from sentences with "bank" itself.
 #
-# One more reason to be careful: the MLPs and norms were trained together with these attention weights, and never with
-# an average. A model that was trained to average might do better than our control. So the control can make attention
-# look more important than it is.
+# We must be careful for another reason. The MLPs and norms were trained together with these attention weights, and
+# never with an average. A model that was trained to average might do better, so our control can make attention look
+# more important than it is.
 #
 # ## Does the order of the words matter?
 #
@@ -262,26 +260,31 @@ predict("14/without-order")
 
 # %% see-order
 # %%answer 14/without-order
-rows = {"as written": vectors}
-rows["same position"] = torch.stack([at_one_position(one) for one in sentences])
+changed = {"as written": vectors}
+changed["same position"] = torch.stack([at_one_position(one) for one in sentences])
 for seed in range(4):
     torch.manual_seed(seed)
     texts = [shuffled(one) for one in sentences]
-    rows[f"shuffled, seed {seed}"] = vectors_of(encoder, "bank", texts)
-right = [is_right(leans(found, is_river)).sum(dim=0) for found in rows.values()]
-pd.DataFrame(torch.stack(right)[:, 1:], rows, places[1:])
+    changed[f"shuffled, seed {seed}"] = vectors_of(encoder, "bank", texts)
+by_change = [is_right(leans(one, is_river)).sum(dim=0) for one in changed.values()]
+pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 
 # %% explore [markdown]
 # ### Your experiment: from layer to layer
 #
-# Choose a sentence and step through the layers. The bar shows where the vector of the word lies between its two
-# meanings, and the words below show where the heads of the next layer look. Find a sentence that changes sides on the
-# way.
+# The curve on the right shows how far "bank" leans to either side, and the bars on the left what it attends to in the
+# chosen layer. Move the layer from the start to 6. In which layer does "bank" attend most to "sailed"? After which
+# layer does it change sides?
 
 # %% explorer
-LayersExplorer()
+LayersExplorer(ask=False)
 
 # %% heads [markdown]
+# <details><summary>The answer</summary>
+#
+# On average over the heads, "sailed" gets the largest weight in layer 1. The vector changes sides after layer 6 only.
+# </details>
+#
 # ## Which heads does it need?
 #
 # In lesson 5, head 4 of the first layer stood out: from "bank", the clue gets more weight than from any of 5,000 other
@@ -309,37 +312,18 @@ count(is_right(leans(without_4, is_river)))
 
 # %% draw-heads jupyter={"source_hidden": true}
 # %%answer 14/without-head-4
-import seaborn as sns
-
 heads = pd.read_csv(data_path("meaning_heads.csv"))
-removed = heads[heads.change == "removed"].assign(layer=lambda one: one.layer + 1)
-whole = heads[heads.change == "nothing"]
+heads["of"] = heads.word.where(heads.word == "bank", "eight other words")
+means = heads.groupby(["of", "change", "layer", "head"], dropna=False)["lean"].mean()
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.3), layout="constrained")
-for ax, name, is_bank in (
-    (axes[0], "“bank”", True),
-    (axes[1], "eight other words", False),
-):
-    each = removed[(removed.word == "bank") == is_bank]
-    each = each.groupby(["layer", "head"], as_index=False)["lean"].mean()
-    sns.stripplot(
-        each,
-        x="layer",
-        y="lean",
-        color="#9aa3ab",
-        jitter=False,
-        ax=ax,
-        native_scale=True,
-    )
-    four = each[(each["layer"] == 1) & (each["head"] == 4)]
-    ax.plot(four["layer"], four["lean"], "D", color="#b04600", ms=9)
-    ax.annotate(
-        "head 4", (1, four["lean"].item()), (1.4, four["lean"].item()), va="center"
-    )
-    level = whole[(whole.word == "bank") == is_bank]["lean"].mean()
-    ax.axhline(level, color="#0b61a4", ls="--", lw=1.5)
-    ax.set(
-        xlabel="layer of the removed head", ylabel="", title=name, xticks=range(1, 7)
-    )
+for ax, name in zip(axes, ("bank", "eight other words"), strict=True):
+    each = means[name, "removed"].reset_index()
+    four = means[name, "removed", 0, 4]
+    ax.plot(each["layer"] + 1, each["lean"], "o", color="#8a949c", ms=4)
+    ax.plot(1, four, "D", color="#b04600", ms=9)
+    ax.text(1.3, four, "head 4", va="center", color="#b04600")
+    ax.axhline(means[name, "nothing"].item(), color="#0b61a4", ls="--", lw=1.5)
+    ax.set(xlabel="layer of the removed head", title=name, xticks=range(1, 7))
 axes[0].set_ylabel("mean lean to the correct side")
 show_figure(fig, "14.2")
 
@@ -356,8 +340,7 @@ show_figure(fig, "14.2")
 # And if only one head is left? Without any head, 23 of 35 sentences are right, which is no more than chance can do.
 # With one head alone it is 21 to 29, and the 29 belong to head 4 of the first layer. (The best of 72 counts is partly
 # luck, though.) If the other 71 heads average instead, 27 to 29 are right, and 28 if all of them average. So no head
-# carries the meaning alone. You know this from lesson 12: if a removal changes hardly anything, another part may do the
-# same work.
+# carries the meaning alone. As in lesson 12, if a removal changes hardly anything, another part may do the same work.
 #
 # ## More words, and sentences set aside
 #
@@ -376,8 +359,8 @@ def count_open(edit=None):
     return sum(((leans(*one) > 0) == one[1][:, None]).sum(dim=0) for one in each)
 
 
-counts = torch.stack([count_open(), count_open(plain_average)])
-pd.DataFrame(counts, ["trained", "average"], places)  # of 96 sentences
+of_96 = torch.stack([count_open(), count_open(plain_average)])
+pd.DataFrame(of_96, ["trained", "average"], places)
 
 # %% read-open [markdown]
 # These sentences are harder, and again the average is not far behind. For the sentences set aside, we have to decide
@@ -397,8 +380,8 @@ def on_aside(place, edit=None):
 
 
 trained_aside, average_aside = on_aside(6), on_aside(4, plain_average)
-for right in (trained_aside, average_aside):
-    print(f"{right.sum()} of 48,", wilson_interval(int(right.sum()), 48))
+for correct in (int(trained_aside.sum()), int(average_aside.sum())):
+    print(correct, "of 48, {:.2f} to {:.2f}".format(*wilson_interval(correct, 48)))
 print("only trained:", (trained_aside & ~average_aside).sum().item())
 print("only average:", (average_aside & ~trained_aside).sum().item())
 
@@ -426,9 +409,9 @@ different_meaning = of_pairs[~same].mean(dim=0)
 mine = vectors_of(
     encoder, "bank", ["the bank closed at five", "a heron stood on the bank"]
 )
-rows = [cosine(*mine, dim=-1), same_meaning, different_meaning]
+cosines = torch.stack([cosine(*mine, dim=-1), same_meaning, different_meaning])
 names = ["my two sentences", "same meaning", "different meanings"]
-pd.DataFrame(torch.stack(rows), names, places).round(2)
+pd.DataFrame(cosines, names, places).round(2)
 
 # %% what-it-shows [markdown]
 # ## What this shows, and what it does not
