@@ -41,11 +41,9 @@ lesson_setup()
 # [MLP](glossary.ipynb#MLP), which works on every token alone. Each part adds its result to the [residual
 # stream](glossary.ipynb#residual-stream), and a norm follows. So every token has one vector that is changed six times.
 # We get all seven: the vector before the first layer, and those after layers 1 to 6.
-
 #
 # We use the 35 sentences with "bank" from lesson 5. In 19 of them, which we call *clear*, all words go with one of the
-# two banks. The other 16 are *mixed*: they also have words that suggest the wrong bank. The person who wrote them
-# decided which bank is meant. `vectors_of` reads every sentence and keeps the seven vectors of "bank".
+# two banks. The other 16 are *mixed*: they also have words that suggest the wrong bank. `vectors_of` reads every sentence and keeps the seven vectors of "bank".
 
 # %% all-banks
 encoder, bank = load_encoder(), pd.read_csv(data_path("bank_sentences.csv"))
@@ -153,7 +151,7 @@ count(is_right(left_out))
 # ## How much can 35 sentences show?
 #
 # If we had written 35 other sentences, we would have counted other numbers. How different could they be? An
-# **interval** answers this. It holds all the true rates at which a count like ours would not be surprising. We use the
+# [**interval**](glossary.ipynb#interval) answers this. It holds all the true rates at which a count like ours would not be surprising. We use the
 # interval of Wilson, with the usual 95%: if you gave such intervals again and again, about 95% of them would hold the
 # true rate. (This assumes independent sentences, and ours have one writer.)
 
@@ -163,9 +161,9 @@ for correct, total in ((19, 19), (33, 35), (16, 35)):
     print(f"{correct} of {total}: {low:.2f} to {high:.2f}")
 
 # %% read-intervals [markdown]
-# Even 19 of 19 does not mean "always": a model that is wrong in one of seven such sentences could manage it. And 16 of
-# 35 is what guessing would give. (Another way to see what is chance: if we shuffle the 35 meanings at random, so that
-# nothing can be learned from the means, up to 24 sentences come out right in 39 of 40 shuffles.)
+# Even 19 of 19 does not mean "always": a model that is wrong in one of six such sentences could manage it. And 16 of
+# 35 is what guessing would give. (Another way to see what chance can do: we shuffle the 35 meanings at random, so that
+# the means hold nothing. In 39 of 40 shuffles, at most 24 sentences come out right.)
 #
 # ## Does it owe this to attention?
 #
@@ -177,8 +175,7 @@ for correct, total in ((19, 19), (33, 35), (16, 35)):
 # weights that it returns.
 #
 # A control must have the same freedom as what it is compared with. The vectors of the average lie elsewhere, so we do
-# not measure them against the means of the trained model. They get means of their own: `leans` takes them from the
-# vectors that we give it.
+# not measure them against the means of the trained model. They get means of their own.
 
 
 # %% plain-average
@@ -220,13 +217,12 @@ for shift, name, right, color, marker in (
     )
 ax.axhline(0.5, color="#555", ls="--", lw=1)
 ax.set(xticks=range(7), xticklabels=places, ylim=(0, 1.03))
-ax.set(ylabel="share of the 35 sentences", title="On which side is “bank”?")
+ax.set(ylabel="share of the 35 sentences", title="A plain average comes close")
 ax.legend(loc="lower right")
 show_figure(ax, "14.1")
 
 # %% overlap [markdown]
-# The average does well, and the intervals of the two overlap. Can we say then that the trained weights help? We can
-# look more closely, because both were tested on the *same* sentences. A sentence in which both are right, or both are
+# The average does well, and the intervals of the two overlap. But both were tested on the *same* sentences. A sentence in which both are right, or both are
 # wrong, says nothing about the difference. So we count the others.
 
 # %% paired
@@ -238,22 +234,21 @@ pd.DataFrame(differing, ["only trained", "only average"], places)
 # %% read-paired [markdown]
 # After layer 1, ten sentences are right with the trained weights only, and one with the average only. If both were
 # equally good, each of these eleven would be like the toss of a coin. A result at least as one-sided as ten to one
-# would then come up about once in 85 times. After layer 6 it is five to one, which would come up about once in five
-# times, so we cannot build on that.
+# would then come up about once in 85 times. (With six layers to look at, that is not quite as rare.) After layer 6 it
+# is five to one, which would come up about once in five times, so we cannot build on that.
 #
-# In lesson 5, a plain average did as well as attention in the same first layer. The two results do not contradict each
-# other. There, we compared what the heads add with lists of water and money words. Here, the MLP takes part too, and
-# the means come from sentences with "bank" itself.
+# In lesson 5, a plain average did as well as attention in this first layer. But there, we compared what the heads add
+# with lists of water and money words. Here the MLP takes part too, and the means come from sentences.
 #
-# We must be careful for another reason. The MLPs and norms were trained together with these attention weights, and
-# never with an average. A model that was trained to average might do better, so our control can make attention look
-# more important than it is.
+# We must be careful for another reason. The MLPs and norms were trained with these attention weights, and never with an
+# average. A model that was trained to average might do better, so our control can make attention look more important
+# than it is.
 #
 # ## Does the order of the words matter?
 #
 # We can remove the order of the words in two ways. We can give all words the same position, so that nothing says where
-# they stand. (The two markers keep their positions.) Or we can shuffle the words, so that the positions say something
-# wrong. Again, each change gets means of its own.
+# they stand. (The two markers keep their positions.) Or we can shuffle the words. Again, each change gets means of its
+# own.
 
 # %% ask-order
 predict("14/without-order")
@@ -289,7 +284,7 @@ LayersExplorer(ask=False)
 #
 # In lesson 5, head 4 of the first layer stood out: from "bank", the clue gets more weight than from any of 5,000 other
 # words, on average. Does the model need it? We take it out, as in lesson 12. If `edit` sets the weights of a head to 0,
-# the head adds nothing. All later layers then work with what is left, so we see the effect on the whole model.
+# the head adds nothing. All later layers work with what is left.
 
 
 # %% without
@@ -317,20 +312,19 @@ heads["of"] = heads.word.where(heads.word == "bank", "eight other words")
 means = heads.groupby(["of", "change", "layer", "head"], dropna=False)["lean"].mean()
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.3), layout="constrained")
 for ax, name in zip(axes, ("bank", "eight other words"), strict=True):
-    each = means[name, "removed"].reset_index()
-    four = means[name, "removed", 0, 4]
-    ax.plot(each["layer"] + 1, each["lean"], "o", color="#8a949c", ms=4)
-    ax.plot(1, four, "D", color="#b04600", ms=9)
-    ax.text(1.3, four, "head 4", va="center", color="#b04600")
-    ax.axhline(means[name, "nothing"].item(), color="#0b61a4", ls="--", lw=1.5)
-    ax.set(xlabel="layer of the removed head", title=name, xticks=range(1, 7))
-axes[0].set_ylabel("mean lean to the correct side")
+    ratio = means[name, "removed"] / means[name, "nothing"].item()
+    layers = 1 + ratio.index.get_level_values("layer")
+    ax.plot(layers, ratio, "o", color="#8a949c", ms=4)
+    ax.plot(1, ratio[0, 4], "D", color="#b04600", ms=9)
+    ax.text(1.1, ratio[0, 4] + 0.02, "head 4", color="#b04600")
+    ax.axhline(1, color="#0b61a4", ls="--", lw=1.5)
+    ax.set(xlabel="layer of the removed head", title=name, ylim=(0.7, 1.15))
+axes[0].set_ylabel("mean lean without the head\n(1: whole model)")
 show_figure(fig, "14.2")
 
 # %% read-heads [markdown]
-# A count of 35 is a coarse measure, so the figure shows the lean itself. A lean to the correct side is positive here,
-# whichever side that is, and this time its size counts. Each head was removed in turn, for "bank" and for eight more
-# words, which we will meet below. (`meaning_heads.csv` holds the numbers.)
+# A count of 35 is a coarse measure, so the figure shows the mean lean, and this time its size counts. (A lean to the
+# correct side is positive here.) Each head was removed in turn, for "bank" and for eight words that we will meet below.
 #
 # No single head is needed. Whichever of the 72 we remove, 31 to 33 of the 35 sentences are right. But for "bank", head
 # 4 of the first layer matters most: without it, the mean lean falls by a quarter. This is the head that we found in
@@ -345,7 +339,7 @@ show_figure(fig, "14.2")
 # ## More words, and sentences set aside
 #
 # Everything so far was about one word, and we have looked at its sentences many times. So we wrote sentences for eight
-# other words, among them "match", "seal" and "spring": 18 for each word, nine for either meaning. Twelve of them are
+# other words, among them "match", "seal" and "spring". Each word has 18, nine for either meaning. Twelve of them are
 # open to us. The other six were drawn by lot and set aside before the model had read any of them. First the open ones:
 
 # %% open-words
@@ -364,9 +358,9 @@ pd.DataFrame(of_96, ["trained", "average"], places)
 
 # %% read-open [markdown]
 # These sentences are harder, and again the average is not far behind. For the sentences set aside, we have to decide
-# *now* what we will count. Otherwise we could pick the layer that looks best afterwards. We take the layer that was
-# best on the open sentences, and give the control the same right: the trained model is tested after layer 6, and the
-# average after layer 4. The means come from the open sentences alone. And we look only once.
+# *now* what we will count, or we could pick the best layer afterwards. We take the layer that was best on the open
+# sentences, and give the control the same right. The trained model is tested after layer 6, and the average after layer
+# 4. The means come from the open sentences alone. And we look only once.
 
 
 # %% look-once
@@ -393,9 +387,9 @@ print("only average:", (average_aside & ~trained_aside).sum().item())
 #
 # ### Your experiment: two sentences
 #
-# Type in two sentences with "bank". The first row shows the cosine of their two vectors at each place. The other rows
-# are for comparison: the mean over all pairs of our 35 sentences with the same meaning, and with different meanings.
-# Can you find two sentences with the same meaning whose cosine is below the last row?
+# Type in two sentences with "bank". The first row shows the cosine of their vectors. The other rows show the mean over
+# all pairs of our 35 sentences with the same meaning, and with different ones. Can you find two sentences with the same
+# meaning whose cosine is below the last row?
 
 # %% pairs jupyter={"source_hidden": true}
 cosine = torch.nn.functional.cosine_similarity
@@ -406,12 +400,10 @@ same_meaning = of_pairs[same & ~no_pair].mean(dim=0)
 different_meaning = of_pairs[~same].mean(dim=0)
 
 # %% two-sentences
-mine = vectors_of(
-    encoder, "bank", ["the bank closed at five", "a heron stood on the bank"]
-)
-cosines = torch.stack([cosine(*mine, dim=-1), same_meaning, different_meaning])
-names = ["my two sentences", "same meaning", "different meanings"]
-pd.DataFrame(cosines, names, places).round(2)
+my_sentences = ["the bank closed at five", "a heron stood on the bank"]
+mine = cosine(*vectors_of(encoder, "bank", my_sentences), dim=-1)
+rows = {"mine": mine, "same meaning": same_meaning, "different": different_meaning}
+pd.DataFrame(rows, places).T.round(2)
 
 # %% what-it-shows [markdown]
 # ## What this shows, and what it does not
@@ -429,8 +421,7 @@ pd.DataFrame(cosines, names, places).round(2)
 #   vector and watch what the model does.
 # - What can be read need not be the meaning. In our sentences, "in spring" is always the season, and a mean may have
 #   noticed the small word instead.
-# - One person wrote these sentences, for nine words. Sentences from books are longer and less tidy, and the counts
-#   might be different.
+# - One person wrote these sentences, for nine words. Sentences from books are less tidy.
 
 # %% remember [markdown]
 # ## What to remember
@@ -556,7 +547,7 @@ check_removed_head(careful_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Find ★★ (10 minutes)
 #
-# Write a sentence with "bank" that every reader understands and the means do not: after layer 6, its vector must lean
+# Write a sentence with "bank" that every reader understands and the means do not. After layer 6, its vector must lean
 # to the wrong side, measured against all 35 sentences of the lesson. Return the sentence and its meaning, "river" or
 # "money". How many sentences did you have to try?
 #
@@ -648,7 +639,7 @@ check_fooling_sentence(
 # and the explorer: 8. Heads: 6. The sentences set aside, and the answer: 6.
 #
 # **Where a class stalls.** *"All 19 are right, so it always works":* let everyone toss a coin five times. In a class of
-# 32, somebody will probably get the same side five times. *"The intervals overlap, so there is no difference":* the two were
+# 32, about two students will get the same side five times. *"The intervals overlap, so there is no difference":* the two were
 # tested on the same sentences, so compare them sentence by sentence. *"The average is nearly as good, so attention is
 # useless":* the average is also a form of attention, with other weights, and the parameters around it were trained with
 # the real one. *"We removed head 4 and nothing happened":* ask what else could have done its work.

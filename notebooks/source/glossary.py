@@ -186,6 +186,11 @@
 # 7](07_multi_head_reshaping_without_scrambling.ipynb)
 
 # %% [markdown]
+# ### interval
+#
+# For a share such as 33 of 35, the true rates at which such a count would not be surprising; in this series Wilson's, with
+# 95%. [Lesson 14](14_where_a_meaning_appears.ipynb)
+#
 # ### Jacobian
 #
 # All slopes of a function with several inputs and outputs, as a matrix. For the [softmax](#softmax) of a row it says how weight
@@ -285,7 +290,7 @@
 #
 # A test of one property that an attention function is meant to have, such as that its rows of weights sum to one. It needs
 # no correct version to compare with. (In the literature a probe is a small model that is trained to read a property from
-# vectors.) [Lesson 9](09_clinic.ipynb)
+# vectors; [lesson 14](14_where_a_meaning_appears.ipynb) does that.) [Lesson 9](09_clinic.ipynb)
 #
 # ### projection
 #
