@@ -133,7 +133,7 @@ class LayersExplorer(SentenceExplorer):
         right=0,
         why="In layer 1 “sailed” gets 0.17, and in no later layer more than 0.08. In layers 2 to 5 "
         "most of the weight goes to [CLS].",
-        settled=({"layer": [1]}, {"layer": [3]}, {"layer": [6]}),
+        settled=({"layer": [1]}, {"layer": [3]}),
     )
     choices = CHOICES
     sentence = State(CHOICES["bank, gold"][0], readable)

@@ -188,8 +188,8 @@
 # %% [markdown]
 # ### interval
 #
-# For a share such as 33 of 35, the true rates at which such a count would not be surprising; in this series Wilson's, with
-# 95%. [Lesson 14](14_where_a_meaning_appears.ipynb)
+# Of a share that was counted: all the true rates at which such a count would not be surprising. This series uses the interval
+# of Wilson. [Lesson 14](14_where_a_meaning_appears.ipynb)
 #
 # ### Jacobian
 #
