@@ -30,12 +30,11 @@ from attnlab.pretrained import (
 
 # name of a choice: sentence, the word to look from
 CHOICES = {
-    "bank, gold": ("the thief sailed to the bank with the gold", "bank"),
-    "bank, river": ("she sat on the bank of the river", "bank"),
-    "bank, swam": ("she swam well and worked at the bank", "bank"),
-    "spring, mattress": ("the metal spring in the mattress broke", "spring"),
-    "match, candle": ("he struck a match and lit the candle", "match"),
-    "court, tennis": ("they played tennis on a clay court", "court"),
+    "robbed": ("the thief robbed the bank by the river", "bank"),
+    "river": ("she sat on the bank of the river", "bank"),
+    "swam": ("she swam well and worked at the bank", "bank"),
+    "mattress": ("the metal spring in the mattress broke", "spring"),
+    "tennis": ("they played tennis on a clay court", "court"),
 }
 TABLES = ("bank_sentences.csv", "two_meanings.csv")
 PLACES = tuple(range(NUM_LAYERS + 1))  # before the first layer, and after each
@@ -47,15 +46,15 @@ WORDS = {
     **_sentences.WORDS,
     "when": ["Before the first layer", "After layer {layer}"],
     "nearer": "{when}, {asking} lies nearer to **{near}** than to {far} (difference {lean}).",
-    "alike": "{when}, {asking} lies about as near to {near} as to {far} (difference {lean}).",
+    "alike": "{when}, {asking} lies midway between {near} and {far} (difference {lean}).",
     "unknown": "No labelled sentences show two meanings of {token}.",
     "others": "There are some for {known}.",
     "none": "No labelled meanings",
     "first": "It has not attended to any word yet.",
-    "mean": "on average over the heads",
-    "head": "in head {head}",
-    "attends": "Among the words, it attends most to **{top}** ({most}{each}), {where}; "
-    f"{FIRST} and {LAST} together get {{marked}}.",
+    "mean": "mean of the heads",
+    "head": "head {head}",
+    "attends": "Among the words, it attends most to **{top}** ({most}{each}, {where}); "
+    f"{FIRST} and {LAST} get {{marked}}.",
     "heading": ["Before the first layer", "Layer {layer}: what {asking} attends to"],
     "curve": "Where {asking} lies",
     "line": "mean of {meaning}",
@@ -126,20 +125,20 @@ class LayersExplorer(SentenceExplorer):
         "other sentences, labelled by hand."
     )
     prediction = Question(
-        ask="“the thief sailed to the bank with the gold”: in which layer does “bank” give "
-        "“sailed” the most weight, on average over the heads?",
+        ask="“the thief robbed the bank by the river”: in which layer does “bank” give “robbed” "
+        "the most weight, on average over the heads?",
         then="Now compare layer 1 with layers 3 and 6.",
         options=("layer 1", "layer 3", "layer 6"),
         right=0,
-        why="In layer 1 “sailed” gets 0.17, and in no later layer more than 0.08. In layers 2 to 5 "
+        why="In layer 1 “robbed” gets 0.24, and in no later layer more than 0.07. In layers 2 to 5 "
         "most of the weight goes to [CLS].",
         settled=({"layer": [1]}, {"layer": [3]}),
     )
     choices = CHOICES
-    sentence = State(CHOICES["bank, gold"][0], readable)
-    word = State(6, a_place)
-    layer = Slider(6, {0: "start", **{i: str(i) for i in PLACES[1:]}}, label="layer", width=150)
-    head = Slider(MEAN, (MEAN, *range(NUM_HEADS)), label="head", width=150)
+    sentence = State(CHOICES["robbed"][0], readable)
+    word = State(5, a_place)
+    layer = Slider(6, PLACES, label="layer", width=110)
+    head = Slider(MEAN, (MEAN, *range(NUM_HEADS)), label="head", width=110)
     panels = (
         Bars("row", caption="Weights of the word that asks", head="key", grow=1.4),
         Curves(
@@ -245,7 +244,11 @@ class LayersExplorer(SentenceExplorer):
 
 @cache
 def _encoder() -> PretrainedEncoder:
-    return load_encoder()
+    """Return the model in float64, so that no percent is rounded otherwise on another processor."""
+    encoder = load_encoder()
+    for part in (encoder.positions, encoder.types, encoder.norm, encoder.layers):
+        part.double()  # the words stay in the file
+    return encoder
 
 
 @lru_cache(maxsize=64)

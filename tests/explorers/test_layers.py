@@ -73,7 +73,7 @@ class TestLayers(ExplorerTests):
         if result.meanings:
             when = f"After layer {layer}" if layer else "Before the first layer"
             found = re.fullmatch(
-                rf"{when}, “{token}”.* lies (nearer to|about as near to) (\w+) (than|as) to (\w+) "
+                rf"{when}, “{token}”.* lies (nearer to|midway between) (\w+) (than to|and) (\w+) "
                 r"\(difference (\d\.\d{3})\)",
                 first,
             )
@@ -88,16 +88,15 @@ class TestLayers(ExplorerTests):
             assert second == "It has not attended to any word yet."
             return
         top, most, where, marked = re.fullmatch(
-            r"Among the words, it attends most to (.+) \((\d\.\d\d)(?: each)?\), (.+); "
-            r"\[CLS\] and \[SEP\] together get (\d\.\d\d)\.",
+            r"Among the words, it attends most to (.+) \((\d\.\d\d)(?: each)?, (.+)\); "
+            r"\[CLS\] and \[SEP\] get (\d\.\d\d)\.",
             second,
         ).groups()
         row = result.weights
         assert float(most) == pytest.approx(row[1:-1].max().item(), abs=0.0051)
         assert float(marked) == pytest.approx((row[0] + row[-1]).item(), abs=0.0101)
-        assert where == (
-            "on average over the heads" if explorer.head == "mean" else f"in head {explorer.head}"
-        )
+        mean = explorer.head == "mean"
+        assert where == ("mean of the heads" if mean else f"head {explorer.head}")
         best = row[1:-1].argmax().item() + 1
         name = "itself" if best == explorer.picked else result.tokens[best]
         assert name in top or re.fullmatch(r"\d+ words", top)
@@ -113,16 +112,16 @@ def test_a_meaning_is_compared_without_the_sentence_itself_and_without_the_set_a
 
 
 def test_the_question_is_answered_by_the_model():
-    sentence, word = CHOICES["bank, gold"]
+    sentence, word = CHOICES["robbed"]
     tokens, _, weights = READ(sentence)
     rows = weights.mean(dim=1)[:, tokens.index(word)]  # (6, L)
-    sailed = rows[:, tokens.index("sailed")]
+    robbed = rows[:, tokens.index("robbed")]
     question = at(LayersExplorer).prediction
     assert at(LayersExplorer).sentence == sentence
     assert sentence in question.ask
-    assert question.options[question.right] == f"layer {sailed.argmax() + 1}"
+    assert question.options[question.right] == f"layer {robbed.argmax() + 1}"
     assert (
-        f"gets {sailed[0]:.2f}, and in no later layer more than {sailed[1:].max():.2f}"
+        f"gets {robbed[0]:.2f}, and in no later layer more than {robbed[1:].max():.2f}"
         in question.why
     )
     assert rows[1:5, 0].min() > 0.5
