@@ -148,10 +148,13 @@ for seed in range(4, 10):
 assert sum(fewer) / 6 < 30 and min(fewer) > 22, fewer
 
 # %% after: explorer
-assert LayersExplorer().result.leans[1:6].min() > 0 > LayersExplorer().result.leans[6]
-looks = encoder.read("the thief sailed to the bank with the gold")
-of_bank = looks.weights.mean(dim=1)[:, looks.tokens.index("bank"), looks.tokens.index("sailed")]
-assert of_bank.argmax() == 0 and abs(of_bank[0] - 0.17) < 0.005
+robbed = LayersExplorer()
+assert robbed.sentence == "the thief robbed the bank by the river"
+assert robbed.result.leans[1] > 0.02 and -0.01 < robbed.result.leans[4:].min()
+assert (robbed.result.leans[4:] < 0).all() and (robbed.result.leans[1:4] > 0).all()
+looks = encoder.read(robbed.sentence)
+of_bank = looks.weights.mean(dim=1)[:, looks.tokens.index("bank"), looks.tokens.index("robbed")]
+assert of_bank.argmax() == 0 and of_bank[0] > 0.2 and of_bank[1:].max() < 0.1
 
 # %% after: heads  numbers: 4, 5,000
 

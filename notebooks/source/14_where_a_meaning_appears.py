@@ -51,7 +51,6 @@ sentences, is_river = bank.sentence.tolist(), torch.tensor(bank.meaning == "rive
 vectors = vectors_of(encoder, "bank", sentences)
 vectors.shape  # (N, 7, E)
 
-
 # %% helpers jupyter={"source_hidden": true}
 places = ["before", *(f"after {layer}" for layer in range(1, 7))]
 is_mixed = torch.tensor(bank.kind == "mixed")
@@ -131,11 +130,9 @@ left_out = leans(vectors, is_river)  # each sentence left out of its own mean
 [is_right(found)[:, 0].sum().item() for found in (included, left_out)]
 
 # %% leave-out [markdown]
-# A vector pulls a mean towards itself. So a sentence must not be tested against a mean that it is part of. From here
-# on, each sentence is left out of its own mean; `leans`, from attnlab, does this for all 35. You will write it in
-# exercise 2.
-#
-# Now we follow "bank" through the layers, and count the clear and the mixed sentences separately.
+# From here on, each sentence is left out of its own mean. `leans`, from attnlab, does this for all 35, and you will
+# write it in exercise 2. Now we follow "bank" through the layers, and count the clear and the mixed sentences
+# separately.
 
 # %% ask-layers
 predict("14/after-which-layer")
@@ -145,15 +142,13 @@ predict("14/after-which-layer")
 count(is_right(left_out))
 
 # %% few [markdown]
-# This is the quick half of the answer. Before the first layer, the vector shows nothing. After layer 1, most
-# sentences are on the correct side, and from layer 2 on, all of the clear ones are.
-#
 # ## How much can 35 sentences show?
 #
-# If we had written 35 other sentences, we would have counted other numbers. How different could they be? An
-# [**interval**](glossary.ipynb#interval) answers this. It holds all the true rates at which a count like ours would not be surprising. We use the
-# interval of Wilson, with the usual 95%: if you gave such intervals again and again, about 95% of them would hold the
-# true rate. (This assumes independent sentences, and ours have one writer.)
+# This table is the quick half of the answer. But if we had written 35 other sentences, we would have counted other
+# numbers. How different could they be? An [**interval**](glossary.ipynb#interval) answers this. It holds all the true
+# rates at which a count like ours would not be surprising. We use the interval of Wilson, with the usual 95%: if you
+# gave such intervals again and again, about 95% of them would hold the true rate. (This assumes independent sentences,
+# and ours have one writer.)
 
 # %% intervals
 for correct, total in ((19, 19), (33, 35), (16, 35)):
@@ -222,8 +217,8 @@ ax.legend(loc="lower right")
 show_figure(ax, "14.1")
 
 # %% overlap [markdown]
-# The average does well, and the intervals of the two overlap. But both were tested on the *same* sentences. A sentence in which both are right, or both are
-# wrong, says nothing about the difference. So we count the others.
+# At each place, the two intervals overlap. But both were tested on the *same* sentences. A sentence in which both are
+# right, or both are wrong, says nothing about the difference. So we count the others.
 
 # %% paired
 only_trained = (trained_right & ~average_right).sum(dim=0)
@@ -267,9 +262,9 @@ pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 # %% explore [markdown]
 # ### Your experiment: from layer to layer
 #
-# The curve on the right shows how far "bank" leans to either side, and the bars on the left what it attends to in the
-# chosen layer. Move the layer from the start to 6. In which layer does "bank" attend most to "sailed"? After which
-# layer does it change sides?
+# The explorer begins with a sentence from lesson 5. The curve on the right shows how far "bank" leans to
+# either side, and the bars on the left what it attends to in the chosen layer. Move the layer from 0 to 6. In which
+# layer does "bank" attend most to "robbed"? Which side does it lean to in the end?
 
 # %% explorer
 LayersExplorer(ask=False)
@@ -277,7 +272,8 @@ LayersExplorer(ask=False)
 # %% heads [markdown]
 # <details><summary>The answer</summary>
 #
-# On average over the heads, "sailed" gets the largest weight in layer 1. The vector changes sides after layer 6 only.
+# On average over the heads, "robbed" gets most weight in layer 1. Yet after this layer "bank" leans to the river. From
+# layer 4 on it leans to money, but only a little.
 # </details>
 #
 # ## Which heads does it need?
@@ -323,6 +319,8 @@ axes[0].set_ylabel("mean lean without the head\n(1: whole model)")
 show_figure(fig, "14.2")
 
 # %% read-heads [markdown]
+# ### All 72 heads
+#
 # A count of 35 is a coarse measure, so the figure shows the mean lean, and this time its size counts. (A lean to the
 # correct side is positive here.) Each head was removed in turn, for "bank" and for eight words that we will meet below.
 #
