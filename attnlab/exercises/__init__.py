@@ -85,6 +85,7 @@ from attnlab.exercises.lesson_13 import (
     check_mended_decoding,
     check_window_with_sinks,
     check_windowed_keys,
+)
 from attnlab.exercises.lesson_14 import (
     check_fooling_sentence,
     check_left_out,

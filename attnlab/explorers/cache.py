@@ -104,17 +104,17 @@ class CacheExplorer(Explorer):
             stacked(
                 Heatmap(
                     "made",
-                    "in which pass it was computed",
+                    "the pass that computed it, in both layers",
                     caption="Queries, keys and values of every token: the pass that computed them",
                     rows=MADE,
                     scale=(0, len(STEPS)),
                     measure="pass",
                 ),
-                how_to_read(("blocked", "not kept: nothing needs it any more")),
+                how_to_read(("blocked", "not kept: no later pass needs it")),
                 Heatmap(
                     "looks", rows=("layer 1", "layer 2"), caption="Weights of the newest token"
                 ),
-                grow=2.6,
+                grow=3,
             ),
             Curves(
                 "rows",
@@ -145,6 +145,7 @@ class CacheExplorer(Explorer):
         """Return which pass computed what, the weights and the rows so far."""
         result = generate(cache)[step]
         later = LENGTH - len(result.text)
+        empty = [""] * later
         passes = torch.nn.functional.pad(result.passes, (0, later))
         looks = result.weights.tolist()
         gone = [["blocked" if one == 0 else "" for one in row] for row in result.passes.tolist()]
@@ -156,25 +157,21 @@ class CacheExplorer(Explorer):
             "made": {
                 "columns": columns,
                 "cells": passes,
-                "looks": [row + [""] * later for row in gone],
+                "looks": [row + ["later"] * later for row in gone],
                 "texts": [[f"{one:g}" if one else "" for one in row] for row in passes.tolist()],
             },
             "looks": {
-                "title": f"weights of the newest token, {result.text[-1]}",
+                "title": f"weights of the newest token, {result.text[-1]}; ● is the largest",
                 "columns": columns,
                 "cells": torch.nn.functional.pad(result.weights, (0, later)),
-                "texts": [[tenths(one) for one in row] + [""] * later for row in looks],
+                "looks": [[""] * len(result.text) + ["later"] * later] * len(LAYERS),
+                "texts": [["" if one < max(row) else "●" for one in row] + empty for row in looks],
             },
             "rows": {"current": int(cache)},
         }
 
 
 # --- words ----------------------------------------------------------------------------------------
-
-
-def tenths(weight: float) -> str:
-    """Return a weight for a narrow cell: one decimal, no leading zero."""
-    return f"{round(weight, 1):g}".replace("0.", ".")
 
 
 def sentence(kept: bool, step: int) -> str:

@@ -40,13 +40,13 @@ TABLES = ("bank_sentences.csv", "two_meanings.csv")
 PLACES = tuple(range(NUM_LAYERS + 1))  # before the first layer, and after each
 MEAN = "mean"  # of all heads
 CLOSE = 0.005  # leans closer to 0 than this are to neither side
-DIGITS = 3  # of leans
+DIGITS = 3  # of leans; weights are sent in percent
 
 WORDS = {
     **_sentences.WORDS,
     "when": ["Before the first layer", "After layer {layer}"],
     "nearer": "{when}, {asking} lies nearer to **{near}** than to {far} (difference {lean}).",
-    "alike": "{when}, {asking} lies midway between {near} and {far} (difference {lean}).",
+    "alike": "{when}, {asking} lies about as near to {near} as to {far} (difference {lean}).",
     "unknown": "No labelled sentences show two meanings of {token}.",
     "others": "There are some for {known}.",
     "none": "No labelled meanings",
@@ -232,10 +232,11 @@ class LayersExplorer(SentenceExplorer):
             token = WORDS["quoted"].format(token=tokens[self.picked])
             return f"{WORDS['unknown'].format(token=token)} {attends}"
         difference = numbers(leans, DIGITS)[layer]
-        near, far = meanings if difference > 0 else reversed(meanings)
+        alike = abs(difference) < CLOSE
+        near, far = meanings if alike or difference > 0 else reversed(meanings)
         facts |= {"near": near, "far": far, "lean": f"{abs(difference):.{DIGITS}f}"}
         when = WORDS["when"][layer > 0].format(**facts)
-        lies = WORDS["alike" if abs(difference) < CLOSE else "nearer"].format(when=when, **facts)
+        lies = WORDS["alike" if alike else "nearer"].format(when=when, **facts)
         return f"{lies} {attends}"
 
 

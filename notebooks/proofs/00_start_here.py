@@ -188,8 +188,7 @@ for seed in range(5):
     assert torch.allclose(once[0][3:], once[1][3:], atol=1e-6)
     assert (twice[0][3:] - twice[1][3:]).abs().max() > 0.01
 
-# %% after: the-lessons  covers: S3.1  numbers: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 40, 45, 50, 75, 80, 85, 90
-# %% after: the-lessons  covers: S3.1  numbers: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 40, 45, 50, 75, 80, 85, 90
+# %% after: the-lessons  covers: S3.1  numbers: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 45, 50, 75, 80, 85, 90
 
 # %% after: plan  numbers: 40, 30, 8, 5, 7, 4, 6
 

@@ -10,6 +10,7 @@ import torch
 from attnlab import explorers, palette
 from attnlab.explorers import (
     AfterSoftmaxExplorer,
+    CacheExplorer,
     CostExplorer,
     CrossExplorer,
     DivisorsExplorer,
@@ -31,6 +32,8 @@ STATES = [
     TemperatureExplorer(ask=False, tau=6.3),
     AfterSoftmaxExplorer(ask=False, rule="before: 0"),
     AfterSoftmaxExplorer(ask=False, rule="after: 0", lift=6),
+    CacheExplorer(ask=False, step=4),
+    CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
     CostExplorer(4096, ask=False, n=65536, heads=32),
     PeekExplorer(ask=False, step=0),

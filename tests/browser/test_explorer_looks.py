@@ -7,7 +7,13 @@ import pytest
 from PIL import Image
 
 from attnlab import explorers, palette
-from attnlab.explorers import HeadsExplorer, MaskExplorer, RealHeadsExplorer
+from attnlab.explorers import (
+    CacheExplorer,
+    HeadsExplorer,
+    LayersExplorer,
+    MaskExplorer,
+    RealHeadsExplorer,
+)
 from attnlab.explorers.real_heads import CHOICES
 from tests.browser.pages import barriers, pieces_of
 
@@ -19,6 +25,8 @@ STATES = [
     MaskExplorer(ask=False, padding=[0]),
     HeadsExplorer(ask=False, way="short cut", step="merge"),
     RealHeadsExplorer(ask=False, sentence=CHOICES["it, animal"][0]),
+    LayersExplorer(ask=False, word=1, layer=0),
+    CacheExplorer(ask=False, cache=True, step=6),
     MaskExplorer(),
 ]
 # Texts that reach beyond their own box, which cuts them off or lets them run into the next.

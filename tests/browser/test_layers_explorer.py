@@ -47,7 +47,7 @@ def test_every_layer_and_word_is_told_as_in_python(open_cards, index):
             exec(words[-1][1], names)  # the lines of PyTorch; the last one is an expression
             last = eval(words[-1][1].splitlines()[-1], names)
             wanted = explorer.result.weights if explorer.layer else names["vectors"][0, -1]
-            torch.testing.assert_close(last, wanted)
+            torch.testing.assert_close(last, wanted, check_dtype=False)
 
 
 CURVES = """card => [...card.querySelectorAll('polyline')].map(line =>
@@ -58,12 +58,16 @@ def test_bars_words_and_curves_are_those_of_the_result(open_cards):
     for card, explorer in zip(open_cards(STATES[:2]), STATES[:2], strict=True):
         result = explorer.result
         shown = [float(text) for text in card.locator(".rows .figure b").all_inner_texts()]
-        torch.testing.assert_close(torch.tensor(shown), result.weights, atol=0.0051, rtol=0)
+        torch.testing.assert_close(
+            torch.tensor(shown), result.weights, atol=0.0051, rtol=0, check_dtype=False
+        )
         assert card.locator(".arcs button").all_inner_texts() == list(result.tokens)
         first, *bounds = card.evaluate(CURVES)
         low, zero, _ = card.locator(".grid").evaluate_all("all => all.map(e => e.y1.baseVal.value)")
         shown = [(zero - y) / (low - zero) * 0.1 for y in first]
-        torch.testing.assert_close(torch.tensor(shown), result.leans, atol=6e-4, rtol=0)
+        torch.testing.assert_close(
+            torch.tensor(shown), result.leans, atol=6e-4, rtol=0, check_dtype=False
+        )
         assert all(above <= below for above, below in zip(*bounds, strict=True))
         names = card.locator(".legend span").all_inner_texts()
         assert names == ["this word", *(f"mean of {one}" for one in result.meanings)]

@@ -165,6 +165,7 @@ ANSWERS = {
     "CrossExplorer": "(3, 6), each row",
     "RealHeadsExplorer": "at most 2",
     "RotaryExplorer": "all but pair 0",
+    "CacheExplorer": "84",
     "LayersExplorer": "layer 1",
     "LookingBackExplorer": "both at about the same time",
 }

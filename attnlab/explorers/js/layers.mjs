@@ -45,8 +45,9 @@ export function render(lab) {
 function lies({ words, close }, meaning, named) {
   if (!meaning) return fill(words.unknown, named);
   const { names, curves: [leans] } = meaning, lean = leans[named.layer];
-  const [near, far] = lean > 0 ? names : [names[1], names[0]];
+  const alike = Math.abs(lean) < close;
+  const [near, far] = alike || lean > 0 ? names : [names[1], names[0]];
   const when = fill(words.when[Number(named.layer > 0)], named);
-  return fill(words[Math.abs(lean) < close ? "alike" : "nearer"],
+  return fill(words[alike ? "alike" : "nearer"],
     { ...named, when, near, far, lean: Math.abs(lean).toFixed(3) });
 }
