@@ -2,7 +2,7 @@
 # # 13 · Word by word: the cache
 #
 # A chatbot writes its answer one word at a time, and you can watch the words appear. Each of them depends on the whole
-# conversation: on your question, and on every word of the answer so far. Near the end of a long answer, these are
+# conversation: on your question, and on every word of the answer so far. Near the end of a long answer, that can be
 # thousands of words. Yet the last word appears about as quickly as the first ones did. Why does one more word not cost
 # a pass over the whole text?
 #
@@ -57,10 +57,10 @@ def write(text, count):
 write("KQZBMTARK", 23)
 
 # %% rows [markdown]
-# The loop goes on without an error up to 32 tokens, which is all that this model can read. But look at the work. One
-# run of the model over a text is called a *pass*, and every layer computes a query, a key and a value for each token in
-# it. All that a pass computes for one token, we call a *row*. The first pass has 9 rows, the next has 10, and the last
-# has 31. That makes 460 rows for 23 letters, although we read only one row of each pass.
+# The model continues the loop without a mistake up to 32 tokens, which is all that this model can read. But look at the
+# work. One run of the model over a text is called a *pass*, and every layer computes a query, a key and a value for
+# each token in it. We call everything that a pass computes for one token a *row*. The first pass has 9 rows, the next
+# has 10, and the last has 31. That makes 460 rows for 23 letters, although we read only one row of each pass.
 #
 # Is it necessary to compute the other rows anew? To find out, we compare two passes. The first reads 20 letters, and
 # the second reads the same 20 letters and one more. The logits of a row depend on everything that both layers have
@@ -85,10 +85,10 @@ change = (longer[:, :20] - shorter).norm(dim=-1)  # (1, 20): a number for each o
 # the others. Once a row has been computed, nothing that is written afterwards can alter it.
 #
 # So the new token needs only a row of its own. What does this row need from the old ones? In each layer, the query of
-# the new token is compared with the keys of all tokens, and the output is an average of their values. Nothing else of
-# the old rows enters, and their queries have done their work. So we keep the keys and values of each layer and append
-# those of the new token. Such a store is a [**key-value cache**](glossary.ipynb#cache). (It has nothing to do with the
-# cache of a processor in lesson 8.) For one head, the whole idea takes four lines:
+# the new token is compared with the keys of all tokens, and the output is an average of their values. Nothing else from
+# the old rows is needed, because their queries have already done their work. So we keep the keys and values of each
+# layer and append those of the new token. Such a store is a [**key-value cache**](glossary.ipynb#cache). (It has
+# nothing to do with the cache of a processor in lesson 8.) For one head, the whole idea takes four lines:
 
 
 # %% by-hand
@@ -106,10 +106,11 @@ last, *_ = attend_with_past(layer, x[:, -1:], layer.k_proj(old), layer.v_proj(ol
 assert torch.allclose(last, layer(x, is_causal=True).output[:, -1:], atol=1e-5)
 
 # %% cache-class [markdown]
-# In attnlab, `KeyValueCache` does the appending, and a layer takes it as `layer(x, cache=cache)`. Our model takes a list
-# with one cache for each layer. In the next cell, the first call reads the whole prompt, and each later call reads a
-# single letter. The line with `whole` and the one below it are a test, which a real program leaves out: at every step,
-# the new row must give the same logits as a whole pass, up to rounding.
+# In attnlab, `KeyValueCache` does the appending, and a layer takes it as `layer(x, cache=cache)`. With a cache, a layer
+# of attnlab is always causal: each new token sees itself and all tokens before it, so we pass no mask. Our model takes
+# a list with one cache for each layer. In the next cell, the first call reads the whole prompt, and each later call
+# reads a single letter. The line with `whole` and the one below it are a test, which a real program leaves out: at
+# every step, the new row must give the same logits as a whole pass, up to rounding.
 
 
 # %% write-with-cache
@@ -150,8 +151,8 @@ CacheExplorer()
 # ## Does it save time?
 #
 # Our model reads only 32 tokens, so for longer texts we timed another one: four attention layers with 256 features and
-# four heads, without MLPs. Its weights are random, because the time does not depend on them. The figure shows what *one
-# more token* costs, with it included, in texts of different lengths.
+# four heads, without MLPs. Its parameters are random, since they make no difference to the time. The figure shows what
+# *one more token* costs in texts of different lengths. Each length includes the new token.
 
 # %% time-figure jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -168,38 +169,41 @@ sns.lineplot(drawn, x="tokens", y="time", hue="way", **look, ax=ax)
 ax.set(xscale="log", yscale="log", xlabel="tokens in the text", ylabel="milliseconds")
 stops = times["tokens"].unique()
 ax.set_xticks(stops, [f"{n:,}" for n in stops])
-ax.set_yticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
+ax.set_yticks([1, 10, 100], ["1", "10", "100"])
 ax.minorticks_off()
 ax.set_title("With a cache, one more token stays cheap")
 ax.legend(title="")
 show_figure(ax, "13.1")
 
 # %% time-read [markdown]
-# At 32 tokens, a step takes about half the time of a pass. At 2,048 tokens, the pass takes more than 300 times as long
-# as the step: 1.3 seconds for a single token.
+# At 32 tokens, a step takes less than half the time of a pass. At 2,048 tokens, the pass takes about 50 times as long
+# as the step.
 #
-# Up to 128 tokens, the step takes nearly the same time at every length, because hardly any of it goes into arithmetic.
-# The functions of each layer have to be called, and all its weights have to be fetched from memory to be used for a
-# single row. During prefill, both are done once for all rows of the prompt. On a GPU, decoding mostly waits for memory.
-# Programs that serve many users therefore decode many texts side by side, so that the fetched weights are used for more
-# than one row (Shazeer, 2019; Pope et al., 2022).
+# Up to 128 tokens, the step takes nearly the same time at every length, because only the scores and averages grow with
+# the text, and they are a small part of it. At 2,048 tokens, the step takes about seven times as long as at 32: there
+# are more keys to compare with, and our simple cache copies itself at every step, which faster programs avoid. Some
+# costs do not depend on the text at all: the functions of each layer have to be called, and in a large model all
+# parameters have to be fetched from memory to be used for a single row. During prefill, both are done once for all rows
+# of the prompt. On a GPU, decoding mostly waits for memory. Programs that serve many users therefore decode many texts
+# side by side, so that parameters, once fetched, are used for more than one row (Shazeer, 2019; Pope et al., 2022).
 #
 # ## Two tests
 #
-# A cache takes few lines, but each of them can go wrong without an error. There are two tests:
+# A cache takes only a few lines of code, but each of them can be wrong without raising an error. There are two tests:
 #
 # - **Comparison.** The rows computed with a cache must equal those of a whole pass.
-# - **Leak test**, as in lesson 3. If we change the last token, the rows before it must not move.
+# - **Leak test** (lesson 3). We take only half of it: if we change the last token, the rows before it must not move.
 #
-# The comparison needs code that is known to be correct, and the leak test does not. Is the leak test enough?
+# The comparison needs code that is known to be correct, and the leak test does not. Is this half of the leak test
+# enough?
 #
-# ## Bugs 1 and 2: the mask
+# ## Bugs 1 and 2: the wrong corner, and no mask
 #
-# A single new query is the last one, so it may see everything and needs no mask. It is tempting to write
-# `is_causal=True`, as in training. But PyTorch aligns this mask at the *upper left* corner: the first query may see only
-# the first key, whichever tokens they belong to (lesson 3). With a cache, the last query belongs to the last key, so the
-# mask must be aligned at the *lower right*. When a user asks a second question, several new tokens come at once, and
-# then a mask is needed.
+# **Bug 1.** A single new query is the last one, so it may see everything and needs no mask. It is tempting to write
+# `is_causal=True`, as in training. But PyTorch aligns this mask at the *upper left* corner: the first query may see
+# only the first key, whichever tokens they belong to (lesson 3). With a cache, the last query belongs to the last key,
+# so the mask must be aligned at the *lower right*. **Bug 2.** When a user asks a second question, several new tokens
+# come at once. Then a mask is needed, which a program for single tokens never had to pass.
 #
 # Suppose that the cache holds 8 tokens and 3 new ones arrive. We take random queries, keys and values of one head. First
 # we give `is_causal=True` to the last query alone, and compare its output with the value of the very first token.
@@ -218,7 +222,7 @@ torch.allclose(alone, v[:, :, :1])  # does the last token see only the first one
 # %% leak-test
 def leaks(new, k, v, mask):
     k2, v2 = k.clone(), v.clone()
-    k2[..., -1, :], v2[..., -1, :] = 5.0, 5.0  # another last token
+    k2[..., -1, :], v2[..., -1, :] = 5.0, 5.0  # a different last token
     before = F.scaled_dot_product_attention(new, k, v, attn_mask=mask)
     after = F.scaled_dot_product_attention(new, k2, v2, attn_mask=mask)
     return not torch.allclose(before[..., :-1, :], after[..., :-1, :])
@@ -228,6 +232,7 @@ def leaks(new, k, v, mask):
 upper_left = causal_mask(3, 11)  # as is_causal=True does it
 no_mask = torch.ones(3, 11).bool()
 lower_right = causal_mask(3, 11, align="lower_right")
+print(upper_left.int(), lower_right.int(), sep="\n")
 
 # %% ask-leak
 predict("13/which-mask-leaks")
@@ -243,9 +248,12 @@ for name, mask in masks.items():
 # %% leak-read [markdown]
 # ### What each test finds
 #
-# The leak test finds a mask that shows too much. It cannot find one that hides too much, because what a token does not
-# see cannot leak to it. The comparison finds both. So **compare with a whole pass**, and compare after a
-# cache that is not empty: with an empty cache, as many queries as keys come in, and both corners give the same mask.
+# Our half of the leak test finds rows that see the changed token too early. It cannot find a mask that hides too much,
+# because what a token does not see cannot leak to it. For that you need the other half of lesson 3: change each earlier
+# token, and every row that should see it must move. The comparison finds both bugs at once, and also the next one,
+# which neither half finds. So **compare all new rows with a whole pass**, and choose the calls with care. With an empty
+# cache there are as many queries as keys, so both corners give the same mask. And a single new token needs no mask, so
+# only several at once can show that it is missing.
 #
 # ## Bug 3: positions counted from 0 again
 #
@@ -281,8 +289,9 @@ for prompt in ("KQZBMTARK", "KQZ"):
 # %% places-read [markdown]
 # The text on the left is written with correct places, and the text on the right with place 0 for every new letter. With
 # the first prompt, the wrong places do no visible harm. In lesson 12 you saw that this model writes its notes in the
-# first half of a text, and this prompt contains the whole loop, so its notes have been written when the bug begins. With
-# the short prompt, the new letters would have to be noted, and the bug ruins the text.
+# first half of a text, and this prompt contains the whole loop, so the model has already written its notes when the bug
+# sets in. With the prompt `KQZ`, the new letters have to be noted as well, and the bug ruins the text. This is luck,
+# too: among random prompts of three letters, most texts do not change.
 #
 # So a text that looks fine does not prove a cache correct. The comparison does not depend on luck: even with the first
 # prompt, the logits of the first new row differ from those of a whole pass.
@@ -296,8 +305,8 @@ for prompt in ("KQZBMTARK", "KQZ"):
 #
 # $$2 \cdot \text{layers} \cdot \text{heads} \cdot \text{head\_dim} \cdot \text{bytes per number}$$
 #
-# for each token of each text. Llama 2 7B is a language model with 32 layers and 32 heads of 128 features. It reads up to
-# 4,096 tokens. Such models usually keep numbers of 2 bytes.
+# for each token of each text. Llama 2 7B is a language model with 32 layers and 32 heads of 128 features. It reads up
+# to 4,096 tokens. Such models usually store each number in 2 bytes.
 
 # %% ask-bytes
 predict("13/bytes-of-a-cache")
@@ -321,18 +330,19 @@ models
 # %% bytes-read [markdown]
 # ### What the cache costs
 #
-# The table counts 2 bytes for each number in all four models, and *tokens* is how many of them the cache keeps at most. A
-# full cache of Llama 2 7B takes 2 GiB for one text. The parameters of this model take about 13.5 GB, so seven long texts
-# side by side need more memory than the model itself. And for every new token, the parameters and the whole cache have
-# to be read. The cache saves arithmetic and pays with memory.
+# The table assumes 2 bytes per number for all four models, and the column *tokens* gives the largest number of tokens
+# that the cache keeps. In the last two models, several query heads share one head for keys and values (*kv heads*), and
+# only these count. We come to that below. A full cache of Llama 2 7B takes 2 GiB for one text. The parameters of this
+# model take about 13.5 GB, so seven long texts side by side need more memory than the model itself. And at every step,
+# the parameters and the whole cache have to be read. The cache saves arithmetic and pays with memory.
 #
 # ## Grouped heads
 #
-# The last two models have fewer heads for keys and values (*kv heads*) than for queries. Four query heads share each key
-# and each value, so the cache is a quarter as large as it would be with 32 kv heads. These are
-# [grouped heads](glossary.ipynb#grouped-heads). In attnlab they are an option of the layer: `MultiHeadAttention(512, 32, num_kv_heads=8)`. Sharing costs some quality. Ainslie et
-# al. (2023) converted trained models to grouped heads and report a quality close to that of separate heads. The second
-# section marked "Further" shows a bug that keeps every shape.
+# In the last two models, four query heads share each key and each value, so the cache is a quarter as large as it would
+# be with 32 kv heads. These are [grouped heads](glossary.ipynb#grouped-heads). In attnlab they are an option of the
+# layer: `MultiHeadAttention(512, 32, num_kv_heads=8)`. Sharing costs some quality. Ainslie et al. (2023) converted
+# trained models to grouped heads, trained them for another 5% of the original training, and report a quality close to
+# that of separate heads. The second section marked "Further" shows a bug that keeps every shape.
 #
 # ## A window
 #
@@ -341,8 +351,8 @@ models
 # token itself. Is it safe to drop the oldest tokens?
 #
 # Let us try it with the model of lesson 12. It was trained without a window. Of its 32 tokens, each may now see 20 at
-# most: either the last 20, or the first 16 and the last 4. Neither choice needs more memory than the other. We count
-# the guesses whose answer can be known, at places 20 to 31.
+# most: either the last 20, or the first 16 and the last 4. Neither choice needs more memory than the other. At places
+# 20 to 31, wherever the next letter can be known from the text, we measure the share of correct guesses.
 
 
 # %% window
@@ -380,9 +390,9 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 # In large language models, there is one more reason to keep the beginning. Many heads give much of their weight to the
 # very first tokens, whatever these are. You know such an [attention sink](glossary.ipynb#attention-sink) from lesson
 # 10. The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look for. If a
-# window drops the sink, this weight falls on other tokens, and their values are mixed in where they never were in
-# training. Xiao et al. (2023) tried language models of four families, which all failed as soon as their first tokens had
-# left the window. Keeping four of these tokens restored their performance.
+#     window drops the sink, this weight falls on other tokens, and their values are mixed into outputs to which they
+#     added hardly anything in training. Xiao et al. (2023) tried language models of four families, which all failed as
+#     soon as their first tokens had left the window. Keeping four of these tokens restored their performance.
 #
 # We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you
 # took apart in lesson 10. It has six layers and a marker, `[CLS]`, at the beginning of each sentence. For each of the 35
@@ -405,7 +415,7 @@ _, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 look = {"order": kinds, "hue_order": kinds, "size": 2.6}
 sns.swarmplot(hidden, x="change", y="kind", hue="kind", **look, ax=ax)
 ax.set(xlim=(0, 1), ylabel="", xlabel="how far the words move")
-ax.set_title("Hiding [CLS] changes every sentence the most")
+ax.set_title("In every sentence, hiding [CLS] has the largest effect")
 show_figure(ax, "13.2")
 
 # %% sink-read [markdown]
@@ -417,16 +427,17 @@ show_figure(ax, "13.2")
 #
 # Under a causal mask, old rows never change, so their keys and values can be stored. One more word then costs one row:
 # its own query against all stored keys. The price is memory, which grows with every token of every text. The risk is a
-# mistake that does not show in the text. A comparison with whole passes finds it, if the cache is not empty when the
-# comparison begins.
+# mistake that does not show in the text. A comparison of all new rows with whole passes finds it, if the cache is not
+# empty and both single and several new tokens come in.
 
 # %% further-batch [markdown]
 # ## Further: a batch of prompts
 #
-# To decode several texts side by side, we put their prompts into one tensor, so the shorter ones have to be filled up.
-# We put the padding on the *left*, so that all prompts end in the same column, where the new tokens are appended. Many
-# programs pad with token 0, which is the letter A here. Two things have to be done for the shorter prompts. Their padding
-# must be masked, in every call and not only during prefill, and their places must be counted from their own first letter.
+# To decode several texts side by side, we put their prompts into one tensor, so the shorter ones have to be padded to
+# the same length. We put the padding on the *left*, so that all prompts end in the same column, where the new tokens
+# are appended. Many programs pad with token 0, which is the letter A here. Two things have to be done for the shorter
+# prompts. Their padding must be masked, in every call and not only during prefill, and their places must be counted
+# from their own first letter.
 
 
 # %% batch
@@ -434,6 +445,7 @@ def continue_batch(prompts, masked, counted, count=14):
     lengths = torch.tensor([len(prompt) for prompt in prompts])
     width = max(map(len, prompts))
     new = torch.stack([to_tokens(prompt.rjust(width, "A")) for prompt in prompts])
+    # True for real tokens: the padding is on the left, `count` tokens will follow
     real = sequence_mask(lengths + count, width + count).flip(-1)[:, None, None]
     shift = (width - lengths)[:, None] * counted  # (N, 1)
     caches, texts = [KeyValueCache() for _ in model.layers], [""] * len(prompts)
@@ -448,8 +460,8 @@ def continue_batch(prompts, masked, counted, count=14):
 
 
 # %% batch-text [markdown]
-# We let the model continue `MILKSHAM` together with a prompt that is ten letters longer: first without either, then with
-# the mask alone, and then with both.
+# We let the model continue `MILKSHAM` together with a prompt that is ten letters longer: first with neither the mask
+# nor the corrected places, then with the mask alone, and finally with both.
 
 # %% see-batch
 pair = ["MILKSHAM", "ABCDEFGHIJKLMNABCD"]
@@ -512,12 +524,11 @@ print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
 #
 # - A causal mask freezes the past: a new token changes no earlier row in any layer. So keys and values can be kept, and
 #   one more token costs one row instead of a pass.
-# - Prefill reads the whole prompt in one pass. Decoding reads one token at a time, and little of its time goes into
-#   arithmetic.
+# - Prefill reads the whole prompt in one pass. Decoding reads one token at a time and fetches all parameters for it.
 # - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner. `is_causal=True` puts it at the
 #   upper left.
-# - A leak test finds tokens that see too much. Only a comparison with a whole pass also finds tokens that see too little,
-#   and it finds wrong places and unmasked padding.
+# - To test a cache, compare all new rows with whole passes, each text alone: after a full cache, with one new token and
+#   with several. A leak test that changes only the last token finds too little.
 # - A cache takes 2 · layers · kv heads · head_dim numbers for each token. Grouped heads and windows make it smaller;
 #   which tokens can be dropped depends on the training.
 
@@ -561,8 +572,8 @@ check_bytes_of_a_token(bytes_of_a_token_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (6 minutes)
 #
-# Write what a cache with a window does to its keys. `kept` has the shape (N, H, tokens, E) and may be empty, `new` holds
-# one or more new tokens, and `window` is the largest number of tokens that may stay.
+# Write a function that updates the keys of a cache with a window. `kept` has the shape (N, H, tokens, E) and may be
+# empty, `new` holds one or more new tokens, and `window` is the largest number of tokens that may stay.
 #
 # <details><summary>Hint</summary>
 #
@@ -624,7 +635,8 @@ check_window_with_sinks(window_with_sinks_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Try it with one kv head, and compare with a whole pass. Then try several kv heads.
+# Try it with one kv head, and compare with a whole pass. Then try several: which kv head does query head 1 get from
+# <code>repeat</code>? The second section marked "Further" has a function to compare with.
 # </details>
 
 
@@ -656,26 +668,27 @@ check_mended_decoding(mended_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★★ (6 minutes)
 #
-# A friend has added a cache to her program. Its texts look fine, and it passes her two tests: prompts of one length give
-# the same first letter as before, and the leak test finds nothing. Which bugs could she still have? Name two, and for
-# each a test that would find it.
+# A friend has added a cache to her program. Its texts look fine, and it passes her two tests: prompts of equal length
+# give the same first letter as before, and the leak test finds nothing. Which bugs could she still have? Name two, and
+# for each a test that would find it.
 #
 # <details><summary>An answer</summary>
 #
 # The first letter after a prompt comes from the prefill, where the cache is empty, so nothing that happens later has
-# been tested. With `is_causal=True`, every new token would see only the first one, and the places could begin at 0
-# again. Neither leaks. Comparing the logits at every step with those of a whole pass would find both. Prompts of one length
-# have no padding, so a missing mask would not show either: she should compare a padded batch with each prompt alone.
+# been tested. The places could begin at 0 again: comparing the logits at every step with those of a whole pass would
+# find this. When a second question brings several tokens at once, their mask could be missing: she should compare all
+# new rows of such a call, since single tokens need no mask. Prompts of equal length need no padding, so a missing mask
+# would not show either: she should compare a padded batch with each prompt alone.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
 # PyTorch has no cache of its own: `F.scaled_dot_product_attention(q, k, v)` takes the keys and values that you have
-# appended. For one new query it needs no mask. For several, pass
-# `torch.nn.attention.bias.causal_lower_right(L, S)` as `attn_mask`, and never `is_causal=True`. With
-# `enable_gqa=True`, `k` and `v` may have fewer heads, in the order of `repeat_interleave`. Hugging Face models take and
-# return `past_key_values`; there, pad on the left and pass the `attention_mask` of the whole text.
+# appended. For one new query without padding it needs no mask. For several, pass
+# `torch.nn.attention.bias.causal_lower_right(L, S)` as `attn_mask`, and `is_causal=True` only if the cache was empty.
+# With `enable_gqa=True`, `k` and `v` may have fewer heads, in the order of `repeat_interleave`. Hugging Face models
+# take and return `past_key_values`; there, pad on the left and pass the `attention_mask` of the whole text.
 
 # %% sources [markdown]
 # ## Sources
@@ -703,7 +716,7 @@ check_mended_decoding(mended_solution)
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
 # **50 minutes.** Writing and counting: 8. Keys and values, by hand and with the class: 9. The explorer and the times:
-# 10. The masks: 8. The places: 4. Bytes and groups: 6. The window and the answer: 5. Leave "Further" for home.
+# 10. The masks: 8. The places: 4. Bytes and groups: 6. The window and the answer: 5. Set "Further" as homework.
 #
 # **Where a class stalls.** *"Why not keep the queries too?"* Ask who would read them: a query is used once, by its own
 # token. *"But the meaning of a word depends on what follows":* in a causal model it does not; the later word reads the
@@ -719,10 +732,10 @@ check_mended_decoding(mended_solution)
 # because the text has changed:* under a causal mask nothing flows back.
 #
 # **2.** Two new tokens come after ten old ones. Which keys does the first of the two see? **Eleven: the old ones and
-# itself.** *One:* this is what `is_causal=True` gives. *Twelve:* this is what no mask gives.
+# itself.** *One:* this is what `is_causal=True` gives. *Twelve:* this is what you get without a mask.
 #
-# **3.** A leak test finds nothing. Is the cache correct? **We do not know.** *Yes:* a mask that hides too much does not
-# leak.
+# **3.** You change the last token, and no earlier row moves. Is the cache correct? **We do not know.** *Yes:* a mask
+# that hides too much does not leak.
 #
 # **4.** A model with 32 heads is rebuilt with 8 kv heads. What becomes smaller? **The cache, to a quarter, and the
 # matrices for keys and values.** *The number of scores:* there are still 32 tables.
