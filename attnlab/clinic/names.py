@@ -74,6 +74,8 @@ BUILDER_PADS = (
     "tgtpadidx padvalue padindex"
 ).split()
 BUILDER_TENSORS = "x scores query q input inputs embeddings hidden h attn weights".split()
+BUILDER = {*BUILDER_QUERIES, *BUILDER_KEYS, *BUILDER_WINDOWS, *BUILDER_COUNTS, *BUILDER_LONGEST,
+           *BUILDER_TOKENS, *BUILDER_PADS}  # fmt: skip
 
 # --- functions and layers that say what they are for by their own name ----------------------------
 

@@ -64,9 +64,9 @@ class LayerThatShowsOtherWeights(Layer):
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (softmax_over_the_batch, "softmax runs over the batch (dimension -3)"),
-        (logarithms, "returns the logarithms of the weights"),
-        (sigmoids, "it is a sigmoid of every score by itself"),
+        (softmax_over_the_batch, "softmax runs over the sequences of the batch"),
+        (logarithms, "The weights are logarithms"),
+        (sigmoids, "Each weight is a sigmoid of its own score"),
         (SigmoidLayer(), "Each weight is a sigmoid of its own score"),
         (LayerThatShowsOtherWeights(), "from those that made the output"),
         (split_like_cards, "head 0 holds features 0, 3, 6, 9 and not 0 to 3"),

@@ -39,30 +39,13 @@ class Form(NamedTuple):
         return (*self.arguments, *self.named.values())
 
 
-class Verdict(NamedTuple):
-    """What is wrong with a piece: a name, the end of a sentence, and a table."""
-
-    name: str
-    words: str
-    evidence: Evidence | None = None
-
-
 class Piece(behaviour.Subject):
     """A function under examination: every call goes through here, on copies of the inputs.
 
-    Parameters
-    ----------
-    function : callable
-        The code under examination.
-    options : Options
-        ``options.call`` is called as ``call(function, ...)`` if given.
-    results : Results
-        Where findings go.
-    who : str
-        How the sentences call it; its own name if not given.
-
     Attributes
     ----------
+    who : str
+        How the sentences call it; its own name if not given.
     way : callable
         Returns the call of these inputs, a ``Form``.
     draw : callable
@@ -74,9 +57,8 @@ class Piece(behaviour.Subject):
     def __init__(
         self, function: Callable, options: Options, results: Results, who: str = ""
     ) -> None:
-        name = name_of(function)
-        self.name, self.results = name, results
-        self.who = who or (name if name.isidentifier() else "the function")
+        self.name, self.results = name_of(function), results
+        self.who = who or (self.name if self.name.isidentifier() else "the function")
         adapter = options.call
         known = parameters(adapter or function)
         if known and any(one.kind is one.VAR_POSITIONAL for one in known):
@@ -90,9 +72,9 @@ class Piece(behaviour.Subject):
 
     def needed(self) -> list[str]:
         """Return the names of the arguments that it requires."""
-        known = self.parameters or []
         several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-        return [one.name for one in known if one.default is one.empty and one.kind not in several]
+        known = [one for one in self.parameters or [] if one.kind not in several]
+        return [one.name for one in known if one.default is one.empty]
 
     # --- as the table of behaviour asks -----------------------------------------------------------
 
@@ -121,7 +103,9 @@ class Piece(behaviour.Subject):
         of = _copy if copied else (lambda value: value)
         named = {name: of(value) for name, value in form.named.items()}
         outcome = self.caller(*map(of, form.arguments), **named)
-        outcome.value = _plain_tensor(outcome.value)
+        if isinstance(outcome.value, Tensor) and type(outcome.value) is not Tensor:
+            with torch._C.DisableTorchFunctionSubclass():  # it may answer questions in its own way
+                outcome.value = call(outcome.value.as_subclass, Tensor).value
         return outcome
 
     def values(self, form: Form | None) -> Tensor | None:
@@ -138,7 +122,7 @@ class Piece(behaviour.Subject):
 
     def explain(self, outcome: Outcome, form: Form) -> None:
         """Report what an outcome without a usable tensor is."""
-        asked, found = f"{self.who}({form})", self.results.found
+        asked, found, value = f"{self.who}({form})", self.results.found, outcome.value
         if isinstance(outcome.error, OutOfTime):
             found("hangs", f"{asked} gives no answer within {behaviour.late(self.caller)}.")
         elif outcome.error is not None and any(e in outcome.message for e in VIEW_ERRORS):
@@ -148,12 +132,14 @@ class Piece(behaviour.Subject):
             self.unknown(asked, f"{asked} raises {outcome.trouble}.")
         elif outcome.error is not None:
             found("raises", f"{asked} raises {outcome.trouble}.")
-        elif outcome.value is None:
+        elif value is None:
             found("not-done", f"{asked} returns None: there is nothing to look at yet.")
-        elif isinstance(outcome.value, Tensor):
-            found("wrong-type", f"{asked} returns {kind_of_tensor(outcome.value)}.")
+        elif isinstance(value, Tensor):
+            layout = str(value.layout).removeprefix("torch.")
+            what = f"a {value.dtype} tensor of shape {shape(value)}, {layout}, on {value.device}"
+            found("wrong-type", f"{asked} returns {what}: no few plain numbers.")
         else:
-            found("wrong-type", f"{asked} returns {a(type(outcome.value).__name__)}, no tensor.")
+            found("wrong-type", f"{asked} returns {a(type(value).__name__)}, no tensor.")
 
     def unknown(self, asked: str, why: str, strange: Collection[str] = ()) -> None:
         """Report that nobody knows how to call it: what its ``strange`` arguments should be."""
@@ -171,19 +157,7 @@ def fit(
 ) -> Form | None:
     """Return a call that gives parameters their values by name, and the others the spare ones.
 
-    Parameters
-    ----------
-    parameters : sequence of Parameter or None
-        Of the function; None if they are unknown.
-    known : mapping from str to object
-        Values by plain name: small letters, no underscores.
-    spare : sequence
-        For required parameters whose name says nothing, in this order.
-
-    Returns
-    -------
-    Form or None
-        None if there is a required parameter too many.
+    ``known`` has plain names, as ``plain_name`` makes them. None where a required one is left.
     """
     rest = list(spare)
     if not parameters:  # a function without any is given one, to hear what it says
@@ -192,17 +166,14 @@ def fit(
     for parameter in parameters:
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
-        in_front = in_front and parameter.kind is not parameter.KEYWORD_ONLY
         plain = plain_name(parameter.name)
-        if plain in known:
-            value = known[plain]
-        elif parameter.default is not parameter.empty:
+        in_front = in_front and parameter.kind is not parameter.KEYWORD_ONLY
+        if plain not in known and parameter.default is not parameter.empty:
             in_front = False
             continue
-        elif rest:
-            value = rest.pop(0)
-        else:
+        if plain not in known and not rest:
             return None
+        value = known[plain] if plain in known else rest.pop(0)
         if in_front:
             arguments.append(value)
         else:
@@ -218,12 +189,9 @@ def plain_name(name: str) -> str:
 def numbers(value: object) -> Tensor | None:
     """Return a detached float64 copy of a tensor, or of a list of equal tensors; else None."""
     value = _stacked(value)
-    if not isinstance(value, Tensor):
+    if not isinstance(value, Tensor) or not call(lambda: _is_small_and_plain(value)).value:
         return None
-    if call(lambda: _is_small_and_plain(value)).value is not True:
-        return None
-    made = call(lambda: value.detach().as_subclass(Tensor).to(torch.float64).clone())
-    return made.value if isinstance(made.value, Tensor) else None
+    return call(lambda: value.detach().as_subclass(Tensor).to(torch.float64).clone()).value
 
 
 def _is_small_and_plain(value: Tensor) -> bool:
@@ -231,25 +199,16 @@ def _is_small_and_plain(value: Tensor) -> bool:
     return usable and not value.is_complex() and not value.is_nested and value.numel() <= MOST
 
 
-def same(one: Tensor, other: Tensor, atol: float = 1e-5) -> bool:
+def same(one: Tensor, other: Tensor) -> bool:
     """Return whether two results agree, NaN with NaN."""
     return one.shape == other.shape and torch.allclose(
-        one.double(), other.double(), rtol=1e-5, atol=atol, equal_nan=True
+        one.double(), other.double(), rtol=1e-5, atol=1e-5, equal_nan=True
     )
 
 
 def shape(tensor: Tensor) -> str:
     """Return the shape as it is written in a sentence."""
     return str(tuple(tensor.shape))
-
-
-def kind_of_tensor(value: Tensor) -> str:
-    """Return what keeps a tensor from being looked at."""
-    if value.numel() > MOST:
-        return f"a tensor of shape {shape(value)}, which is too large"
-    if value.device.type == "meta":
-        return "a tensor on the meta device, which has no numbers"
-    return f"a {value.dtype} tensor, {str(value.layout).removeprefix('torch.')}"
 
 
 def table(
@@ -262,15 +221,6 @@ def table(
         for word, size in zip((rows, columns), shown.shape, strict=True)
     ]
     return Evidence(caption, shown, *names, shaded=shaded)
-
-
-def _plain_tensor(value: object) -> object:
-    """Return a subclass of Tensor, which may answer questions in its own way, as a Tensor."""
-    if not isinstance(value, Tensor) or type(value) is Tensor:
-        return value
-    with torch._C.DisableTorchFunctionSubclass():
-        made = call(lambda: value.as_subclass(Tensor))
-    return made.value if made.error is None else None
 
 
 def _stacked(value: object) -> object:
@@ -291,8 +241,7 @@ def _copy(value: object) -> object:
 
 def _told(value: object) -> str:
     if isinstance(value, Tensor):
-        if value.ndim <= 1 and value.numel() <= 4 and not value.is_floating_point():
-            return f"tensor({value.tolist()})"
-        return f"tensor {shape(value)}"
+        whole = value.ndim <= 1 and value.numel() <= 4 and not value.is_floating_point()
+        return f"tensor({value.tolist()})" if whole else f"tensor {shape(value)}"
     text = repr(value)
     return text if len(text) < 40 else a(type(value).__name__)

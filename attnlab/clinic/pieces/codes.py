@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attnlab.clinic.pieces.calls import MOST_SHOWN, Verdict, table
+from attnlab.clinic._evidence import Evidence
+from attnlab.clinic.pieces.calls import MOST_SHOWN, table
+
+
+class Verdict(NamedTuple):
+    """What is wrong with a piece: a name, the end of a sentence, and a table."""
+
+    name: str
+    words: str
+    evidence: Evidence | None = None
 
 
 class Sizes(NamedTuple):
@@ -27,75 +37,67 @@ class Sizes(NamedTuple):
 
     def codes(self) -> Tensor:
         """Return the name of every number, shape (N, L, H, d)."""
-        size = (self.n, self.length, self.heads, self.d)
-        return torch.arange(self.n * self.length * self.width).view(size)
+        return torch.arange(self.n * self.length * self.width).view(self[:4])
 
     def tokens(self) -> Tensor:
         """Return the input of split, whose numbers are their names: (N, L, D) or (L, D)."""
-        x = self.codes().flatten(2).float()
-        return x[0] if self.flat else x
+        return self.codes().flatten(2)[0 if self.flat else slice(None)].float()
+
+    def per_head(self) -> Tensor:
+        """Return the input of merge: (N, H, L, d) or (H, L, d)."""
+        z = self.codes().transpose(1, 2).contiguous().float()
+        return z[0] if self.flat else z
 
 
 class Layout(NamedTuple):
-    """How the numbers of split lie: the order of the dimensions N, L, H, d, and the shape."""
+    """How the heads lie: the order of the dimensions N, L, H, d, and which of them are joined."""
 
     order: tuple[int, ...]
-    shape: tuple[int, ...]
-    sizes: tuple[int, ...]  # of N, L, H, d
-
-    @property
-    def groups(self) -> list[str]:
-        """The dimensions by name, such as ``["N*H", "L", "d"]``."""
-        groups, left = [], list(self.order)
-        for size in self.shape:
-            group, product = "", 1
-            while left and (product < size or not group):
-                product *= self.sizes[left[0]]
-                group += "NLHd"[left.pop(0)]
-            groups.append("*".join(group))
-        return groups
+    groups: tuple[str, ...]  # such as ("N*H", "L", "d")
 
     @property
     def usable(self) -> bool:
         """Whether products over the last two dimensions compare tokens head by head."""
-        groups = self.groups
-        return len(groups) > 2 and groups[-1] == "d" and groups[-2] in ("L", "N")
+        return len(self.groups) > 2 and self.groups[-1] == "d" and self.groups[-2] in ("L", "N")
+
+    def heads(self, sizes: Sizes) -> Tensor:
+        """Return the input of merge in this layout."""
+        one = dict(zip("NLHd", sizes, strict=False))
+        shape = [math.prod(one[letter] for letter in group.split("*")) for group in self.groups]
+        return sizes.codes().permute(self.order).reshape(shape).float()
 
     def __str__(self) -> str:
         return f"({', '.join(self.groups)})"
 
 
-def names_in(result: Tensor, sizes: Sizes) -> Tensor | None:
-    """Return the names as whole numbers if every name is there once; else None."""
-    total = sizes.n * sizes.length * sizes.width
-    if result.numel() != total or not result.isfinite().all():
-        return None
-    names = result.round().long()
-    once = torch.equal(names.flatten().sort().values, torch.arange(total))
-    return names if once and torch.equal(names.double(), result) else None
+USUAL = Layout((0, 2, 1, 3), ("N", "H", "L", "d"))
+LAYOUTS = (  # others that merge may be made for
+    Layout((0, 2, 1, 3), ("N*H", "L", "d")),
+    Layout((2, 0, 1, 3), ("H", "N", "L", "d")),
+    Layout((2, 0, 1, 3), ("H*N", "L", "d")),
+    Layout((0, 2, 3, 1), ("N", "H", "d", "L")),
+)
 
 
 def layout_of(names: Tensor, sizes: Sizes) -> Layout | None:
     """Return the layout if the result is nothing but an order of the four dimensions."""
-    codes = sizes.codes()
     for order in permutations(range(4)):
-        if torch.equal(codes.permute(order).flatten(), names.flatten()) and _groups(
-            names.shape, [codes.shape[place] for place in order]
-        ):
-            return Layout(order, tuple(names.shape), tuple(codes.shape))
+        left, groups = list(order), []
+        for size in names.shape:
+            group, product = [], 1
+            while left and (product < size or not group):
+                product *= sizes[left[0]]
+                group.append("NLHd"[left.pop(0)])
+            groups.append("*".join(group))
+        layout = Layout(order, tuple(groups))
+        whole = all(groups) and not left and layout.heads(sizes).shape == names.shape
+        if whole and torch.equal(layout.heads(sizes), names.float()):
+            return layout
     return None
 
 
-def arrange(sizes: Sizes, layout: Layout | None) -> Tensor:
-    """Return the input of merge, whose numbers are their names, in a layout."""
-    if layout is None:
-        z = sizes.codes().transpose(1, 2).contiguous().float()  # (N, H, L, d)
-        return z[0] if sizes.flat else z
-    return sizes.codes().permute(layout.order).reshape(layout.shape).float()
-
-
-def uncut(got: Tensor, sizes: Sizes, role: str) -> Verdict | None:
-    """Return a verdict if the numbers have kept their order in memory; None otherwise.
+def judge(got: Tensor, sizes: Sizes, role: str) -> Verdict | None:
+    """Return what is most wrong with where the numbers are; None if nothing is.
 
     Parameters
     ----------
@@ -105,144 +107,81 @@ def uncut(got: Tensor, sizes: Sizes, role: str) -> Verdict | None:
         Of the trial.
     role : str
         ``"split"`` or ``"merge"``.
-
-    Returns
-    -------
-    Verdict or None
-        A split or merge without its transpose.
     """
-    if role == "split":
-        still = got.flatten(), sizes.codes().flatten()
-    else:  # the input of merge lay as (N, H, L, d), its result as (N, L, H, d)
-        still = got.transpose(1, 2).flatten(), sizes.codes().transpose(1, 2).flatten()
-    if not torch.equal(*still):
+    n, token, feature = _unravel(got, sizes)
+    right_n, right_token, right = _unravel(sizes.codes().transpose(1, 2), sizes)
+    if not torch.equal(n, right_n):
+        return _misplaced("batch-mixing", "sequence", n, right_n)
+    if not torch.equal(token, right_token):
+        whole = bool((token == token[:1, :1, :, :1]).all())
+        if whole:
+            return _misplaced("position-mixing", "token", token, right_token)
+        return _scrambled(role, token)
+    if torch.equal(feature, right):
         return None
-    verdict = judge(got, sizes, scrambled=f"{role}-without-transpose")
-    if verdict is None:
-        return None
-    token = _unravel(got, sizes)[1]
+    if not bool((feature == feature[:1, :, :1]).all()):
+        return _misplaced("head-mixing", "feature", feature, right)
+    return _reordered(feature[0, :, 0], right[0, :, 0])
+
+
+def _unravel(names: Tensor, sizes: Sizes) -> tuple[Tensor, Tensor, Tensor]:
+    """Return sequence, token and feature of every name."""
+    token, feature = names // sizes.width, names % sizes.width
+    return token // sizes.length, token % sizes.length, feature
+
+
+def _misplaced(name: str, what: str, got: Tensor, right: Tensor) -> Verdict:
+    """Return the verdict on numbers of another sequence, token or feature."""
+    wrong = (got != right).nonzero()[0].tolist()
+    share = (got != right).double().mean().item()
+    n, head, token, place = wrong
+    words = (
+        f"moves {share:.0%} of the numbers to another {what}: e.g. token {token} of head {head} in "
+        f"sequence {n} holds a number of {what} {got[tuple(wrong)].item()}"
+    )
+    caption = f"The {what} that number {place} of each head came from in sequence {n}:"
+    return Verdict(name, words, table(caption, got[n, :, :, place].T, "token", "head"))
+
+
+def _scrambled(role: str, token: Tensor) -> Verdict:
+    """Return the verdict on tokens that are cut to pieces."""
     if role == "split":
-        held = _listed(token[0, 0].unique().tolist())
+        held = token[0, 0].unique().tolist()
         words = (
-            f"cuts the memory and not the features: head 0 holds numbers of {held} only, "
-            f"where every head should hold all {sizes.length} tokens"
+            f"cuts the memory and not the features: head 0 holds numbers of {_listed(held)} only, "
+            f"where every head should hold all {token.shape[2]} tokens"
         )
+        if len(held) == token.shape[2]:
+            held = _listed(token[0, 0, 0].unique().tolist())
+            words = f"mixes the tokens: row 0 of head 0 holds numbers of {held}"
     else:
         held = _listed(token[0, :, 0].unique().tolist())
         words = (
             "joins numbers that lie next to each other in memory: row 0 of the result holds "
             f"{held}, where it should hold token 0 of every head"
         )
-    shown = token[0, :, :, 0].T
-    caption = "The token that the first number of each head came from. Right: row i holds i"
-    return Verdict(f"{role}-without-transpose", words, table(f"{caption}.", shown, "token", "head"))
+    caption = "The token that the first number of each head came from. Right: row i holds i."
+    shown = table(caption, token[0, :, :, 0].T, "token", "head")
+    return Verdict(f"{role}-without-transpose", words, shown)
 
 
-def judge(got: Tensor, sizes: Sizes, *, scrambled: str) -> Verdict | None:
-    """Return what is wrong with where the numbers are; None if nothing is.
-
-    Parameters
-    ----------
-    got : Tensor of int, shape (N, H, L, d)
-        The name of the number at every place.
-    sizes : Sizes
-        Of the trial.
-    scrambled : str
-        Name of the finding if the tokens are cut to pieces.
-
-    Returns
-    -------
-    Verdict or None
-        The worst.
-    """
-    n, token, head, j = _unravel(got, sizes)
-    places = _unravel(sizes.codes().transpose(1, 2), sizes)
-    if torch.equal(got, sizes.codes().transpose(1, 2)):
-        return None
-    if not torch.equal(n, places[0]):
-        return _batch(n, places[0])
-    if not torch.equal(token, places[1]):
-        whole = bool((token == token[:1, :1, :, :1]).all())
-        return _tokens(token, places[1], "position-mixing" if whole else scrambled)
-    feature = head * sizes.d + j
-    fixed = bool((feature == feature[:1, :, :1]).all())
-    return _features(feature, fixed)
-
-
-def _unravel(names: Tensor, sizes: Sizes) -> tuple[Tensor, ...]:
-    """Return sequence, token, head and place in the head of every name."""
-    token = names // sizes.width
-    feature = names % sizes.width
-    n, token = token // sizes.length, token % sizes.length
-    return n, token, feature // sizes.d, feature % sizes.d
-
-
-def _groups(shape: torch.Size, sizes: list[int]) -> bool:
-    """Return whether a shape comes from joining neighbours among these sizes."""
-    left = list(sizes)
-    for size in shape:
-        product = 1
-        while left and product < size:
-            product *= left.pop(0)
-        if product != size:
-            return False
-    return all(size == 1 for size in left)
-
-
-def _batch(n: Tensor, right: Tensor) -> Verdict:
-    wrong = (n != right).nonzero()[0].tolist()
-    share = (n != right).double().mean().item()
-    words = (
-        f"mixes the sequences of the batch: {share:.0%} of the numbers are not from the sequence "
-        f"where they belong, e.g. head {wrong[1]} of sequence {wrong[0]} holds numbers of "
-        f"sequence {n[tuple(wrong)].item()}"
-    )
-    shown = n[:, :, wrong[2], wrong[3]]
-    caption = f"The sequence that token {wrong[2]} came from. Right: every row its own number"
-    return Verdict("batch-mixing", words, table(f"{caption}.", shown, "sequence", "head"))
-
-
-def _tokens(token: Tensor, right: Tensor, name: str) -> Verdict:
-    wrong = (token != right).nonzero()[0].tolist()
-    at = f"token {wrong[2]} of head {wrong[1]} holds numbers of token {token[tuple(wrong)].item()}"
-    if name == "position-mixing":
-        words = f"moves the tokens to other places: {at}"
-    else:
-        share = (token != right).double().mean().item()
-        words = f"mixes the tokens: {share:.0%} of the numbers are at another token, e.g. {at}"
-    shown = token[wrong[0], :, :, wrong[3]].T
-    caption = f"The token that number {wrong[3]} of each head came from. Right: row i holds i"
-    return Verdict(name, words, table(f"{caption}.", shown, "token", "head"))
-
-
-def _features(feature: Tensor, fixed: bool) -> Verdict:
-    heads, d = feature.shape[1], feature.shape[3]
-    first = feature[0, :, 0]
-    right = torch.arange(heads * d).view(heads, d)
-    if not fixed:
-        where = (feature != right[None, :, None]).nonzero()[0].tolist()
-        first = feature[where[0], :, where[2]]
-        words = (
-            f"mixes the heads differently from token to token: in token {where[2]} head "
-            f"{where[1]} holds feature {feature[tuple(where)].item()} at place {where[3]}"
-        )
-        evidence = table(f"Features of token {where[2]} in each head.", first, "head", "place")
-        return Verdict("head-mixing", words, evidence)
-    if torch.equal(first, right.view(-1).view(d, heads).T):
+def _reordered(held: Tensor, right: Tensor) -> Verdict:
+    """Return the verdict on features (H, d) that every token has at the wrong places."""
+    heads, d = right.shape
+    shown = table("The features that each head holds.", held, "head", "place")
+    how = "gives the heads other features"
+    if torch.equal(held, right.view(d, heads).T):
         how = "deals the features out to the heads like cards"
-    elif torch.equal(first.flatten(), right.T.flatten()):
-        how = "takes one feature of every head in turn"
-    elif torch.equal(first, right.flip(0)):
+    elif torch.equal(held, right.flip(0)):
         how = "puts the heads in the opposite order"
-    elif torch.equal(first.sort(dim=-1).values, right):
+    elif torch.equal(held.sort(dim=-1).values, right):
         how = "changes the order of the features inside the heads"
-    else:
-        how = "gives the heads other features"
-    bad = (first != right).any(-1).nonzero()[0].item()
-    held = ", ".join(map(str, first[bad].tolist()[:MOST_SHOWN]))
-    words = f"{how}: head {bad} holds features {held} and not {bad * d} to {(bad + 1) * d - 1}"
-    evidence = table("The features that each head holds.", first, "head", "place")
-    return Verdict("heads-order", words, evidence)
+    if torch.equal(held, held[:1].expand_as(held)):
+        return Verdict("heads-shared", "gives every head the same features", shown)
+    bad = int((held != right).any(-1).int().argmax())
+    told = ", ".join(map(str, held[bad].tolist()[:MOST_SHOWN]))
+    words = f"{how}: head {bad} holds features {told} and not {bad * d} to {(bad + 1) * d - 1}"
+    return Verdict("heads-order", words, shown)
 
 
 def _listed(tokens: list[int]) -> str:

@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
 
 from attnlab.clinic._results import Options, Results
-from attnlab.clinic.behaviour import examine_watch
-from attnlab.clinic.pieces.pair_merge import Merge
-from attnlab.clinic.pieces.pair_sides import Side, Split
+from attnlab.clinic.behaviour import examine_behaviour, examine_steadiness, examine_watch
+from attnlab.clinic.pieces.calls import Form, Piece, fit, numbers, plain_name, same, shape
+from attnlab.clinic.pieces.codes import (
+    LAYOUTS,
+    USUAL,
+    Layout,
+    Sizes,
+    Verdict,
+    judge,
+    layout_of,
+)
+
+NAMES = {
+    "heads": "numheads nheads nhead heads head headnum headsnum h nh numattentionheads",
+    "d": "d dk dhead headdim dimhead dimperhead depth headsize hd dh hs",
+    "width": "embeddim dmodel dim e hidden hiddensize modeldim width features embedsize",
+    "n": "batch batchsize bs b",
+    "length": "l t seqlen seqlength length ntokens",
+}
+WIDTHS = (12, 24, 60, 64, 512, 768)  # to try where a function knows its number of heads itself
+FIXED = ((2, 3), (4, 3), (8, 3), (4, 16), (8, 64), (12, 64))  # heads, d: likewise, for merge
+PROMISE = {
+    "split": "head h of token t holds features h * d to (h + 1) * d - 1 of token t",
+    "merge": "row t of the merged tensor holds the heads of token t one after the other",
+}
+Pair = tuple[Callable | None, Callable | None]
 
 
-def examine_pair(
-    pair: tuple[Callable | None, Callable | None], options: Options, results: Results
-) -> None:
+def examine_pair(pair: Pair, options: Options, results: Results) -> None:
     """Report how a split and a merge of heads behave, alone and together.
 
     Parameters
     ----------
     pair : (split, merge)
-        One of them may be None: the other is then looked at alone.
+        One of them may be None: the other is then looked at alone. ``split`` takes ``(x)``,
+        ``(x, num_heads)`` or ``(x, num_heads, head_dim)``, ``merge`` its result.
     options : Options
         ``num_heads`` for functions that know their number of heads; ``call(function, x, heads)``.
     results : Results
@@ -28,164 +54,296 @@ def examine_pair(
     --------
     attnlab.heads.split_heads, attnlab.heads.merge_heads : the right ones.
     """
-    split, merge = pair
-    if merge is None:
-        examine_split(split, options, results)
-    elif split is None:
-        examine_merge(merge, options, results)
-    else:
-        sides = Split(split, options, results), Merge(merge, options, results)
+    sides = [Side(role, one, options, results)
+             for role, one in zip(("split", "merge"), pair, strict=True) if one]  # fmt: skip
+    if len(sides) == 2:
         _together(*sides, results)
-        for side in sides:
-            examine_watch(side.subject, results)
+    elif sides[0].start():
+        sides[0].report()
+        sides[0].rest()
+    for side in sides:
+        examine_watch(side.piece, results)
 
 
 def examine_split(split: Callable, options: Options, results: Results) -> None:
-    """Report how a function that cuts features into heads behaves.
-
-    Parameters
-    ----------
-    split : callable
-        ``(x)``, ``(x, num_heads)`` or ``(x, num_heads, head_dim)``; x of shape (N, L, D).
-    options : Options
-        As for ``examine_pair``.
-    results : Results
-        Is written into.
-
-    See Also
-    --------
-    attnlab.heads.split_heads : the right one.
-    """
-    _alone(Split(split, options, results))
+    """Report how a function that cuts features into heads behaves, as ``examine_pair``."""
+    examine_pair((split, None), options, results)
 
 
 def examine_merge(merge: Callable, options: Options, results: Results) -> None:
-    """Report how a function that joins the heads again behaves.
-
-    Parameters
-    ----------
-    merge : callable
-        ``(x)`` or ``(x, num_heads)``; x of shape (N, H, L, d).
-    options : Options
-        As for ``examine_pair``.
-    results : Results
-        Is written into.
-
-    See Also
-    --------
-    attnlab.heads.merge_heads : the right one.
-    """
-    _alone(Merge(merge, options, results))
+    """Report how a function that joins the heads again behaves, as ``examine_pair``."""
+    examine_pair((None, merge), options, results)
 
 
-def _alone(side: Side) -> None:
-    if side.start():
-        side.report()
-        side.rest()
-    examine_watch(side.subject, side.results)
+class Trial(NamedTuple):
+    """What came of one call."""
+
+    sizes: Sizes
+    reading: int  # of arguments whose names say nothing
+    verdict: Verdict | None
+    layout: Layout = USUAL
+
+    @property
+    def rank(self) -> int:
+        """How far it is from right."""
+        if self.verdict is not None:
+            return 3 if self.verdict.name == "wrong-shape" else 2
+        return 0 if self.layout is USUAL else 1
 
 
-def _together(split: Split, merge: Merge, results: Results) -> None:
-    """Report what is wrong with the two as a pair."""
+class Side:
+    """A split or a merge: how it is called, and what it does with every number."""
+
+    def __init__(self, role: str, function: Callable, options: Options, results: Results) -> None:
+        self.role, self.options, self.results = role, options, results
+        self.piece = Piece(function, options, results, role)
+        first, *others = [plain_name(name) for name in self.piece.needed()] or [""]
+        told = {name for names in NAMES.values() for name in names.split()}
+        self.piece.sure = first not in NAMES["heads"].split() and told >= {*others}
+        self.trial = Trial(_sizes(options), 0, None)
+        self.paired = False  # the sizes are those of the other side
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What is wrong."""
+        return self.trial.verdict
+
+    def form(self, x: object, sizes: Sizes, reading: int = 0) -> Form | None:
+        """Return a call, or None if its arguments cannot be guessed."""
+        parameters, s = self.piece.parameters, sizes
+        known = {name: getattr(s, key) for key, names in NAMES.items() for name in names.split()}
+        if parameters:  # the first one is x, whatever its name
+            known[plain_name(parameters[0].name)] = x
+        others = ((s.heads, s.d), (s.d,), (s.n, s.length), (s.n, s.heads))[reading]
+        if parameters is None:
+            return Form((x, *((s.heads,), (), (s.heads, s.d), ())[reading]), {})
+        return fit(parameters, known, others if parameters else [x])
+
+    def input(self, sizes: Sizes, layout: Layout = USUAL) -> Tensor:
+        """Return its input, whose numbers are their names."""
+        if self.role == "split":
+            return sizes.tokens()
+        return sizes.per_head() if layout is USUAL else layout.heads(sizes)
+
+    def start(self) -> bool:
+        """Take the call with the best result; report why and return False if there is none."""
+        best = None
+        for way in self._ways():
+            trial = self.take(*way)
+            if trial is not None and (best is None or trial.rank < best.rank):
+                best = trial
+            if best is not None and (best.rank == 0 or (best.rank < 3 and way[0].flat)):
+                break
+        if best is None:
+            x = self.input(self.trial.sizes)
+            form = self.form(x, self.trial.sizes) or Form((x, self.trial.sizes.heads), {})
+            self.piece.tensor(form)
+            return False
+        self.trial = best
+        self.piece.draw = self._drawn
+        self.piece.way = lambda inputs: self.form(inputs["x"], best.sizes, best.reading)
+        if not examine_steadiness(self.piece, self.results):
+            self.trial = best._replace(verdict=None)  # whatever the first call looked like
+        return True
+
+    def _ways(self) -> Iterator[tuple[Sizes, int, Layout]]:
+        """Yield sizes, readings of unknown arguments and layouts, the likeliest first."""
+        own, told = self.trial.sizes, set()
+        for sizes in (own,) if self.paired else (own, own._replace(n=1, flat=True)):
+            for reading in range(4):
+                form = self.form(self.input(sizes), sizes, reading)
+                if form is not None and str(form) not in told:
+                    told.add(str(form))
+                    yield sizes, reading, USUAL
+            if self.role == "merge" and not self.paired and not sizes.flat:
+                yield from ((sizes, 0, layout) for layout in LAYOUTS)
+            if self._knows_heads(sizes) and not self.paired:
+                yield from ((other, 0, USUAL) for other in self._other_sizes(sizes))
+
+    def _knows_heads(self, sizes: Sizes) -> bool:
+        """Return whether the call does not tell it the number of heads, nor did the caller."""
+        form = self.form(self.input(sizes), sizes)
+        told = () if form is None else [one for one in form.values if isinstance(one, int)]
+        return form is not None and not told and not self.options.num_heads
+
+    def _other_sizes(self, sizes: Sizes) -> Iterator[Sizes]:
+        """Yield sizes for code that knows its number of heads, found by trying."""
+        if self.role == "merge":
+            yield from (sizes._replace(heads=heads, d=d) for heads, d in FIXED)
+            return
+        for width in (self.options.embed_dim,) if self.options.embed_dim else WIDTHS:
+            trial = sizes._replace(heads=1, d=width)
+            result = self.piece.values(self.form(trial.tokens(), trial))
+            if result is not None and result.ndim > 1:
+                d = result.shape[-1]
+                if 1 < d < width and width % d == 0:
+                    yield sizes._replace(heads=width // d, d=d)
+
+    def _drawn(self, seed: int) -> dict[str, Tensor]:
+        """Return random numbers of the shape of the input."""
+        generator = torch.Generator().manual_seed(seed)
+        x = self.input(self.trial.sizes, self.trial.layout)
+        return {"x": torch.randn(x.shape, generator=generator)}
+
+    def take(self, sizes: Sizes, reading: int = 0, layout: Layout = USUAL) -> Trial | None:
+        """Call once and judge; None if there is no result. Alone, merge may want another layout."""
+        form = self.form(self.input(sizes, layout), sizes, reading)
+        result = self.piece.values(form)
+        if result is None:
+            return None
+        return Trial(sizes, reading, *self._look(result, sizes, layout))
+
+    def _look(self, result: Tensor, s: Sizes, layout: Layout) -> tuple[Verdict | None, Layout]:
+        """Return what is wrong with a result, and the layout of the heads."""
+        split = self.role == "split"
+        expected = (s.n, s.heads, s.length, s.d) if split else (s.n, s.length, s.width)
+        expected = expected[1 if s.flat else 0 :]
+        shaped = f"returns shape {shape(result)} where {expected} is needed"
+        if result.numel() != s.n * s.length * s.width:
+            return Verdict("wrong-shape", shaped), layout
+        if not result.isfinite().all():
+            return Verdict("nan", "returns NaN or infinity for finite numbers"), layout
+        names = result.round().long()
+        if not same(names, result) or names.min() < 0 or names.max() >= names.numel():
+            words = "changes the numbers themselves, not only their places"
+            return Verdict("heads-order", words), layout
+        if result.shape == expected:
+            got = names.reshape(s.n, s.heads, s.length, s.d) if split else (
+                names.reshape(s.n, s.length, s.heads, s.d).transpose(1, 2))  # fmt: skip
+            return judge(got, s, self.role), layout
+        other = layout_of(names, s) if split else None
+        if other is None:
+            return Verdict("wrong-shape", shaped), layout
+        if other.usable and other.groups[-2] == "N" and self.options.batch_first:
+            return Verdict("batch-first", f"returns {other}: it takes dimension 0 for the tokens"
+                           ), other  # fmt: skip
+        if other.usable:
+            return None, other
+        if other.groups[-2:] == ("H", "d"):
+            words = f"{shaped}: the heads were not moved in front of the tokens"
+            return Verdict("split-without-transpose", words), other
+        return Verdict("wrong-shape", shaped), other
+
+    def report(self) -> None:
+        """Report the verdict."""
+        if self.verdict is not None:
+            sentence = f"{self.role} {self.verdict.words}."
+            self.results.found(self.verdict.name, sentence, self.verdict.evidence)
+        elif not self.results.has("random", "remembers"):
+            self.hold()
+
+    def hold(self) -> None:
+        """Report what holds, and a note on another layout."""
+        layout, sizes = self.trial.layout, self.trial.sizes
+        if sizes.flat:
+            words = f"{self.role} takes one sequence, without the dimension of the batch."
+            self.results.note("single", words)
+        if layout is not USUAL:
+            first = ": x is read as (L, N, D)" if layout.groups[-2] == "N" else ""
+            does = "gives" if self.role == "split" else "takes"
+            words = f"{self.role} {does} {layout} and not (N, H, L, d){first}."
+            self.results.note("layout", words)
+        self.results.held("placement", PROMISE[self.role])
+
+    def other_layout(self) -> Layout | None:
+        """Return another layout of the heads for which merge is right, and take it."""
+        for layout in LAYOUTS:
+            trial = self.take(self.trial.sizes, self.trial.reading, layout)
+            if trial is not None and trial.verdict is None:
+                self.trial = trial
+                return layout
+        return None
+
+    def rest(self) -> None:
+        """Look at other sizes, and at how it behaves."""
+        if self.results.has("random", "remembers"):
+            return
+        if self.verdict is None and self.trial.layout is USUAL:
+            self._examine_other_sizes()
+        if not self.piece.caller.changed:
+            examine_behaviour(self.piece, self.results)
+
+    def _examine_other_sizes(self) -> None:
+        """Do what was right once again for other numbers of sequences and tokens."""
+        s = self.trial.sizes._replace(n=1 if self.trial.sizes.flat else 4, length=6)
+        form = self.form(self.input(s), s, self.trial.reading)
+        if self.piece.tensor(form) is None:
+            return
+        verdict = self.take(s, self.trial.reading).verdict
+        if verdict is not None:
+            asked = f"For x of shape {shape(self.input(s))} {self.role} {verdict.words}."
+            self.results.found(verdict.name, asked, verdict.evidence)
+        else:
+            words = f"{self.role} works for other numbers of sequences and tokens"
+            self.results.held("sizes", words)
+
+
+def _together(split: Side, merge: Side, results: Results) -> None:
+    """Report what is wrong with the two as a pair: what merge makes of what split gives."""
     if not split.start():
         if merge.start():
             merge.report()
         return
-    merge.sizes, merge.listed = split.sizes, split.listed
-    merge.fixed = merge.paired = True
-    if split.layout is not None and _agree(split, merge):
-        split.verdict = None
-        results.note(
-            "layout",
-            f"split gives {split.layout} and not (N, H, L, d): a layout of its own, "
-            "and merge undoes it.",
-        )
-    elif split.verdict is None and not merge.take(merge.sizes) and merge.other_layout():
-        given = split.layout or "(N, H, L, d)"
-        _disagree(str(given), str(merge.other_layout()), results)
+    merge.paired, s = True, split.trial.sizes
+    merge.trial = split.trial._replace(reading=0)
+    raw = split.piece.ask(split.form(split.input(s), s, split.trial.reading)).value
+    outcome = merge.piece.ask(merge.form(raw, s) or Form((raw,), {}))
+    back = numbers(outcome.value)
+    if back is not None and same(back, s.tokens()):
+        _undone(split, merge, results)
+    elif split.verdict is None and (other := merge.other_layout()):
+        _disagree(split, other, results)
     elif merge.start():
-        _judge(split, merge, results)
-    else:
+        _judge(split, merge, outcome.trouble, results)
+    if not results.has("round-trip", "random"):
+        split.rest()
+        if not isinstance(raw, list | tuple):
+            merge.rest()
+
+
+def _undone(split: Side, merge: Side, results: Results) -> None:
+    """Report on a split that merge undoes: any layout of its own will do."""
+    wrong = split.verdict
+    if wrong is None or split.trial.layout is not USUAL:
+        split.trial = merge.trial = split.trial._replace(verdict=None)
         split.report()
-        return
-    if results.has("round-trip", "random"):
-        return
-    if split.verdict is None and merge.verdict is None:
-        _see_round_trip(split, merge, results)
-    split.rest()
-    merge.rest()
-
-
-def _agree(split: Split, merge: Merge) -> bool:
-    """Return whether merge undoes the layout of split; leave merge with it if so."""
-    merge.layout = split.layout
-    if merge.take(merge.sizes) and merge.verdict is None:
-        return True
-    merge.layout = None
-    return False
-
-
-def _judge(split: Split, merge: Merge, results: Results) -> None:
-    """Report the verdicts of the two, which were looked at in the usual layout."""
-    both = split.verdict is not None and merge.verdict is not None
-    if both and _undoes(split, merge):
-        _say_both(split, merge, results)
-    elif split.layout is not None and split.verdict is None:
-        if merge.verdict is None:
-            _disagree(str(split.layout), "(N, H, L, d)", results)
-        else:
-            merge.report()
-    elif split.verdict is None and merge.verdict is not None:
-        other = merge.other_layout()
-        if other is None:
-            merge.report()
-        else:
-            merge.verdict = None
-            _disagree("(N, H, L, d)", str(other), results)
+        results.held("round-trip", "merge(split(x)) is x, number by number")
+    elif wrong.name == "split-without-transpose":
+        words = "merge makes the same mistake backwards, so that merge(split(x)) equals x and "
+        sentence = f"split {wrong.words}; {words}hides it."
+        results.found("split-and-merge", sentence, wrong.evidence)
     else:
+        sentence = f"split {wrong.words}; merge undoes it, so that a round trip hides it."
+        results.found(wrong.name, sentence, wrong.evidence)
+
+
+def _judge(split: Side, merge: Side, trouble: str, results: Results) -> None:
+    """Report on a pair that does not give x again: which of the two is wrong alone."""
+    if split.verdict or merge.verdict:
         split.report()
         merge.report()
-
-
-def _say_both(split: Split, merge: Merge, results: Results) -> None:
-    names = (split.verdict.name, merge.verdict.name)
-    if names == (Split.scrambled, Merge.scrambled):
-        results.found(
-            "split-and-merge",
-            f"split {split.verdict.words}; merge makes the same mistake backwards, so that "
-            "merge(split(x)) equals x and hides it.",
-            split.verdict.evidence,
-        )
+    elif split.trial.layout is not USUAL:
+        _disagree(split, USUAL, results)
+    elif trouble:
+        words = "merge takes a tensor that is contiguous, but not what split returns"
+        results.found("contiguity", f"{words}: {trouble}")
     else:
-        words = f"split {split.verdict.words}; merge undoes it, so that a round trip hides it."
-        results.found(split.verdict.name, words, split.verdict.evidence)
+        words = "split and merge are each right alone, but merge(split(x)) != x."
+        results.found("round-trip", words)
 
 
-def _disagree(given: str, wanted: str, results: Results) -> None:
+def _disagree(split: Side, wanted: Layout, results: Results) -> None:
     results.found(
         "round-trip",
-        f"split gives {given} and merge is right for {wanted}: each is fine alone, "
+        f"split gives {split.trial.layout} and merge is right for {wanted}: each is fine alone, "
         "but merge(split(x)) is not x.",
     )
 
 
-def _undoes(split: Split, merge: Merge) -> bool:
-    return merge.undoes(split.raw())
-
-
-def _see_round_trip(split: Split, merge: Merge, results: Results) -> None:
-    """Check merge(split(x)) == x for the tensor that split itself returns."""
-    raw = split.raw()
-    outcome = merge.of(raw)
-    if outcome.error is not None:
-        results.found(
-            "contiguity",
-            f"merge takes a tensor that is contiguous, but not what split returns: "
-            f"{outcome.trouble}",
-        )
-    elif not merge.undoes(raw):
-        results.found(
-            "round-trip", "split and merge are each right alone, but merge(split(x)) != x."
-        )
-    else:
-        results.held("round-trip", "merge(split(x)) is x, number by number")
+def _sizes(options: Options) -> Sizes:
+    """Return sizes that are all different, for the number of heads that is known, if it is."""
+    heads = options.num_heads if options.num_heads and options.num_heads > 1 else 3
+    width = options.embed_dim
+    d = width // heads if width and width % heads == 0 and width > heads else 4 + (heads == 4) * 2
+    free = [size for size in (2, 5, 7, 3) if size not in (heads, d)]
+    return Sizes(free[0], free[1], heads, d)

@@ -1,39 +1,41 @@
-"""A softmax written by hand, held against the right one and the known slips."""
+"""A softmax by itself: attention whose query is the scores, and whose key and value are units."""
 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from attnlab.clinic import names
-from attnlab.clinic._hints import says_blocked
-from attnlab.clinic._report import Evidence
+from attnlab.clinic._hints import says_blocked, text_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.behaviour import examine_behaviour, examine_steadiness, examine_watch
-from attnlab.clinic.pieces.calls import (
-    SAYS_BLOCKED,
-    Form,
-    Piece,
-    Verdict,
-    fit,
-    numbers,
-    plain_name,
+from attnlab.clinic.functions.masks import STILL_BLOCKED
+from attnlab.clinic.hypotheses import (
+    INVERT,
+    Recipe,
+    Sample,
+    Sizes,
+    Way,
+    explain,
+    fit_scores,
+    measured_masking,
+    report,
     same,
-    shape,
 )
+from attnlab.clinic.names import role_of
+from attnlab.clinic.pieces.calls import SAYS_BLOCKED, Form, Piece, fit, plain_name, shape
 
 SHAPES = ((2, 3, 5, 6), (2, 5, 6), (5, 6))  # N, H, L, S
 SQUARE = (6, 6)
-AXES = ("batch", "heads", "queries", "keys")
 DIMS = ("dim", "axis", "d")
+MASK_ROLES = ("mask", "padding", "lengths")
 LARGE = 1000.0
-SURE = 1e-4  # by how much a row may miss the sum of 1
-Way = tuple[str | None, str, Tensor]  # a name (None if right), words, and the weights
+SUMS = "The weights of a query sum to {sums} instead of 1."
+NO_SOFTMAX = "The weights of a query sum to 1 and are not the softmax of its scores."
+AT_OTHER_KEYS = "The weights of a query are those of its softmax, but at the wrong keys."
 
 
 def examine_softmax(function: Callable, options: Options, results: Results) -> None:
@@ -53,225 +55,213 @@ def examine_softmax(function: Callable, options: Options, results: Results) -> N
     attnlab.attention.attention_weights : a right one with a mask.
     torch.softmax : a right one without.
     """
-    examined = Softmax(function, options, results)
-    mask = examined.mask
+    softmax = Softmax(function, options, results)
+    mask = softmax.mask
     if mask is None or mask.default is not mask.empty:
-        examined.without_a_mask()
+        softmax.without_a_mask()
     if mask is not None and not results.findings:
-        examined.with_a_mask()
-    examine_watch(examined.piece, results)
+        softmax.with_a_mask()
+    examine_watch(softmax.piece, results)
 
 
 class Softmax:
     """One examination of a softmax."""
 
     def __init__(self, function: Callable, options: Options, results: Results) -> None:
+        self.function, self.options, self.results = function, options, results
         self.piece = Piece(function, options, results)
-        self.results, self.options = results, options
         self.blocked = options.mask == "blocked"
-        self.says_blocked = options.mask is None and says_blocked(function)
-        self.extra = False  # whether dim is passed to a function that names no arguments
-        known = [one for one in self.piece.parameters or [] if one.kind is not one.VAR_KEYWORD]
-        self.others = [one for one in known[1:] if plain_name(one.name) not in DIMS]
+        self.extra: tuple[int, ...] = ()  # the dim for a function that names no arguments
+        others = [one for one in self.piece.parameters or [] if one.kind is not one.VAR_KEYWORD]
+        self.others = [one for one in others[1:] if plain_name(one.name) not in DIMS]
         needed = [one for one in self.others if one.default is one.empty]
-        named = [one for one in self.others if names.role_of(one.name) in MASK_ROLES]
-        self.mask: inspect.Parameter | None = next(iter(named or needed), None)
+        named = [one for one in self.others if role_of(one.name) in MASK_ROLES]
+        self.mask = next(iter(named or needed), None)
         self.sure = bool(named)  # its name says that it is a mask
+
+    def form(self, x: Tensor, mask: Tensor | None = None, dim: int = -1) -> Form | None:
+        """Return a call."""
+        known = self.piece.parameters
+        if known is None:
+            return Form((x, *self.extra), {})
+        given = dict.fromkeys(DIMS, dim)
+        if mask is not None:
+            given[plain_name(self.mask.name)] = mask
+        if known:
+            given[plain_name(known[0].name)] = x
+        return fit(known, given, [] if known else [x])
+
+    def weights(self, x: Tensor, mask: Tensor | None = None, dim: int = -1) -> Tensor | None:
+        """Return what it gives, if that has the shape of the scores."""
+        form = self.form(x, mask, dim)
+        out = None if form is None else self.piece.values(form)
+        return out if out is not None and out.shape == x.shape else None
 
     # --- without a mask ---------------------------------------------------------------------------
 
     def without_a_mask(self) -> None:
-        """Compare the weights with those of the right softmax and of the known slips."""
-        found = self._first_result()
-        if found is None:
-            self._explain()
+        """Compare the weights with those of every known softmax."""
+        x = self._first_scores()
+        if x is None:
+            self._fail()
             return
-        x, out = found
-        verdict = judge(out, x.double())
-        if verdict is not None and verdict.name == "softmax-axis" and self._right_for_three():
-            words = "It counts the dimension from the front: right for scores (N, L, S) only."
-            self.results.note("dim", words)
-            x, verdict = scores(SHAPES[1]), None
-        self._use(x, self.plain_form)
+        self._use(x)
         if not examine_steadiness(self.piece, self.results):
             return
-        if verdict is not None:
-            self._found(verdict)
+        sample = sample_of(x, self.weights(x))
+        recipe = explain([sample], steps=["softmax"]) or _measured(sample)
+        if recipe.slips:
+            self._report(recipe, sample)
             return
-        sentence = "the weights of every query are the softmax of its scores and sum to 1"
-        self.results.held("sums", sentence)
+        words = "the weights of every query are the softmax of its scores and sum to 1"
+        self.results.held("sums", words)
         if x.ndim < 4:
             self.results.note("sizes", f"It was looked at with scores of shape {shape(x)}.")
-        self._see_dims(x)
-        self._rest()
-        self._see_extremes(x)
+        self._examine_dims(x)
+        self._examine_extremes(x)
+        self._examine_rest()
 
-    def plain_form(self, x: Tensor, dim: int = -1) -> Form | None:
-        """Return a call without a mask."""
-        if self.piece.parameters is None:
-            return Form((x, dim) if self.extra else (x,), {})
-        return fit(
-            self.piece.parameters,
-            self._known(x, dict.fromkeys(DIMS, dim)),
-            [x][len(self.piece.parameters) :],
-        )
+    def _first_scores(self) -> Tensor | None:
+        """Return the first scores that work; of three dimensions where it is right for those only.
 
-    def _known(self, x: Tensor, others: dict[str, object]) -> dict[str, object]:
-        """Return the arguments by name: the first is the scores."""
-        first = [plain_name(one.name) for one in self.piece.parameters[:1]]
-        return {**others, **dict.fromkeys(first, x)}
+        ``softmax(dim=2)`` is meant for (N, L, S).
+        """
+        if self.piece.parameters is None and self.weights(scores(SHAPES[0])) is None:
+            self.extra = (-1,)
+        worked = [x for x in map(scores, SHAPES) if self.weights(x) is not None]
+        right = [x for x in worked if self._is_right(x)]
+        if any(x.ndim == 3 for x in right):
+            return right[0]
+        if worked or self.weights(scores(SQUARE)) is not None:
+            return next(iter(worked), None)
+        row = scores(SQUARE[:1])
+        return None if self.weights(row) is None else row
 
-    def _use(self, x: Tensor, form: Callable[[Tensor], Form | None]) -> None:
-        """Let the table of behaviour ask with these scores."""
+    def _is_right(self, x: Tensor, dim: int = -1) -> bool:
+        out = self.weights(x, dim=dim)
+        return out is not None and same(out.float(), x.double().softmax(dim))
+
+    def _fail(self) -> None:
+        """Report what comes of a call; perhaps it works with as many keys as queries."""
+        x, self.extra = scores(SHAPES[-1]), ()
+        form = self.form(x) or Form((x,), {})
+        trouble = self.piece.ask(form).trouble
+        if trouble and self.weights(scores(SQUARE)) is not None:
+            sentence = f"For scores of shape {SHAPES[-1]} it raises {trouble}, and works for "
+            self.results.found("square-only", f"{sentence}{SQUARE}.")
+        else:
+            self._report_shape(form)
+
+    def _report_shape(self, form: Form) -> None:
+        """Report what is no result, or of another shape than the scores."""
+        out = self.piece.tensor(form)
+        if out is not None:
+            sentence = f"Scores of shape {shape(form.arguments[0])} give shape {shape(out)}."
+            self.results.found("wrong-shape", sentence)
+
+    def _use(self, x: Tensor, mask: Tensor | None = None) -> None:
+        """Let the table of behaviour ask with scores of this shape."""
         self.piece.draw = lambda seed: {"scores": scores(tuple(x.shape), seed)}
-        self.piece.way = lambda inputs: form(inputs["scores"])
+        self.piece.way = lambda inputs: self.form(inputs["scores"], _like(mask, inputs["scores"]))
 
-    def _rest(self) -> None:
+    def _examine_rest(self) -> None:
         if not self.piece.caller.changed:
             examine_behaviour(self.piece, self.results)
 
-    def _found(self, verdict: Verdict, advice: str = "") -> None:
-        words = f"{verdict.words[0].upper()}{verdict.words[1:]}."
-        self.results.found(verdict.name, words, verdict.evidence, advice=advice)
+    def _report(self, recipe: Recipe, sample: Sample) -> None:
+        weights = sample.output.double()
+        report(recipe, [sample], self.results, weights=weights, text=text_of(self.function))
 
-    def _first_result(self) -> tuple[Tensor, Tensor] | None:
-        """Return scores and the result for them: of the right shape if there is one."""
-        kept = None
-        for extra in (False, True) if self.piece.parameters is None else (False,):
-            self.extra = extra
-            for size in (*SHAPES, SQUARE, SHAPES[0][-1:]):
-                x = scores(size)
-                out = self.piece.values(self.plain_form(x))
-                if out is None:
-                    continue
-                if size == SQUARE:  # it needs as many keys as queries, if there is no other result
-                    return kept
-                if out.shape == x.shape:
-                    return x, out
-                kept = kept or (x, out)
-        return kept
-
-    def _explain(self) -> None:
-        """Report why there is no result; maybe there is one for as many keys as queries."""
-        x, other = scores(SQUARE), self.plain_form(scores(SHAPES[2]))
-        out = self.piece.values(self.plain_form(x))
-        if other is None:
-            self.piece.tensor(Form((scores(SHAPES[2]),), {}))
-        elif out is not None and out.shape == x.shape:
-            trouble = self.piece.ask(other).trouble
-            wrong = judge(out, x.double())
-            also = f" and for (6, 6) {wrong.words}" if wrong else ""
-            sentence = f"For scores of shape (5, 6) it raises {trouble}{also}."
-            self.results.found("square-only", sentence, wrong and wrong.evidence)
-        else:
-            self.piece.tensor(other)
-
-    def _right_for_three(self) -> bool:
-        """Return whether softmax(dim=2) was meant for (N, L, S), where it is right."""
-        x = scores(SHAPES[1])
-        out = self.piece.values(self.plain_form(x))
-        return out is not None and same(out, x.double().softmax(-1))
-
-    def _see_dims(self, x: Tensor) -> None:
+    def _examine_dims(self, x: Tensor) -> None:
         """Check other values of ``dim``, if the function takes it."""
-        told = [plain_name(one.name) for one in (self.piece.parameters or [])[1:]]
-        if not any(name in DIMS for name in told) or x.ndim < 2:
+        told = {plain_name(one.name) for one in (self.piece.parameters or [])[1:]}
+        if not told.intersection(DIMS) or x.ndim < 2:
             return
         for dim in (-2, 0):
-            out = self.piece.tensor(self.plain_form(x, dim))
-            if out is None:
-                return
-            if not same(out, x.double().softmax(dim)):
-                last = same(out, x.double().softmax(-1))
-                wrong = "the same result as dim=-1" if last else "others"
-                where = f"{axis_name(dim, x.ndim)} (dim={dim})"
-                sentence = f"Asked for the softmax over {where} it does not give it: {wrong}."
+            if not self._is_right(x, dim):
+                sentence = f"Asked for the softmax over dimension {dim} it gives something else."
                 self.results.found("softmax-axis", sentence)
                 return
         self.results.held("dim", "it follows dim")
 
-    def _see_extremes(self, x: Tensor) -> None:
+    def _examine_extremes(self, x: Tensor) -> None:
         """Look at very large scores, and at one row far below the others."""
         low, wide = x.clone(), x.clone()
         low.view(-1, x.shape[-1])[0] -= LARGE
         wide[..., 0] -= LARGE
         for name, given, words in (
-            ("nan", x + LARGE, f"Scores near {LARGE:g} give {{}}: exp overflows without the "
-             "maximum."),
-            ("nan", wide, f"Scores that lie {LARGE:g} apart give {{}}: take off the largest of a "
-             "row."),
-            ("underflow", low, f"A row of scores {LARGE:g} below the others gives {{}}: it needs "
-             "its own maximum."),
+            ("nan", x + LARGE, "near {:g} give {}: exp overflows without the maximum"),
+            ("nan", wide, "that lie {:g} apart give {}: take off the largest of a row"),
+            ("underflow", low, "{:g} below those of other rows give {}: a row needs its own "
+             "maximum"),
         ):  # fmt: skip
-            out = self.piece.values(self.plain_form(given))
-            if out is None or same(out, given.double().softmax(-1), atol=1e-3):
+            out = self.weights(given)
+            if out is None or self._is_right(given):
                 continue
-            bad = out.view(-1, out.shape[-1])[0] if out.shape == x.shape else out.flatten()[:1]
-            told = "NaN" if bad.isnan().any() else f"weights that sum to {bad.sum().item():.3g}"
-            if self.options.strict:
-                self.results.found(name, words.format(told))
-            else:
-                self.results.note("large-scores", words.format(told))
+            row = out.view(-1, out.shape[-1])[0]
+            self._tell(name, "large-scores", f"Scores {words.format(LARGE, _of_row(row))}.")
             return
         self.results.held("large-scores", "very large and very small scores give no NaN")
+
+    def _tell(self, name: str, key: str, sentence: str) -> None:
+        """Report what unusual input shows: a finding only for those who are strict."""
+        if self.options.strict:
+            self.results.found(name, sentence)
+        else:
+            self.results.note(key, sentence)
 
     # --- with a mask ------------------------------------------------------------------------------
 
     def with_a_mask(self) -> None:
-        """Compare the weights with those of the right mask and of the known slips."""
+        """Compare the weights with those of every known use of a mask."""
         failed = None
-        for x, given, allowed in self._masked_ways():
-            form = self.masked_form(x, given)
+        for x, mask, allowed in self._masked_ways():
+            form = self.form(x, mask)
             if form is None:
                 break
-            outcome = self.piece.ask(form)
-            out = numbers(outcome.value)
-            if out is None or out.shape != x.shape:
-                failed = failed or (outcome, form, out, x)
-                continue
-            self._judge_masked(x, given, allowed, out)
-            return
-        asked = f"{self.piece.who}({', '.join(one.name for one in self.piece.parameters)})"
+            out = self.weights(x, mask)
+            if out is not None:
+                self._judge(x, mask, sample_of(x, out, allowed))
+                return
+            failed = failed or form
         if failed is None or not self.sure:
-            strange = [one.name for one in self.others]
-            words = f"What {' and '.join(strange)} should be is not known."
-            self.piece.unknown(asked, words, strange)
-        elif failed[2] is not None:
-            sentence = f"It returns shape {shape(failed[2])} for scores of shape "
-            self.results.found("wrong-shape", f"{sentence}{shape(failed[3])}.")
-        else:
-            self.piece.explain(failed[0], failed[1])
+            self._ask(self.others)
+            return
+        self._report_shape(failed)
 
-    def _judge_masked(self, x: Tensor, given: Tensor, allowed: Tensor, out: Tensor) -> None:
-        self._use(x, lambda x: self.masked_form(x, _like(given, x)))
-        exact = self.piece.values(self.masked_form(x.double(), _like(given, x.double())))
-        exact = out if exact is None or exact.shape != x.shape else exact  # tells 0 from 1e-9
-        verdict = judge_masked(exact, x.double(), allowed, by_length=given.ndim == 1)
-        if verdict is not None and verdict.name == "mask-inverted" and self.says_blocked:
-            self.blocked, self.says_blocked = True, False
+    def _ask(self, strange: list[inspect.Parameter]) -> None:
+        names = [one.name for one in strange]
+        why = f"What {' and '.join(names)} should be is not known."
+        called = ", ".join(one.name for one in self.piece.parameters)
+        self.piece.unknown(f"{self.piece.who}({called})", why, names)
+
+    def _judge(self, x: Tensor, mask: Tensor, sample: Sample) -> None:
+        recipe = _with_mask(sample, by_length=mask.ndim == 1)
+        if recipe.masking is INVERT and not self.blocked and says_blocked(self.function):
+            self.blocked = True
             self.results.note("convention", SAYS_BLOCKED)
             self.with_a_mask()
             return
-        if verdict is not None and not self.sure:
-            asked = f"{self.piece.who}({self.masked_form(x, given)})"
-            name = self.mask.name
-            self.piece.unknown(asked, f"What {name} should be is not known.", [name])
+        if recipe.slips and not self.sure:
+            self._ask([self.mask])
             return
+        self._use(x, mask)
         if not examine_steadiness(self.piece, self.results):
             return
-        if verdict is not None:
-            self._found(verdict, ADVICE.get(verdict.name, "") if not self.options.mask else "")
+        if recipe.slips:
+            turned = recipe.masking is INVERT and self.blocked
+            self._report(replace(recipe, masking=STILL_BLOCKED) if turned else recipe, sample)
             return
-        if given.dtype != torch.bool and given.ndim > 1:
-            self.results.note("mask-dtype", f"It takes masks of {given.dtype}, not bool.")
-        sentence = "blocked keys get the weight 0, and the others share 1"
-        self.results.held("blocked-keys", sentence)
-        self._see_blocked_row(x, given, allowed)
-        self._rest()
+        if mask.dtype != torch.bool and mask.ndim > 1:
+            self.results.note("mask-dtype", f"It takes masks of {mask.dtype}, not bool.")
+        words = "blocked keys get the weight 0, and the others share 1"
+        self.results.held("blocked-keys", words)
+        self._examine_blocked_row(x, mask, sample.allowed)
+        self._examine_rest()
 
     def _masked_ways(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield scores, the mask to be passed, and what it allows."""
-        if names.role_of(self.mask.name) == "lengths":
+        if role_of(self.mask.name) == "lengths":
             for size in SHAPES[1::-1]:
                 lengths = torch.tensor([2, 4])
                 real = torch.arange(size[-1]) < lengths.view(-1, *[1] * (len(size) - 1))
@@ -280,47 +270,28 @@ class Softmax:
         for size in SHAPES:
             allowed = torch.rand(size, generator=torch.Generator().manual_seed(3)) > 0.4
             allowed[..., 1], allowed[..., 4] = True, False  # some of both in every row
-            first = allowed.view(-1, *size[-2:])[0].clone()
-            for mask in (first, allowed):
+            for mask in (allowed.view(-1, *size[-2:])[0].clone(), allowed):
                 given = ~mask if self.blocked else mask
-                added = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
-                kinds = [given, given.long(), added]
-                for one in kinds[2:] if self.options.mask == "additive" else kinds:
+                kinds = [given, given.long()] if self.options.mask != "additive" else []
+                for one in (*kinds, torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)):
                     yield scores(size), one, mask.expand(size)
 
-    def masked_form(self, x: Tensor, given: Tensor) -> Form | None:
-        """Return a call with a mask."""
-        others = {plain_name(self.mask.name): given, **dict.fromkeys(DIMS, -1)}
-        return fit(self.piece.parameters, self._known(x, others), [])
-
-    def _see_blocked_row(self, x: Tensor, given: Tensor, allowed: Tensor) -> None:
+    def _examine_blocked_row(self, x: Tensor, mask: Tensor, allowed: Tensor) -> None:
         """Report what a row with no allowed key gives."""
-        given = given.clone()
-        if given.ndim == 1:
-            given[0] = 0
+        mask = mask.clone()
+        if mask.ndim == 1:
+            mask[0] = 0
         else:
-            value = given[~allowed[(0,) * (x.ndim - given.ndim)]].view(-1)[:1]
-            given.view(-1, given.shape[-1])[0] = value
-        out = self.piece.values(self.masked_form(x, given))
-        if out is None or out.shape != x.shape:
+            first = ~allowed.reshape(-1, *allowed.shape[-2:])[0]
+            rows = mask.view(-1, *mask.shape[-2:])[0]
+            rows[0] = rows[first][0]
+        out = self.weights(x, mask)
+        if out is None:
             return
-        row = out.view(-1, x.shape[-1])[0]
-        total = f"weights that sum to {row.sum().item():.3g}"
-        what = "NaN" if row.isnan().any() else "zeros" if not row.any() else total
-        sentence = f"A row in which no key is allowed gives {what}."
-        if self.options.strict and what != "zeros":
-            self.results.found("blocked-row", sentence)
-        else:
-            self.results.note("empty-row", sentence)
-
-
-MASK_ROLES = ("mask", "padding", "lengths")
-ADVICE = {
-    "mask-inverted": "scores.masked_fill(~mask, -torch.inf), or pass mask=\"blocked\" to diagnose "
-    "if True is meant to block.",
-    "mask-added": "scores.masked_fill(~mask, -torch.inf), or pass mask=\"additive\" to diagnose if "
-    "the mask is meant to hold 0 and -inf.",
-}  # fmt: skip
+        what = _of_row(out.view(-1, x.shape[-1])[0])
+        if self.options.strict and what == "zeros":
+            return
+        self._tell("blocked-row", "empty-row", f"A row in which no key is allowed gives {what}.")
 
 
 def scores(size: tuple[int, ...], seed: int = 0) -> Tensor:
@@ -328,237 +299,62 @@ def scores(size: tuple[int, ...], seed: int = 0) -> Tensor:
     return 1.5 * torch.randn(size, generator=torch.Generator().manual_seed(4 + seed))
 
 
-def _like(given: Tensor, x: Tensor) -> Tensor:
-    """Return a mask on the device of the scores, and of their dtype if it is added to them."""
-    return given.to(x) if given.is_floating_point() else given.to(x.device)
+def sample_of(x: Tensor, out: Tensor, allowed: Tensor | None = None) -> Sample:
+    """Return what a softmax did as a call of attention: the scores are the dot products."""
+    x, out = (_of_four(part) for part in (x, out))
+    unit, (N, H, L, S) = torch.eye(x.shape[-1]), x.shape
+    may = None if allowed is None else _of_four(allowed)
+    return Sample(x, unit, unit, out.float(), Sizes(N, H, L, S, E=1, Ev=S), may)
 
 
-def axis_name(dim: int, ndim: int) -> str:
-    """Return what a dimension of scores holds, such as ``"the queries"``."""
-    held = {1: AXES[3:], 2: AXES[2:], 3: (AXES[0], *AXES[2:]), 4: AXES}[ndim]
-    return f"the {held[dim]}"
+def _of_four(part: Tensor) -> Tensor:
+    """Return a tensor of (N, H, L, S)."""
+    return part[:, None] if part.ndim == 3 else part[(None,) * (4 - part.ndim)]
 
 
-# --- the table without a mask ---------------------------------------------------------------------
-
-
-def judge(out: Tensor, x: Tensor) -> Verdict | None:
-    """Return what is wrong with weights made from scores without a mask.
-
-    Parameters
-    ----------
-    out : Tensor of float64
-        What came back.
-    x : Tensor of float64, shape (..., L, S)
-        The scores.
-
-    Returns
-    -------
-    Verdict or None
-        None if they are the softmax over the last dimension.
-    """
-    if out.shape != x.shape:
-        return Verdict("wrong-shape", f"scores of shape {shape(x)} give shape {shape(out)}")
-    way = next((way for way in (*_axes(x), *_slips(x)) if same(out, way[2], atol=1e-5)), None)
-    if way is not None:
-        return None if way[0] is None else Verdict(way[0], way[1], _weights(out))
+def _measured(sample: Sample) -> Recipe:
+    """Return a recipe with what no table knows."""
+    x, out = sample.products, sample.output.double()
+    right, fitted = x.softmax(-1), fit_scores(out, x)
     if not out.isfinite().all():
-        return Verdict("nan", "ordinary scores give NaN or infinity", _weights(out))
-    if ((out.sum(-1) - 1).abs() > SURE).any():
-        return Verdict("not-normalised", f"{_sums(out)}{_divided(out, x)}", _weights(out))
-    return _other_numbers(out, x)
+        cause, words = "nan", "Ordinary scores give NaN or infinity."
+    elif not same(sample.output.sum(-1, keepdim=True), torch.ones_like(out[..., :1])):
+        cause, words = "not-normalised", SUMS
+    elif (out > 0).all() and fitted.good:
+        root = abs(fitted.factor - x.shape[-1] ** -0.5) < 1e-3
+        cause = "scale-length" if root else "scale-other"
+        words = f"The scores are multiplied by {fitted.factor:.4g} before the softmax"
+        words += ", by the root of the number of keys." if root else "."
+    elif same(sample.output.sort(-1).values, right.sort(-1).values):
+        cause, words = "position-mixing", AT_OTHER_KEYS
+    else:
+        cause, words = "not-normalised", NO_SOFTMAX
+    return Recipe(softmax=Way(cause, words, lambda *given: None))
 
 
-def _axes(x: Tensor) -> Iterator[Way]:
-    """Yield the softmax over every dimension and over several, the right one first."""
-    yield None, "", x.softmax(-1)
-    for size in range(1, x.ndim + 1):
-        for dims in combinations(range(-x.ndim, 0), size):
-            positive = (x - x.amax(dims, keepdim=True)).exp()
-            weights = positive / positive.sum(dims, keepdim=True)
-            where = " and ".join(axis_name(dim, x.ndim) for dim in dims)
-            if size == 1:
-                where += f" (dimension {dims[0]})"
-            elif size == x.ndim:
-                where = "all scores together"
-            else:
-                where += " together"
-            rest = ", those of a key to 1" if dims == (-2,) else ""
-            yield "softmax-axis", f"the softmax runs over {where}: {_sums(weights)}{rest}", weights
-
-
-def _slips(x: Tensor) -> Iterator[Way]:
-    """Yield what other known slips give."""
-    ends, top = x.exp(), x.argmax(-1)
-    shifted = (x - x.amax(-1, keepdim=True)).exp()
-    bare = "nothing divides the exponentials"
-    yield "not-normalised", "it returns the logarithms of the weights", x.log_softmax(-1)
-    words = "only the largest score of every row gets a weight: it is 1"
-    yield "hard", words, torch.nn.functional.one_hot(top, x.shape[-1]).to(x)
-    for words, weights in (
-        (bare, ends),
-        (bare, shifted),
-        ("it is a sigmoid of every score by itself", x.sigmoid()),
-        ("it returns the scores themselves", x),
-        ("the scores are divided by their sum, without exp", x / x.sum(-1, keepdim=True)),
-    ):
-        yield "not-normalised", f"{_sums(weights)}: {words}", weights
-    length = x.shape[-1] ** -0.5
-    words = f"the scores are multiplied by {length:.4g} before the softmax, the root of the keys"
-    yield "scale-length", words, (x * length).softmax(-1)
-    weights = x.softmax(-1)
-    words = "the weights of a query are right and at the wrong keys"
-    for way in (
-        weights.sort(-1).values,
-        weights.sort(-1, descending=True).values,
-        weights.flip(-1),
-    ):
-        yield "position-mixing", words, way
-
-
-def _sums(weights: Tensor) -> str:
-    sums = weights.sum(-1)
-    return f"the weights of a query sum to {sums.min().item():.4g} to {sums.max().item():.4g}"
-
-
-def _divided(out: Tensor, x: Tensor) -> str:
-    """Return what is known of the divisor of exponentials."""
-    ratio = out / x.exp()
-    if not same(ratio, ratio[..., :1].expand_as(ratio), atol=1e-4):
-        return ""
-    missing = 1 / out.sum(-1) - 1
-    some = (missing > 0).all() and missing.max() < 0.5
-    words = ": the exponentials are divided by something else than their own sum"
-    return f"{words}{', e.g. by the sum plus a constant' if some else ''}"
-
-
-def _other_numbers(out: Tensor, x: Tensor) -> Verdict:
-    """Return a verdict on rows that sum to 1 but are not the softmax of their scores."""
-    centred = x - x.mean(-1, keepdim=True)
-    if (out > 0).all():
-        logs = out.log() - out.log().mean(-1, keepdim=True)
-        slope = ((logs * centred).sum() / (centred * centred).sum()).item()
-        if same(logs, slope * centred, atol=1e-3):
-            words = f"the scores are multiplied by {slope:.4g} before the softmax"
-            return Verdict("scale-other", words, _weights(out))
-    two = x.flatten(0, -2)[0].topk(min(2, x.shape[-1]))
-    high, low = two.values.tolist()[0], two.values.tolist()[-1]
-    first, second = (out.flatten(0, -2)[0][two.indices[place]].item() for place in (0, -1))
-    words = (
-        f"the rows sum to 1 and are not the softmax: scores {high:.3g} and {low:.3g} should give "
-        f"weights in the ratio {math.exp(high - low):.3g}, and give {first:.3g} and {second:.3g}"
-    )
-    return Verdict("not-normalised", words, _weights(out))
-
-
-# --- the table with a mask ------------------------------------------------------------------------
-
-
-def judge_masked(
-    out: Tensor, x: Tensor, allowed: Tensor, *, by_length: bool = False
-) -> Verdict | None:
-    """Return what is wrong with weights made with a mask.
-
-    Parameters
-    ----------
-    out, x : Tensor of float64, shape (..., L, S)
-        Weights and scores.
-    allowed : Tensor of bool, same shape
-        What the mask was meant to allow.
-    by_length : bool
-        Whether it was said by the lengths of the sequences.
-
-    Returns
-    -------
-    Verdict or None
-        None if blocked keys get nothing and the others share 1.
-    """
-    evidence = _weights(out, allowed)
-    for name, words, weights in _maskings(x, allowed, by_length=by_length):
-        if same(out, weights):
-            return None if name is None else Verdict(name, words, evidence)
-    if not out.isfinite().all():
-        return Verdict("nan", "a mask with allowed keys in every row gives NaN", evidence)
-    leak = _leak(out, x, allowed, evidence)
-    turned = None if leak else _leak(out, x, ~allowed, evidence)
-    if turned is not None:
-        return Verdict("mask-inverted", f"{TRUE_BLOCKS}, and moreover {turned.words}", evidence)
-    if leak is not None:
-        return leak
-    if ((out.sum(-1) - 1).abs() > SURE).any():
-        return Verdict("not-normalised", _sums(out), evidence)
-    share = (out * ~allowed).sum(-1).max().item()
-    return Verdict("mask-leak", f"blocked keys keep up to {share:.3g} of a row", evidence)
-
-
-TRUE_BLOCKS = "it reads True as blocked, as in nn.MultiheadAttention"
-
-
-def _maskings(x: Tensor, allowed: Tensor, *, by_length: bool) -> Iterator[Way]:
-    """Yield what the right mask and known slips give."""
-    plain, filled = x.softmax(-1), x.masked_fill(~allowed, -torch.inf)
-    yield None, "", filled.softmax(-1)
-    yield "mask-ignored", "the mask changes nothing", plain
-    words = f"the keys that the mask allows get the weight 0: {TRUE_BLOCKS}"
-    yield "mask-inverted", words, x.masked_fill(allowed, -torch.inf).softmax(-1)
-    after = f"the mask comes after the softmax: {_sums(plain * allowed)}"
-    yield "mask-after-softmax", after, plain * allowed
-    words = f"{TRUE_BLOCKS}, and the mask comes after the softmax: {_sums(plain * ~allowed)}"
-    yield "mask-inverted", words, plain * ~allowed
+def _with_mask(sample: Sample, *, by_length: bool) -> Recipe:
+    """Return the recipe that gives weights under a mask, with a measured masking if need be."""
+    recipe = explain([sample], steps=["masking", "softmax"])
+    if recipe is not None:
+        return recipe
     if by_length:
-        lengths = allowed.sum(-1, keepdim=True)
-        place, first = torch.arange(x.shape[-1]), lengths.flatten()[0].item()
+        lengths = sample.allowed.sum(-1, keepdim=True)
         for step in (-1, 1):
-            words = f"{first} real keys are read as {first + step}"
-            weights = x.masked_fill(place >= lengths + step, -torch.inf).softmax(-1)
-            yield "length-off-by-one", words, weights
-    bare = x.exp() * allowed
-    yield "not-normalised", f"{_sums(bare)}: nothing divides the exponentials", bare
-    for fill in (-torch.inf, -1e9):
-        for name, words, weights in _axes(x.masked_fill(~allowed, fill)):
-            if name is not None:
-                yield name, words, weights
+            moved = torch.arange(sample.sizes.S) < lengths + step
+            if Recipe().gives(sample._replace(allowed=moved)):
+                first = int(lengths.flatten()[0])
+                words = f"{first} real keys are read as {first + step}."
+                return Recipe(masking=Way("length-off-by-one", words, lambda *given: None))
+    weights = sample.output.double()
+    return Recipe(masking=measured_masking(sample.products, weights, sample.allowed))
 
 
-def _leak(out: Tensor, x: Tensor, allowed: Tensor, evidence: Evidence) -> Verdict | None:
-    """Return a verdict if blocked scores were given a finite number, or one was added to them."""
-    if (out <= 0).any():
-        return None
-    shift = torch.where(allowed, out.log() - x, torch.nan).nanmean(-1, keepdim=True)
-    if not same((out.log() - x)[allowed], shift.expand_as(x)[allowed], atol=1e-4):
-        return None
-    filled = (out.log() - shift)[~allowed]  # the scores that the blocked keys seem to have
-    added = filled - x[~allowed]
-    share = f"blocked keys keep up to {(out * ~allowed).sum(-1).max().item():.3g} of a row"
-    value, step = filled.mean().item(), added.mean().item()
-    if _flat(filled) and abs(value) < 1e-12:
-        words = f"blocked scores become 0, a score like any other, and {share}"
-        return Verdict("mask-multiplied", words, evidence)
-    if _flat(filled):
-        words = f"blocked scores are set to {value:.3g}, and {share}"
-        return Verdict("mask-finite", words, evidence)
-    if _flat(added) and abs(abs(step) - 1) < 1e-4:
-        words = f"the mask is added as 0 and 1: it moves scores by {abs(step):.3g}, and {share}"
-        return Verdict("mask-added", words, evidence)
-    if _flat(added):
-        words = f"blocked scores are changed by {step:.3g} only, and {share}"
-        return Verdict("mask-finite", words, evidence)
-    return None
+def _of_row(row: Tensor) -> str:
+    if row.isnan().any():
+        return "NaN"
+    return f"weights that sum to {row.sum().item():.3g}" if row.any() else "zeros"
 
 
-def _flat(values: Tensor) -> bool:
-    return bool(values.max() - values.min() < 1e-4)
-
-
-def _weights(out: Tensor, allowed: Tensor | None = None) -> Evidence:
-    """Return the weights of the first sequence and head, with the sum of every row."""
-    matrix = out.reshape(-1, *out.shape[-2:])[0] if out.ndim > 1 else out[None]
-    shown, sums = matrix[:7, :6], matrix.sum(-1)[:7, None]
-    rows = tuple(f"query {i}" for i in range(len(shown)))
-    columns = tuple(f"key {j}" for j in range(shown.shape[1]))
-    if allowed is not None:
-        first = allowed.expand(out.shape).reshape(-1, *out.shape[-2:])[0]
-        stars = [", ".join(map(str, (~row).nonzero().flatten().tolist())) for row in first[:7]]
-        rows = tuple(f"{name} (blocked: {keys})" for name, keys in zip(rows, stars, strict=True))
-    caption = "Weights of the first sequence and head:"
-    return Evidence(caption, torch.cat([shown, sums], -1), rows, (*columns, "sum"), shaded=True)
+def _like(mask: Tensor | None, x: Tensor) -> Tensor | None:
+    """Return a mask on the device of the scores, and of their dtype if it is added to them."""
+    return mask if mask is None else mask.to(x if mask.is_floating_point() else x.device)
