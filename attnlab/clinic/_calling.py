@@ -49,19 +49,7 @@ class Unusable(Exception):
 
 @dataclass
 class Outcome:
-    """What came of one call.
-
-    Attributes
-    ----------
-    value : object
-        What it returned.
-    error : BaseException or None
-        What it raised.
-    printed : str
-        What it wrote to stdout or stderr.
-    seconds : float
-        How long it took.
-    """
+    """What came of one call: what it returned, raised and wrote, and how long it took."""
 
     value: object = None
     error: BaseException | None = None
@@ -91,23 +79,8 @@ class Outcome:
 class Caller:
     """Calls one function again and again and remembers how it behaved.
 
-    Parameters
-    ----------
-    function : callable
-        The code under examination.
-    time_limit : float
-        Seconds for one call.
-
-    Attributes
-    ----------
-    printed : str
-        The first text that it printed.
-    changed : dict from str to tuple of Tensor
-        The arguments that it modified: their names, and what they were before and after.
-    returned : bool
-        Whether any call came back with a result.
-    out_of_time : bool
-        Whether a call did not come back, or all are slow: then no further one is made.
+    ``printed`` is the first text that it wrote, ``changed`` the arguments that it modified, as they
+    were before and after; ``returned`` tells whether any call came back with a result.
     """
 
     def __init__(self, function: Callable, time_limit: float) -> None:
@@ -126,6 +99,7 @@ class Caller:
 
     @property
     def out_of_time(self) -> bool:
+        """Whether a call did not come back, or all are slow: then no further one is made."""
         return self.hangs or self.slow
 
     def __call__(self, *arguments: object, **named: object) -> Outcome:
@@ -178,20 +152,8 @@ def call(
 ) -> Outcome:
     """Return what came of ``function(*arguments, **named)``; raise only the learner's interrupt.
 
-    Parameters
-    ----------
-    function : callable
-        The code under examination.
-    *arguments, **named
-        What it gets.
-    time_limit : float
-        Seconds; kept on the main thread only, where signals arrive, and between two steps of
-        Python: nothing stops a step in compiled code.
-
-    Returns
-    -------
-    Outcome
-        With ``error`` set if it raised or ran out of time.
+    The time limit is kept on the main thread only, where signals arrive, and between two steps of
+    Python: nothing stops a step in compiled code.
     """
     written = _Written()
     outcome = Outcome()

@@ -156,3 +156,22 @@ CAUSES: dict[str, Cause] = {
     # softmax by hand
     "underflow": Cause("subtract each row's own maximum: amax(dim=-1, keepdim=True).", 1),
 }
+
+# What each of these explains, if it was found as well; "*" for everything.
+EXPLAINS: dict[str, tuple[str, ...]] = {
+    "not-done": ("*",),
+    "hangs": ("*",),
+    "random": ("*",),
+    "softmax-axis": ("batch-mixing", "head-mixing", "position-mixing", "not-normalised"),
+    "key-value-swapped": ("square-only", "wrong-source"),
+    "query-key-swapped": ("square-only",),
+    "wrong-source": ("square-only", "detached"),
+    "hard": ("detached",),
+    "dtype": ("detached",),
+    "remembers": ("detached", "dtype", "contiguity"),
+    "batch-mixing": ("head-mixing", "position-mixing"),
+    "transposed-batch": ("batch-mixing", "square-only"),
+    "mask-queries": ("padding-leak", "square-only"),
+    "mask-inverted": ("padding-leak", "mask-leak"),
+    "batch-first": ("batch-mixing", "attends-over-heads"),
+}

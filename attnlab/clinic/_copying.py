@@ -1,11 +1,10 @@
-"""Copies of the module under examination: each examination makes about ten."""
+"""Copies of the module under examination."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator
 
 import torch
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 
 from attnlab.clinic._results import Results
 
-CONTAINERS = (OrderedDict, dict, set)
 HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -25,28 +23,9 @@ def dtype_of(module: object) -> torch.dtype:
 
 
 def copy_of(module: nn.Module) -> nn.Module:
-    """Return ``copy.deepcopy(module)``, in half the time.
-
-    Every part of a module has a dozen empty containers for hooks: their copies are made here and
-    passed to ``deepcopy`` as already made.
-
-    Parameters
-    ----------
-    module : nn.Module
-        What to copy.
-
-    Returns
-    -------
-    nn.Module
-        The copy, which shares nothing with it.
-    """
-    made = {}
-    for part in module.modules():
-        for value in vars(part).values():
-            if type(value) in CONTAINERS and not value:
-                made[id(value)] = type(value)()
+    """Return a copy that shares nothing with a module."""
     with torch.no_grad():  # TorchScript clones its parameters, and would remember from which
-        copied = copy.deepcopy(module, made)
+        copied = copy.deepcopy(module)
     for one, other in zip(module.parameters(), copied.parameters(), strict=True):
         if one.requires_grad and not other.requires_grad:
             other.requires_grad_()

@@ -21,7 +21,6 @@ from attnlab.clinic._calling import (
 )
 from attnlab.clinic._calling import call as call_safely
 from attnlab.clinic._copying import set_aside
-from attnlab.clinic._order import arrange
 from attnlab.clinic._report import Report
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.functions.calls import measurable
@@ -41,6 +40,7 @@ KINDS: dict[str, tuple[str, Callable]] = {
     "softmax": ("softmax", examine_softmax),
 }
 MASK_OPTIONS = ("blocked", "additive")
+NAMED = (("softmax", "softmax"), ("merge", "merge|combine|join|unsplit|concat"), ("split", "split"))
 SIZE_NAMES = re.compile(r"^(n|l|s|t|size|length|lengths|lens|seq_len|max_len|window|ids|tokens)$")
 HEAD_COUNTS = re.compile(r"^(num_heads|n_heads?|nhead|heads?|h)$", re.IGNORECASE)
 
@@ -147,8 +147,8 @@ def diagnose(
             torch.default_generator.manual_seed(0)
             words, examine = KINDS[kind or _kind_by_trying(target, options)]
             _examine(examine, target, options, results)
-    findings, notes = arrange(results.findings), tuple(results.notes)
-    return Report(name_of(target), words, findings, notes, tuple(results.properties), results.gap)
+    notes, properties = tuple(results.notes), tuple(results.properties)
+    return Report(name_of(target), words, results.arranged(), notes, properties, results.gap)
 
 
 def _examine(examine: Callable, target: object, options: Options, results: Results) -> None:
@@ -202,50 +202,25 @@ def _usable(target: object, results: Results) -> bool:
 
 
 def kind_of(target: object) -> str:
-    """Return which of KINDS a target is, told by its type, its arguments and its name.
-
-    Parameters
-    ----------
-    target : callable, module or pair
-        What ``diagnose`` got.
-
-    Returns
-    -------
-    str
-        ``"attention"`` where nothing speaks for anything else.
-
-    See Also
-    --------
-    inspect.signature : tells the arguments.
-    """
+    """Return which of KINDS a target is, told by its type, its arguments and its name."""
     if isinstance(target, tuple | list):
         return "heads"
-    known = parameters(target) or []
-    if isinstance(target, nn.Module):
-        return "module" if any(True for _ in target.parameters()) else _kind_without_weights(target)
-    names = [one.name.lower() for one in known if one.kind is not one.VAR_KEYWORD]
-    required = [one for one in known if one.default is one.empty]
-    name = name_of(target).lower()
-    return _kind_by_name(name, names) or _kind_by_arguments(names, len(required))
-
-
-def _kind_without_weights(module: nn.Module) -> str:
-    """Return what a module without parameters is: an attention function, if it takes three."""
-    inside = parameters(module.forward) or []
-    required = [one for one in inside if one.default is one.empty]
-    return "attention" if len(required) >= 3 else "module"
+    known = [one for one in parameters(target) or [] if one.kind is not one.VAR_KEYWORD]
+    required = sum(one.default is one.empty for one in known)
+    if isinstance(target, nn.Module):  # without parameters it may be an attention function
+        weights = any(True for _ in target.parameters())
+        return "module" if weights or required < 3 else "attention"
+    names = [one.name.lower() for one in known]
+    return _kind_by_name(name_of(target).lower(), names) or _kind_by_arguments(names, required)
 
 
 def _kind_by_name(name: str, names: list[str]) -> str | None:
     three = sorted(part.removeprefix("x_")[:1] for part in names[:3])
     if three == ["k", "q", "v"]:
         return "attention"
-    for word, kind in (("softmax", "softmax"), ("split", "split"), ("merge", "merge")):
-        if word in name:
+    for kind, words in NAMED:
+        if re.search(words, name):
             return kind
-    for word in ("combine", "join", "unsplit", "concat"):
-        if word in name:
-            return "merge"
     return "mask" if "mask" in name or ("causal" in name and len(names) < 3) else None
 
 

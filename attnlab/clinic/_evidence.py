@@ -54,13 +54,7 @@ class Evidence:
             )
 
     def cells(self) -> list[list[str]]:
-        """Return the numbers as text, short enough to read.
-
-        Returns
-        -------
-        list of list of str
-            One list per row.
-        """
+        """Return the numbers as text, short enough to read."""
         return [[_number(value) for value in row] for row in self.values.tolist()]
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections.abc import Callable
 
 from torch import nn
 
@@ -12,13 +13,6 @@ ADDITIVE = re.compile(
     r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)|bias|"
     r"(floats?|numbers?)\b.{0,40}\badd",
     re.IGNORECASE,
-)
-PADDED = re.compile(
-    r"\btrue\b\W*((at|for|on|is|means|marks|where|there|it|a|the|an?|tokens?|keys?)\s+){0,4}pad",
-    re.IGNORECASE,
-)
-NEWEST = re.compile(
-    r"\b(cached?|past|newest|latest|most recent|last (ones|quer|token))", re.IGNORECASE
 )
 ALLOWED = re.compile(
     r"\btrue\b.{0,30}?(may|allow|attend|keep|kept|visible|real|valid)", re.IGNORECASE
@@ -34,23 +28,14 @@ BLOCKED = re.compile(
     rf"\b(true|1s?|ones?)\b((?!\b(0|zero|false))[^.,;\n]){{0,40}}?({_HIDDEN})|key_padding",
     re.IGNORECASE,
 )
-NARROW = re.compile(r"narrow", re.IGNORECASE)
-HEADS = re.compile(r"\bheads?\b|n_heads|num_heads|\(N, H\b|\(B, H\b|4-?D|four dim", re.IGNORECASE)
-_BATCH = r"(n|b|bs|bsz|batch\w*|num_batch\w*)"
-_TOKENS = r"(l|t|s|n|q|i|\w*(seq|len|time|tokens|steps)\w*)"
-_HEAD = r"(h|nh|\w*heads?\w*)"
-TOKENS_FIRST = re.compile(rf"[(\[]\s*{_BATCH}\s*,\s*{_TOKENS}\s*,\s*{_HEAD}\s*,", re.IGNORECASE)
-TIME_FIRST = re.compile(
-    rf"[(\[]\s*{_TOKENS}\s*,\s*(b|bs|bsz|batch\w*)\s*,|(time|seq|sequence)[_ ]first", re.IGNORECASE
-)
-BATCH = re.compile(r"batch|\(N,|\(B,|\.\.\.|\bbmm\b|3-?D|4-?D", re.IGNORECASE)
 
 
+@functools.lru_cache(maxsize=64)  # for a class Python parses its whole file
 def text_of(code: object) -> str:
     """Return the docstring, the comments and the code; what there is of them."""
     code = _own(code)
     try:
-        return source_of(code)
+        return inspect.getsource(code)
     except Exception:  # inspect raises many kinds for code that has no file
         return str(getattr(code, "__doc__", None) or "")
 
@@ -58,15 +43,6 @@ def text_of(code: object) -> str:
 def _own(code: object) -> object:
     """Return what has a text: the class of a layer, the function of a partial."""
     return type(code) if isinstance(code, nn.Module) else getattr(code, "func", code)
-
-
-@functools.lru_cache(maxsize=64)
-def source_of(thing: object) -> str:
-    """Return ``inspect.getsource(thing)``; for a class Python parses its whole file.
-
-    One examination asks for the same source up to four times.
-    """
-    return inspect.getsource(thing)
 
 
 def _words_of(code: object) -> str:
@@ -92,36 +68,24 @@ def says_blocked(code: object, mask: str = "") -> bool:
     return bool(BLOCKED_NAME.search(mask.lower()) or described)
 
 
-def says_narrow(code: object) -> bool:
-    """Return whether a layer says that its heads are meant to see a slice of the input each."""
-    return bool(NARROW.search(_words_of(code)))
+def _says(pattern: str) -> Callable[[object], bool]:
+    """Return a function that tells whether code speaks of something in its name or its words."""
+    compiled = re.compile(pattern, re.IGNORECASE)
+    return lambda code: bool(compiled.search(_words_of(code)))
 
 
-def says_true_is_padding(function: object) -> bool:
-    """Return whether True is described as padding, in so many words."""
-    return bool(PADDED.search(_words_of(function)))
-
-
-def says_newest(function: object) -> bool:
-    """Return whether the queries are described as the last tokens, as with a cache."""
-    return bool(NEWEST.search(_words_of(function)))
-
-
-def says_heads(function: object) -> bool:
-    """Return whether the function speaks of heads or four dimensions."""
-    return bool(HEADS.search(_words_of(function)))
-
-
-def tokens_before_heads(function: object) -> bool:
-    """Return whether tensors are described as (N, L, H, E), heads behind the tokens."""
-    return bool(TOKENS_FIRST.search(_words_of(function)))
-
-
-def time_before_batch(function: object) -> bool:
-    """Return whether tensors are described as (L, N, E), tokens before the batch."""
-    return bool(TIME_FIRST.search(_words_of(function)))
-
-
-def says_batch(function: object) -> bool:
-    """Return whether the function speaks of a batch."""
-    return bool(BATCH.search(_words_of(function)))
+_BATCH = r"(n|b|bs|bsz|batch\w*|num_batch\w*)"
+_TOKENS = r"(l|t|s|n|q|i|\w*(seq|len|time|tokens|steps)\w*)"
+_HEAD = r"(h|nh|\w*heads?\w*)"
+says_narrow = _says("narrow")  # heads that are meant to see a slice of the input each
+says_true_is_padding = _says(
+    r"\btrue\b\W*((at|for|on|is|means|marks|where|there|it|a|the|an?|tokens?|keys?)\s+){0,4}pad"
+)
+# the queries are the last tokens, as with a cache
+says_newest = _says(r"\b(cached?|past|newest|latest|most recent|last (ones|quer|token))")
+says_heads = _says(r"\bheads?\b|n_heads|num_heads|\(N, H\b|\(B, H\b|4-?D|four dim")
+says_batch = _says(r"batch|\(N,|\(B,|\.\.\.|\bbmm\b|3-?D|4-?D")
+tokens_before_heads = _says(rf"[(\[]\s*{_BATCH}\s*,\s*{_TOKENS}\s*,\s*{_HEAD}\s*,")
+time_before_batch = _says(
+    rf"[(\[]\s*{_TOKENS}\s*,\s*(b|bs|bsz|batch\w*)\s*,|(time|seq|sequence)[_ ]first"
+)

@@ -23,13 +23,7 @@ class Examined(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The clinic's record.
-
-    Attributes
-    ----------
-    broken, right : tuple of Examined
-        Every implementation of the catalogue.
-    """
+    """The clinic's record: what it said of every implementation."""
 
     broken: tuple[Examined, ...]
     right: tuple[Examined, ...]

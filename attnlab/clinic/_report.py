@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 
 from attnlab import palette
@@ -83,21 +83,6 @@ class Finding:
     def lesson_title(self) -> str:
         """How a text names that lesson, such as ``"lesson 3"``."""
         return f"lesson {int(self.lesson[:2])}"
-
-    def with_consequences(self, findings: tuple[Finding, ...]) -> Finding:
-        """Return this finding with others as its consequences.
-
-        Parameters
-        ----------
-        findings : tuple of Finding
-            Findings that follow from it.
-
-        Returns
-        -------
-        Finding
-            A new one.
-        """
-        return replace(self, consequences=findings)
 
     def __str__(self) -> str:
         return self.sentence

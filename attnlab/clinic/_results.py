@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from attnlab.clinic._causes import EXPLAINS
 from attnlab.clinic._report import Evidence, Finding, Gap, Said
 
 
@@ -67,3 +68,14 @@ class Results:
     def holds(self, *keys: str) -> bool:
         """Return whether a property with one of these keys was reported."""
         return any(said.key in keys for said in self.properties)
+
+    def arranged(self) -> tuple[Finding, ...]:
+        """Return the findings, each with the later ones folded under it that it explains."""
+        left, causes = list(self.findings), []
+        while left:
+            cause = left.pop(0)
+            explained = EXPLAINS.get(cause.name, ())
+            folded = [other for other in left if "*" in explained or other.name in explained]
+            left = [other for other in left if other not in folded]
+            causes.append(replace(cause, consequences=tuple(folded)))
+        return tuple(causes)

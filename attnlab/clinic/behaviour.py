@@ -6,7 +6,6 @@ probe asks through it, tells in one sentence what it found, and names one bug al
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
 import re
@@ -17,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.clinic._calling import Caller, Outcome, call, wake_torch
-from attnlab.clinic._damage import damage
 from attnlab.clinic._report import Evidence
 from attnlab.clinic._results import Results
 
@@ -27,39 +25,18 @@ ABOUT_DTYPES = re.compile(r"dtype|scalar type|Double|Float|Half|overflow")
 
 
 class Subject:
-    """How a target is called in an ordinary way; each room has its own.
+    """How a target is called in an ordinary way; each room has its own."""
 
-    Attributes
-    ----------
-    who : str
-        How a sentence names the target.
-    module : nn.Module or None
-        Whose parameters are looked at.
-    dtype : torch.dtype
-        Of the inputs that it takes.
-    caller : Caller
-        Makes every call, and watches it.
-    """
-
-    who = "It"
-    module: nn.Module | None = None
-    dtype = torch.float32
-    caller: Caller
+    who = "It"  # in a sentence
+    module: nn.Module | None = None  # whose parameters are looked at
+    dtype = torch.float32  # of the inputs that it takes
+    caller: Caller  # makes every call, and watches it
 
     def inputs(self, *, seed: int = 0, sizes: int = 0) -> dict[str, Tensor] | None:
         """Return new tensors for one call, of its dtype, by the names that a sentence gives them.
 
-        Parameters
-        ----------
-        seed : int
-            For other numbers.
-        sizes : int
-            0 for the usual sizes, 1 for fewer tokens, 2, 3, ... for more: never used before.
-
-        Returns
-        -------
-        dict from str to Tensor or None
-            None if it does not take other sizes.
+        ``sizes`` is 0 for the usual ones, 1 for fewer tokens, 2, 3, ... for more that were never
+        used before; None if it does not take other sizes.
         """
         raise NotImplementedError
 
@@ -111,17 +88,16 @@ def examine_steadiness(subject: Subject, results: Results) -> bool:
     chance = close(_seeded(subject, 1), _seeded(subject, 1))
     if subject.caller.out_of_time:
         return True
-    if two is None or two.shape != one.shape:
-        apart = "The second of two calls with the same input gives another shape or fails"
-    else:
+    apart, shown = "The second of two calls with the same input gives another shape or fails", None
+    if two is not None and two.shape == one.shape:
         moved = float((one.double() - two.double()).abs().nan_to_num().max())
         apart = f"Two calls with the same input differ by up to {moved:.2g}"
+        shown = _changed_row("One row of the output:", ("first call", "second call"), one, two)
     if chance:
         why = "something random is at work, such as dropout that is left on."
-        results.found("random", f"{apart}: {why}", _side_by_side(one, two))
     else:
         why = "it keeps something between calls, or draws random numbers of its own."
-        results.found("remembers", f"{apart}: {why}", _side_by_side(one, two))
+    results.found("random" if chance else "remembers", f"{apart}: {why}", shown)
     return False
 
 
@@ -130,14 +106,16 @@ def _seeded(subject: Subject, seed: int) -> Tensor | None:
     return subject.output(subject.inputs())
 
 
-def _side_by_side(one: Tensor, two: Tensor | None) -> Evidence | None:
-    if two is None or one.shape != two.shape or not one.ndim or not one.numel():
+def _changed_row(
+    caption: str, names: tuple[str, str], before: Tensor, after: Tensor
+) -> Evidence | None:
+    """Return the first row in which two tensors differ; None where they have no such rows."""
+    if before.shape != after.shape or not before.ndim or not before.numel():
         return None
-    pair = torch.stack([one, two]).double().reshape(2, -1, one.shape[-1])
+    pair = torch.stack([before, after]).double().reshape(2, -1, before.shape[-1])
     row = int((pair[0] != pair[1]).any(dim=-1).int().argmax())
     shown = pair[:, row, :SHOWN]
-    names = tuple(f"feature {i}" for i in range(shown.shape[-1]))
-    return Evidence("One row of the output:", shown, ("first call", "second call"), names)
+    return Evidence(caption, shown, names, tuple(f"number {i}" for i in range(shown.shape[-1])))
 
 
 def examine_finite(subject: Subject, results: Results) -> bool:
@@ -345,38 +323,40 @@ def _turned(inputs: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
 
 
 def examine_gradient(subject: Subject, results: Results) -> None:
-    """Ask autograd for the gradients, and compare them with finite differences."""
+    """Compare what autograd gives for every input and parameter with the slope of the output."""
     if subject.caller.changed:  # autograd refuses to change a leaf in place
         return
-    exact = _exact(subject)
-    inputs = exact.inputs()
+    wide = subject.again(dtype=torch.float64)
+    output = None if wide is None else wide.output(wide.inputs())
+    exact = wide if output is not None and output.dtype == torch.float64 else subject
+    inputs, parameters = exact.inputs(), _parameters(exact)
     leaves = {name: x.requires_grad_() for name, x in inputs.items() if x.is_floating_point()}
-    leaves |= _parameters(exact)
     outcome = exact.answer(inputs, graph=True)
-    output = outcome.value
-    if not isinstance(output, Tensor):
+    if not isinstance(outcome.value, Tensor):
         if "grad" in outcome.message or "numpy" in outcome.message:
             sentence = f"Inputs that require a gradient give {outcome.trouble}."
             results.found("detached", sentence)
         return
-    drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(3)).to(output)
-    grads = dict.fromkeys(leaves)
-    if output.requires_grad:
-        total = (output * drawn).sum()
-        outcome = call(torch.autograd.grad, total, list(leaves.values()), allow_unused=True)
-        if outcome.error is not None:
-            results.found("detached", f"The backward pass raises {outcome.trouble}.")
-            return
-        grads = dict(zip(leaves, outcome.value, strict=True))
-    if _all_reached(exact, grads, results):
-        _compare_with_slopes(exact, grads, drawn, results)
+    drawn = torch.randn(outcome.value.shape, generator=torch.Generator().manual_seed(3))
+    drawn = drawn.to(outcome.value)
+    grads = _gradients(outcome.value, drawn, {**leaves, **parameters})
+    if isinstance(grads, Outcome):
+        results.found("detached", f"The backward pass raises {grads.trouble}.")
+        return
+    alone = [name for name in grads if name in leaves or grads[name] is None]
+    together = [[name for name in parameters if name not in alone]] if parameters else []
+    wrong = [names for names in (*([one] for one in alone), *together)
+             if names and _is_not_the_slope(exact, names, grads, drawn)]  # fmt: skip
+    _tell_gradients(grads, list(leaves), [name for names in wrong for name in names], results)
 
 
-def _exact(subject: Subject) -> Subject:
-    """Return the subject in float64 if it computes there."""
-    wide = subject.again(dtype=torch.float64)
-    output = None if wide is None else wide.output(wide.inputs())
-    return wide if output is not None and output.dtype == torch.float64 else subject
+def _gradients(output: Tensor, drawn: Tensor, leaves: dict[str, Tensor]) -> dict | Outcome:
+    """Return the gradient of each leaf, None where there is none, or the error of the pass."""
+    if not output.requires_grad:
+        return dict.fromkeys(leaves)
+    total = (output * drawn).sum()
+    made = call(torch.autograd.grad, total, list(leaves.values()), allow_unused=True)
+    return made if made.error is not None else dict(zip(leaves, made.value, strict=True))
 
 
 def _parameters(subject: Subject) -> dict[str, nn.Parameter]:
@@ -385,97 +365,59 @@ def _parameters(subject: Subject) -> dict[str, nn.Parameter]:
     return {name: part for name, part in named if part.requires_grad}
 
 
-def _all_reached(subject: Subject, grads: dict[str, Tensor | None], results: Results) -> bool:
-    """Report what has no gradient although the output depends on it; return whether nothing."""
-    inputs = [name for name in grads if name in subject.inputs()]
-    missing = [name for name in grads if grads[name] is None]
-    missing += [name for name in inputs if grads[name] is not None and not grads[name].any()]
-    cut = [name for name in missing if _moves(subject, name)]
-    if not cut:
-        for name in missing:
-            if name not in inputs:
-                sentence = f"The parameter {name} is never used: it does not change the output."
-                results.note("unused-parameter", sentence)
-        return not missing
-    sizes = {name: float(grads[name].abs().max()) if grads[name] is not None else 0.0
-             for name in inputs}  # fmt: skip
-    evidence = Evidence(
-        "Largest entry of each gradient:",
-        torch.tensor([[size] for size in sizes.values()]).double(),
-        tuple(sizes),
-        ("gradient",),
-    )
-    results.found(
-        "detached",
-        f"No gradient reaches {_listed(cut[:3])}: the output is cut off from what it was made of, "
-        "and nothing can be learned through it.",
-        evidence if inputs else None,
-    )
-    return False
-
-
-def _moves(subject: Subject, name: str) -> bool:
-    """Return whether the output depends on an input or a parameter."""
-    plain, inputs = subject.output(subject.inputs()), subject.inputs()
-    if name in inputs:
-        return not close(subject.output({**inputs, name: subject.inputs(seed=8)[name]}), plain)
-    parameter = _parameters(subject)[name]
-    with _nudged({name: parameter}, {name: torch.ones_like(parameter)}, 0.1):
-        return not close(subject.output(inputs), plain, 1e-7)
-
-
-@contextlib.contextmanager
-def _nudged(parts: dict[str, Tensor], along: dict[str, Tensor], step: float) -> Iterator[None]:
-    """Move parameters in place for as long as it takes."""
-    kept = {name: part.detach().clone() for name, part in parts.items()}
-    with torch.no_grad():
-        try:
-            for name, part in parts.items():
-                part.add_(step * along[name])
-            yield
-        finally:
-            for name, part in parts.items():
-                part.copy_(kept[name])
-
-
-def _compare_with_slopes(
-    subject: Subject, grads: dict[str, Tensor], drawn: Tensor, results: Results
-) -> None:
-    """Compare the gradients with central differences: of each input, and of all parameters."""
+def _is_not_the_slope(
+    subject: Subject, names: list[str], grads: dict[str, Tensor | None], drawn: Tensor
+) -> bool:
+    """Return whether the output does not follow the gradients where these are moved a little."""
     inputs, parameters = subject.inputs(), _parameters(subject)
-    step = 1e-5 if drawn.dtype == torch.float64 else 1e-2
     generator = torch.Generator().manual_seed(11)
-    along = {
-        name: torch.randn(grad.shape, generator=generator, dtype=torch.float64).to(grad)
-        for name, grad in grads.items()
-    }
+    along = {}
+    for name in names:
+        like = {**inputs, **parameters}[name]
+        random = torch.randn(like.shape, generator=generator, dtype=torch.float64)
+        along[name] = random.to(like)
+    kept = {name: parameters[name].detach().clone() for name in names if name in parameters}
+    step, floor = (1e-5, 1e-6) if drawn.dtype == torch.float64 else (1e-2, 2e-2)
+    slope = 0.0
+    for move in (step, -step, 0.0):
+        moved = {n: x + move * along[n] if n in names else x for n, x in inputs.items()}
+        with torch.no_grad():
+            for name, part in kept.items():
+                parameters[name].copy_(part + move * along[name])
+        output = subject.output(moved) if move else None
+        total = math.nan if output is None else float((output * drawn).double().sum())
+        slope += total / (2 * move) if move else 0.0
+    known = [name for name in names if grads[name] is not None]
+    told = sum(float((grads[name] * along[name]).sum()) for name in known)
+    norms = sum(float(grads[name].norm() * along[name].norm()) for name in known)
+    return abs(told - slope) > 0.05 * max(abs(slope), 0.1 * norms, floor / 0.05)
 
-    def total(names: list[str], sign: int) -> float:
-        moved = {n: x + sign * step * along[n] if n in names else x for n, x in inputs.items()}
-        nudged = {n: part for n, part in parameters.items() if n in names}
-        with _nudged(nudged, along, sign * step):
-            output = subject.output(moved)
-        return math.nan if output is None else float((output * drawn).double().sum())
 
-    worst = 0.0
-    for names in (
-        ([name] for name in inputs)
-        if not parameters
-        else (*([name] for name in inputs), list(parameters))
-    ):
-        slope = (total(names, 1) - total(names, -1)) / (2 * step)
-        told = sum(float((grads[n] * along[n]).sum()) for n in names)
-        norms = sum(float(grads[n].norm() * along[n].norm()) for n in names)
-        worst = max(worst, abs(told - slope) / max(abs(slope), 0.1 * norms, 1e-6))
-    if worst > 0.05:
-        results.found(
-            "detached",
-            f"The gradient is not the slope of the output: they differ by {worst:.2f} of their "
-            "size, so some part of the computation is cut off.",
+def _tell_gradients(
+    grads: dict[str, Tensor | None], inputs: list[str], wrong: list[str], results: Results
+) -> None:
+    """Report the inputs and parameters whose gradient is not the slope, or what holds."""
+    for name in grads:
+        if grads[name] is None and name not in (*inputs, *wrong):
+            sentence = f"The parameter {name} is never used: it does not change the output."
+            results.note("unused-parameter", sentence)
+    cut = [name for name in wrong if grads[name] is None or not grads[name].any()]
+    sizes = {name: 0.0 if grads[name] is None else float(grads[name].abs().max())
+             for name in inputs}  # fmt: skip
+    if cut:
+        values = torch.tensor([[size] for size in sizes.values()]).double()
+        shown = Evidence("Largest entry of each gradient:", values, tuple(sizes), ("gradient",))
+        sentence = (
+            f"No gradient reaches {_listed(cut[:3])}: the output is cut off from what it was made "
+            "of, and nothing can be learned through it."
         )
-        return
-    whom = f"{_listed(list(inputs))}{' and every parameter' if parameters else ''}"
-    results.held("gradients", f"gradients reach {whom}, and match finite differences")
+        results.found("detached", sentence, shown if inputs else None)
+    elif wrong:
+        words = "The gradient is not the slope of the output"
+        results.found("detached", f"{words}: some part of the computation is cut off.")
+    elif None not in grads.values():
+        whom = f"{_listed(inputs)}{' and every parameter' if len(grads) > len(inputs) else ''}"
+        results.held("gradients", f"gradients reach {whom}, and match finite differences")
 
 
 # --- what was noticed on the way ------------------------------------------------------------------
@@ -487,7 +429,8 @@ def examine_arguments(subject: Subject, results: Results) -> None:
     if changed:
         names = _listed([subject.called(place) for place in sorted(changed)])
         sentence = f"{subject.who} changes what it is given, in place: {names}."
-        results.found("modifies-input", sentence, damage(subject.caller))
+        shown = _changed_row("One row of it:", ("before", "after"), *changed[min(changed)])
+        results.found("modifies-input", sentence, shown)
     elif subject.caller.returned:
         results.held("arguments", "the arguments are left as they are")
 
@@ -525,13 +468,7 @@ def _listed(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-# The table: what every subject goes through after its numbers were looked at, in this order.
-PROBES = (
-    examine_device,
-    examine_gradient,
-    examine_layout,
-    examine_dtype,
-)
+PROBES = (examine_device, examine_gradient, examine_layout, examine_dtype)
 
 
 def examine_behaviour(subject: Subject, results: Results) -> None:

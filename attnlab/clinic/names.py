@@ -83,30 +83,18 @@ CAUSAL = re.compile(r"causal|autoregress|decoder|look_?ahead|no_peek", re.IGNORE
 
 
 class Argument(NamedTuple):
-    """One argument of a callable.
+    """One argument of a callable, as the callable spells it, and what its name tells.
 
-    Attributes
-    ----------
-    name : str
-        As the callable spells it.
-    role : str
-        ``"query"``, ``"key"``, ``"value"``, ``"x"``, ``"memory"``, ``"mask"``, ``"padding"`` (a
-        mask of padded tokens), ``"causal"`` (a switch), ``"lengths"``, ``"dropout"``, ``"scale"``,
-        ``"size"`` (a number of tokens), ``"width"`` (a number of features), ``"heads"`` (their
-        number), ``"position"``, ``"cache"``, ``"flag"`` (some other switch) or ``"unknown"``.
-    required : bool
-        Whether it has no default.
-    default : object
-        None where it has none.
-    by_place : bool
-        Whether it can be given without its name.
+    A role is a key of ``_PATTERNS`` or ``"unknown"``: ``"padding"`` is a mask of padded tokens,
+    ``"causal"`` a switch, ``"size"`` a number of tokens, ``"width"`` one of features, ``"flag"``
+    some other switch.
     """
 
     name: str
     role: str
     required: bool
-    default: object = None
-    by_place: bool = True
+    default: object = None  # also where it has none
+    by_place: bool = True  # it can be given without its name
 
 
 def role_of(name: str) -> str:
@@ -118,19 +106,7 @@ def role_of(name: str) -> str:
 def arguments(target: object) -> list[Argument] | None:
     """Return the arguments of a callable with their roles; None where Python does not know them.
 
-    Parameters
-    ----------
-    target : callable
-        A function, a partial (what it gives already is left out), a module, a scripted function.
-
-    Returns
-    -------
-    list of Argument or None
-        In the order of the call, without ``*args`` and ``**kwargs``.
-
-    See Also
-    --------
-    inspect.signature : knows the names and not what they mean.
+    What a partial gives already is left out, and ``*args`` and ``**kwargs`` are.
     """
     given, fixed = target, 0
     taken: set[str] = set()
@@ -169,19 +145,13 @@ def numbers_of(target: object) -> list[tuple[str, float, str]]:
 
 def _signature(function: object) -> list[Argument]:
     """Return the arguments that ``inspect.signature`` knows."""
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    known = inspect.signature(function).parameters.values()
-    return [
-        Argument(
-            one.name,
-            _role(one.name, None if one.default is one.empty else one.default),
-            one.default is one.empty,
-            None if one.default is one.empty else one.default,
-            one.kind is not one.KEYWORD_ONLY,
-        )
-        for one in known
-        if one.kind not in several
-    ]
+    found = []
+    for one in inspect.signature(function).parameters.values():
+        default = None if one.default is one.empty else one.default
+        if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            role, required = _role(one.name, default), one.default is one.empty
+            found.append(Argument(one.name, role, required, default, one.kind != one.KEYWORD_ONLY))
+    return found
 
 
 def _of_torch(function: object) -> list[Argument] | None:
@@ -194,16 +164,9 @@ def _of_torch(function: object) -> list[Argument] | None:
     schema = call(lambda: scripted.schema).value
     if not isinstance(schema, torch._C.FunctionSchema):
         return None
-    known = [one for one in schema.arguments if one.name != "self"]
-    return [
-        Argument(
-            one.name,
-            _role(one.name, one.default_value),
-            not one.has_default_value(),
-            one.default_value,
-        )
-        for one in known
-    ]
+    given = [(one.name, one.default_value, one.has_default_value()) for one in schema.arguments]
+    return [Argument(name, _role(name, value), not has, value) for name, value, has in given
+            if name != "self"]  # fmt: skip
 
 
 def _role(name: str, default: object) -> str:

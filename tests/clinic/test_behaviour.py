@@ -132,6 +132,16 @@ def test_the_input_is_named_where_it_is_changed():
     assert str(results.findings[0]) == "It changes what it is given, in place: x."
 
 
+def test_the_first_row_that_changed_is_shown_before_and_after():
+    def spoil(x):
+        x[1:, 2] = 9
+        return x
+
+    shown = names(spoil)[1].findings[-1].evidence
+    assert shown.rows == ("before", "after")
+    assert shown.values[1].tolist() == [9] * 4
+
+
 def test_nothing_is_said_of_arguments_that_no_call_took():
     def attention(query, key, value, table):
         return table["scale"] * query

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from attnlab.clinic import Evidence, Finding, Gap, Report
-from attnlab.clinic._causes import CAUSES, LESSONS
-from attnlab.clinic._order import EXPLAINS, arrange
+from attnlab.clinic._causes import CAUSES, EXPLAINS, LESSONS
 from attnlab.clinic._results import Results
 from tools.notebooks import find_sources
 
@@ -58,13 +57,14 @@ def test_consequences_are_folded_under_their_cause():
         Finding("prints", "other"),
         Finding("batch-mixing", "consequence"),
     ]
-    first, second = arrange(findings)
+    first, second = Results(findings).arranged()
     assert (first.name, second.name) == ("softmax-axis", "prints")
     assert [finding.name for finding in first.consequences] == ["batch-mixing"]
 
 
 def test_everything_is_folded_under_randomness():
-    (only,) = arrange([Finding("random", "a"), Finding("prints", "b"), Finding("nan", "c")])
+    findings = [Finding("random", "a"), Finding("prints", "b"), Finding("nan", "c")]
+    (only,) = Results(findings).arranged()
     assert len(only.consequences) == 2
 
 
