@@ -49,33 +49,29 @@ ROLES = tuple((role, re.compile(pattern)) for role, pattern in _PATTERNS.items()
 
 # --- arguments of functions that build masks, in lower case without underscores -------------------
 
-BUILDER_QUERIES = (
-    "l length size n t seqlen sz seqlength tgtlen querylen qlen lq nqueries numqueries seqlen "
-    "sequencelength blocksize contextlength contextsize targetlen tq steps ntokens numtokens "
-    "tgtsize maxlen maxseqlen rows dim"
-).split()
-BUILDER_KEYS = (
-    "s klen keylen srclen kvlen lk nkeys numkeys sourcelen tk m srcsize memorylen cols kvseqlen"
-).split()
-BUILDER_WINDOWS = "window windowsize w width radius span win windowlen bandwidth k".split()
-BUILDER_COUNTS = (
-    "lengths lens validlens validlengths seqlens seqlengths validlen sizes counts length "
-    "srclengths srclens inputlengths xlens"
-).split()
-BUILDER_LONGEST = (
-    "maxlen maxlength maxseqlen maximum s size l t seqlen total numkeys paddedlen maxsize length"
-).split()
-BUILDER_TOKENS = (
-    "ids tokens inputids tokenids seq src batch sequences sequence inputs input trg tgt x texts "
-    "source target"
-).split()
-BUILDER_PADS = (
-    "pad padid padidx padtoken padtokenid paddingidx paddingid paddingvalue srcpadidx trgpadidx "
-    "tgtpadidx padvalue padindex"
-).split()
-BUILDER_TENSORS = "x scores query q input inputs embeddings hidden h attn weights".split()
-BUILDER = {*BUILDER_QUERIES, *BUILDER_KEYS, *BUILDER_WINDOWS, *BUILDER_COUNTS, *BUILDER_LONGEST,
-           *BUILDER_TOKENS, *BUILDER_PADS}  # fmt: skip
+_TEXT = "ids tokens inputids tokenids seq src batch sequences sequence inputs input trg tgt texts"
+BUILDER = {
+    role: frozenset(names.split())
+    for role, names in {
+        "queries": "l length size n t seqlen sz seqlength tgtlen querylen qlen lq nqueries "
+        "numqueries sequencelength blocksize contextlength contextsize targetlen tq steps "
+        "ntokens numtokens tgtsize maxlen maxseqlen rows dim",
+        "keys": "s klen keylen srclen kvlen lk nkeys numkeys sourcelen tk m srcsize memorylen cols "
+        "kvseqlen",
+        "windows": "window windowsize w width radius span win windowlen bandwidth k",
+        "counts": "lengths lens validlens validlengths seqlens seqlengths validlen sizes counts "
+        "length srclengths srclens inputlengths xlens",
+        "longest": "maxlen maxlength maxseqlen maximum s size l t seqlen total numkeys paddedlen "
+        "maxsize length",
+        "tokens": f"{_TEXT} x source target",
+        "pads": "pad padid padidx padtoken padtokenid paddingidx paddingid paddingvalue srcpadidx "
+        "trgpadidx tgtpadidx padvalue padindex",
+        "tensors": "x scores query q input inputs embeddings hidden h attn weights",
+        "device": "device",
+        "dtype": "dtype",
+        "heads": "numheads",
+    }.items()
+}
 
 # --- functions and layers that say what they are for by their own name ----------------------------
 

@@ -311,7 +311,7 @@ RIGHT["softmax"] = [
     lambda scores, mask=None: scores.softmax(-1) if mask is None else masked(scores, mask),
     lambda scores, mask: scores.exp() * mask / (scores.exp() * mask).sum(-1, keepdim=True),
     lambda scores, mask: masked(scores, mask).nan_to_num(0),
-    lambda scores, keep_these: masked(scores, keep_these),
+    lambda scores, keep: masked(scores, keep),
     lambda scores, attn_mask: (scores + torch.where(attn_mask.bool(), 0, -INF)).softmax(-1),
     attention_weights,
     softmax_by_lengths,

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic import names
 from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._hints import says_blocked
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.behaviour import examine_steadiness, examine_watch
 from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, ORDERS
+from attnlab.clinic.names import BUILDER
 from attnlab.clinic.pieces.calls import (
     SAYS_BLOCKED,
     Form,
@@ -40,42 +40,36 @@ NO_PADDING = "every real token is allowed, and no padding"
 class Family(NamedTuple):
     """A kind of mask: words of its name, the shape that is wanted, and what holds if it is right.
 
-    ``first`` are names of its first argument, ``by`` of those that tell it from other kinds.
+    ``first`` are roles of its first argument, ``by`` is the role that tells it from other kinds.
     """
 
     words: str
     wanted: str
     held: str
     first: tuple[str, ...]
-    by: tuple[str, ...] = ()
+    by: str
 
 
-_SIZES = (*names.BUILDER_QUERIES, *names.BUILDER_TENSORS, *names.BUILDER_TOKENS[:7])
 FAMILIES = {
     "causal": Family(
         "causal|subsequent|ahead|future|autoregressive|tril|triang",
         BY_QUERY,
         "query i may attend to the keys up to its own, and to no later one",
-        _SIZES,
+        ("queries", "tensors", "tokens"),
+        "",
     ),
-    "lengths": Family(
-        "length|lens|valid", BY_SEQUENCE, NO_PADDING, tuple(names.BUILDER_COUNTS)
-    ),
+    "lengths": Family("length|lens|valid", BY_SEQUENCE, NO_PADDING, ("counts",), "counts"),
     "tokens": Family(
-        "pad|src_mask|trg_mask|tgt_mask",
-        BY_SEQUENCE,
-        NO_PADDING,
-        tuple(names.BUILDER_TOKENS),
-        tuple(names.BUILDER_PADS),
+        "pad|src_mask|trg_mask|tgt_mask", BY_SEQUENCE, NO_PADDING, ("tokens",), "pads"
     ),
     "window": Family(
         "window|sliding|local|band",
         BY_QUERY,
         "every query sees a window of neighbouring keys",
-        _SIZES,
-        tuple(names.BUILDER_WINDOWS[:-1]),  # but for k
+        ("queries", "tensors", "tokens"),
+        "windows",
     ),
-}  # fmt: skip
+}
 
 
 class Trial(NamedTuple):
@@ -144,7 +138,8 @@ class Builder:
         self.piece, self.results, self.strict = piece, piece.results, options.strict
         self.blocked = options.mask == "blocked"
         self.says_blocked = options.mask is None and says_blocked
-        self.strange = [name for name in piece.needed() if not _is_known(name)]
+        known = frozenset().union(*BUILDER.values())
+        self.strange = [name for name in piece.needed() if plain_name(name) not in known]
         piece.sure = not self.strange
         name, bare = piece.name.lower(), piece.name == "<lambda>"
         told = " ".join([name, *(one.name for one in piece.parameters or [])])
@@ -155,11 +150,9 @@ class Builder:
 
     def _likely(self, family: str, named: bool) -> int:
         """Return how much speaks for a family: its words, and the names of the arguments."""
-        told = [plain_name(one.name) for one in self.piece.parameters or []]
-        first, by = told[:1], FAMILIES[family].by
-        counted = family == "lengths" and {*first} & {*names.BUILDER_COUNTS} - {"length"}
-        text = family == "tokens" and {*first} & {*names.BUILDER_TOKENS[:5]}
-        return 2 * named + 3 * bool(counted or {*told} & {*by}) + bool(text)
+        told = {plain_name(one.name) for one in self.piece.parameters or []}
+        by = BUILDER.get(FAMILIES[family].by, frozenset()) - {"length", "k"}
+        return 2 * named + 3 * bool(told & by) + bool(family == "tokens" and told & TEXT)
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -191,17 +184,25 @@ class Builder:
         """
         parameters, told = self.piece.parameters, set()
         first = plain_name(parameters[0].name) if parameters else ""
-        sure = self.named or parameters is None or first in FAMILIES[family].first
+        sure = (
+            self.named
+            or parameters is None
+            or any(first in BUILDER[role] for role in FAMILIES[family].first)
+        )
         if parameters == [] or not sure:
             return
         needed = {*map(plain_name, self.piece.needed())}
-        quiet = {name: value for name, value in SAYS_NOTHING.items() if name in needed}
-        make = {"lengths": _of_lengths, "tokens": _of_tokens}.get(family, _of_sizes)
-        for value, known, trial in make(Trial(family, *sizes), needed, first, again):
-            form = fit(parameters, {**quiet, **known, first: value}, [] if parameters else [value])
-            if form is not None and str(form) not in told:
-                told.add(str(form))
-                yield trial._replace(form=form)
+        tensors_first = first in BUILDER["tensors"]
+        for trial, values, firsts in _calls(family, sizes, again, needed):
+            known = {name: x for role, x in values.items() for name in BUILDER[role]}
+            known |= {name: x for name, x in SAYS_NOTHING.items() if name in needed}
+            if tensors_first:
+                firsts = sorted(firsts, key=lambda one: not isinstance(one, Tensor))
+            for one in firsts:
+                form = fit(parameters, {**known, first: one}, [] if parameters else [one])
+                if form is not None and str(form) not in told:
+                    told.add(str(form))
+                    yield trial._replace(form=form)
 
     def _alike(self, trial: Trial, sizes: tuple[int, int], again: int = 0) -> Iterator[Trial]:
         """Yield calls that give arguments of the same kinds."""
@@ -524,52 +525,32 @@ def _evidence(allowed: Tensor, trial: Trial) -> Evidence:
 # --- how it may be called -------------------------------------------------------------------------
 
 SAYS_NOTHING = {"device": torch.device("cpu"), "dtype": torch.float32, "numheads": 2}
-Ways = Iterator[tuple[object, dict[str, object], Trial]]  # the first argument, and others by name
+TEXT = {"ids", "tokens", "inputids", "tokenids", "seq"}
+Calls = Iterator[tuple[Trial, dict[str, object], list[object]]]
 
 
-def _is_known(name: str) -> bool:
-    return plain_name(name) in {*SAYS_NOTHING, *names.BUILDER}
-
-
-def _of_sizes(trial: Trial, needed: set[str], first: str, again: int) -> Ways:
-    queries, keys, window = trial.queries, trial.keys, 3 - again
-    known = dict.fromkeys(names.BUILDER_QUERIES, queries)
-    known |= dict.fromkeys(names.BUILDER_KEYS, keys)
-    if trial.family == "window":
-        known |= dict.fromkeys(names.BUILDER_WINDOWS, window)
-    tensors = [
-        torch.zeros(2, queries, 11),
-        torch.zeros(2, 4, queries, keys),
-        torch.ones(2, queries, dtype=torch.long),
-        torch.zeros(queries, keys),
-    ]
-    number = known.get(first, queries)
-    for value in (*tensors, number) if first in names.BUILDER_TENSORS else (number, *tensors):
-        yield value, known, trial._replace(window=window)
-
-
-def _of_lengths(trial: Trial, needed: set[str], first: str, again: int) -> Ways:
-    lengths = ((2, 5, 3), (6, 1, 4, 3))[again]
-    size = 7 + again if len(needed) > 1 else max(lengths)
-    real = torch.arange(size) < torch.tensor(lengths)[:, None]
-    known = dict.fromkeys(names.BUILDER_LONGEST, size)
-    for value in (torch.tensor(lengths), list(lengths)):
-        yield value, known, trial._replace(queries=size, keys=size, real=real)
-
-
-def _of_tokens(trial: Trial, needed: set[str], first: str, again: int) -> Ways:
-    length = 7 + again
-    lengths = ((2, 5, length, 4), (6, 1, length, 4))[again]
-    real = torch.arange(length) < torch.tensor(lengths)[:, None]
-    for pad in (9, 0) if needed & {*names.BUILDER_PADS} else (0, 1):
-        text = torch.arange(4 * length).view(4, length) % 5 + 2  # no 0 and no 1
+def _calls(family: str, sizes: tuple[int, int], again: int, needed: set[str]) -> Calls:
+    """Yield what is meant, the arguments by their roles, and values for the first of them."""
+    if family in ("causal", "window"):
+        queries, keys = sizes
+        values = {"queries": queries, "keys": keys}
+        values |= {"windows": 3 - again} if family == "window" else {}
+        shapes = ((2, queries, 11), (2, 4, queries, keys), (queries, keys))
+        firsts = [queries, *map(torch.zeros, shapes), torch.ones(2, queries, dtype=torch.long)]
+        yield Trial(family, queries, keys, window=3 - again), values, firsts
+        return
+    lengths, size = ((2, 5, 3), (6, 1, 4, 3))[again], 7 + again
+    if family == "lengths":
+        size = size if len(needed) > 1 else max(lengths)
+        real = torch.arange(size) < torch.tensor(lengths)[:, None]
+        trial = Trial(family, size, size, real)
+        yield trial, {"longest": size}, [torch.tensor(lengths), list(lengths)]
+        return
+    real = torch.arange(size) < torch.tensor([*lengths[:2], size, 4])[:, None]
+    for pad in (9, 0) if needed & BUILDER["pads"] else (0, 1):
+        text = torch.arange(4 * size).view(4, size) % 5 + 2  # no 0 and no 1
         text[2, 1] = 0 if pad == 9 else 3  # an ordinary token where another id means padding
-        known = dict.fromkeys(names.BUILDER_PADS, pad)
-        yield (
-            text.masked_fill(~real, pad),
-            known,
-            trial._replace(queries=length, keys=length, real=real),
-        )
+        yield Trial(family, size, size, real), {"pads": pad}, [text.masked_fill(~real, pad)]
 
 
 def _kinds(trial: Trial) -> list:
@@ -578,7 +559,5 @@ def _kinds(trial: Trial) -> list:
 
 def _takes_both(trial: Trial, sizes: tuple[int, int]) -> bool:
     """Return whether the number of keys is said somewhere in the call."""
-    given = trial.form.values
-    tensors = [value for value in given if isinstance(value, Tensor) and value.ndim > 1]
-    whole = [value for value in given if isinstance(value, int)]
-    return any(tuple(x.shape[-2:]) == sizes for x in tensors) or set(sizes) <= set(whole)
+    parts = [x.shape[-2:] if isinstance(x, Tensor) else (x,) for x in trial.form.values]
+    return {*sizes} <= {size for part in parts for size in part if isinstance(size, int)}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlab.clinic._calling import Outcome
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.behaviour import examine_behaviour, examine_steadiness, examine_watch
 from attnlab.clinic.pieces.calls import Form, Piece, fit, numbers, plain_name, same, shape
@@ -21,12 +22,16 @@ from attnlab.clinic.pieces.codes import (
     layout_of,
 )
 
-NAMES = {
-    "heads": "numheads nheads nhead heads head headnum headsnum h nh numattentionheads",
-    "d": "d dk dhead headdim dimhead dimperhead depth headsize hd dh hs",
-    "width": "embeddim dmodel dim e hidden hiddensize modeldim width features embedsize",
-    "n": "batch batchsize bs b",
-    "length": "l t seqlen seqlength length ntokens",
+SIZES = {  # of arguments by their names
+    name: size
+    for size, names in {
+        "heads": "numheads nheads nhead heads head headnum headsnum h nh numattentionheads",
+        "d": "d dk dhead headdim dimhead dimperhead depth headsize hd dh hs",
+        "width": "embeddim dmodel dim e hidden hiddensize modeldim width features embedsize",
+        "n": "batch batchsize bs b",
+        "length": "l t seqlen seqlength length ntokens",
+    }.items()
+    for name in names.split()
 }
 WIDTHS = (12, 24, 60, 64, 512, 768)  # to try where a function knows its number of heads itself
 FIXED = ((2, 3), (4, 3), (8, 3), (4, 16), (8, 64), (12, 64))  # heads, d: likewise, for merge
@@ -79,7 +84,6 @@ class Trial(NamedTuple):
     """What came of one call."""
 
     sizes: Sizes
-    reading: int  # of arguments whose names say nothing
     verdict: Verdict | None
     layout: Layout = USUAL
 
@@ -97,10 +101,9 @@ class Side:
     def __init__(self, role: str, function: Callable, options: Options, results: Results) -> None:
         self.role, self.options, self.results = role, options, results
         self.piece = Piece(function, options, results, role)
-        first, *others = [plain_name(name) for name in self.piece.needed()] or [""]
-        told = {name for names in NAMES.values() for name in names.split()}
-        self.piece.sure = first not in NAMES["heads"].split() and told >= {*others}
-        self.trial = Trial(_sizes(options), 0, None)
+        needed = self.piece.needed()[1:]
+        self.strange = [name for name in needed if plain_name(name) not in SIZES]
+        self.trial = Trial(_sizes(options), None)
         self.paired = False  # the sizes are those of the other side
 
     @property
@@ -108,16 +111,14 @@ class Side:
         """What is wrong."""
         return self.trial.verdict
 
-    def form(self, x: object, sizes: Sizes, reading: int = 0) -> Form | None:
-        """Return a call, or None if its arguments cannot be guessed."""
-        parameters, s = self.piece.parameters, sizes
-        known = {name: getattr(s, key) for key, names in NAMES.items() for name in names.split()}
+    def form(self, x: object, sizes: Sizes) -> Form | None:
+        """Return a call, or None if its arguments are not known."""
+        parameters = self.piece.parameters
+        known = {name: getattr(sizes, size) for name, size in SIZES.items()}
         if parameters:  # the first one is x, whatever its name
             known[plain_name(parameters[0].name)] = x
-        others = ((s.heads, s.d), (s.d,), (s.n, s.length), (s.n, s.heads))[reading]
-        if parameters is None:
-            return Form((x, *((s.heads,), (), (s.heads, s.d), ())[reading]), {})
-        return fit(parameters, known, others if parameters else [x])
+        given = [x, sizes.heads] if parameters is None and self.role == "split" else [x]
+        return fit(parameters, known, [] if parameters else given)
 
     def input(self, sizes: Sizes, layout: Layout = USUAL) -> Tensor:
         """Return its input, whose numbers are their names."""
@@ -128,6 +129,10 @@ class Side:
     def start(self) -> bool:
         """Take the call with the best result; report why and return False if there is none."""
         best = None
+        if self.strange:
+            words = f"What {' and '.join(self.strange)} should be is not known."
+            self.piece.unknown("", words, self.strange)
+            return False
         for way in self._ways():
             trial = self.take(*way)
             if trial is not None and (best is None or trial.rank < best.rank):
@@ -135,36 +140,25 @@ class Side:
             if best is not None and (best.rank == 0 or (best.rank < 3 and way[0].flat)):
                 break
         if best is None:
-            x = self.input(self.trial.sizes)
-            form = self.form(x, self.trial.sizes) or Form((x, self.trial.sizes.heads), {})
-            self.piece.tensor(form)
+            self.piece.tensor(self.form(self.input(self.trial.sizes), self.trial.sizes))
             return False
         self.trial = best
         self.piece.draw = self._drawn
-        self.piece.way = lambda inputs: self.form(inputs["x"], best.sizes, best.reading)
+        self.piece.way = lambda inputs: self.form(inputs["x"], best.sizes)
         if not examine_steadiness(self.piece, self.results):
             self.trial = best._replace(verdict=None)  # whatever the first call looked like
         return True
 
-    def _ways(self) -> Iterator[tuple[Sizes, int, Layout]]:
-        """Yield sizes, readings of unknown arguments and layouts, the likeliest first."""
-        own, told = self.trial.sizes, set()
+    def _ways(self) -> Iterator[tuple[Sizes, Layout]]:
+        """Yield sizes and layouts, the likeliest first."""
+        own = self.trial.sizes
         for sizes in (own,) if self.paired else (own, own._replace(n=1, flat=True)):
-            for reading in range(4):
-                form = self.form(self.input(sizes), sizes, reading)
-                if form is not None and str(form) not in told:
-                    told.add(str(form))
-                    yield sizes, reading, USUAL
+            yield sizes, USUAL
             if self.role == "merge" and not self.paired and not sizes.flat:
-                yield from ((sizes, 0, layout) for layout in LAYOUTS)
-            if self._knows_heads(sizes) and not self.paired:
-                yield from ((other, 0, USUAL) for other in self._other_sizes(sizes))
-
-    def _knows_heads(self, sizes: Sizes) -> bool:
-        """Return whether the call does not tell it the number of heads, nor did the caller."""
-        form = self.form(self.input(sizes), sizes)
-        told = () if form is None else [one for one in form.values if isinstance(one, int)]
-        return form is not None and not told and not self.options.num_heads
+                yield from ((sizes, layout) for layout in LAYOUTS)
+            told = [one for one in self.form(0, sizes).values if one in sizes[2:4]]
+            if not told and not self.paired and not self.options.num_heads:
+                yield from ((other, USUAL) for other in self._other_sizes(sizes))
 
     def _other_sizes(self, sizes: Sizes) -> Iterator[Sizes]:
         """Yield sizes for code that knows its number of heads, found by trying."""
@@ -185,13 +179,10 @@ class Side:
         x = self.input(self.trial.sizes, self.trial.layout)
         return {"x": torch.randn(x.shape, generator=generator)}
 
-    def take(self, sizes: Sizes, reading: int = 0, layout: Layout = USUAL) -> Trial | None:
-        """Call once and judge; None if there is no result. Alone, merge may want another layout."""
-        form = self.form(self.input(sizes, layout), sizes, reading)
-        result = self.piece.values(form)
-        if result is None:
-            return None
-        return Trial(sizes, reading, *self._look(result, sizes, layout))
+    def take(self, sizes: Sizes, layout: Layout = USUAL) -> Trial | None:
+        """Call once and judge; None if there is no result."""
+        result = self.piece.values(self.form(self.input(sizes, layout), sizes))
+        return None if result is None else Trial(sizes, *self._look(result, sizes, layout))
 
     def _look(self, result: Tensor, s: Sizes, layout: Layout) -> tuple[Verdict | None, Layout]:
         """Return what is wrong with a result, and the layout of the heads."""
@@ -248,7 +239,7 @@ class Side:
     def other_layout(self) -> Layout | None:
         """Return another layout of the heads for which merge is right, and take it."""
         for layout in LAYOUTS:
-            trial = self.take(self.trial.sizes, self.trial.reading, layout)
+            trial = self.take(self.trial.sizes, layout)
             if trial is not None and trial.verdict is None:
                 self.trial = trial
                 return layout
@@ -266,10 +257,9 @@ class Side:
     def _examine_other_sizes(self) -> None:
         """Do what was right once again for other numbers of sequences and tokens."""
         s = self.trial.sizes._replace(n=1 if self.trial.sizes.flat else 4, length=6)
-        form = self.form(self.input(s), s, self.trial.reading)
-        if self.piece.tensor(form) is None:
+        if self.piece.tensor(self.form(self.input(s), s)) is None:
             return
-        verdict = self.take(s, self.trial.reading).verdict
+        verdict = self.take(s).verdict
         if verdict is not None:
             asked = f"For x of shape {shape(self.input(s))} {self.role} {verdict.words}."
             self.results.found(verdict.name, asked, verdict.evidence)
@@ -285,13 +275,13 @@ def _together(split: Side, merge: Side, results: Results) -> None:
             merge.report()
         return
     merge.paired, s = True, split.trial.sizes
-    merge.trial = split.trial._replace(reading=0)
-    raw = split.piece.ask(split.form(split.input(s), s, split.trial.reading)).value
-    outcome = merge.piece.ask(merge.form(raw, s) or Form((raw,), {}))
+    merge.trial = split.trial
+    raw = split.piece.ask(split.form(split.input(s), s)).value
+    outcome = merge.piece.ask(merge.form(raw, s)) if not merge.strange else Outcome()
     back = numbers(outcome.value)
     if back is not None and same(back, s.tokens()):
         _undone(split, merge, results)
-    elif split.verdict is None and (other := merge.other_layout()):
+    elif split.verdict is None and not merge.strange and (other := merge.other_layout()):
         _disagree(split, other, results)
     elif merge.start():
         _judge(split, merge, outcome.trouble, results)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -56,7 +55,13 @@ def examine_softmax(function: Callable, options: Options, results: Results) -> N
     torch.softmax : a right one without.
     """
     softmax = Softmax(function, options, results)
-    mask = softmax.mask
+    mask, needed = softmax.mask, softmax.piece.needed()[1:]
+    strange = [name for name in needed if plain_name(name) not in DIMS]
+    strange = [name for name in strange if mask is None or name != mask.name]
+    if strange:
+        why = f"What {' and '.join(strange)} should be is not known."
+        softmax.piece.unknown("", why, strange)
+        return
     if mask is None or mask.default is not mask.empty:
         softmax.without_a_mask()
     if mask is not None and not results.findings:
@@ -72,12 +77,8 @@ class Softmax:
         self.piece = Piece(function, options, results)
         self.blocked = options.mask == "blocked"
         self.extra: tuple[int, ...] = ()  # the dim for a function that names no arguments
-        others = [one for one in self.piece.parameters or [] if one.kind is not one.VAR_KEYWORD]
-        self.others = [one for one in others[1:] if plain_name(one.name) not in DIMS]
-        needed = [one for one in self.others if one.default is one.empty]
-        named = [one for one in self.others if role_of(one.name) in MASK_ROLES]
-        self.mask = next(iter(named or needed), None)
-        self.sure = bool(named)  # its name says that it is a mask
+        masks = [p for p in (self.piece.parameters or [])[1:] if role_of(p.name) in MASK_ROLES]
+        self.mask = next(iter(masks), None)
 
     def form(self, x: Tensor, mask: Tensor | None = None, dim: int = -1) -> Form | None:
         """Return a call."""
@@ -216,24 +217,13 @@ class Softmax:
         """Compare the weights with those of every known use of a mask."""
         failed = None
         for x, mask, allowed in self._masked_ways():
-            form = self.form(x, mask)
-            if form is None:
-                break
             out = self.weights(x, mask)
             if out is not None:
                 self._judge(x, mask, sample_of(x, out, allowed))
                 return
-            failed = failed or form
-        if failed is None or not self.sure:
-            self._ask(self.others)
-            return
-        self._report_shape(failed)
-
-    def _ask(self, strange: list[inspect.Parameter]) -> None:
-        names = [one.name for one in strange]
-        why = f"What {' and '.join(names)} should be is not known."
-        called = ", ".join(one.name for one in self.piece.parameters)
-        self.piece.unknown(f"{self.piece.who}({called})", why, names)
+            failed = failed or self.form(x, mask)
+        if failed is not None:
+            self._report_shape(failed)
 
     def _judge(self, x: Tensor, mask: Tensor, sample: Sample) -> None:
         recipe = _with_mask(sample, by_length=mask.ndim == 1)
@@ -241,9 +231,6 @@ class Softmax:
             self.blocked = True
             self.results.note("convention", SAYS_BLOCKED)
             self.with_a_mask()
-            return
-        if recipe.slips and not self.sure:
-            self._ask([self.mask])
             return
         self._use(x, mask)
         if not examine_steadiness(self.piece, self.results):
