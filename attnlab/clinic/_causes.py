@@ -71,14 +71,11 @@ CAUSES: dict[str, Cause] = {
     "softmax-axis": Cause("softmax(dim=-1): every query shares 1 among the keys.", 1),
     "not-normalised": Cause("softmax(dim=-1) on the scores gives rows that sum to 1.", 1),
     "hard": Cause("use softmax: it has a gradient, argmax has none.", 1),
-    "scale-missing": Cause(_SCALE, 2),
-    "scale-d": Cause(_SCALE, 2),
-    "scale-inverse": Cause(_SCALE, 2),
-    "scale-model": Cause(_SCALE, 2),
-    "scale-quarter": Cause(_SCALE, 2),
-    "scale-length": Cause(_SCALE, 2),
-    "scale-constant": Cause(_SCALE, 2),
-    "scale-other": Cause(_SCALE, 2),
+    **dict.fromkeys(
+        "scale-missing scale-d scale-inverse scale-model scale-quarter scale-length scale-constant "
+        "scale-other".split(),
+        Cause(_SCALE, 2),
+    ),
     "scores-not-dot-products": Cause("query @ key.transpose(-2, -1), scaled.", 1),
     "key-value-swapped": Cause("compare query with key; average value.", 1),
     "query-key-swapped": Cause("query @ key.transpose(-2, -1): one row per query.", 1),
@@ -129,10 +126,9 @@ CAUSES: dict[str, Cause] = {
         3,
     ),
     "blocked-row": Cause("find rows without a True in the mask and set their weights to 0.", 3),
-    "causal-leak": Cause(_CAUSAL, 3),
-    "causal-off-by-one": Cause(_CAUSAL, 3),
-    "causal-flipped": Cause(_CAUSAL, 3),
-    "causal-missing": Cause(_CAUSAL, 3),
+    **dict.fromkeys(
+        "causal-leak causal-off-by-one causal-flipped causal-missing".split(), Cause(_CAUSAL, 3)
+    ),
     "causal-eval": Cause("only dropout depends on self.training; the mask never does.", 3),
     "train-eval": Cause("only dropout depends on self.training.", 3),
     # heads and modules

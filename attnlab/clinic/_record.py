@@ -53,24 +53,7 @@ class Record(NamedTuple):
 def record(
     broken: Sequence[Case] = BROKEN, right: Sequence[Case] = RIGHT, *, time_limit: float = 1.0
 ) -> Record:
-    """Diagnose every implementation of a catalogue.
-
-    Parameters
-    ----------
-    broken, right : sequence of Case
-        The catalogue; the clinic's own if not given.
-    time_limit : float
-        Seconds for one call, as in ``diagnose``.
-
-    Returns
-    -------
-    Record
-        ``.found``, ``.named`` and ``.accused`` count.
-
-    See Also
-    --------
-    attnlab.clinic.diagnose : looks at one of them.
-    """
+    """Diagnose every implementation of a catalogue, the clinic's own if none is given."""
 
     def examined(case: Case) -> Examined:
         return Examined(case, diagnose(case.make(), time_limit=time_limit, **case.options))

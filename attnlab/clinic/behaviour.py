@@ -93,11 +93,12 @@ def examine_steadiness(subject: Subject, results: Results) -> bool:
         moved = float((one.double() - two.double()).abs().nan_to_num().max())
         apart = f"Two calls with the same input differ by up to {moved:.2g}"
         shown = _changed_row("One row of the output:", ("first call", "second call"), one, two)
-    if chance:
-        why = "something random is at work, such as dropout that is left on."
+    if chance:  # of two calls with one seed
+        why = f"{apart}: something random is at work, such as dropout that is left on."
+        results.found("random", why, shown)
     else:
-        why = "it keeps something between calls, or draws random numbers of its own."
-    results.found("random" if chance else "remembers", f"{apart}: {why}", shown)
+        why = f"{apart}: it keeps something between calls, or draws random numbers of its own."
+        results.found("remembers", why, shown)
     return False
 
 
@@ -402,16 +403,12 @@ def _tell_gradients(
             sentence = f"The parameter {name} is never used: it does not change the output."
             results.note("unused-parameter", sentence)
     cut = [name for name in wrong if grads[name] is None or not grads[name].any()]
-    sizes = {name: 0.0 if grads[name] is None else float(grads[name].abs().max())
-             for name in inputs}  # fmt: skip
     if cut:
-        values = torch.tensor([[size] for size in sizes.values()]).double()
-        shown = Evidence("Largest entry of each gradient:", values, tuple(sizes), ("gradient",))
         sentence = (
             f"No gradient reaches {_listed(cut[:3])}: the output is cut off from what it was made "
             "of, and nothing can be learned through it."
         )
-        results.found("detached", sentence, shown if inputs else None)
+        results.found("detached", sentence)
     elif wrong:
         words = "The gradient is not the slope of the output"
         results.found("detached", f"{words}: some part of the computation is cut off.")

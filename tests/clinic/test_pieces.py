@@ -241,7 +241,7 @@ WRONG["builder"] = {
     "causal-missing": [lambda L: torch.ones(L, L).bool()],
     "causal-leak": [causal_that_leaks],
     "mask-queries": [lambda lengths, max_len: real(lengths, max_len)[:, :, None]],
-    "batch-mixing": [lambda lengths, max_len: real(lengths, max_len).flip(0)],
+    "padding-leak": [lambda lengths, max_len: real(lengths, max_len).flip(0)],
     "mask-ignored": [
         lambda lengths, max_len: torch.ones(len(lengths), max_len).bool(),
     ],

@@ -33,42 +33,21 @@ OF_ANOTHER_KIND = re.compile(
     r"slope|image|patch|pixel|grid|cross|cache|past|sink|diag|bidirect|full|ring|axial|tokens?_type",
     re.IGNORECASE,
 )
-BY_QUERY, BY_SEQUENCE = "(L, S)", "(N, S), (N, 1, S) or (N, 1, 1, S)"
 NO_PADDING = "every real token is allowed, and no padding"
-
-
-class Family(NamedTuple):
-    """A kind of mask: words of its name, the shape that is wanted, and what holds if it is right.
-
-    ``first`` are roles of its first argument, ``by`` is the role that tells it from other kinds.
-    """
-
-    words: str
-    wanted: str
-    held: str
-    first: tuple[str, ...]
-    by: str
-
-
-FAMILIES = {
-    "causal": Family(
-        "causal|subsequent|ahead|future|autoregressive|tril|triang",
-        BY_QUERY,
-        "query i may attend to the keys up to its own, and to no later one",
-        ("queries", "tensors", "tokens"),
-        "",
-    ),
-    "lengths": Family("length|lens|valid", BY_SEQUENCE, NO_PADDING, ("counts",), "counts"),
-    "tokens": Family(
-        "pad|src_mask|trg_mask|tgt_mask", BY_SEQUENCE, NO_PADDING, ("tokens",), "pads"
-    ),
-    "window": Family(
-        "window|sliding|local|band",
-        BY_QUERY,
-        "every query sees a window of neighbouring keys",
-        ("queries", "tensors", "tokens"),
-        "windows",
-    ),
+FAMILIES = {  # kinds of masks by words of their names
+    "causal": "causal|subsequent|ahead|future|autoregressive|tril|triang",
+    "lengths": "length|lens|valid",
+    "tokens": "pad|src_mask|trg_mask|tgt_mask",
+    "window": "window|sliding|local|band",
+}
+SIZED = ("queries", "tensors", "tokens")
+FIRST = {"causal": SIZED, "lengths": ("counts",), "tokens": ("tokens",), "window": SIZED}
+TELLING = {"lengths": "counts", "tokens": "pads", "window": "windows"}  # roles of arguments
+HELD = {
+    "causal": "query i may attend to the keys up to its own, and to no later one",
+    "lengths": NO_PADDING,
+    "tokens": NO_PADDING,
+    "window": "every query sees a window of neighbouring keys",
 }
 
 
@@ -102,24 +81,11 @@ class Mask(NamedTuple):
 
 
 def examine_mask_builder(function: Callable, options: Options, results: Results) -> None:
-    """Report how a function that builds a mask behaves.
+    """Report how a function that builds a mask behaves; True is meant to say "may attend".
 
-    A mask of a kind that is not known here, or that needs an argument whose meaning is not known,
-    is reported as not examined.
-
-    Parameters
-    ----------
-    function : callable
-        Causal ``(L)``, ``(L, S)`` or ``(x)``; a window ``(L, window)``; padding from ``(lengths)``,
-        ``(lengths, max_len)`` or ``(ids, pad_id)``. True is meant to say "may attend".
-    options : Options
-        ``mask="blocked"`` if True is meant to say "blocked"; ``call(function, ...)``.
-    results : Results
-        Is written into.
-
-    See Also
-    --------
-    attnlab.masks.causal_mask, attnlab.masks.sequence_mask : right ones.
+    It takes ``(L)``, ``(L, S)`` or ``(x)`` for a causal mask, ``(L, window)``, or for padding
+    ``(lengths)``, ``(lengths, max_len)`` or ``(ids, pad_id)``. A mask of another kind, or one that
+    needs an argument whose meaning is not known, is reported as not examined.
     """
     piece = Piece(function, options, results)
     builder = Builder(piece, options, says_blocked(function))
@@ -143,7 +109,7 @@ class Builder:
         piece.sure = not self.strange
         name, bare = piece.name.lower(), piece.name == "<lambda>"
         told = " ".join([name, *(one.name for one in piece.parameters or [])])
-        of_words = [one for one, family in FAMILIES.items() if re.search(family.words, name)]
+        of_words = [one for one, words in FAMILIES.items() if re.search(words, name)]
         self.named = bool(bare or of_words) and not OF_ANOTHER_KIND.search(told)
         self.causal = options.causal or (self.named and (bare or "causal" in of_words))
         self.families = sorted(FAMILIES, key=lambda one: -self._likely(one, one in of_words))
@@ -151,7 +117,7 @@ class Builder:
     def _likely(self, family: str, named: bool) -> int:
         """Return how much speaks for a family: its words, and the names of the arguments."""
         told = {plain_name(one.name) for one in self.piece.parameters or []}
-        by = BUILDER.get(FAMILIES[family].by, frozenset()) - {"length", "k"}
+        by = BUILDER.get(TELLING.get(family), frozenset()) - {"length", "k"}
         return 2 * named + 3 * bool(told & by) + bool(family == "tokens" and told & TEXT)
 
     # --- calls ------------------------------------------------------------------------------------
@@ -184,11 +150,8 @@ class Builder:
         """
         parameters, told = self.piece.parameters, set()
         first = plain_name(parameters[0].name) if parameters else ""
-        sure = (
-            self.named
-            or parameters is None
-            or any(first in BUILDER[role] for role in FAMILIES[family].first)
-        )
+        known_first = any(first in BUILDER[role] for role in FIRST[family])
+        sure = self.named or parameters is None or known_first
         if parameters == [] or not sure:
             return
         needed = {*map(plain_name, self.piece.needed())}
@@ -215,9 +178,10 @@ class Builder:
     def examine(self, trial: Trial, value: Tensor) -> bool:
         """Report what is wrong with one mask; return whether nothing is."""
         asked, found = f"{self.piece.who}({trial.form})", self.results.found
-        core, family = reduced(value, trial), FAMILIES[trial.family]
+        core = reduced(value, trial)
         if core is None and self.named and trial.family != "window":
-            found("wrong-shape", f"{asked} returns shape {shape(value)}, and not {family.wanted}.")
+            wanted = "(L, S)" if trial.real is None else "(N, S), (N, 1, S) or (N, 1, 1, S)"
+            found("wrong-shape", f"{asked} returns shape {shape(value)}, and not {wanted}.")
             return False
         if core is None:
             return self._not_known(asked, f"It returns shape {shape(value)}")
@@ -249,17 +213,15 @@ class Builder:
             self.results.note("mask-dtype", f"{self.piece.who} {mask.note}.")
         else:
             self.results.held("mask-dtype", "the mask is bool")
-        self.results.held(trial.family, family.held)
+        self.results.held(trial.family, HELD[trial.family])
         return True
 
     def _known(self, allowed: Tensor, trial: Trial) -> Known | None:
         """Return the first known mask that it is; None where it may be meant to be another."""
         known = recognised(allowed, trial, self.blocked)
-        if known is None and self.named and trial.real is not None:
-            return _odd_padding(allowed, trial)
-        if known is None and self.causal and trial.family == "causal":
-            return _odd_causal(allowed, trial)
-        return known
+        meant = self.named and trial.real is not None
+        meant |= bool(self.causal) and trial.family == "causal"
+        return _odd(allowed, trial) if known is None and meant else known
 
     def _not_known(self, asked: str, why: str) -> bool:
         remedy = (
@@ -415,35 +377,30 @@ def _padding_rows(trial: Trial) -> Iterator[Known]:
 # --- what is in no table --------------------------------------------------------------------------
 
 
-def _odd_causal(allowed: Tensor, trial: Trial) -> Known:
-    """Return what is wrong with a mask that is meant to be causal and resembles no triangle."""
-    shift = trial.keys - trial.queries
-    later = torch.ones_like(allowed).triu(1 + max(0, shift))
-    leaks, total = int((allowed & later).sum()), int(later.sum())
-    if allowed.all():
-        return Known("causal-missing", "it blocks nothing at all.", allowed)
+def _odd(allowed: Tensor, trial: Trial) -> Known | None:
+    """Return what is wrong with a mask that is meant to be of this family and is no known slip."""
+    if trial.real is None:
+        right = torch.ones_like(allowed).tril(max(0, trial.keys - trial.queries))
+        name, key = "causal-leak", "later"
+    else:
+        right = trial.real[:, None, :] if allowed.ndim == 3 else trial.real
+        name, key = "padding-leak", "padded"
+    if allowed.ndim == 2 and allowed.shape != right.shape:
+        return None
+    leaks, total = int((allowed & ~right).sum()), int((~right).expand_as(allowed).sum())
     if not allowed.any():
         return Known("blocked-row", "it blocks everything: no query may look.", allowed)
+    if trial.real is not None and allowed.ndim == 2:
+        words = f"it does not follow the lengths and {_counts(allowed, trial)}"
+        return Known(name, words, allowed)
+    if allowed.all():
+        return Known("causal-missing", "it blocks nothing at all.", allowed)
     if leaks:
-        words = f"it allows {leaks} of the {total} pairs of a query and a later key."
-        return Known("causal-leak", words, allowed)
-    if not allowed.diagonal(shift).all() and not allowed.diagonal().all():
-        return Known("causal-off-by-one", "it blocks the own key of some queries.", allowed)
+        words = f"it allows {leaks} of the {total} pairs of a query and a {key} key."
+        return Known(name, words, allowed)
+    if trial.real is not None:
+        return None
     return Known(None, "it blocks some of the earlier keys as well: a window?", allowed)
-
-
-def _odd_padding(allowed: Tensor, trial: Trial) -> Known | None:
-    """Return what is wrong with a mask of padding that is no known slip."""
-    real = trial.real
-    if allowed.ndim == 3:
-        share = int((allowed & ~real[:, None, :]).sum())
-        words = f"it allows {share} pairs of a query and a padded key."
-        return Known("padding-leak", words, allowed) if share else None
-    if allowed.shape == real.shape and all((real == row).all(-1).any() for row in allowed):
-        words = f"it gives sequences the lengths of others and {_counts(allowed, trial)}"
-        return Known("batch-mixing", words, allowed)
-    words = f"it does not follow the lengths and {_counts(allowed, trial)}"
-    return Known("padding-leak", words, allowed)
 
 
 # --- reading what came back -----------------------------------------------------------------------

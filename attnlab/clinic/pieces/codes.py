@@ -97,17 +97,7 @@ def layout_of(names: Tensor, sizes: Sizes) -> Layout | None:
 
 
 def judge(got: Tensor, sizes: Sizes, role: str) -> Verdict | None:
-    """Return what is most wrong with where the numbers are; None if nothing is.
-
-    Parameters
-    ----------
-    got : Tensor of int, shape (N, H, L, d)
-        The name of the number at every place.
-    sizes : Sizes
-        Of the trial.
-    role : str
-        ``"split"`` or ``"merge"``.
-    """
+    """Return what is most wrong with where the numbers are, (N, H, L, d); None if nothing is."""
     n, token, feature = _unravel(got, sizes)
     right_n, right_token, right = _unravel(sizes.codes().transpose(1, 2), sizes)
     if not torch.equal(n, right_n):

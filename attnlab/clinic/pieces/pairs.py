@@ -43,21 +43,10 @@ Pair = tuple[Callable | None, Callable | None]
 
 
 def examine_pair(pair: Pair, options: Options, results: Results) -> None:
-    """Report how a split and a merge of heads behave, alone and together.
+    """Report how a split and a merge of heads behave, alone and together; one of them may be None.
 
-    Parameters
-    ----------
-    pair : (split, merge)
-        One of them may be None: the other is then looked at alone. ``split`` takes ``(x)``,
-        ``(x, num_heads)`` or ``(x, num_heads, head_dim)``, ``merge`` its result.
-    options : Options
-        ``num_heads`` for functions that know their number of heads; ``call(function, x, heads)``.
-    results : Results
-        Is written into.
-
-    See Also
-    --------
-    attnlab.heads.split_heads, attnlab.heads.merge_heads : the right ones.
+    ``split`` takes ``(x)``, ``(x, num_heads)`` or ``(x, num_heads, head_dim)``, ``merge`` its
+    result. ``options.num_heads`` is for functions that know their number of heads.
     """
     sides = [Side(role, one, options, results)
              for role, one in zip(("split", "merge"), pair, strict=True) if one]  # fmt: skip

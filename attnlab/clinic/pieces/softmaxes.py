@@ -38,21 +38,9 @@ AT_OTHER_KEYS = "The weights of a query are those of its softmax, but at the wro
 
 
 def examine_softmax(function: Callable, options: Options, results: Results) -> None:
-    """Report how a softmax behaves, with a mask if it takes one.
+    """Report how a softmax behaves, with a mask or lengths if it takes them.
 
-    Parameters
-    ----------
-    function : callable
-        ``(scores)``, ``(scores, dim)``, ``(scores, mask)`` or ``(scores, lengths)``.
-    options : Options
-        ``mask`` says what True means; with ``strict`` overflow is a finding and no note.
-    results : Results
-        Is written into.
-
-    See Also
-    --------
-    attnlab.attention.attention_weights : a right one with a mask.
-    torch.softmax : a right one without.
+    With ``options.strict`` overflow is a finding and no note.
     """
     softmax = Softmax(function, options, results)
     mask, needed = softmax.mask, softmax.piece.needed()[1:]
