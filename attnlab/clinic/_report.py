@@ -171,14 +171,20 @@ class Report:
     def __repr__(self) -> str:
         lines = [f"{self.target} ({self.kind}): {self._count()}"]
         for number, finding in enumerate(self.findings, 1):
-            lines += _tell(number, finding)
+            lines += ["", f"{number}. {finding}  [{finding.name}]"]
+            lines += [f"   {line}".rstrip() for line in str(finding.evidence or "").splitlines()]
+            lines += [f"   Fix: {finding.fix}", f"   See {finding.lesson_title}."]
+            lines += [f"   Follows from it: {other}" for other in finding.consequences]
         if self.gap:
             lines += ["", f"Not examined: {self.gap.why}"]
             lines += [f"   Call: {self.gap.call}"] if self.gap.call else []
             lines += [f"   What helps: {self.gap.remedy}"] if self.gap.remedy else []
-        lines += _listed("Good to know", self.notes)
-        lines += _listed("Checked and found to hold", self.properties)
+        for title, said in self._lists():
+            lines += ["", f"{title}:", *(f"- {sentence}" for sentence in said)] if said else []
         return "\n".join(lines)
+
+    def _lists(self) -> tuple[tuple[str, tuple[Said, ...]], ...]:
+        return ("Good to know", self.notes), ("Checked and found to hold", self.properties)
 
     def _count(self) -> str:
         if self.ok:
@@ -188,24 +194,18 @@ class Report:
         return "1 finding" if len(self.findings) == 1 else f"{len(self.findings)} findings"
 
     def _repr_html_(self) -> str:
-        first, *others = self.findings or (None,)
-        open_ = self.gap is not None and first is None
-        said = self.gap.why if open_ else self.summary
-        parts = [self._headline(), f'<p class="attnlab-sentence">{escape(said)}</p>']
-        parts.append(_helped(self.gap) if open_ else "")
-        if first is not None:
-            parts.append(_details(first))
-        for number, finding in enumerate(others, 2):
-            parts.append(
-                f'<div class="attnlab-finding"><p><b>{number}. {escape(finding.name)}:</b> '
-                f"{escape(str(finding))}</p>{_details(finding)}</div>"
-            )
+        parts = [self._headline()]
+        for number, one in enumerate(self.findings, 1):
+            named = f"<p><b>{number}. {escape(one.name)}:</b> {escape(str(one))}</p>"
+            shown = _first(str(one)) if number == 1 else named
+            parts.append((BLOCK if number > 1 else "{}").format(shown + _details(one)))
+        helped = _helped(self.gap) if self.gap else ""
         if self.findings and self.gap:
-            words = f"<p><b>Not examined:</b> {escape(self.gap.why)}</p>{_helped(self.gap)}"
-            parts.append(f'<div class="attnlab-finding">{words}</div>')
-        opened = not self.findings
-        parts.append(_folded("Good to know", self.notes, opened=opened))
-        parts.append(_folded("Checked and found to hold", self.properties, opened=opened))
+            words = f"<p><b>Not examined:</b> {escape(self.gap.why)}</p>{helped}"
+            parts.append(BLOCK.format(words))
+        elif not self.findings:
+            parts.append(_first(self.gap.why if self.gap else self.summary) + helped)
+        parts += [_folded(*one, opened=not self.findings) for one in self._lists()]
         state = {True: " attnlab-ok", None: " attnlab-open", False: ""}[self.ok]
         label, body = escape(f"Report on {self.target}"), "\n".join(filter(None, parts))
         return (
@@ -230,17 +230,12 @@ class Report:
         )
 
 
-def _tell(number: int, finding: Finding) -> list[str]:
-    lines = ["", f"{number}. {finding}  [{finding.name}]"]
-    if finding.evidence is not None:
-        lines += [f"   {line}".rstrip() for line in str(finding.evidence).splitlines()]
-    lines += [f"   Fix: {finding.fix}", f"   See {finding.lesson_title}."]
-    lines += [f"   Follows from it: {other}" for other in finding.consequences]
-    return lines
+BLOCK = '<div class="attnlab-finding">{}</div>'
 
 
-def _listed(title: str, sentences: tuple[str, ...]) -> list[str]:
-    return ["", f"{title}:", *(f"- {sentence}" for sentence in sentences)] if sentences else []
+def _first(sentence: str) -> str:
+    """Return the sentence that is read first."""
+    return f'<p class="attnlab-sentence">{escape(sentence)}</p>'
 
 
 def _details(finding: Finding) -> str:
