@@ -220,9 +220,8 @@ def _float64(subject: Subject, results: Results) -> None:
         return
     nudged = wide.output({name: x * (1 + 1e-10) for name, x in wide.inputs().items()})
     if nudged is not None and torch.equal(nudged, outcome.value.detach()):
-        results.note(
-            "dtype", "float64 input is computed in lower precision and widened at the end."
-        )
+        words = "float64 input is computed in lower precision and widened at the end."
+        results.note("dtype", words)
     else:
         results.held("dtype", "float64 is computed in float64")
 
@@ -295,16 +294,10 @@ def examine_layout(subject: Subject, results: Results) -> None:
         outcome = subject.answer(turned)
         if subject.caller.out_of_time:
             return
-        if outcome.error is not None:
-            results.found(
-                "contiguity",
-                "A tensor that is a transposed view, with the same shape and numbers, gives "
-                f"{outcome.trouble}.",
-            )
-            return
-        if not close(outcome.value, plain):
-            sentence = "A transposed view with the same shape and numbers gives another result."
-            results.found("contiguity", sentence)
+        told = outcome.trouble or ("" if close(outcome.value, plain) else "another result")
+        if told:
+            words = "A tensor that is a transposed view, with the same shape and numbers, gives"
+            results.found("contiguity", f"{words} {told}.")
             return
     if plain is not None:
         results.held("contiguity", "transposed views give the same results as contiguous tensors")
@@ -314,13 +307,14 @@ def _turned(inputs: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
     """Yield the inputs with other dimensions next to each other in memory."""
     several = {3: (0, 1), 4: (1, 2)}  # sequence first; as they come from a split of heads
     for way in ({}, several):
-        pairs = {name: way.get(x.ndim, (-2, -1)) for name, x in inputs.items() if x.ndim > 1}
         yield {
-            name: x.transpose(*pairs[name]).contiguous().transpose(*pairs[name])
-            if name in pairs
-            else x
+            name: x if x.ndim < 2 else _in_another_order(x, *way.get(x.ndim, (-2, -1)))
             for name, x in inputs.items()
         }
+
+
+def _in_another_order(x: Tensor, one: int, other: int) -> Tensor:
+    return x.transpose(one, other).contiguous().transpose(one, other)
 
 
 def examine_gradient(subject: Subject, results: Results) -> None:

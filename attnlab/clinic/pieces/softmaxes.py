@@ -94,13 +94,9 @@ class Softmax:
         if x is None:
             self._fail()
             return
-        self._use(x)
-        if not examine_steadiness(self.piece, self.results):
-            return
         sample = sample_of(x, self.weights(x))
         recipe = explain([sample], steps=["softmax"]) or _measured(sample)
-        if recipe.slips:
-            self._report(recipe, sample)
+        if not self._is_steady_and_right(recipe, sample, x):
             return
         words = "the weights of every query are the softmax of its scores and sum to 1"
         self.results.held("sums", words)
@@ -148,18 +144,21 @@ class Softmax:
             sentence = f"Scores of shape {shape(form.arguments[0])} give shape {shape(out)}."
             self.results.found("wrong-shape", sentence)
 
-    def _use(self, x: Tensor, mask: Tensor | None = None) -> None:
-        """Let the table of behaviour ask with scores of this shape."""
+    def _is_steady_and_right(
+        self, recipe: Recipe, sample: Sample, x: Tensor, mask: Tensor | None = None
+    ) -> bool:
+        """Report the slips, or that it gives something else each time; return if there is none."""
         self.piece.draw = lambda seed: {"scores": scores(tuple(x.shape), seed)}
         self.piece.way = lambda inputs: self.form(inputs["scores"], _like(mask, inputs["scores"]))
+        steady = examine_steadiness(self.piece, self.results)
+        if steady and recipe.slips:
+            weights, text = sample.output.double(), text_of(self.function)
+            report(recipe, [sample], self.results, weights=weights, text=text)
+        return steady and not recipe.slips
 
     def _examine_rest(self) -> None:
         if not self.piece.caller.changed:
             examine_behaviour(self.piece, self.results)
-
-    def _report(self, recipe: Recipe, sample: Sample) -> None:
-        weights = sample.output.double()
-        report(recipe, [sample], self.results, weights=weights, text=text_of(self.function))
 
     def _examine_dims(self, x: Tensor) -> None:
         """Check other values of ``dim``, if the function takes it."""
@@ -220,12 +219,9 @@ class Softmax:
             self.results.note("convention", SAYS_BLOCKED)
             self.with_a_mask()
             return
-        self._use(x, mask)
-        if not examine_steadiness(self.piece, self.results):
-            return
-        if recipe.slips:
-            turned = recipe.masking is INVERT and self.blocked
-            self._report(replace(recipe, masking=STILL_BLOCKED) if turned else recipe, sample)
+        if recipe.masking is INVERT and self.blocked:
+            recipe = replace(recipe, masking=STILL_BLOCKED)
+        if not self._is_steady_and_right(recipe, sample, x, mask):
             return
         if mask.dtype != torch.bool and mask.ndim > 1:
             self.results.note("mask-dtype", f"It takes masks of {mask.dtype}, not bool.")
