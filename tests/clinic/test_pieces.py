@@ -525,6 +525,10 @@ def test_the_evidence_shows_the_sums():
     assert "runs over the queries" in str(finding)
 
 
+def test_a_dimension_that_is_counted_from_the_front_is_a_note():
+    assert "from the front" in examined("softmax", lambda x: x.softmax(2)).notes[0]
+
+
 def test_the_caller_may_say_that_a_mask_is_added():
     assert names("softmax", lambda scores, mask: (scores + mask).softmax(-1), mask="additive") == []
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlab.clinic._calling import Outcome
 from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._hints import says_blocked
 from attnlab.clinic._results import Options, Results
@@ -245,31 +246,32 @@ class Builder:
         """Examine again: other sizes, and fewer queries than keys where it takes both numbers."""
         again = [*self._alike(trial, OTHER, 1)][:1]
         if trial.family == "causal":
-            again += [one for sizes in (WIDE, TALL) for one in self._alike(trial, sizes)
-                      if _takes_both(one, sizes)][:2]  # fmt: skip
+            wide = [one for sizes in (WIDE, TALL) for one in self._alike(trial, sizes)]
+            again += [one for one in wide if _says_both(one)][:2]
         for other in again:
-            if not self._examine_other(trial, other):
+            outcome = self.piece.ask(other.form)
+            value = outcome.value if numbers(outcome.value) is not None else None
+            if value is None or reduced(value, other) is None:
+                self._fits_one_size(trial, other, outcome, value)
+                return
+            if not self.examine(other, value):
                 return
             square = other.queries == other.keys or other.real is not None
             what = "other sizes" if square else f"{other.queries} queries and {other.keys} keys"
             self.results.held("sizes", f"it is right for {what} as well")
 
-    def _examine_other(self, trial: Trial, other: Trial) -> bool:
-        piece, outcome = self.piece, self.piece.ask(other.form)
-        value = outcome.value if numbers(outcome.value) is not None else None
-        if value is not None and reduced(value, other) is not None:
-            return self.examine(other, value)
-        asked = f"{piece.who}({other.form})"
+    def _fits_one_size(
+        self, trial: Trial, other: Trial, outcome: Outcome, value: Tensor | None
+    ) -> None:
+        asked, found = f"{self.piece.who}({other.form})", self.results.found
         if other.keys != other.queries:
             told = outcome.trouble or ("nothing" if value is None else f"shape {shape(value)}")
             words = f"It is right for {trial.queries} queries and {trial.keys} keys"
-            self.results.found("square-only", f"{words}, but {asked} gives {told}.")
+            found("square-only", f"{words}, but {asked} gives {told}.")
         elif value is None:
-            piece.explain(outcome, other.form)
+            self.piece.explain(outcome, other.form)
         else:
-            words = f"{asked} returns shape {shape(value)}: it fits one size only."
-            self.results.found("wrong-shape", words)
-        return False
+            found("wrong-shape", f"{asked} returns shape {shape(value)}: it fits one size only.")
 
 
 # --- the tables -----------------------------------------------------------------------------------
@@ -514,7 +516,7 @@ def _kinds(trial: Trial) -> list:
     return [value.ndim if isinstance(value, Tensor) else type(value) for value in trial.form.values]
 
 
-def _takes_both(trial: Trial, sizes: tuple[int, int]) -> bool:
-    """Return whether the number of keys is said somewhere in the call."""
+def _says_both(trial: Trial) -> bool:
+    """Return whether the numbers of queries and keys are both said in the call."""
     parts = [x.shape[-2:] if isinstance(x, Tensor) else (x,) for x in trial.form.values]
-    return {*sizes} <= {size for part in parts for size in part if isinstance(size, int)}
+    return {trial.queries, trial.keys} <= {n for part in parts for n in part if isinstance(n, int)}

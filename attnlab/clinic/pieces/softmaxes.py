@@ -100,7 +100,10 @@ class Softmax:
             return
         words = "the weights of every query are the softmax of its scores and sum to 1"
         self.results.held("sums", words)
-        if x.ndim < 4:
+        if x.ndim == 3 and self.weights(scores(SHAPES[0])) is not None:
+            words = "It counts the dimension from the front: right for scores (N, L, S) only."
+            self.results.note("dim", words)
+        elif x.ndim < 4:
             self.results.note("sizes", f"It was looked at with scores of shape {shape(x)}.")
         self._examine_dims(x)
         self._examine_extremes(x)
