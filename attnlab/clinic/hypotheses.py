@@ -45,25 +45,14 @@ class Sizes:
 
 
 class Sample(NamedTuple):
-    """One observed call of one attention: per head, after the projections, before they are joined.
+    """One observed call of one attention: per head, after projection, before they are joined."""
 
-    Attributes
-    ----------
-    query, key, value, output : Tensor
-        What it got and what it gave, of shapes (N, H, L, E), (N, H, S, E), (N, H, S, Ev) and
-        (N, H, L, Ev).
-    sizes : Sizes
-        Of the call; with one head where it knows none.
-    allowed : Tensor of bool, shape (N, H, L, S), optional
-        The mask that it got, True where the query may attend.
-    """
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    output: Tensor
-    sizes: Sizes
-    allowed: Tensor | None = None
+    query: Tensor  # (N, H, L, E)
+    key: Tensor  # (N, H, S, E)
+    value: Tensor  # (N, H, S, Ev)
+    output: Tensor  # (N, H, L, Ev)
+    sizes: Sizes  # with one head where it knows none
+    allowed: Tensor | None = None  # the mask that it got, (N, H, L, S), True = may attend
 
     @property
     def products(self) -> Tensor:
@@ -72,24 +61,12 @@ class Sample(NamedTuple):
 
 
 class Way(NamedTuple):
-    """One way to do one step.
+    """One way to do one step."""
 
-    Attributes
-    ----------
-    cause : str or None
-        Name of the finding; None where it is correct.
-    words : str
-        What is said of it; ``{taken}`` and the like are filled with what was measured.
-    compute : callable
-        What the step gives; None where this way does not fit the sizes.
-    advice : str
-        How to mend it, where more is known than the usual repair.
-    """
-
-    cause: str | None
-    words: str
-    compute: Callable
-    advice: str = ""
+    cause: str | None  # name of the finding; None where it is correct
+    words: str  # ``{taken}`` and the like are filled with what was measured
+    compute: Callable  # what the step gives; None where this way does not fit the sizes
+    advice: str = ""  # how to mend it, where more is known than the usual repair
 
 
 # --- the steps ------------------------------------------------------------------------------------
@@ -502,25 +479,10 @@ def _masked(way: Way, allowed: Tensor, softmax: Softmax) -> Softmax:
 def explain(
     samples: Iterable[Sample], start: Recipe = Recipe(), steps: Iterable[str] = tuple(STEPS)
 ) -> Recipe | None:
-    """Return the recipe with the fewest slips that gives the output of every sample.
+    """Return the recipe with at most two slips that gives the output of every sample.
 
-    Parameters
-    ----------
-    samples : iterable of Sample
-        At several sizes where laws of the sizes are to be told apart.
-    start : Recipe
-        What is known of the steps that are not open.
-    steps : iterable of str
-        The open steps, names of ``STEPS``.
-
-    Returns
-    -------
-    Recipe or None
-        None where no recipe with at most two slips gives all of them.
-
-    See Also
-    --------
-    fit_scores : measures where no recipe fits.
+    ``start`` says what is known of the steps that are not open. Samples of several sizes tell laws
+    of the sizes apart.
     """
     samples = list(samples)
     return next(
@@ -585,23 +547,9 @@ class Fit(NamedTuple):
 
 
 def fit_scores(weights: Tensor, scores: Tensor, *, dim: int = -1) -> Fit:
-    """Return the factor between scores and the logarithms of weights.
+    """Return the factor between scores and the logarithms of weights, both (..., L, S).
 
-    Parameters
-    ----------
-    weights, scores : Tensor, shape (..., L, S)
-        What was seen, and what it may have been made from.
-    dim : int
-        The dimension that softmax ran over: logarithms are known up to a constant along it.
-
-    Returns
-    -------
-    Fit
-        Of the weights above rounding only.
-
-    See Also
-    --------
-    measured_weights : finds the weights.
+    Softmax ran over ``dim``: logarithms are known up to a constant along it.
     """
     scores = scores.double()
     visible = weights > VISIBLE * weights.amax(dim=dim, keepdim=True)
@@ -631,37 +579,31 @@ def measured_scale(samples: Iterable[Sample]) -> Way | None:
         factors[sample.sizes] = fit.factor
     values = list(factors.values())
     if len(values) > 1 and max(values) - min(values) < 10 * SURE * abs(max(values)):
-        words = (
-            f"The dot products are multiplied by {values[0]:.4g} whatever d_k is: right for "
-            f"d_k = {values[0] ** -2:.4g} only."
-        )
-        return Way("scale-constant", words, lambda size: values[0])
+        return scale_constant(values[0])
+    return scale_other(factors)
+
+
+def scale_constant(factor: float) -> Way:
+    """Return a factor that is the same whatever the sizes are."""
+    words = (
+        f"The dot products are multiplied by {factor:.4g} whatever d_k is: right for "
+        f"d_k = {factor**-2:.4g} only."
+    )
+    return Way("scale-constant", words, lambda size: factor)
+
+
+def scale_other(factors: dict[Sizes, float]) -> Way:
+    """Return factors that follow no law."""
     by_width = sorted(factors.items(), key=lambda item: item[0].E)
-    told = ", ".join(f"{factor:.3f} for d_k = {size.E}" for size, factor in by_width)
+    told = ", ".join(f"{factor:.4g} for d_k = {size.E}" for size, factor in by_width)
     words = f"The dot products are not divided by the root of d_k: the factor is {told}."
     return Way("scale-other", words, lambda size: factors.get(size, size.E**-0.5))
 
 
 def measured_masking(scores: Tensor, weights: Tensor, allowed: Tensor) -> Way:
-    """Return what became of blocked keys where no named masking fits.
+    """Return what became of blocked keys where no named masking fits; it computes nothing.
 
-    Parameters
-    ----------
-    scores : Tensor, shape (..., L, S)
-        Before the mask, with the factor that is used.
-    weights : Tensor, shape (..., L, S)
-        With the mask.
-    allowed : Tensor of bool, shape (..., L, S)
-        True where query i may attend to key j; at least one in each row.
-
-    Returns
-    -------
-    Way
-        Always with a cause; it computes nothing.
-
-    See Also
-    --------
-    explain : knows the named ones.
+    ``scores`` are those before the mask, and every row of ``allowed`` has a key; all (..., L, S).
     """
     taken = weights.masked_fill(allowed, 0).sum(dim=-1)
     if not weights.isfinite().all():
@@ -740,24 +682,8 @@ def report(
 ) -> None:
     """Report every slip of a recipe, with what the samples show.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        What ``explain`` found, or measured ways in it.
-    samples : iterable of Sample
-        What it explains.
-    results : Results
-        Gets a finding for each slip.
-    weights : Tensor, shape (N, H, L, S), optional
-        The weights of the last sample, where the recipe cannot compute them.
-    mask : str
-        What the mask of the caller is called.
-    text : str
-        The code, for advice that fits it.
-
-    See Also
-    --------
-    explain : finds the recipe.
+    ``weights`` are those of the last sample, where the recipe cannot compute them; ``mask`` is what
+    the mask of the caller is called, and ``text`` the code, for advice that fits it.
     """
     samples = list(samples)
     sample = samples[-1]
@@ -813,20 +739,12 @@ def numbers(
     additive: str = ADDITIVE,
 ) -> dict[str, object]:
     """Return what the words of a way are filled with."""
-    E = sample.sizes.E
-    told = {
-        "keys": keys,
-        "Keys": _capital(keys),
-        "The_mask": _capital(mask),
-        "the_mask": mask,
-        "E": E,
-    }
+    E, told = sample.sizes.E, {"sums": "nothing", "taken": "a part", "additive": additive}
+    told |= {"keys": keys, "Keys": _capital(keys), "The_mask": _capital(mask), "the_mask": mask}
     told |= {"factor": f"{recipe.scale.compute(sample.sizes):.4g}", "right": f"{E**-0.5:.4g}"}
-    told |= {"sums": "nothing", "taken": "a part", "additive": additive}
-    if weights is not None:
-        told["sums"] = span(weights.sum(dim=-1))
-        if allowed is not None:
-            told["taken"] = span(weights.masked_fill(allowed.expand_as(weights), 0).sum(dim=-1))
+    told |= {"E": E} if weights is None else {"E": E, "sums": span(weights.sum(dim=-1))}
+    if weights is not None and allowed is not None:
+        told["taken"] = span(weights.masked_fill(allowed.expand_as(weights), 0).sum(dim=-1))
     return told
 
 
@@ -891,3 +809,20 @@ def number_table(caption: str, rows: dict[str, list[float]], columns: tuple[str,
     """Return rows of plain numbers as a table."""
     values = torch.tensor(list(rows.values()), dtype=torch.float64)
     return Evidence(caption, values, tuple(rows), columns)
+
+
+def returned_weights(returned: Tensor, used: Tensor, results: Results, under: str = "") -> None:
+    """Compare the weights that come back with those that made the output, (N, H, L, S)."""
+    if returned.shape != used.shape:
+        return
+    if same(returned.float(), used):
+        results.held("weights", "the returned weights are those that made the output")
+        return
+    sentence = "The weights that it returns are transposed."
+    if used.mT.shape != returned.shape or not same(returned.float(), used.mT):
+        sentence = (
+            f"The returned weights{under} differ by up to {(returned - used).abs().max():.2g} from "
+            f"those that made the output; over the keys they sum to {span(returned.sum(dim=-1))}."
+        )
+    table = weights_table("Returned as weights:", returned, sums=True)
+    results.found("weights-differ", sentence, table)

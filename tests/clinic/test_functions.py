@@ -217,7 +217,7 @@ def scripted_without_its_mask(q, k, v, mask: Tensor | None = None):
 
 WRONG = {
     thrown_away: ("mask-ignored", "returns a new tensor: assign it"),
-    second_mask_from_raw_scores: ("mask-leak", "to the masked scores"),
+    second_mask_from_raw_scores: ("mask-ignored", "to the masked scores"),
     softmax_twice: ("scores-not-dot-products", "softmax once"),
     keys_with_keys_and_biases: ("wrong-source", "compare query with key"),
     low_fill_under_another_name: ("mask-finite", "-torch.inf"),

@@ -9,8 +9,6 @@ from torch import nn
 from attnlab.clinic import diagnose
 from attnlab.clinic.broken import BROKEN, RIGHT
 from attnlab.clinic.broken._templates import CrossLayer, Layer, MaskedLayer
-from attnlab.clinic.layers import modes
-from attnlab.clinic.layers.influence import influence_in_training
 
 CASES = {case.name: case for case in (*RIGHT, *BROKEN)}
 
@@ -47,21 +45,6 @@ def test_train_mode_and_eval_mode_are_shown_side_by_side():
     held = "gives the same output in train mode and in eval mode, apart from dropout"
     assert held in examined("DropoutLayer").properties
     assert held in examined("DropoutByHand").properties
-
-
-@pytest.mark.parametrize(
-    ("make", "seeds"), [("CausalLayer", [0]), ("CausalDropoutLayer", [0, 1, 2, 3])]
-)
-def test_other_seeds_are_tried_where_a_call_draws_numbers(monkeypatch, make, seeds):
-    tried = []
-
-    def noted(subject, seed):
-        tried.append(seed)
-        return influence_in_training(subject, seed)
-
-    monkeypatch.setattr(modes, "influence_in_training", noted)
-    examined(make)
-    assert tried == seeds
 
 
 def test_an_idle_head_is_counted():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import dis
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -17,8 +16,8 @@ from attnlab.clinic._calling import Caller, Outcome, Unusable, name_of
 from attnlab.clinic._results import Options
 from attnlab.clinic.behaviour import close
 from attnlab.clinic.hypotheses import Sample, Sizes
+from attnlab.clinic.masks import FORMS, Form, reads_mask
 from attnlab.clinic.names import SIDES, Argument, arguments
-from attnlab.masks import to_additive_mask
 
 GENERAL = Sizes()
 # Every size differs in every call, so that no two laws agree by accident.
@@ -35,48 +34,6 @@ def relaxed(sizes: Sizes, demand: str) -> Sizes:
     """Return ``sizes`` with those made equal that ``demand`` names (``""`` for none)."""
     equal = RELAXED.get(demand, {})
     return replace(sizes, **{name: getattr(sizes, other) for name, other in equal.items()})
-
-
-class Form(NamedTuple):
-    """A shape in which a mask may be given, and what it means for the weights (N, H, L, S)."""
-
-    letters: str
-    cut: Callable[[Tensor], Tensor]  # from a mask (N, H, L, S) to what the function gets
-    shared: tuple[int, ...] = ()  # the dimensions of (N, H, L, S) along which it is the same
-
-    @property
-    def per_key(self) -> bool:
-        """Whether the same keys are blocked for every query."""
-        return 2 in self.shared
-
-
-LENGTHS = Form("of lengths (N,)", lambda full: full[:, 0, 0].sum(dim=-1), (1, 2))
-FORMS: dict[int, tuple[Form, ...]] = {
-    2: (
-        Form("(L, S)", lambda full: full[0, 0]),
-        Form("(S,)", lambda full: full[0, 0, 0], (2,)),
-        Form("(1, S)", lambda full: full[0, 0, :1], (2,)),
-    ),
-    3: (
-        Form("(N, L, S)", lambda full: full[:, 0]),
-        Form("(L, S)", lambda full: full[0, 0], (0,)),
-        Form("(N, 1, S)", lambda full: full[:, 0, :1], (2,)),
-        Form("(N, S)", lambda full: full[:, 0, 0], (2,)),
-        Form("(1, L, S)", lambda full: full[:1, 0], (0,)),
-        Form("(N, 1, L, S)", lambda full: full),
-        Form("(N, 1, 1, S)", lambda full: full[:, :, :1], (2,)),
-    ),
-    4: (
-        Form("(N, H, L, S)", lambda full: full),
-        Form("(L, S)", lambda full: full[0, 0], (0, 1)),
-        Form("(N, 1, 1, S)", lambda full: full[:, :1, :1], (1, 2)),
-        Form("(N, S)", lambda full: full[:, 0, 0], (1, 2)),
-        Form("(N, L, S)", lambda full: full[:, 0], (1,)),
-        Form("(N, 1, L, S)", lambda full: full[:, :1], (1,)),
-        Form("(N, 1, S)", lambda full: full[:, 0, :1], (1, 2)),
-        Form("(1, 1, L, S)", lambda full: full[:1, :1], (0, 1)),
-    ),
-}
 
 
 class Layout(NamedTuple):
@@ -142,38 +99,19 @@ class Takes:
 
 
 def takes(function: Callable, call: Callable | None = None) -> Takes:
-    """Return what a function takes, told by the names of its arguments.
-
-    Parameters
-    ----------
-    function : callable
-        Of query, key and value.
-    call : callable, optional
-        The adapter that calls it.
-
-    Returns
-    -------
-    Takes
-        Without sides where they are simply the first three.
-
-    See Also
-    --------
-    attnlab.clinic.names.arguments : tells the role of each argument.
-    """
+    """Return what a function takes, told by the names of its arguments; ``call`` is its adapter."""
     if call is not None:
         mask = Argument("attn_mask", "mask", False)
-        return Takes(masks=[mask] if _reads_mask(call) else [])
+        return Takes(masks=[mask] if reads_mask(call) else [])
     known = arguments(function)
     if known is None:
         return Takes()
     sides, rest = _sides(known)
     first = [one.name for one in known if one.by_place][: len(sides)]
     order = {one.name: side for side, one in sides.items()}
-    if {*first} != {*order}:
-        placed = ()
-    else:
-        placed = tuple(order[name] for name in first) or tuple(SIDES)
-    found = Takes(sides, placed=placed)
+    by_place = {*first} == {*order}
+    placed = tuple(order[name] for name in first) or tuple(SIDES)
+    found = Takes(sides, placed=placed if by_place else ())
     for one in rest:
         if one.role in ("mask", "padding"):
             found.masks.append(one)
@@ -204,18 +142,6 @@ def _sides(known: list[Argument]) -> tuple[dict[str, Argument], list[Argument]]:
     return sides, [one for one in known if one not in sides.values()]
 
 
-def _reads_mask(call: Callable) -> bool:
-    """Return whether an adapter does something with its last argument, the mask."""
-    code = getattr(call, "__code__", None)
-    if code is None:
-        return True
-    if code.co_argcount < 5:
-        return bool(code.co_flags & 4)  # *arguments
-    name = code.co_varnames[4]
-    read = [step.argval for step in dis.get_instructions(code)]
-    return any(name == one or (isinstance(one, tuple) and name in one) for one in read)
-
-
 # What is given for a required argument, by its role; None where one must be tried after the other.
 FIXED: dict[str, Callable[[Tensor, Tensor], object]] = {
     "width": lambda query, key: query.shape[-1],
@@ -232,40 +158,24 @@ NO_DROPOUT = (None, 0.0, nn.Identity())
 class Given(NamedTuple):
     """What a function gets that insists on a mask or on dropout."""
 
-    form: Form | None = None
-    content: bool = True
-    number: bool = False  # 1 and 0 for True and False
+    form: Form | None = None  # of a mask that ought to block nothing
     dropout: object = None
 
 
 class Attention:
-    """An attention function, called the way it wants; every call is watched.
-
-    Attributes
-    ----------
-    ndims : dict from int to Result
-        The numbers of dimensions it works with.
-    refused : dict from int to Outcome
-        What came of the others.
-    blocked : dict from int to Result
-        Calls with a mask, which it insists on, that blocked every key.
-    demand : str
-        Which sizes must be equal, such as ``"L = S"``; empty if none.
-    powers : bool
-        Whether E must be a power of two, as where features go in pairs.
-    """
+    """An attention function, called the way it wants; every call is watched."""
 
     def __init__(self, function: Callable, options: Options, layout: Layout = PLAIN) -> None:
         self.options, self.layout = options, layout
         self.caller = Caller(options.call or function, options.time_limit)
         self.function = function
         self.takes = takes(function, options.call)
-        self.convention = options.mask
         self.places: tuple[int | None, int | None] = (None, None)
-        self.ndims: dict[int, Result] = {}
-        self.refused: dict[int, Outcome] = {}
-        self.blocked: dict[int, Result] = {}
-        self.demand, self.powers = "", False
+        self.ndims: dict[int, Result] = {}  # the numbers of dimensions that it works with
+        self.refused: dict[int, Outcome] = {}  # what came of the others
+        self.blocked: dict[int, Result] = {}  # calls with a mask that blocked every key
+        self.demand = ""  # which sizes must be equal, such as "L = S"
+        self.powers = False  # whether E must be a power of two
         self.dtype = torch.float32
         self.divisor = False  # whether a factor that it is given divides
         self.number = False  # whether it wants masks of 1 and 0
@@ -309,7 +219,7 @@ class Attention:
                 continue
             if not self._open_masks() or not _nothing_allowed(result.output):
                 self.ndims[ndim] = result
-                self.number |= given.number
+                self.number |= given.form is not None and given.form.kind == "float"
                 return
             self.blocked.setdefault(ndim, result)
         self.given_always.pop(ndim)
@@ -324,15 +234,25 @@ class Attention:
 
     def _tries(self, ndim: int) -> Iterator[Given]:
         """Yield no mask, or masks of all usual shapes that ought to block nothing; no dropout."""
-        masks: list[tuple[Form | None, bool]] = [(None, True)]
-        masks += [(form, content) for content in (True, False) for form in FORMS[ndim]]
+        forms: list[Form | None] = [None]
+        if self._open_masks():
+            flips, kinds = (self.flipped, not self.flipped), ("bool", "float")
+            if self.options.mask == "additive":
+                flips, kinds = (False,), ("additive",)
+            forms += [
+                form._replace(flipped=flipped, kind=kind)
+                for flipped in flips for form in FORMS[ndim] for kind in kinds
+            ]  # fmt: skip
         dropouts = NO_DROPOUT if "dropout" in self.takes.fixed.values() else (None,)
-        for form, content in masks if self._open_masks() else masks[:1]:
-            for number in (False, True) if form else (False,):
-                yield from (Given(form, content, number, dropout) for dropout in dropouts)
+        yield from (Given(form, dropout) for form in forms for dropout in dropouts)
 
     def _open_masks(self) -> list[Argument]:
         return [*self.takes.masks, *self.takes.unknown]
+
+    @property
+    def flipped(self) -> bool:
+        """Whether the caller says that True means blocked."""
+        return self.options.mask == "blocked"
 
     @property
     def main(self) -> int:
@@ -459,27 +379,11 @@ class Attention:
 
     def _neutral(self, always: Given, query: Tensor, key: Tensor) -> Tensor | None:
         """Return a mask that ought to block nothing, in the shape that it was found to want."""
-        form, content = always.form, always.content
-        if form is None:
+        if always.form is None:
             return None
         lead = (*query.shape[:-2], 1, 1)[:2] if query.ndim > 2 else (1, 1)
         full = torch.ones(*lead, query.shape[-2], key.shape[-2], dtype=torch.bool)
-        mask = form.cut(full).to(query.device)
-        if self.options.mask == "additive":
-            return torch.zeros_like(mask, dtype=query.dtype)
-        mask = mask if content != (self.options.mask == "blocked") else ~mask
-        return mask.to(query.dtype) if always.number else mask
-
-    def given(self, form: Form, allowed: Tensor, convention: str | None = None) -> Tensor:
-        """Return a mask (N, H, L, S) in the form and the convention of the function."""
-        convention = convention or self.convention
-        mask = form.cut(allowed)
-        if form is LENGTHS:
-            return mask
-        if convention == "additive":
-            return to_additive_mask(mask, self.dtype)
-        mask = ~mask if convention == "blocked" else mask.clone()
-        return mask.to(self.dtype) if self.number else mask
+        return always.form(full, query.dtype).to(query.device)
 
     def told(self, **given: str) -> str:
         """Return the first call as text, such as ``attention(query, key, value, p=None)``."""
@@ -503,12 +407,8 @@ class Attention:
             fitting = [p for p, part in parts.items() if self._left(part, query) == wanted]
             if not fitting:
                 raise Unusable(outcome)
-            others = [
-                place
-                for place, part in parts.items()
-                if tuple(part.shape) == square and place != fitting[0]
-            ]
-            self.places = fitting[0], next(iter(others), None)
+            others = (p for p, part in parts.items() if tuple(part.shape) == square)
+            self.places = fitting[0], next((p for p in others if p != fitting[0]), None)
         output = parts.get(self.places[0])
         if output is None or self._left(output, query) != wanted:
             raise Unusable(outcome)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic import behaviour
-from attnlab.clinic._calling import Outcome, Unusable, name_of
+from attnlab.clinic._calling import Outcome, Unusable, a, name_of
 from attnlab.clinic._hints import (
     says_batch,
     says_heads,
@@ -58,7 +58,7 @@ from attnlab.clinic.hypotheses import (
     weights_table,
 )
 from attnlab.clinic.names import CAUSAL as MEANT_CAUSAL
-from attnlab.clinic.names import numbers_of
+from attnlab.clinic.names import SIDES, numbers_of
 
 LETTERS = {2: "(L, E)", 3: "(N, L, E)", 4: "(N, H, L, E)"}
 LARGE = 200.0  # scores of this size overflow exp in float32 unless a maximum is taken off
@@ -79,10 +79,6 @@ def examine_attention(function: Callable, options: Options, results: Results) ->
         What ``diagnose`` was told.
     results : Results
         Gets findings, notes and properties.
-
-    See Also
-    --------
-    attnlab.clinic.diagnose : calls it.
     """
     attention = _met(function, options)
     subject = Function(attention)
@@ -107,10 +103,9 @@ def examine_attention(function: Callable, options: Options, results: Results) ->
 def _met(function: Callable, options: Options) -> Attention:
     """Return the function in the layout that it says, or in the first in which it works."""
     first = PLAIN
-    if options.call is None and tokens_before_heads(function):
-        first = HEADS_BEHIND
-    elif options.call is None and time_before_batch(function):
-        first = TIME_FIRST
+    if options.call is None:
+        first = HEADS_BEHIND if tokens_before_heads(function) else first
+        first = TIME_FIRST if first is PLAIN and time_before_batch(function) else first
     attention = Attention(function, options, first)
     if attention.find_shapes() or options.call is not None or attention.caller.out_of_time:
         return attention
@@ -130,28 +125,21 @@ class Function(behaviour.Subject):
     def inputs(self, *, seed: int = 0, sizes: int = 0) -> dict[str, Tensor]:
         """Return new tensors by the names that a sentence gives them."""
         attention = self.attention
-        more = replace(GENERAL, L=GENERAL.L + sizes, S=GENERAL.S + sizes, Ev=GENERAL.Ev + sizes)
-        if sizes == 1:
-            more = Sizes(N=3, H=2, L=4, S=6, E=12, Ev=10)
-        three = attention.inputs(attention.main, more if sizes else GENERAL, seed=seed, spread=1.0)
+        given = replace(GENERAL, L=GENERAL.L + sizes, S=GENERAL.S + sizes, Ev=GENERAL.Ev + sizes)
+        given = Sizes(N=3, H=2, L=4, S=6, E=12, Ev=10) if sizes == 1 else given
+        three = attention.inputs(attention.main, given, seed=seed, spread=1.0)
         wanted = attention.dtype if self.dtype == torch.float32 else self.dtype
-        return {
-            name: part.to(wanted)
-            for name, part in zip(("query", "key", "value"), three, strict=True)
-        }
+        return {name: part.to(wanted) for name, part in zip(SIDES, three, strict=True)}
 
     def answer(self, inputs: dict[str, Tensor], *, graph: bool = False) -> Outcome:
         """Return what comes of a call."""
-        given = list(inputs.values())
+        given = [x if graph else x.clone() for x in inputs.values()]
         with torch.set_grad_enabled(graph):
-            given = given if graph else [x.clone() for x in given]
             outcome = self.attention.outcome(*given, causal=self.causal)
         value = None
         if outcome.error is None and not given[0].is_meta:
-            try:
+            with contextlib.suppress(Unusable):
                 value = self.attention.read(outcome, *given).output
-            except Unusable:
-                value = None
         return replace(outcome, value=value)
 
     def called(self, place: str) -> str:
@@ -175,18 +163,25 @@ def _examine_numbers(attention: Attention, subject: Function, results: Results) 
     if recipe is not None and recipe.scale.cause == "scale-constant":
         recipe = _as_the_caller_wants(attention, recipe, samples[0], results)
     if attention.takes.unknown_required and (recipe is None or recipe.slips):
-        _ask(attention, results)
+        name = attention.takes.unknown_required[0].name
+        why = f"The clinic does not know what to give for the argument {name}."
+        results.unexamined(why, call=attention.told(), remedy=REMEDY)
         return
     if recipe is None:
         examine_unknown(attention, samples, results, meant=meant, causal=False)
     else:
         _say(attention, recipe, samples, results, meant=meant)
-    if recipe is not None and all(finding.name in SCALED for finding in results.findings):
+    if recipe is not None and _only_scaled(results):
         causal = _switched(attention, recipe, results) if attention.takes.causal else recipe
         examine_returned(attention, results)
-        if causal is not None and all(finding.name in SCALED for finding in results.findings):
+        if causal is not None and _only_scaled(results):
             examine_masks(attention, results, recipe)
     _examine_shapes(attention, recipe, results)
+
+
+def _only_scaled(results: Results) -> bool:
+    """Return whether nothing but the scale is wrong so far."""
+    return all(finding.name in SCALED for finding in results.findings)
 
 
 def _as_the_caller_wants(
@@ -210,11 +205,9 @@ def calls(attention: Attention, ndim: int, *, square: bool = False, seed: int = 
     """Return calls of different sizes, as many as it takes."""
     samples = []
     for sizes in CALLS:
-        try:
+        with contextlib.suppress(Unusable):
             sizes = relaxed(sizes, "L = S" if square else "")
             samples.append(attention.sample(ndim, sizes, seed=seed))
-        except Unusable:
-            continue
     return samples
 
 
@@ -291,8 +284,8 @@ def _hold(recipe: Recipe, ndim: int, results: Results) -> None:
     if not wrong & {"sides", "product", "softmax"}:
         words = "scores are dot products of query and key times one factor"
         results.held("products", words)
-    if not wrong & {"sides", "product", "softmax"} and recipe.scale is RIGHT_SCALE:
-        results.held("scale", "the scores are divided by the square root of d_k")
+        if recipe.scale is RIGHT_SCALE:
+            results.held("scale", "the scores are divided by the square root of d_k")
     if not wrong & {"softmax", "after"}:
         _hold_apart(ndim, results)
     if not wrong and recipe.order in (CAUSAL, ENDS):
@@ -309,16 +302,6 @@ def _bends(attention: Attention, recipe: Recipe, sizes: Sizes, results: Results)
     )
     results.found("scores-not-dot-products", sentence)
     return True
-
-
-def _ask(attention: Attention, results: Results) -> None:
-    """Say that an argument that must be given is not known."""
-    name = attention.takes.unknown_required[0].name
-    results.unexamined(
-        f"The clinic does not know what to give for the argument {name}.",
-        call=attention.told(),
-        remedy=REMEDY,
-    )
 
 
 def _switched(attention: Attention, recipe: Recipe, results: Results) -> Recipe | None:
@@ -385,17 +368,30 @@ def _examine_shapes(attention: Attention, recipe: Recipe | None, results: Result
     """Try the other numbers of dimensions, and sizes that must not be equal."""
     if recipe is not None and not results.findings:
         for ndim in attention.ndims:
+            apart = results
             if ndim == 4 and attention.main == 3 and not says_heads(attention.function):
-                _four_dimensions(attention, recipe, results)
-            else:
-                _examine_ndim(attention, ndim, recipe, results)
+                apart = Results()  # made for (N, L, E), it need not be right with heads
+            _examine_ndim(attention, ndim, recipe, apart)
+            for finding in apart.findings if apart is not results else ():
+                words = "Made for (N, L, E). With heads, (N, H, L, E), it is wrong:"
+                results.note("heads", f"{words} {finding}")
+            if apart is not results and not apart.findings:
+                for said in apart.properties:
+                    results.held(said.key, said)
     if not results.findings:
         _single(attention, results)
     if attention.powers:
         text = attention.refused[attention.main].trouble
         results.note("sizes", f"It was called with powers of two for E; E = 11 gives {text}.")
-    if attention.demand:
-        _equal_sizes(attention, recipe, results)
+    if attention.demand and recipe is not None and not results.findings and not results.gap:
+        text = attention.refused[attention.main].trouble or "a wrong shape"
+        words = (
+            f"It works only with {attention.demand}; with L = 5, S = 7, E = 11, Ev = 13: {text}."
+        )
+        if recipe.order is not DENSE and attention.demand == "L = S":
+            results.note("sizes", words)  # no fault if it depends on positions
+        else:
+            results.found("square-only", words)
     if set(attention.ndims) == {2}:
         _two_dimensions(attention, results)
     elif len(attention.ndims) < 3:
@@ -421,18 +417,6 @@ def _examine_ndim(attention: Attention, ndim: int, recipe: Recipe, results: Resu
 def _hold_apart(ndim: int, results: Results) -> None:
     for _, _, what in NEIGHBOURS[: ndim - 2]:
         results.held("apart", f"one {what} never changes the result of another")
-
-
-def _four_dimensions(attention: Attention, recipe: Recipe, results: Results) -> None:
-    """Note what it does with heads: made for (N, L, E), it need not be right there."""
-    apart = Results()
-    _examine_ndim(attention, 4, recipe, apart)
-    for sentence in apart.properties if not apart.findings else ():
-        results.held(sentence.key, sentence)
-    for finding in apart.findings:
-        results.note(
-            "heads", f"Made for (N, L, E). With heads, (N, H, L, E), it is wrong: {finding}"
-        )
 
 
 def _single(attention: Attention, results: Results) -> None:
@@ -482,18 +466,6 @@ def _wrong_in_a_cube(attention: Attention) -> bool | None:
     return not behaviour.close(changed.value[0], outcome.value[0])
 
 
-def _equal_sizes(attention: Attention, recipe: Recipe | None, results: Results) -> None:
-    """Report that it ran only with some sizes equal; no fault if it depends on positions."""
-    if results.findings or results.gap or recipe is None:
-        return
-    text = attention.refused[attention.main].trouble or "a wrong shape"
-    sentence = f"It works only with {attention.demand}; with L = 5, S = 7, E = 11, Ev = 13: {text}."
-    if recipe.order is not DENSE and attention.demand == "L = S":
-        results.note("sizes", sentence)
-    else:
-        results.found("square-only", sentence)
-
-
 # --- how it behaves -------------------------------------------------------------------------------
 
 
@@ -503,49 +475,37 @@ def _examine_behaviour(attention: Attention, subject: Function, results: Results
     if attention.caller.changed:
         behaviour.examine_arguments(subject, results)
     if not results.has("hard"):
-        apart = Results() if attention.options.call else results
+        apart = Results(notes=results.notes, properties=results.properties)
         behaviour.examine_behaviour(subject, apart)
-        if attention.options.call:
-            _with_an_adapter(apart, results)
         if attention.takes.causal:
-            behaviour.examine_device(Function(attention, causal=True), results)
+            behaviour.examine_device(Function(attention, causal=True), apart)
+        for finding in apart.findings:
+            if attention.options.call is not None and finding.name in ("device", "dtype"):
+                results.note(finding.name, f"It or its adapter: {finding}")
+            elif not results.has(finding.name):
+                results.findings.append(finding)
     _large_scores(attention, results)
-
-
-def _with_an_adapter(apart: Results, results: Results) -> None:
-    """Pass on what was found; a device or a dtype may be the adapter's doing."""
-    for finding in apart.findings:
-        if finding.name in ("device", "dtype"):
-            results.note(finding.name, f"It or its adapter: {finding}")
-        else:
-            results.findings.append(finding)
-    for said in apart.properties:
-        results.held(said.key, said)
-    for said in apart.notes:
-        results.note(said.key, said)
 
 
 def _large_scores(attention: Attention, results: Results) -> None:
     query, key, value = attention.inputs(attention.main)
+    size = (LARGE / query.shape[-1] ** 0.5) ** 0.5
+    same = torch.full_like(key, size)
+    same[..., 0, :] *= 1.1
     for sign, words in ((1, "above"), (-1, "below")):
-        size = (LARGE * query.shape[-1] ** 0.5) ** 0.5
-        big = torch.full_like(query, size / query.shape[-1] ** 0.5)
+        big = torch.full_like(query, size)
         big[..., 0, :] *= sign  # one row far below the others, whose maximum is not its own
-        same = torch.full_like(key, size / query.shape[-1] ** 0.5)
-        same[..., 0, :] *= 1.1
         try:
-            output = attention(big, same, value).output
+            finite = attention(big, same, value).output.isfinite().all()
         except Unusable:
             return
-        if output.isfinite().all():
-            continue
         sentence = (
             f"Scores far {words} 0 give NaN: exp overflows or a whole row becomes 0. Take each "
             "row's own maximum off first."
         )
-        if attention.options.strict:
+        if not finite and attention.options.strict:
             results.found("nan", sentence)
-        else:
+        elif not finite:
             results.note("large-scores", sentence)
 
 
@@ -554,24 +514,22 @@ def _large_scores(attention: Attention, results: Results) -> None:
 
 def _nothing_works(attention: Attention, results: Results) -> None:
     """Say what came of the first call instead of an output."""
+    returned = {n: one for n, one in attention.refused.items() if one.error is None}
     if attention.caller.out_of_time:
         return
     if attention.blocked:
         _all_blocked(attention, results)
         return
-    returned = {n: one for n, one in attention.refused.items() if one.error is None}
     if not returned:
         _raises(attention, results)
         return
     ndim, outcome = next(iter(returned.items()))
-    parts = _parts(outcome.value)
-    tensors = [part for part in parts if isinstance(part, Tensor)]
+    tensors = [part for part in _parts(outcome.value) if isinstance(part, Tensor)]
     if outcome.value is None:
         results.found("not-done", "It returns None: not done yet.")
     elif not tensors or isinstance(outcome.value, list):
-        kind = type(outcome.value).__name__
-        article = "an" if kind[0].lower() in "aeiou" else "a"
-        results.found("wrong-type", f"It returns {article} {kind} instead of a tensor.")
+        kind = a(type(outcome.value).__name__)
+        results.found("wrong-type", f"It returns {kind} instead of a tensor.")
     elif not any(map(measurable, tensors)):
         part = tensors[0]
         what = f"dtype {part.dtype}, layout {part.layout}, device {part.device}"
@@ -582,10 +540,8 @@ def _nothing_works(attention: Attention, results: Results) -> None:
         query, _, value = attention.inputs(ndim)
         wanted = (*query.shape[:-1], value.shape[-1])
         got = " and ".join(str(tuple(part.shape)) for part in tensors)
-        results.found(
-            "wrong-shape",
-            f"With {_shapes(attention, ndim)} the output must be {wanted}, got {got}.",
-        )
+        words = f"With {_shapes(attention, ndim)} the output must be {wanted}, got {got}."
+        results.found("wrong-shape", words)
 
 
 def _raises(attention: Attention, results: Results) -> None:

@@ -37,20 +37,8 @@ CLEAR = 1e-5  # a weight below this is none
 def measured_recipe(pairs: list[tuple[Sample, Sample]]) -> Recipe | None:
     """Return a recipe with the factor, the keys that are never seen or the biases, as measured.
 
-    Parameters
-    ----------
-    pairs : list of tuple of two Samples
-        Each pair of the same sizes, with other numbers.
-
-    Returns
-    -------
-    Recipe or None
-        None where the weights are no softmax of dot products, even with something added to them
-        that depends on positions alone.
-
-    See Also
-    --------
-    attnlab.clinic.hypotheses.explain : knows what has a name.
+    Each pair of calls is of the same sizes, with other numbers. None where the weights are no
+    softmax of dot products, even with something added that depends on positions alone.
     """
     samples = [sample for pair in pairs for sample in pair]
     scale = measured_scale(samples)
@@ -184,22 +172,8 @@ def examine_unknown(
 ) -> None:
     """Report what is wrong with an output that no recipe gives.
 
-    Parameters
-    ----------
-    attention : Attention
-        The function.
-    samples : list of Sample
-        Its calls, all of ``attention.main`` dimensions.
-    results : Results
-        Gets findings.
-    meant : bool
-        Whether no query is meant to see a later key.
-    causal : bool
-        Whether the samples were made with its causal argument on.
-
-    See Also
-    --------
-    attnlab.clinic.hypotheses.explain : was tried before.
+    ``meant`` says that no query is meant to see a later key, ``causal`` that the samples were made
+    with its causal argument on.
     """
     sample = samples[0]
     if not sample.output.isfinite().all():

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,25 +18,25 @@ from attnlab.clinic.hypotheses import Sample, Sizes
 from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.trace import Core, Trace, before, cores, cores_of_learned_queries, learned
 
-AXES = {"keys": (-1,), "queries": (-2,), "heads": (1,), "batch": (0,), "all": (-2, -1)}
+AXES = ((-1,), (-2,), (1,), (0,), (-2, -1))  # keys, queries, heads, batch, all: as in SOFTMAXES
+RAW = 6  # the place in SOFTMAXES of no softmax at all
 CLOSE = 1e-6  # how well a law must fit, in float64
 MOST = 24  # attentions of one pass: of a deep model the first ones are enough
 
 
-@dataclass(frozen=True)
-class Law:
-    """How weights follow from products: a softmax of ``factor * products``, or what it is."""
+class Law(NamedTuple):
+    """How weights follow products: a softmax along an axis, of the products times a factor."""
 
-    kind: str  # an axis of AXES; or "none", "sigmoid", "exponentials", "hard", "after", "other"
-    factor: float = 1.0
-    heads: tuple[float, ...] = ()  # the factors of the heads, where they differ
+    axis: int  # a place in AXES and SOFTMAXES
+    factor: float
+    apart: bool = False  # every head has a factor of its own
     turned: bool = False  # the products are keys by queries
     bent: bool = False  # the scores pass through another function before the softmax
 
     @property
     def plain(self) -> bool:
         """Whether it is a softmax of multiples of the products over the keys."""
-        return self.kind in ("keys", "some keys") and not self.heads and not self.bent
+        return self.axis == 0 and not self.apart and not self.bent
 
 
 class Heads:
@@ -50,12 +50,11 @@ class Heads:
 
     def _raw(self, trace: Trace) -> dict[str, Tensor]:
         """Return what a pass put into the two products and got from them, (b, ..., ...)."""
-        average = trace.steps[self.core.average]
+        average, scores = (trace.steps[at] for at in (self.core.average, self.core.scores[0]))
         (weights, _), (value, _) = average.factors
         output = average.result
         if not self.core.weights_first:
             weights, value, output = value.mT, weights.mT, output.mT
-        scores = trace.steps[self.core.scores[0]]
         (query, _), (key, _) = scores.factors
         raw = {"weights": weights, "value": value, "output": output, "products": scores.result}
         raw |= {"query": query, "key": key.mT}
@@ -69,10 +68,9 @@ class Heads:
             other = self.subject.tokens(*self.x.shape[1:], seed=33)
             moved = self._moved(torch.cat([self.x[:1] + other, self.x[1:]]), "products")
             moved, place = moved.any(dim=1), torch.arange(count)
-            if torch.equal(moved, place < count // batch):
+            self.heads_first = torch.equal(moved, place % batch == 0) and count > batch
+            if self.heads_first or torch.equal(moved, place < count // batch):
                 self.batch = batch
-            elif torch.equal(moved, place % batch == 0):
-                self.batch, self.heads_first = batch, True
         several = products.shape[-2] // length
         if several > 1 and products.shape[-2] % length == 0:
             self._find_folds(several, length)
@@ -102,9 +100,8 @@ class Heads:
         """Return which rows of a part move when the tokens are these, (b, rows)."""
         again = self.again(x=x)
         plain = self._raw(self.trace)[name]
-        if again is None:
-            return torch.zeros(plain.shape[:2], dtype=torch.bool)
-        return (self._raw(again)[name] != plain).any(dim=-1)
+        other = plain if again is None else self._raw(again)[name]
+        return (other != plain).any(dim=-1)
 
     def again(self, x: Tensor | None = None, **how) -> Trace | None:
         """Return another pass through the same steps; None if it goes another way."""
@@ -126,8 +123,7 @@ class Heads:
         by_token = self.folds.get({"products": "query", "output": "weights"}.get(name, name))
         if by_token is not None:
             length = self.x.shape[1]
-            rows = (length, -1) if by_token else (-1, length)
-            part = part.unflatten(2, rows)
+            part = part.unflatten(2, (length, -1) if by_token else (-1, length))
             part = (part.transpose(2, 3) if by_token else part).flatten(1, 2)
         return part
 
@@ -149,16 +145,17 @@ class Heads:
         """How many features of a query and a key are compared."""
         return sum(self.trace.steps[place].factors[0][0].shape[-1] for place in self.core.scores)
 
-    def weights_of(self, products: Tensor, **how) -> Tensor | None:
+    # --- other products ---------------------------------------------------------------------------
+
+    def weights_of(self, products: Tensor) -> Tensor | None:
         """Return the weights of a pass in which ``products`` take the place of its own."""
-        trace = self._with_products(products, **how)
+        trace = self._with_products(products)
         return None if trace is None else self.cut(self._raw(trace)["weights"], "weights").double()
 
-    def _with_products(self, products: Tensor, **how) -> Trace | None:
+    def _with_products(self, products: Tensor) -> Trace | None:
         first, *others = self.core.scores
         instead = {place: self._putting(place, 0 * products) for place in others}
-        instead[first] = self._putting(first, products)
-        return self.again(instead=instead, **how)
+        return self.again(instead={**instead, first: self._putting(first, products)})
 
     def _putting(self, place: int, wanted: Tensor):
         (one, _), (two, _) = self.trace.steps[place].factors
@@ -171,61 +168,48 @@ class Heads:
         return self.subject.tokens(*shape, seed=41)
 
     @cached_property
-    def weights_of_zeros(self) -> Tensor | None:
+    def none(self) -> Tensor | None:
         """The weights of products that are all the same."""
         return self.weights_of(0 * self.drawn)
 
     @cached_property
-    def law(self) -> Law:
-        """How the weights follow from the products."""
-        none, some = self.weights_of_zeros, self.weights_of(self.drawn)
+    def some(self) -> Tensor | None:
+        """The weights of random products."""
+        return self.weights_of(self.drawn)
+
+    @cached_property
+    def law(self) -> Law | None:
+        """How the weights follow from the products; None where no softmax says so."""
+        none, some, close = self.none, self.some, CLOSE if self.subject.fine else 1e-3
+        drawn = self.cut(self.drawn, "products").double()
         if none is None or some is None:
-            return Law("other")
-        drawn, close = (
-            self.cut(self.drawn, "products").double(),
-            CLOSE if self.subject.fine else 1e-3,
-        )
+            return None
+        if drawn.shape == none.shape and (raw := _raw_factor(none, some, drawn, close)):
+            return Law(RAW, raw)
         for turned in (False, True):
             products = drawn.mT if turned else drawn
-            if products.shape == none.shape:
-                law = _law_of(none, some, products, close)
-                if law is not None:
-                    return replace(law, turned=turned)
-        return self._law_of_some(none, some, close) or self._bent(none, close)
-
-    def _law_of_some(self, none: Tensor, some: Tensor, close: float) -> Law | None:
-        """Return the law of keys up to the query's own, where odd things happen to later ones."""
-        drawn = self.cut(self.drawn, "products").double()
+            if products.shape == none.shape and (law := _law(none, some, products, close)):
+                return law._replace(turned=turned)
         if drawn.shape != none.shape:
             return None
-        used = (none > 0) & (some > 0) & torch.ones_like(none, dtype=torch.bool).tril()
-        logs = torch.where(used, some.log() - none.log(), 0.0)
-        slopes = _slopes(logs, drawn, used, (-1,), close)
-        return None if slopes is None else Law("some keys", slopes.mean().item())
+        lower = torch.ones_like(none, dtype=torch.bool).tril()  # odd things happen to later keys
+        slopes = _slopes(none, some, drawn, AXES[0], close, lower)
+        if slopes is not None:
+            return Law(0, slopes.mean().item())
+        small = self.weights_of(1e-3 * self.drawn) if self.subject.fine else None
+        law = None if small is None else _law(none, small, 1e-3 * drawn, 3e-5)
+        return (law and _sums_to_one(small, AXES[law.axis]) and law._replace(bent=True)) or None
 
-    def _bent(self, none: Tensor, close: float) -> Law:
-        """Return the law of small products, where the scores pass through another function."""
-        small = self.weights_of(1e-3 * self.drawn)
-        if (
-            small is None
-            or not self.subject.fine
-            or none.shape != self.cut(self.drawn, "products").shape
-        ):
-            return Law("other")
-        law = _law_of(none, small, 1e-3 * self.cut(self.drawn, "products").double(), 3e-5)
-        known = law is not None and law.kind in AXES
-        return replace(law, bent=True) if known else Law("other")
+    @property
+    def factor(self) -> float:
+        """By what the products of projected queries and keys are multiplied, all in all."""
+        return self.law.factor * self.earlier
 
     @cached_property
     def earlier(self) -> float:
         """By what queries and keys were multiplied between their projection and their product."""
         factors = self.trace.steps[self.core.scores[0]].factors
         return math.prod(before(self.trace, own) for _, own in factors)
-
-    @property
-    def factor(self) -> float:
-        """By what the products of projected queries and keys are multiplied, all in all."""
-        return self.law.factor * self.earlier
 
     @property
     def unit(self) -> bool:
@@ -238,69 +222,65 @@ class Heads:
         """Whether a parameter is part of the factor."""
         return learned(self.trace, self.core)
 
-    def sample(self, allowed: Tensor | None = None, **how) -> Sample | None:
+    def sample(self, allowed: Tensor | None = None) -> Sample | None:
         """Return what it makes of random products, as a sample whose output are its weights."""
-        weights = self.weights_of(self.drawn, **how)
-        products = self.cut(self.drawn, "products")
+        weights, products = self.some, self.cut(self.drawn, "products")
         if weights is None:
             return None
-        products = products.mT if self.law.turned else products
+        products = products.mT if self.law is not None and self.law.turned else products
         if products.shape != weights.shape:
             return None
         batch, heads, queries, keys = weights.shape
         eye = torch.eye(keys, dtype=weights.dtype).expand(batch, heads, keys, keys)
-        sizes = Sizes(
-            batch,
-            heads,
-            queries,
-            keys,
-            self.head_dim,
-            self.seen["value"].shape[-1],
-            self.subject.sizes.embed,
-        )
+        widths = self.head_dim, self.seen["value"].shape[-1], self.subject.sizes.embed
         weights = weights if self.subject.fine else weights.float()
+        sizes = Sizes(batch, heads, queries, keys, *widths)
         return Sample(products.double() / self.earlier, eye, eye, weights, sizes, allowed)
 
 
-def _law_of(none: Tensor, some: Tensor, products: Tensor, close: float) -> Law | None:
+def _law(none: Tensor, some: Tensor, products: Tensor, close: float) -> Law | None:
     """Return the law that explains weights of zeros and of random products."""
-    if _one_hot(some) and not _one_hot(none):
-        return Law("hard")
-    used = (none > 0) & (some > 0)
-    logs = torch.where(used, some.log() - none.log(), 0.0)
-    for kind, axes in AXES.items():
-        heads = _slopes(logs, products, used, axes, close)
-        if heads is None:
-            continue
-        factor = heads.mean().item()
-        sums = [_not_empty(part.sum(dim=axes)) for part in (none, some)]
-        if all((total - 1).abs().max() < 1e-4 for total in sums):
-            apart = (heads - factor).abs().max() > 1e-4 * abs(factor)
-            return Law(kind, factor, tuple(heads.tolist()) if apart else ())
-        if kind == "keys" and all((total - sums[0][0]).abs().max() < 1e-4 for total in sums):
-            return Law("after", sums[0][0].item())
-        if kind == "keys" and (logs - factor * products)[used].abs().max() < close:
-            return Law("exponentials", factor)
-    return _without_softmax(none, some, products, close)
+    for axis, axes in enumerate(AXES):
+        heads = _slopes(none, some, products, axes, close)
+        if heads is not None and (axis == 0 or _sums_to_one(some, axes)):
+            factor = heads.mean().item()
+            apart = bool((heads - factor).abs().max() > 1e-4 * abs(factor))
+            return Law(axis, factor, apart)
+    return None
 
 
-def _not_empty(sums: Tensor) -> Tensor:
-    """Return the sums of rows that have a key; all of them if none has."""
-    kept = sums[sums.isfinite() & (sums != 0)]
-    return kept if kept.numel() else sums.flatten()
+def _raw_factor(none: Tensor, some: Tensor, products: Tensor, close: float) -> float | None:
+    """Return the factor of products that are the weights themselves, apart from what is hidden."""
+    used = (some != none) & (some - none).isfinite()
+    rise, run = (torch.where(used, part, 0.0) for part in (some - none, products))
+    factor = (rise * run).sum() / (run * run).sum()
+    fits = factor.isfinite() and (rise - factor * run).abs().max() < close * factor.abs()
+    return factor.item() if fits else None
+
+
+def _sums_to_one(weights: Tensor, axes: tuple[int, ...]) -> bool:
+    """Return whether weights sum to 1 along these axes, wherever there are any."""
+    sums = weights.sum(dim=axes)
+    return bool((sums[sums.isfinite() & (sums != 0)] - 1).abs().lt(1e-4).all())
 
 
 def _slopes(
-    logs: Tensor, products: Tensor, used: Tensor, axes: tuple, close: float
+    none: Tensor,
+    some: Tensor,
+    products: Tensor,
+    axes: tuple[int, ...],
+    close: float,
+    where: Tensor | bool = True,
 ) -> Tensor | None:
     """Return the factor of each head with which ``logs - factor * products`` is level on axes."""
+    used = (none > 0) & (some > 0) & where
     count = used.sum(dim=axes, keepdim=True).clamp_min(1)
 
     def centred(part: Tensor) -> Tensor:
         part = torch.where(used, part, 0.0)
         return torch.where(used, part - part.sum(dim=axes, keepdim=True) / count, 0.0)
 
-    rise, run = centred(logs), centred(products)
+    rise, run = centred(some.log() - none.log()), centred(products)
     over = (0, 1, 2, 3) if 1 in axes else (0, 2, 3)
     slopes = (rise * run).sum(dim=over, keepdim=True) / (run * run).sum(dim=over, keepdim=True)
     size = (run * slopes).abs().max().clamp_min(1e-9)
@@ -309,35 +289,16 @@ def _slopes(
     return slopes.flatten()
 
 
-def _without_softmax(none: Tensor, some: Tensor, products: Tensor, close: float) -> Law | None:
-    used = some != none
-    for kind, (one, two) in {
-        "none": (none, some),
-        "sigmoid": (none.logit(), some.logit()),
-    }.items():
-        rise = torch.where(used, two - one, 0.0)
-        run = torch.where(used, products, 0.0)
-        slope = (rise * run).sum() / (run * run).sum()
-        if slope.isfinite() and (rise - slope * run).abs().max() < close * slope.abs():
-            return Law(kind, slope.item())
-    return None
-
-
-def _one_hot(weights: Tensor) -> bool:
-    return bool(((weights == 0) | (weights == 1)).all()) and bool((weights.sum(dim=-1) == 1).all())
-
-
 def attentions(subject: Subject, x: Tensor, **how) -> list[Heads]:
     """Return every attention that a layer makes of these tokens; none where it works in blocks."""
     trace = subject.traced(x, **how)
     if trace is None:
         return []
+    seen, known, length = cores(trace), [], x.shape[1]
     if subject.pools:
-        seen = cores(trace) or cores_of_learned_queries(trace)
+        seen = seen or cores_of_learned_queries(trace)
         return [Heads(subject, x, core, trace, **how) for core in seen]
-    length = x.shape[1]
-    known = []
-    for core in cores(trace)[:MOST]:
+    for core in seen[:MOST]:
         rows = trace.steps[core.scores[0]].result.shape[-2]
         if rows % length == 0 or length % rows == 0:  # else features are compared, and no tokens
             known.append(Heads(subject, x, core, trace, **how))

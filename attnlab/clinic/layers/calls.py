@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnlab.clinic import behaviour
 from attnlab.clinic._calling import Caller, Outcome, a
 from attnlab.clinic._copying import converted, copy_of
-from attnlab.clinic.layers.plans import Plan
+from attnlab.clinic.layers.plans import Plan, Sizes
 from attnlab.clinic.names import Argument
 from attnlab.clinic.trace import Trace, recorded
 
@@ -24,23 +24,6 @@ class Reply:
     weights: Tensor | None = None
     averaged: bool = False  # weights came as (N, L, S)
     missing: bool = False  # a second element was promised and is None
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes that a module was found to accept."""
-
-    embed: int
-    length: int
-    batch: int = 2
-    heads: int | None = None
-    key: int | None = None  # the width of keys, where it is not that of queries
-    value: int | None = None
-
-    def other(self, taken: tuple[int, ...] = ()) -> int:
-        """Return a number of keys unlike every other size."""
-        taken = (*taken, self.embed, self.length, self.batch, self.heads or 0)
-        return next(size for size in (7, 6, 9, 8, 10, 11, 13) if size not in taken)
 
 
 class Subject(behaviour.Subject):
@@ -67,20 +50,13 @@ class Subject(behaviour.Subject):
         return other
 
     @property
-    def exact(self) -> bool:
-        """Whether it computes in float64."""
-        return self.dtype == torch.float64
-
-    @property
     def fine(self) -> bool:
         """Whether it computes in float64 all the way."""
-        return self.exact and not self.single
+        return self.dtype == torch.float64 and not self.single
 
     @property
     def tolerance(self) -> float:
         """What counts as no difference, relative to the output."""
-        if self.dtype in (torch.float16, torch.bfloat16):
-            return 2e-2
         return 1e-9 if self.fine else 2e-5
 
     def tokens(self, *shape: int, seed: int = 0) -> Tensor:
@@ -94,11 +70,17 @@ class Subject(behaviour.Subject):
         sizes = self.sizes
         return self.tokens(batch or sizes.batch, length or sizes.length, sizes.embed, seed=seed)
 
-    def side(self, tokens: Tensor, width: int | None) -> Tensor:
-        """Return tokens of another width: each of them is turned by the same matrix."""
-        if width in (None, tokens.shape[-1]):
-            return tokens
-        return tokens @ self.tokens(tokens.shape[-1], width, seed=97).to(tokens) / width**0.5
+    def sides(self, *tokens: Tensor | None) -> dict[str, Tensor]:
+        """Return what plays each role: keys and values of another width are turned to it."""
+        query, key, value = (*tokens, None, None)[:3]
+        key = query if key is None else key
+        sides = {"query": query, "key": key, "value": key if value is None else value}
+        for role, width in (("key", self.sizes.key), ("value", self.sizes.value)):
+            part = sides[role]
+            if width not in (None, part.shape[-1]):
+                turn = self.tokens(part.shape[-1], width, seed=97).to(part)
+                sides[role] = part @ turn / width**0.5
+        return {**sides, "memory": sides["key"]}
 
     # --- what the table of behaviour asks ---------------------------------------------------------
 
@@ -121,14 +103,13 @@ class Subject(behaviour.Subject):
     def again(
         self, *, dtype: torch.dtype | None = None, device: str | None = None
     ) -> Subject | None:
-        """Return it around a fresh copy."""
+        """Return it around a fresh copy; None if it cannot be copied, or not be moved."""
         if self.module is None:
             return None if device else self.like(self.layer, dtype or self.dtype)
         try:
-            copied = copy_of(self.pristine)
-            copied = converted(copied, dtype or self.dtype)
+            copied = converted(copy_of(self.pristine), dtype or self.dtype)
             copied = copied.to(device) if device else copied
-        except Exception:  # it cannot be copied, or not be moved
+        except Exception:
             return None
         other = self.like(copied, dtype or self.dtype)
         other.caller.time_limit += 20 if device else 0  # torch loads much for its first call there
@@ -138,53 +119,39 @@ class Subject(behaviour.Subject):
 
     def __call__(
         self,
-        query: Tensor,
-        key: Tensor | None = None,
-        value: Tensor | None = None,
-        *,
+        *tokens: Tensor | None,
         named: dict | None = None,
         seed: int | None = 0,
         grad: bool = False,
     ) -> Reply | None:
         """Return its reply to batch-first tokens, or None with ``trouble`` set."""
-        key = query if key is None else key
-        value = key if value is None else value
-        sides = {"query": query, "key": self.side(key, self.sizes.key)}
-        sides["value"] = self.side(value, self.sizes.value)
-        sides["memory"] = sides["key"]
+        sides, named = self.sides(*tokens), named or {}
         if self.plan.single:
-            return self._one_by_one(sides, named or {}, seed, grad)
+            replies = []
+            for row in range(len(sides["query"])):
+                one = {role: part[row] for role, part in sides.items()}
+                replies.append(self._ask(one, named, seed, grad))
+                if replies[-1] is None:
+                    return None
+            output = torch.cat([reply.output for reply in replies])
+            weights = [reply.weights for reply in replies]
+            together = None if weights[0] is None else torch.cat(weights)
+            return replace(replies[0], output=output, weights=together)
         if self.plan.sequence_first:
-            sides = {role: tokens.transpose(0, 1) for role, tokens in sides.items()}
-        return self._ask(sides, named or {}, seed, grad)
+            sides = {role: part.transpose(0, 1) for role, part in sides.items()}
+        return self._ask(sides, named, seed, grad)
 
-    def traced(
-        self, x: Tensor, memory: Tensor | None = None, *, instead: dict | None = None, **how
-    ) -> Trace | None:
+    def traced(self, *tokens: Tensor, instead: dict | None = None, **how) -> Trace | None:
         """Return every step of a call; None if the call fails."""
         self.instead = instead or {}
         try:
-            reply = self(x, memory, **how)
+            reply = self(*tokens, **how)
         finally:
             self.instead = None
         if reply is None:
             return None
         self.trace.reply = reply
         return self.trace
-
-    def _one_by_one(
-        self, sides: dict[str, Tensor], named: dict, seed: int | None, grad: bool
-    ) -> Reply | None:
-        replies = []
-        for row in range(len(sides["query"])):
-            one = {role: tokens[row] for role, tokens in sides.items()}
-            replies.append(self._ask(one, named, seed, grad))
-            if replies[-1] is None:
-                return None
-        output = torch.cat([reply.output for reply in replies])
-        weights = [reply.weights for reply in replies]
-        together = None if weights[0] is None else torch.cat(weights)
-        return replace(replies[0], output=output, weights=together)
 
     def _ask(
         self, sides: dict[str, Tensor], named: dict, seed: int | None, grad: bool
@@ -202,12 +169,13 @@ class Subject(behaviour.Subject):
             self.last = self.caller(*given, **extras)
         self.by_chance |= not torch.equal(before, torch.default_generator.get_state())
         self.trouble = self.last.trouble
-        if self.last.error is not None:
-            return None
+        return self._read(self.last.value, *self._sizes(sides)) if not self.last.error else None
+
+    def _sizes(self, sides: dict[str, Tensor]) -> tuple[int, int, int]:
+        """Return the numbers of sequences, queries and keys of what a call gets."""
         axis = 0 if self.plan.single or self.plan.sequence_first else 1
         batch = 1 if self.plan.single else sides["query"].shape[1 - axis]
-        lengths = (sides[side].shape[axis] for side in ("query", "key"))
-        return self._read(self.last.value, batch, *lengths)
+        return batch, sides["query"].shape[axis], sides["key"].shape[axis]
 
     def arguments(self, sides: dict[str, Tensor], named: dict) -> tuple[list, dict]:
         """Return the arguments of one call, by place and by name."""
@@ -221,52 +189,48 @@ class Subject(behaviour.Subject):
             if one.name not in named:
                 named[one.name] = self._nothing(one, sides)
         tokens = {name: sides[role] for name, role in plan.roles}
-        if not plan.first:
-            return [], {**tokens, **named}
-        (first, _), *_ = plan.roles
-        return [tokens.pop(first)], {**tokens, **named}
+        first = [tokens.pop(plan.roles[0][0])] if plan.first else []
+        return first, {**tokens, **named}
 
     def _nothing(self, one: Argument, sides: dict[str, Tensor]) -> object:
         """Return what stands for nothing where something is required."""
-        plan, axis = self.plan, 0 if self.plan.sequence_first or self.plan.single else 1
-        query, key = sides["query"], sides["key"]
-        batch, length, keys = query.shape[1 - axis], query.shape[axis], key.shape[axis]
-        known = {"causal": False, "flag": False, "dropout": plan.dropout, "size": length}
-        known |= {"width": self.sizes.embed, "heads": self.sizes.heads}
+        (batch, length, keys), device = self._sizes(sides), sides["query"].device
         if one.role == "lengths":
-            return torch.full((batch,), keys, device=query.device)
-        if plan.stand_in is None or one.role not in ("mask", "padding", "unknown"):
+            return torch.full((batch,), keys, device=device)
+        if self.plan.stand_in is None or one.role not in ("mask", "padding", "unknown"):
+            known = {"causal": False, "flag": False, "dropout": self.plan.dropout, "size": length}
+            known |= {"width": self.sizes.embed, "heads": self.sizes.heads}
             return known.get(one.role)
-        shape, content = plan.stand_in
-        size = {
-            "LS": (length, keys),
-            "NS": (batch, keys),
-            "N11S": (batch, 1, 1, keys),
-            "NLS": (batch, length, keys),
-            "N1S": (batch, 1, keys),
-        }[shape]
+        shape, content = self.plan.stand_in
+        size = [{"N": batch, "L": length, "S": keys, "1": 1}[letter] for letter in shape]
         kind = torch.bool if isinstance(content, bool) else self.dtype
-        return torch.full(size, content, dtype=kind, device=query.device)
+        return torch.full(size, content, dtype=kind, device=device)
 
     def _read(self, value: object, batch: int, length: int, keys: int) -> Reply | None:
         several = isinstance(value, (tuple, list))
         items = list(value) if several else [value]
         if not several and not isinstance(value, Tensor):
-            items = list(_fields(value))
+            held = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+            items = list(held.values())
         tensors = [item for item in items if isinstance(item, Tensor)]
+        strange = [t for t in tensors if t.layout != torch.strided or t.device.type != self.place]
         if not tensors:
             self.trouble = "None" if value is None else a(type(value).__name__)
             return None
-        strange = [t for t in tensors if t.layout != torch.strided or t.device.type != self.place]
         if strange:
             self.trouble = f"a tensor of layout {strange[0].layout} on {strange[0].device}"
             return None
         self.shapes = [tuple(tensor.shape) for tensor in tensors]
-        outputs = [tensor for tensor in tensors if self._is_output(tensor, batch, length)]
-        if self.pools and not outputs:
-            pooled = [t for t in tensors if t.ndim in (2, 3) and len(t) == batch]
-            return Reply(pooled[0].reshape(batch, -1, pooled[0].shape[-1])) if pooled else None
+        lead = (length, batch) if self.plan.sequence_first else (batch, length)
+        lead = (length,) if self.plan.single else lead
+        outputs = [
+            one for one in tensors
+            if one.ndim == len(lead) + 1 and one.shape[:-1] == lead and one.is_floating_point()
+        ]  # fmt: skip
         outputs.sort(key=lambda tensor: tensor.shape[-1] == keys != self.sizes.embed)
+        pooled = [one for one in tensors if one.ndim in (2, 3) and len(one) == batch]
+        if self.pools and pooled and not outputs:
+            return Reply(pooled[0].reshape(batch, -1, pooled[0].shape[-1]))
         if not outputs:
             self.trouble = "the wrong shape"
             return None
@@ -274,26 +238,12 @@ class Subject(behaviour.Subject):
         rest = [tensor for tensor in tensors if tensor is not output]
         if self.plan.single:
             output, rest = output[None], [tensor[None] for tensor in rest]
-        weights = [_weights(tensor, batch, length, keys) for tensor in rest]
-        weights = [found for found in weights if found is not None]
-        if self.plan.sequence_first:
+        elif self.plan.sequence_first:
             output = output.transpose(0, 1)
-        first = weights[0] if weights else None
-        averaged = first is not None and first.shape[1] == 1 and (self.sizes.heads or 1) > 1
-        return Reply(output, first, averaged, missing=several and any(i is None for i in items))
-
-    def _is_output(self, tensor: Tensor, batch: int, length: int) -> bool:
-        size = (length, batch) if self.plan.sequence_first else (batch, length)
-        shape = tuple(tensor.shape)
-        rows = shape[:1] == (length,) if self.plan.single else shape[:2] == size
-        ranks = 2 if self.plan.single else 3
-        return tensor.ndim == ranks and rows and tensor.is_floating_point()
-
-
-def _fields(value: object) -> list[object]:
-    """Return what a dict or a data class holds."""
-    held = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    return list(held.values())
+        found = (_weights(tensor, batch, length, keys) for tensor in rest)
+        weights = next((one for one in found if one is not None), None)
+        averaged = weights is not None and weights.shape[1] == 1 and (self.sizes.heads or 1) > 1
+        return Reply(output, weights, averaged, missing=several and any(i is None for i in items))
 
 
 def _weights(tensor: Tensor, batch: int, length: int, keys: int) -> Tensor | None:

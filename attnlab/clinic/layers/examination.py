@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -14,14 +14,13 @@ from attnlab.clinic._calling import name_of
 from attnlab.clinic._copying import copy_of, dtype_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.layers.anatomy import attentions
-from attnlab.clinic.layers.calls import Reply, Sizes, Subject
+from attnlab.clinic.layers.calls import Reply, Subject
 from attnlab.clinic.layers.heads import examine_heads
 from attnlab.clinic.layers.masks import examine_masks
 from attnlab.clinic.layers.modes import examine_modes
-from attnlab.clinic.layers.plans import Plan, plans
+from attnlab.clinic.layers.plans import Plan, Sizes, is_lazy, plans, sizes_of
 from attnlab.clinic.layers.probes import examine_batch, examine_positions
 from attnlab.clinic.layers.sides import examine_sides
-from attnlab.clinic.layers.sizes import guess_sizes, is_lazy
 
 OURS = re.compile(  # what a wrong guess of sizes or arguments makes torch and Python say
     r"shapes? cannot be multiplied|size mismatch|expected input|Given |normalized_shape|NoneType|"
@@ -47,11 +46,9 @@ def examine_module(module: object, options: Options, results: Results) -> None:
         Receives findings, notes and properties.
     """
     subject = find_call(module, options, results)
-    if subject is not None:
-        _examine(subject, options, results)
+    if subject is None:
+        return
 
-
-def _examine(subject: Subject, options: Options, results: Results) -> None:
     def safely(probe: Callable, *arguments: object) -> object:
         try:
             return probe(*arguments, results)
@@ -62,8 +59,7 @@ def _examine(subject: Subject, options: Options, results: Results) -> None:
 
     steady = safely(behaviour.examine_steadiness, subject) is not False
     if steady and safely(behaviour.examine_memory, subject) is not False:
-        exact = in_float64(subject) or subject
-        _examine_numbers(exact, safely, options, results)
+        _examine_numbers(in_float64(subject) or subject, safely, options, results)
         if not results.findings:
             safely(behaviour.examine_finite, subject)
         safely(behaviour.examine_behaviour, subject)
@@ -77,13 +73,13 @@ def _examine(subject: Subject, options: Options, results: Results) -> None:
 
 def _examine_numbers(exact: Subject, safely: Callable, options: Options, results: Results) -> None:
     """Look at what a layer computes: its sequences, its heads, who sees whom, its masks."""
-    found = safely(lambda _: attentions(exact, exact.x()))
-    if any(one.law.kind == "batch" for one in found or ()):  # then it explains that they mix
-        safely(examine_heads, exact, found)
+    found = safely(lambda _: attentions(exact, exact.x())) or []
+    if any(one.law is not None and one.law.axis == 3 for one in found):  # over the batch
+        safely(examine_heads, found)
     safely(examine_batch, exact)
     if results.has("batch-mixing", "batch-first", "softmax-axis"):
         return
-    known = safely(examine_heads, exact, found or [])
+    known = safely(examine_heads, found)
     safely(examine_positions, exact, options, known)
     safely(examine_modes, exact)
     safely(examine_sides, exact)
@@ -107,8 +103,8 @@ def in_float64(subject: Subject) -> Subject | None:
 
 def find_call(module: object, options: Options, results: Results) -> Subject | None:
     """Return the module with a call that works, or None with the reason on the results."""
-    guesses = guess_sizes(module, options)
-    if not guesses.embeds:
+    guesses = sizes_of(module, options)
+    if not guesses:
         results.unexamined("No size of its input was found.", remedy="Pass embed_dim=...")
         return None
     first = best = None
@@ -117,9 +113,9 @@ def find_call(module: object, options: Options, results: Results) -> Subject | N
         subject.pristine, subject.dtype = module, dtype_of(module)
         reply = subject(subject.x())
         if reply is not None and (plan.stand_in is None or _looks(subject, reply)):
-            if isinstance(module, nn.Module) and any(map(is_lazy, module.parameters())):
+            if subject.module is not None and any(map(is_lazy, module.parameters())):
                 subject.pristine = _fresh(subject.module)
-            _tell_call(subject, guesses.lengths, results)
+            _tell_call(subject, guesses[0].length, results)
             return subject
         if subject.shapes and _examine_pooled(subject, results):
             return None
@@ -139,105 +135,91 @@ def _examine_pooled(subject: Subject, results: Results) -> bool:
     reply = exact(exact.x()) if exact.pools else None
     if reply is None:
         return False
-    found = attentions(exact, exact.x())
-    if any(one.seen["output"].shape[-2] != reply.output.shape[1] for one in found):
+    found, count = attentions(exact, exact.x()), reply.output.shape[1]
+    if any(one.seen["output"].shape[-2] != count for one in found):
         return False  # tokens are compared, and then some are lost
-    told = ""
     if found:
-        examine_heads(exact, found, results)
-        told = ": only its softmax and its scale were checked"
-    count = reply.output.shape[1]
+        examine_heads(found, results)
+    told = ": only its softmax and its scale were checked" if found else ""
     vectors = "one vector" if count == 1 else f"{count} vectors"
     results.unexamined(f"It gives {vectors} for each sequence, not one for each token{told}.")
     return True
 
 
-def _tries(module: object, options: Options, guesses) -> Iterator[tuple[Sizes, Plan]]:
+def _tries(module: object, options: Options, guesses: list[Sizes]) -> Iterator[tuple[Sizes, Plan]]:
     """Yield sizes and ways to call it, the likeliest first."""
     ways = list(plans(module, options))
-    batch = 2 if guesses.heads != 2 else 3
-    for embed in guesses.embeds:
-        for length in guesses.lengths:
-            for plan in ways:
-                yield Sizes(embed, length, batch, guesses.heads, *guesses.sides), plan
+    yield from ((sizes, plan) for sizes in guesses for plan in ways)
     if ways[0].kind != "x":  # keys of another width than the queries
-        for embed in guesses.embeds:
-            for other in guesses.embeds:
-                sizes = Sizes(embed, guesses.lengths[0], batch, guesses.heads, other, other)
-                yield sizes, ways[0]
+        widths = dict.fromkeys(sizes.embed for sizes in guesses)
+        for embed in widths:
+            for other in widths:
+                yield replace(guesses[0], embed=embed, key=other, value=other), ways[0]
 
 
 def _fresh(module: object) -> object:
     """Return a copy, for a module that keeps something of every call."""
-    with contextlib.suppress(Exception):
+    try:
         return copy_of(module) if isinstance(module, nn.Module) else module
-    return module
+    except Exception:
+        return module
 
 
 def _looks(subject: Subject, reply: Reply) -> bool:
     """Return whether a mask that it always wants lets it look at anything."""
     if not reply.output.isfinite().all():
         return False
-    for one in attentions(subject, subject.x())[:1]:
-        some = one.weights_of(one.drawn)
-        return some is None or not torch.equal(some, one.weights_of_zeros)
-    return True
+    one = next(iter(attentions(subject, subject.x())), None)
+    return one is None or one.some is None or not torch.equal(one.some, one.none)
 
 
-def _tell_call(subject: Subject, lengths: list[int], results: Results) -> None:
+def _tell_call(subject: Subject, length: int, results: Results) -> None:
     plan, sizes = subject.plan, subject.sizes
     if plan.single:
-        results.note(
-            "single",
-            f"It takes one sequence of shape (L, {sizes.embed}), no batch: nothing about batches "
-            "was checked.",
-        )
+        words = f"It takes one sequence of shape (L, {sizes.embed}), no batch: nothing about "
+        results.note("single", f"{words}batches was checked.")
     if plan.sequence_first:
-        results.note(
-            "sequence-first", "It takes (L, N, E), the sequence first: batch_first is False."
-        )
-    if sizes.length != lengths[0]:
+        words = "It takes (L, N, E), the sequence first: batch_first is False."
+        results.note("sequence-first", words)
+    if sizes.length != length:
         results.note("sizes", f"It was examined with sequences of {sizes.length} tokens.")
-    results.held(
-        "sizes", f"takes tokens with {sizes.embed} features and returns one vector per token"
-    )
+    words = f"takes tokens with {sizes.embed} features and returns one vector per token"
+    results.held("sizes", words)
 
 
 def _tell_trouble(subject: Subject, results: Results) -> None:
-    sizes = subject.sizes
+    sizes, error = subject.sizes, subject.last.error
     size = (sizes.batch, sizes.length, sizes.embed)
+    raises = f"On an input of shape {size} it raises {subject.trouble}"
+    inside, message = _part_to_examine(subject.layer), subject.last.message
     if subject.caller.out_of_time:
         late = behaviour.late(subject.caller)
         results.found("hangs", f"On an input of shape {size} it gave no answer within {late}.")
-    elif subject.last.error is not None and _wants_numbers(subject):
-        results.unexamined(
-            "It takes token numbers, not vectors, so it is more than an attention layer.",
-            remedy=_part_to_examine(subject.layer),
-        )
-    elif subject.last.error is not None and _wrong_in_a_cube(subject):
+    elif error is not None and ("'indices'" in message or "scalar types: Long" in message):
+        why = "It takes token numbers, not vectors, so it is more than an attention layer."
+        results.unexamined(why, remedy=inside)
+    elif error is not None and _wrong_in_a_cube(subject):
         results.found(
             "transposed-batch",
-            f"On an input of shape {size} it raises {subject.trouble}; with N = L = E it runs and "
-            "mixes the sequences: .T and transpose(0, 1) move the dimension of the batch.",
+            f"{raises}; with N = L = E it runs and mixes the sequences: .T and transpose(0, 1) "
+            "move the dimension of the batch.",
         )
-    elif subject.last.error is not None and not _at_fault(subject):
+    elif error is not None and _at_fault(subject):
+        results.found("raises", f"{raises}.")
+    elif error is not None:
         results.unexamined(
             f"The clinic could not call it: it raises {subject.trouble}",
             call=call_of(subject),
-            remedy=f"{_part_to_examine(subject.layer)} Or pass call=..., a function that calls it: "
-            "call(target, query, key, value, attn_mask); and embed_dim=... if its input has "
-            "another width.".removeprefix(" Or").strip(),
+            remedy=f"{inside} Or pass call=..., a function that calls it: call(target, query, key, "
+            "value, attn_mask); and embed_dim=... if its input has another width.",
         )
-    elif subject.last.error is not None:
-        results.found("raises", f"On an input of shape {size} it raises {subject.trouble}.")
     elif subject.trouble == "None":
         results.found("not-done", "It returns None.")
     elif subject.shapes:
-        shapes = " and ".join(map(str, subject.shapes))
         results.found(
             "wrong-shape",
-            f"For an input of shape {size} it returns {shapes}; the output should be "
-            f"({size[0]}, {size[1]}, features).",
+            f"For an input of shape {size} it returns {' and '.join(map(str, subject.shapes))}; "
+            f"the output should be ({size[0]}, {size[1]}, features).",
         )
     else:
         results.found("wrong-type", f"It returns {subject.trouble}, not a tensor.")
@@ -255,13 +237,10 @@ def _at_fault(subject: Subject) -> bool:
 
 def _part_to_examine(module: object) -> str:
     """Return which part of a larger module looks like attention."""
-    parts = module.named_modules() if isinstance(module, nn.Module) else ()
+    parts = list(module.named_modules())[1:] if isinstance(module, nn.Module) else ()
     for name, part in parts:
-        if (
-            name
-            and INSIDE.search(f"{name} {type(part).__name__}")
-            and any(True for _ in part.parameters())
-        ):
+        weights = any(True for _ in part.parameters())
+        if weights and INSIDE.search(f"{name} {type(part).__name__}"):
             path = re.sub(r"\.(\d+)", r"[\1]", name)
             return f"Diagnose the attention inside it, such as its .{path}."
     return "Diagnose the attention inside it."
@@ -269,10 +248,8 @@ def _part_to_examine(module: object) -> str:
 
 def call_of(subject: Subject, **named: object) -> str:
     """Return the last kind of call as text, with the shapes of its tensors."""
-    sides = {role: subject.x() for role in ("query", "key", "value", "memory")}
-    sides["key"] = sides["memory"] = subject.side(sides["key"], subject.sizes.key)
-    sides["value"] = subject.side(sides["value"], subject.sizes.value)
-    given, extras = subject.arguments(sides, named)
+    x = subject.x()
+    given, extras = subject.arguments(subject.sides(x, x, x), named)
     told = [_shown(one) for one in given]
     told += [f"{name}={_shown(one)}" for name, one in extras.items()]
     return f"{name_of(subject.caller.function)}({', '.join(told)})"
@@ -288,16 +265,13 @@ def _shown(value: object) -> str:
 def _wrong_in_a_cube(subject: Subject) -> bool:
     """Call with N = L = E; return whether one sequence reaches another."""
     embed = subject.sizes.embed
+    if embed > 64:
+        return False
     x = subject.x(embed, embed)
     other = torch.cat([x[:1], subject.x(embed, embed, seed=1)[1:]])
     kept = subject.trouble, subject.last
-    one, two = (subject(cube) for cube in (x, other)) if embed <= 64 else (None, None)
+    one, two = subject(x), subject(other)
     subject.trouble, subject.last = kept
     if one is None or two is None:
         return False
     return not torch.allclose(one.output[0], two.output[0], atol=1e-5)
-
-
-def _wants_numbers(subject: Subject) -> bool:
-    text = subject.last.message
-    return "argument #1 'indices'" in text or "scalar types: Long" in text

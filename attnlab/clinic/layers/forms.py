@@ -2,77 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 
 import torch
-from torch import Tensor
 
 from attnlab.clinic.layers.calls import Subject
+from attnlab.clinic.masks import FORMS, LENGTHS, Form
+
+BY_LETTERS = {form.letters: form for form in FORMS[4]}
+WHOLE = [BY_LETTERS[letters] for letters in ("(L, S)", "(N, 1, L, S)", "(N, L, S)")]
+KEYS = [BY_LETTERS[letters] for letters in ("(N, S)", "(N, 1, 1, S)", "(N, 1, S)")]
 
 
-@dataclass(frozen=True)
-class Form:
-    """How a mask is passed; ``allowed`` is bool (N, L, S), True = may attend."""
-
-    shape: str
-    cut: Callable[[Tensor], Tensor]
-    keys: bool = False  # says which tokens are real, the same for every query
-    batch: bool = True  # one mask for each sequence
-    flipped: bool = False  # True = blocked
-    kind: str = "bool"  # or "float" and "int" for 0 and 1, "additive" for 0 and -inf
-
-    def turned(self) -> Form:
-        """Return the same form with the opposite meaning of True."""
-        return replace(self, flipped=not self.flipped)
-
-    def __call__(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return the mask as the module wants it."""
-        mask = self.cut(allowed)
-        if self.shape == "(N,) lengths":
-            return mask
-        if self.flipped and self.kind != "additive":
-            mask = ~mask
-        if self.kind == "additive":
-            return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -torch.inf)
-        return {"bool": mask, "float": mask.to(dtype), "int": mask.long()}[self.kind]
-
-
-def forms(subject: Subject, name: str, kinds: tuple[str, ...], flipped: bool) -> Iterator[Form]:
+def forms_of(
+    subject: Subject, name: str, kinds: tuple[str, ...], flipped: bool = False
+) -> Iterator[Form]:
     """Yield the forms that a mask argument may want, the likeliest first."""
     heads = subject.sizes.heads or 1
     if name == subject.plan.lengths:
-        yield Form("(N,) lengths", lambda a: a[:, 0].sum(dim=-1), keys=True)
+        yield LENGTHS
         return
-    whole = [
-        ("(L, S)", lambda a: a[0], False, False),
-        ("(N, 1, L, S)", lambda a: a[:, None], False, True),
-        ("(N, L, S)", lambda a: a, False, True),
-    ]
-    if heads > 1:
-        stacked = ("(N * H, L, S)", lambda a: a.repeat_interleave(heads, dim=0), False, True)
-        whole.append(stacked)
-    keys = [
-        ("(N, S)", lambda a: a[:, 0], True, True),
-        ("(N, 1, 1, S)", lambda a: a[:, None, :1], True, True),
-        ("(N, 1, S)", lambda a: a[:, :1], True, True),
-    ]
+    stacked = Form("(N * H, L, S)", lambda full: full[:, 0].repeat_interleave(heads, dim=0))
+    whole, keys = [*WHOLE, *[stacked] * (heads > 1)], KEYS
     if subject.plan.adapter is not None or subject.plan.single:
         whole, keys = whole[:1], []
-    about_padding = "pad" in name.lower()
     for kind in kinds:
-        for shape, cut, of_keys, batch in [*keys, *whole] if about_padding else [*whole, *keys]:
-            yield Form(shape, cut, of_keys, batch, flipped, kind)
+        for form in [*keys, *whole] if "pad" in name.lower() else [*whole, *keys]:
+            yield form._replace(kind=kind, flipped=flipped)
 
 
 def accepted(subject: Subject, name: str, candidates: Iterator[Form]) -> Form | None:
     """Return the first form with which a mask makes a difference; else the first that is taken."""
-    length = subject.sizes.length
-    batch = next(n for n in (3, 4, 2, 6, 7) if n not in (length, subject.sizes.heads))
+    length, batch = subject.sizes.length, subject.sizes.sequences()
     x = subject.x(batch)
-    ones = torch.ones(batch, length, length, dtype=torch.bool)
+    ones = torch.ones(batch, 1, length, length, dtype=torch.bool)
     some = ones.clone()
-    some[:, :, -1] = some[:, -1, :-1] = False
+    some[..., -1] = some[..., -1, :-1] = False
     plain, taken = subject(x), None
     for form in candidates:
         reply = subject(x, named={name: form(ones, subject.dtype)})

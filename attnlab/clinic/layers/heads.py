@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -20,33 +19,31 @@ from attnlab.clinic.hypotheses import (
     SOFTMAXES,
     Recipe,
     Sample,
+    Sizes,
     Way,
     explain,
     measured_masking,
     report,
+    scale_constant,
+    scale_other,
 )
-from attnlab.clinic.layers.anatomy import AXES, Heads, attentions
-from attnlab.clinic.layers.calls import Subject
-from attnlab.clinic.layers.rows import examine_rows
-from attnlab.clinic.layers.sharing import examine_sharing, examine_sources
-from attnlab.clinic.layers.weights import examine_weights
+from attnlab.clinic.layers.anatomy import Heads, attentions
+from attnlab.clinic.layers.rows import (
+    examine_rows,
+    examine_sharing,
+    examine_sources,
+    examine_weights,
+)
 
-KINDS = dict(  # the ways of a softmax by the kinds of a Law
-    zip(
-        ("keys", "queries", "heads", "batch", "all", "", "none", "sigmoid", "exponentials"),
-        SOFTMAXES,
-        strict=False,
-    )
-)
 UNSCALED = re.compile(  # what the text of a layer says that has no factor by design
     r"\bt5|no scal|un-?scaled|not (be )?scaled|without (the )?scal|(n't|not) scale", re.IGNORECASE
 )
+HAS_ROOT = re.compile(r"sqrt|0?\.5\b|1 ?/ ?2")
 SAME = 1e-6  # relative: how well a law of the scale must fit
+OPEN = ("softmax", "order", "hiding")
 
 
-def examine_heads(
-    subject: Subject, found: list[Heads], results: Results
-) -> tuple[Heads, Recipe] | None:
+def examine_heads(found: list[Heads], results: Results) -> tuple[Heads, Recipe] | None:
     """Report what is wrong between the two products; return how it computes, if that is known."""
     if not found:
         results.unexamined(
@@ -55,65 +52,53 @@ def examine_heads(
             remedy="Call diagnose on the part of it that computes the attention.",
         )
         return None
-    examine_sources(found, results)
+    examine_sources(found[0], results)
     if results.findings:
         return None
     first = None
     for heads in found:
         recipe = explained(heads, results)
-        if recipe is not None and first is None:
-            first = heads, recipe
+        first = first or (recipe and (heads, recipe))
         if results.findings:
-            break
-    if not results.findings:
-        examine_rows(found, results)
-    if not results.findings:
-        examine_weights(found, results)
-        examine_sharing(found, results)
+            return first
+    for examine in (examine_rows, examine_weights, examine_sharing):
+        if not results.findings:
+            examine(found, results)
     if not results.findings and not results.gap:
-        dims = sorted({heads.head_dim for heads in found})
-        told = f"head_dim = {', '.join(map(str, dims))}"
-        if usually_scaled(found):
-            results.held("scale", f"its scores are multiplied by 1/sqrt(head_dim), {told}")
+        if all(math.isclose(one.factor, one.head_dim**-0.5, rel_tol=1e-4) for one in found):
+            dims = ", ".join(map(str, sorted({heads.head_dim for heads in found})))
+            results.held(
+                "scale", f"its scores are multiplied by 1/sqrt(head_dim), head_dim = {dims}"
+            )
         results.held("softmax", "the softmax runs over the keys: each query's weights sum to 1")
     return first
-
-
-def usually_scaled(found: list[Heads]) -> bool:
-    """Return whether every attention of a layer has the usual factor."""
-    return all(math.isclose(one.factor, one.head_dim**-0.5, rel_tol=1e-4) for one in found)
 
 
 def explained(heads: Heads, results: Results) -> Recipe | None:
     """Report the slips of one attention, and return its recipe."""
     law, sample = heads.law, heads.sample()
-    if sample is not None and _earlier_only(heads.weights_of_zeros):
+    if sample is not None and _earlier_only(heads.none):
         recipe = Recipe(order=ONE_BEHIND)
-        report(recipe, [sample], results, weights=sample.output.double())
-        return recipe
-    if sample is None or law.kind == "other":
+    elif sample is not None:
+        start = Recipe(scale=_scale(heads, sample, results)) if law else Recipe()
+        recipe = explain([sample], start, OPEN) or explain([sample], Recipe(), ("scale", *OPEN))
+        if law is not None and law.bent:
+            results.note("scores", "Its scores pass through another function before the softmax.")
+            recipe = recipe or start
+        elif recipe is None and law is not None and law.axis == 0:
+            recipe = _with_biases(heads, sample, start, results)
+        elif recipe is None and law is not None:
+            recipe = replace(start, softmax=SOFTMAXES[law.axis])
+    if sample is None or recipe is None:
         _tell_unknown(heads, sample, results)
         return None
-    if law.bent:
-        results.note("scores", "Its scores pass through another function before the softmax.")
-    start = Recipe(scale=_scale(heads, sample, results))
-    if law.kind == "after":
-        start = Recipe()
-    recipe = explain([sample], start, ("softmax", "order", "hiding"))
-    if recipe is None and (law.kind in ("keys", "some keys")) and not law.bent:
-        recipe = _with_biases(heads, sample, start, results)
-    elif recipe is None and law.kind in KINDS:
-        recipe = replace(start, softmax=KINDS[law.kind])
-    elif recipe is None and not law.bent:
-        _tell_unknown(heads, sample, results)
-    made = sample.output.double()
-    report(recipe or start, [sample], results, weights=made)
-    return recipe or start
+    report(recipe, [sample], results, weights=sample.output.double())
+    return recipe
 
 
 def _with_biases(heads: Heads, sample: Sample, start: Recipe, results: Results) -> Recipe:
     """Say what is added to the scores: positions, or a mask whose numbers no table holds."""
-    weights, none = sample.output.double(), heads.weights_of_zeros
+    weights, none = sample.output.double(), heads.none
     allowed = torch.ones_like(weights, dtype=torch.bool).tril()
     if _two_levels(none, allowed):
         way = measured_masking(start.scores(sample), weights, allowed)
@@ -142,13 +127,11 @@ def _two_levels(none: Tensor, allowed: Tensor) -> bool:
 
 def _tell_unknown(heads: Heads, sample: Sample | None, results: Results) -> None:
     """Say that what lies between the products is not known, or that it is no average."""
-    sums = None if sample is None else sample.output.double().sum(dim=-1)
-    wild = sums is not None and (sums - 1).abs().max() > 1e-3 and not heads.learned
-    if wild and bool(sums.isfinite().all()):
+    sums = torch.ones(1) if sample is None else sample.output.double().sum(dim=-1)
+    if (sums - 1).abs().max() > 1e-3 and not heads.learned and sums.isfinite().all():
         results.found(
             "not-normalised",
-            f"The weights of a query sum to {sums.min().item():.2g} to {sums.max().item():.2g} "
-            "instead of 1.",
+            f"The weights of a query sum to {sums.min():.2g} to {sums.max():.2g} instead of 1.",
         )
     results.unexamined(
         "What lies between its scores and its weights is no softmax that is known here: its scale "
@@ -162,76 +145,47 @@ def _tell_unknown(heads: Heads, sample: Sample | None, results: Results) -> None
 
 def _scale(heads: Heads, sample: Sample, results: Results) -> Way:
     """Return the law of the factor, or the factor itself; without a cause where it is right."""
-    sizes, factor = sample.sizes, heads.factor
+    factor = heads.factor
     plain = Way(None, "", lambda size: factor)
-    if math.isclose(factor, RIGHT_SCALE.compute(sizes), rel_tol=1e-4):
+    if math.isclose(factor, RIGHT_SCALE.compute(sample.sizes), rel_tol=1e-4):
         return plain
-    if heads.learned or heads.law.heads:
-        results.note("scale", f"The factor of its scores, {factor:.4g} here, is a parameter.")
-        return plain
-    if heads.unit:
-        results.note(
-            "scale",
+    reason = ""
+    if heads.learned or heads.law.apart:
+        reason = f"The factor of its scores, {factor:.4g} here, is a parameter."
+    elif heads.unit:
+        reason = (
             f"Queries and keys are unit vectors, so the factor of its scores, {factor:.4g}, is a "
-            "matter of choice.",
+            "matter of choice."
         )
+    elif math.isclose(factor, 1.0) and UNSCALED.search(text_of(heads.subject.layer)):
+        reason = "Its scores are not scaled, and its text says so."
+    if reason:
+        results.note("scale", reason)
         return plain
-    if math.isclose(factor, 1.0) and UNSCALED.search(text_of(heads.subject.layer)):
-        results.note("scale", "Its scores are not scaled, and its text says so.")
-        return plain
-    fitting = list(_laws(heads, sample, factor))
+    fitting = [way for way in SCALES[1:] if _fits(way, sample.sizes, factor)]
+    if other := _at_another_length(heads) if fitting else None:
+        fitting = [way for way in fitting if _fits(way, *other)] or fitting
+    if HAS_ROOT.search(text_of(heads.subject.layer)):  # 1/sqrt(embed_dim) may equal 1/head_dim
+        fitting.sort(key=lambda way: way.cause == "scale-d")
     if fitting:
         return fitting[0]
-    if abs(factor**-2 - round(factor**-2)) < 1e-6 * factor**-2 and factor**-2 > 8.5:
-        return Way(
-            "scale-constant",
-            f"The dot products are multiplied by {factor:.4g} whatever d_k is: right for "
-            f"d_k = {round(factor**-2)} only.",
-            lambda size: factor,
-        )
-    return Way(
-        "scale-other",
-        "The dot products are not divided by the root of d_k: the factor is "
-        f"{factor:.4g} for d_k = {sizes.E}.",
-        lambda size: factor,
-    )
+    width = factor**-2
+    whole = abs(width - round(width)) < 1e-6 * width and width > 8.5
+    return scale_constant(factor) if whole else scale_other({sample.sizes: factor})
 
 
-def _laws(heads: Heads, sample: Sample, factor: float) -> Iterator[Way]:
-    """Yield the laws that give this factor, the likeliest first."""
-    known = [sample.sizes, replace(sample.sizes, width=None)]
-    fitting = [
-        way
-        for way in SCALES[1:]
-        if any(math.isclose(way.compute(sizes), factor, rel_tol=SAME) for sizes in known)
-    ]
-    other = _at_another_length(heads) if fitting else None
-    if other is not None:
-        size, now = other
-        fitting = [way for way in fitting if _fits_too(way, size, now)] or fitting
-    if takes_roots(heads.subject.layer):
-        fitting.sort(key=lambda way: way.cause == "scale-d")
-    yield from fitting
+def _fits(way: Way, sizes: Sizes, factor: float) -> bool:
+    """Return whether a law gives a factor, by the width of the model or by that of all heads."""
+    known = (way.compute(size) for size in (sizes, replace(sizes, width=None)))
+    return any(math.isclose(one, factor, rel_tol=SAME) for one in known)
 
 
-def _fits_too(way: Way, sizes, factor: float) -> bool:
-    return any(
-        math.isclose(way.compute(size), factor, rel_tol=SAME)
-        for size in (sizes, replace(sizes, width=None))
-    )
-
-
-def _at_another_length(heads: Heads):
+def _at_another_length(heads: Heads) -> tuple[Sizes, float] | None:
     """Return sizes and factor of a call with fewer tokens."""
-    subject = heads.subject
-    for less in (1, -1):
-        for one in attentions(subject, subject.x(len(heads.x), heads.x.shape[1] - less))[:1]:
+    subject, (count, length) = heads.subject, heads.x.shape[:2]
+    for other in (length - 1, length + 1):
+        for one in attentions(subject, subject.x(count, other))[:1]:
             sample = one.sample()
-            if sample is not None and one.law.kind in AXES:
+            if sample is not None and one.law is not None:
                 return sample.sizes, one.factor
     return None
-
-
-def takes_roots(layer: object) -> bool:
-    """Return whether its text has a root; asked where 1/sqrt(embed_dim) equals 1/head_dim."""
-    return bool(re.search(r"sqrt|0?\.5\b|1 ?/ ?2", text_of(layer)))

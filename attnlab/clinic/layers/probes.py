@@ -7,65 +7,44 @@ import re
 import torch
 from torch import Tensor, nn
 
+from attnlab.clinic._calling import name_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.hypotheses import ONE_AHEAD, Recipe
 from attnlab.clinic.layers.anatomy import Heads, attentions
 from attnlab.clinic.layers.calls import Subject
-from attnlab.clinic.layers.forms import forms
+from attnlab.clinic.layers.forms import forms_of
 from attnlab.clinic.layers.heads import explained
-from attnlab.clinic.layers.influence import influence, influence_table, moved
-from attnlab.clinic.layers.modes import tell_training
-from attnlab.clinic.layers.scrambles import (
-    moves_table,
-    tell_only_itself,
-    tell_order,
-)
+from attnlab.clinic.layers.influence import influence, influence_table, moved, moves_table
+from attnlab.clinic.layers.modes import seen_in_training
 
-CAUSAL = "causal|autoregress|gpt"
+CAUSAL = re.compile("causal|autoregress|gpt", re.IGNORECASE)
 SMALL = 0.02  # a leak smaller than this part of what is allowed comes from a finite fill
 
 
 def examine_batch(subject: Subject, results: Results) -> None:
     """Replace sequence 1 token by token: sequence 0 must not move."""
-    if subject.plan.single:
-        return
-    maps = _two_sequences(subject)
-    if maps is None:
-        return
-    reached, within = maps
-    if not (reached > subject.tolerance).any():
-        results.held("apart", "tokens of one sequence never reach another sequence of the batch")
-        return
-    _tell_mixing(subject, reached, within, results)
-
-
-def _two_sequences(subject: Subject) -> tuple[Tensor, Tensor] | None:
-    """Return how far tokens of sequence 1 move the outputs of sequence 0, and of sequence 1."""
     x = subject.x()
-    length = x.shape[1]
-    plain = subject(x)
-    if plain is None:
-        return None
-    reached = torch.zeros(length, length, dtype=torch.float64)  # output of sequence 0, token of 1
-    within = torch.zeros(length, length, dtype=torch.float64)  # both of sequence 1
-    for token in range(length):
+    plain, across, within = subject(x), [], []
+    if subject.plan.single or plain is None:
+        return
+    for token in range(x.shape[1]):
         other = x.clone()
         other[1, token] += subject.tokens(x.shape[-1], seed=20 + token)
         reply = subject(other)
         if reply is None:
-            return None
-        reached[:, token] = moved(torch.stack([plain.output[0], reply.output[0]]))[:, 0]
-        within[:, token] = moved(torch.stack([plain.output[1], reply.output[1]]))[:, 0]
-    return reached, within
-
-
-def _tell_mixing(subject: Subject, reached: Tensor, within: Tensor, results: Results) -> None:
+            return
+        for place, moves in enumerate((across, within)):
+            pair = torch.stack([plain.output[place], reply.output[place]])
+            moves.append(moved(pair)[:, 0])
+    across, within = torch.stack(across, dim=1), torch.stack(within, dim=1)  # (output, token)
+    reached = across > subject.tolerance
+    if not reached.any():
+        results.held("apart", "tokens of one sequence never reach another sequence of the batch")
+        return
     table = influence_table(
-        "How far output i of sequence 0 moves when token j of sequence 1 is replaced:", reached
+        "How far output i of sequence 0 moves when token j of sequence 1 is replaced:", across
     )
-    off = ~torch.eye(len(reached), dtype=torch.bool)
-    crossed = (reached > subject.tolerance) & off
-    if not crossed.any() and not ((within > subject.tolerance) & off).any():
+    if not _off(reached | (within > subject.tolerance)).any():
         results.found(
             "batch-first",
             "It attends over the batch: token j of one sequence reaches output j of every other "
@@ -77,9 +56,17 @@ def _tell_mixing(subject: Subject, reached: Tensor, within: Tensor, results: Res
         results.found(
             "batch-mixing",
             "Another sequence of the batch changes the result: replacing tokens of sequence 1 "
-            f"moves the output of sequence 0 by up to {reached.max().item():.2g} of its size.",
+            f"moves the output of sequence 0 by up to {across.max().item():.2g} of its size.",
             table,
         )
+
+
+def _off(square: Tensor) -> Tensor:
+    """Return what lies off the diagonal."""
+    return square[~torch.eye(len(square), dtype=torch.bool)]
+
+
+# --- within a sequence ----------------------------------------------------------------------------
 
 
 def examine_positions(
@@ -90,32 +77,72 @@ def examine_positions(
     if values is None:
         return
     seen = values > subject.tolerance
-    off = ~torch.eye(len(seen), dtype=torch.bool)
-    if not (seen & off).any():
-        tell_only_itself(subject, values, results)
-        return
+    if not _off(seen).any():
+        _tell_only_itself(subject, values, results)
     if results.findings:  # who sees whom follows from them
         return
     intent = means_causal(subject, options)
-    if (seen | ~off).all() and not (intent and _is_faint(values)):
-        tell_order(subject, known is not None, results)
-        if tell_training(subject, "dense", results):
-            return
-        if intent:
-            results.found("causal-missing", _missing(values), moves_table(values))
-        examine_flags(subject, options, known, results)
+    if _off(seen).all() and not (intent and _is_faint(values)):
+        _tell_order(subject, known is not None, results)
+        training = seen_in_training(subject)
+        if training is not None and not training.triu(1).any() and training.tril(-1).any():
+            results.found(
+                "causal-eval",
+                "It is causal in train mode only: in eval mode a later token moves an earlier "
+                f"output by up to {values.triu(1).max().item():.2g} of its size.",
+                moves_table(values),
+            )
+        elif intent:
+            _tell_missing("It is meant to be causal and is not", values, results)
+        if not results.has("causal-eval"):
+            _examine_flag(subject, options, known, results)
         return
     _judge_pattern(subject, values, intent, results)
-    if results.holds("causal"):
-        tell_training(subject, "causal", results)
+    training = seen_in_training(subject) if results.holds("causal") else None
+    if training is not None and training.triu(1).any():
+        sentence = "It is causal in eval mode, but in train mode later tokens leak."
+        results.found("causal-leak", sentence)
+    elif training is not None:
+        results.held("causal-modes", "is causal in train mode and in eval mode")
 
 
-def _missing(values: Tensor) -> str:
-    ahead = values.triu(1).max().item()
-    return (
-        "It is meant to be causal and is not: replacing a later token moves an earlier output by "
-        f"up to {ahead:.2g} of its size."
+def _tell_only_itself(subject: Subject, values: Tensor, results: Results) -> None:
+    """Report that no token sees another, or that nothing is seen at all."""
+    words = "Every token sees only itself: replacing token j moves output j and no other"
+    if (values.diagonal() <= subject.tolerance).all():
+        results.found("detached", "The output does not depend on x at all.", moves_table(values))
+    elif subject.sizes.heads is None:
+        results.found("not-attention", f"{words}.", moves_table(values))
+    else:
+        why = "the heads of a token look at each other instead of at the tokens."
+        if subject.sizes.heads == 1:
+            why = "nothing is gathered from the other tokens."
+        results.found("attends-over-heads", f"{words}; {why}", moves_table(values))
+
+
+def _tell_order(subject: Subject, followed: bool, results: Results) -> None:
+    """Say whether the order of the tokens matters."""
+    x = subject.x(1)
+    order = torch.arange(x.shape[1]).roll(2).flip(0)
+    both = subject(torch.cat([x, x[:, order]]))
+    if both is None or not both.output.isfinite().all():
+        return
+    one, two = both.output[0][order], both.output[1]
+    if (one - two).abs().max() <= 10 * subject.tolerance * one.abs().mean():
+        results.held("order", "shuffled tokens give the same outputs, shuffled")
+        return
+    words = "It knows the order of the tokens: shuffled tokens change the outputs."
+    if not followed:
+        words = "Shuffled tokens change its outputs: by positions, or by a mix-up of tokens."
+    results.note("order", words)
+
+
+def _tell_missing(what: str, values: Tensor, results: Results) -> None:
+    sentence = (
+        f"{what}: replacing a later token moves an earlier output by up to "
+        f"{values.triu(1).max().item():.2g} of its size."
     )
+    results.found("causal-missing", sentence, moves_table(values))
 
 
 def _is_faint(values: Tensor) -> bool:
@@ -126,44 +153,41 @@ def _is_faint(values: Tensor) -> bool:
 def _judge_pattern(subject: Subject, values: Tensor, intent: bool, results: Results) -> None:
     seen = values > subject.tolerance
     ahead, back = seen.triu(1), seen.tril(-1)
-    earlier = torch.ones_like(seen).tril(-1)
+    full = torch.equal(back, torch.ones_like(seen).tril(-1))
     if not ahead.any():
-        if not torch.equal(back, earlier):
-            results.note(
-                "window", "It is causal, and a token does not see every earlier one (a window)."
-            )
+        if not full:
+            words = "It is causal, and a token does not see every earlier one (a window)."
+            results.note("window", words)
         results.held("causal", "later tokens never reach earlier outputs")
-    elif torch.equal(back, earlier) or intent:
-        if torch.equal(ahead, torch.ones_like(seen).triu(1).tril(1)):
-            results.found(ONE_AHEAD.cause, ONE_AHEAD.words, moves_table(values))
-        else:
-            results.found(
-                "causal-leak",
-                f"Later tokens reach {int(ahead.any(dim=1).sum())} of {len(seen)} outputs: the "
-                f"largest move is {values.triu(1).max().item():.2g} of the output's size.",
-                moves_table(values),
-            )
-    else:
+    elif not full and not intent:
         results.note("window", "Not every token sees every other one: local or blocked attention.")
+    elif torch.equal(ahead, torch.ones_like(seen).triu(1).tril(1)):
+        results.found(ONE_AHEAD.cause, ONE_AHEAD.words, moves_table(values))
+    else:
+        results.found(
+            "causal-leak",
+            f"Later tokens reach {int(ahead.any(dim=1).sum())} of {len(seen)} outputs: the "
+            f"largest move is {values.triu(1).max().item():.2g} of the output's size.",
+            moves_table(values),
+        )
+
+
+# --- whether it is meant to be causal -------------------------------------------------------------
 
 
 def means_causal(subject: Subject, options: Options) -> bool:
     """Return whether the module is meant to be causal, told or by its name and its own numbers."""
     if options.causal is not None:
         return options.causal
-    module = subject.layer
+    module, name = subject.layer, name_of(subject.layer)
     flags = [getattr(module, name, None) for name in ("causal", "is_causal", "use_causal_mask")]
     if any(flag is False for flag in flags) or subject.plan.flags:
         return False
-    if any(flag is True for flag in flags) or re.search(CAUSAL, _name(module)):
+    if any(flag is True for flag in flags) or CAUSAL.search(name):
         return True
-    if "masked" in _name(module) and not subject.plan.masks:
+    if "masked" in name.lower() and not subject.plan.masks:
         return True
-    return isinstance(module, nn.Module) and any(map(_triangular, _kept(module)))
-
-
-def _name(module: object) -> str:
-    return getattr(module, "__name__", type(module).__name__).lower()
+    return subject.module is not None and any(map(_triangular, _kept(module)))
 
 
 def _kept(module: nn.Module) -> list[Tensor]:
@@ -177,58 +201,51 @@ def _triangular(tensor: Tensor) -> bool:
     if square.ndim != 2 or square.shape[0] != square.shape[1] or len(square) < 2:
         return False
     marks = square.detach().double().nan_to_num(neginf=-1.0, posinf=1.0).sign().abs()
-    both = (marks, 1 - marks)
     ones = torch.ones_like(marks)
-    return any(torch.equal(mark, ones.tril(k)) for mark in both for k in (-1, 0, 1))
+    return any(torch.equal(mark, ones.tril(k)) for mark in (marks, 1 - marks) for k in (-1, 0, 1))
 
 
 def _is_hint(subject: Subject, flag: str, options: Options) -> bool:
     """Return whether is_causal alone does nothing, and may want to come with a mask."""
-    if not subject.plan.masks or options.causal or re.search(CAUSAL, _name(subject.layer)):
+    if not subject.plan.masks or options.causal or CAUSAL.search(name_of(subject.layer)):
         return False
     x = subject.x()
     plain, told = subject(x), subject(x, named={flag: True})
     if plain is None or told is not None:
         return plain is not None and torch.equal(plain.output, told.output)
-    causal = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril().expand(len(x), -1, -1)
-    tries = (
-        {flag: True, name: form(causal, subject.dtype)}
+    causal = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril().expand(len(x), 1, -1, -1)
+    return any(
+        subject(x, named={flag: True, name: form(causal, subject.dtype)}) is not None
         for name in subject.plan.masks
-        for form in forms(subject, name, ("bool", "additive"), False)
+        for form in forms_of(subject, name, ("bool", "additive"))
     )
-    return any(subject(x, named=named) is not None for named in tries)
 
 
-def examine_flags(
+def _examine_flag(
     subject: Subject, options: Options, known: tuple[Heads, Recipe] | None, results: Results
 ) -> None:
     """Turn on is_causal where forward has it."""
-    for flag in subject.plan.flags[:1]:
-        if _is_hint(subject, flag, options):
-            results.note(
-                "flag", f"{flag}=True without a mask does nothing: only a hint beside a mask."
-            )
-            return
-        values = influence(subject, named={flag: True})
-        if values is None:
-            sentence = f"With {flag}=True it raises {subject.trouble}."
-            if "mask" in subject.trouble or subject.caller.out_of_time:  # it wants a mask too
-                results.note("flag", sentence)
-            else:
-                results.found("raises", sentence)
-            return
-        if known is not None:
-            for heads in attentions(subject, known[0].x, named={flag: True}):
-                explained(heads, results)
-            if results.findings:
-                return
-        off = ~torch.eye(len(values), dtype=torch.bool)
-        if ((values > subject.tolerance) | ~off).all() and not _is_faint(values):
-            results.found(
-                "causal-missing",
-                f"With {flag}=True it is not causal: replacing a later token moves an earlier "
-                f"output by up to {values.triu(1).max().item():.2g} of its size.",
-                moves_table(values),
-            )
+    flag = next(iter(subject.plan.flags), None)
+    if flag is None:
+        return
+    if _is_hint(subject, flag, options):
+        words = f"{flag}=True without a mask does nothing: only a hint beside a mask."
+        results.note("flag", words)
+        return
+    values = influence(subject, named={flag: True})
+    if values is None:
+        sentence = f"With {flag}=True it raises {subject.trouble}."
+        if "mask" in subject.trouble or subject.caller.out_of_time:  # it wants a mask too
+            results.note("flag", sentence)
         else:
-            _judge_pattern(subject, values, True, results)
+            results.found("raises", sentence)
+        return
+    if known is not None:
+        for heads in attentions(subject, known[0].x, named={flag: True}):
+            explained(heads, results)
+        if results.findings:
+            return
+    if _off(values > subject.tolerance).all() and not _is_faint(values):
+        _tell_missing(f"With {flag}=True it is not causal", values, results)
+    else:
+        _judge_pattern(subject, values, True, results)

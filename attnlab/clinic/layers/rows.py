@@ -1,18 +1,23 @@
-"""Which token every row of a head holds, and where its result comes out."""
+"""What the heads of a layer hold, which of them count, and what they give back."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from attnlab.clinic._calling import call
 from attnlab.clinic._evidence import Evidence
+from attnlab.clinic._hints import says_narrow
 from attnlab.clinic._results import Results
+from attnlab.clinic.hypotheses import SIDES, number_table, returned_weights
 from attnlab.clinic.layers.anatomy import Heads
 
-SIDES = ("query", "key", "value")
-NAMES = {"split": "split-without-transpose", "merge": "merge-without-transpose"}
+NAMES = ("query", "key", "value")
 MANY = 16  # heads: of more of them the first are enough
-Rows = dict[str, Tensor]  # of query, key and value: the token of each row, (H, L)
+NOTHING = 1e-9  # relative: less than this is no move
+
+
+# --- which token each row holds -------------------------------------------------------------------
 
 
 def examine_rows(found: list[Heads], results: Results) -> None:
@@ -21,28 +26,27 @@ def examine_rows(found: list[Heads], results: Results) -> None:
         rows = rows_of(heads)
         if rows is None or results.findings:
             return
-        cut = {side for side, held in rows.items() if _cut_by_view(held)}
+        cut = [side for side, held in rows.items() if _cut_by_view(held)]
         out = outlets(heads, found)
         if cut:
-            _tell_cut(heads, rows, cut, out, results)
+            _tell_cut(rows[cut[0]], cut, out, results)
         elif out is not None:
-            _tell_joined(heads, rows, out, results)
+            _tell_joined(rows["query"], out, results)
 
 
-def rows_of(heads: Heads) -> Rows | None:
-    """Change one token after the other, and see which rows move; None if several move a row."""
-    length = heads.x.shape[1]
-    moved: dict[str, list[Tensor]] = {side: [] for side in SIDES}
-    for token in range(length):
+def rows_of(heads: Heads) -> dict[str, Tensor] | None:
+    """Return the token of each row of query, key and value, (H, L); None if several move a row."""
+    moved: dict[str, list[Tensor]] = {side: [] for side in NAMES}
+    for token in range(heads.x.shape[1]):
         x = heads.x.clone()
         x[0, token] += heads.subject.tokens(x.shape[-1], seed=60 + token)
         again = heads.again(x=x)
         if again is None:
             return None
         parts = heads.parts(again)
-        for side in SIDES:
+        for side in NAMES:
             apart = (parts[side] - heads.seen[side]).abs().amax(dim=-1)[0]
-            moved[side].append(apart > 1e-9 * heads.seen[side].abs().max())
+            moved[side].append(apart > NOTHING * heads.seen[side].abs().max())
     held = {}
     for side, rows in moved.items():
         by = torch.stack(rows)  # (token, H, rows)
@@ -69,97 +73,70 @@ def _cut_by_view(held: Tensor) -> bool:
 def outlets(heads: Heads, found: list[Heads]) -> Tensor | None:
     """Push row i of all heads; return which outputs move, (row, token); None if others follow."""
     place = heads.core.average
-    later = [one for one in found if one.core.average > place]
-    if any(place in one.trace.comes_from(one.core.average) for one in later):
+    later = [one.core.average for one in found if one.core.average > place]
+    if any(place in heads.trace.comes_from(other) for other in later):
         return None
-    plain, moves = heads.trace.reply.output, []
-    rows = heads.seen["output"].shape[-2]
-    for row in range(rows):
-        noise = heads.subject.tokens(heads.seen["output"].shape[-1], seed=80 + row)
-        again = heads.again(instead={place: pushing(heads, row, noise)})
-        if again is None:
+    moves = []
+    for row in range(heads.seen["output"].shape[-2]):
+        moved = _pushed(heads, row, slice(None), seed=80 + row)
+        if moved is None:
             return None
-        apart = (again.reply.output - plain).abs().amax(dim=-1)[0]
-        moves.append(apart > 1e-9 * plain.abs().max())
+        moves.append(moved[0])
     return torch.stack(moves)
 
 
-def pushing(heads: Heads, row: int, noise: Tensor, head: int | None = None):
-    """Return what adds noise to one row of the average, of one head or of all."""
+def _pushed(heads: Heads, row: int, head: int | slice, *, seed: int) -> Tensor | None:
+    """Add noise to a row of the average; return which outputs move, (N, token)."""
+    noise = heads.subject.tokens(heads.seen["output"].shape[-1], seed=seed)
 
     def pushed(result: Tensor) -> Tensor:
         place = torch.arange(result.numel()).view(result.shape)
         place = heads.cut(place if heads.core.weights_first else place.mT, "output")
-        place = place[:, :, row] if head is None else place[:, head, row]
         result = result.contiguous().clone()
-        result.view(-1)[place] += noise.to(result)
+        result.view(-1)[place[:, head, row]] += noise.to(result)
         return result
 
-    return pushed
+    again = heads.again(instead={heads.core.average: pushed})
+    if again is None:
+        return None
+    plain = heads.trace.reply.output
+    return (again.reply.output - plain).abs().amax(dim=-1) > NOTHING * plain.abs().max()
 
 
-def _tell_cut(
-    heads: Heads, rows: Rows, cut: set[str], out: Tensor | None, results: Results
-) -> None:
-    held = rows[min(cut, key=SIDES.index)]
+def _tell_cut(held: Tensor, cut: list[str], out: Tensor | None, results: Results) -> None:
     count, length = held.shape
-    table = Evidence(
-        "The token that each row of a head holds:",
-        held[:7, :7].double(),
-        tuple(f"head {h}" for h in range(min(7, count))),
-        tuple(f"row {i}" for i in range(min(7, length))),
-    )
-    if len(cut) < len(SIDES):
-        sides = " and ".join(f"{side}" for side in SIDES if side in cut)
-        results.found(
-            NAMES["split"],
-            f"The heads of the {sides} are cut by a bare view, without a transpose, and those of "
-            "the others are not.",
-            table,
-        )
+    table = _table("The token that each row of a head holds:", held, "head", "row")
+    name = "split-without-transpose"
+    if len(cut) < len(NAMES):
+        words = f"The heads of the {' and '.join(cut)} are cut by a bare view, without a "
+        words += "transpose, and those of the others are not."
     elif out is not None and torch.equal(out, _joined_by_view(count, length)):
-        results.found(
-            "split-and-merge",
-            f"Heads are cut and joined by bare views: with {count} heads and {length} tokens each "
-            "token sees only the tokens of its own block.",
-            table,
-        )
+        name = "split-and-merge"
+        words = f"Heads are cut and joined by bare views: with {count} heads and {length} tokens "
+        words += "each token sees only the tokens of its own block."
     else:
-        results.found(
-            NAMES["split"],
-            f"The {count} heads are cut by a bare view, without a transpose: a head holds pieces "
-            "of some tokens instead of a part of every token.",
-            table,
-        )
+        words = f"The {count} heads are cut by a bare view, without a transpose: a head holds "
+        words += "pieces of some tokens instead of a part of every token."
+    results.found(name, words, table)
 
 
 def _joined_by_view(heads: int, rows: int) -> Tensor:
     """Return which outputs row i of all heads reaches when they are joined by a bare view."""
-    reached = torch.zeros(rows, rows, dtype=torch.bool)
     pieces = torch.arange(heads * rows).view(heads, rows) // heads
-    for head in range(heads):
-        reached[torch.arange(rows), pieces[head]] = True
-    return reached
+    return torch.nn.functional.one_hot(pieces, rows).any(dim=0)
 
 
-def _tell_joined(heads: Heads, rows: Rows, out: Tensor, results: Results) -> None:
-    held = rows["query"]
+def _tell_joined(held: Tensor, out: Tensor, results: Results) -> None:
     count, length = held.shape
     if out.shape != (length, length) or (held != held[:1]).any() or not out.any():
         return
-    wanted = torch.zeros_like(out)
-    wanted[torch.arange(length), held[0]] = True
+    wanted = torch.nn.functional.one_hot(held[0].clamp_min(0), length).bool()
     if torch.equal(out, wanted):
         return
-    table = Evidence(
-        "Which outputs (columns) move with row i of every head:",
-        out[:7, :7].double(),
-        tuple(f"row {i}" for i in range(min(7, length))),
-        tuple(f"token {j}" for j in range(min(7, length))),
-    )
+    table = _table("Which outputs (columns) move with row i of every head:", out, "row", "token")
     if count > 1 and torch.equal(out, _joined_by_view(count, length)):
         results.found(
-            NAMES["merge"],
+            "merge-without-transpose",
             f"The {count} heads are joined by a bare view, without a transpose: an output row "
             "holds several positions of one head.",
             table,
@@ -172,3 +149,162 @@ def _tell_joined(heads: Heads, rows: Rows, out: Tensor, results: Results) -> Non
             "of the output are not those of the queries.",
             table,
         )
+
+
+def _table(caption: str, values: Tensor, row: str, column: str) -> Evidence:
+    shown = values[:7, :7].double()
+    names = [
+        [f"{word} {i}" for i in range(n)]
+        for word, n in zip((row, column), shown.shape, strict=True)
+    ]
+    return Evidence(caption, shown, *map(tuple, names))
+
+
+# --- whether heads differ, count, and see all of the input ----------------------------------------
+
+
+def examine_sharing(found: list[Heads], results: Results) -> None:
+    """Compare the heads of the attentions that stand side by side."""
+    outputs = [one.seen["output"] for one in found]
+    rows = {part.shape[-2] for part in outputs}
+    if rows != {found[0].x.shape[1]} or any(part.shape != outputs[0].shape for part in outputs):
+        return  # of queries one by one, or of layers one after the other
+    joined = torch.cat(outputs, dim=1)
+    count = joined.shape[1]
+    if count < 2 or len(joined) != len(found[0].x):
+        return
+    if joined.abs().max() > 0 and (joined - joined[:, :1]).abs().max() < 1e-9:
+        results.found(
+            "heads-shared",
+            f"All {count} heads compute the same: the joined heads repeat the same "
+            f"{joined.shape[-1]} features.",
+            _table("What the heads give the first token:", joined[0, :, 0, :5], "head", "feature"),
+        )
+        return
+    _tell_idle(found, results)
+    _tell_slices(found, count, results)
+    if not results.findings:
+        results.held("heads", "every head counts, and sees all features of its input")
+
+
+def _tell_idle(found: list[Heads], results: Results) -> None:
+    """Push what each head gathers; name heads whose push never reaches the output."""
+    reaches = []
+    for one in found:
+        for head in range(min(one.seen["output"].shape[1], MANY)):
+            moved = _pushed(one, 0, head, seed=90)
+            if moved is None:
+                return
+            reaches.append(bool(moved.any()))
+    if 0 < reaches.count(False) < len(reaches):
+        still = reaches.count(False)
+        named = f"Head {reaches.index(False)} contributes" if still == 1 else "Heads contribute"
+        rows = {f"head {h}": [float(moves)] for h, moves in enumerate(reaches)}
+        results.found(
+            "wrong-source",
+            f"{named} nothing ({still} of {len(reaches)}): what it gathers never reaches the "
+            "output.",
+            number_table("Whether the output moves with a head:", rows, ("moves",)),
+        )
+
+
+def _tell_slices(found: list[Heads], count: int, results: Results) -> None:
+    """Change one slice of the features of x: the values of every head must move."""
+    first = found[0]
+    width = first.x.shape[-1]
+    if width % count or first.subject.module is None:
+        return
+    for part in (slice(0, width // count), slice(0, width, count)):
+        x = first.x.clone()
+        x[..., part] += first.subject.tokens(*x[..., part].shape, seed=95)
+        again = first.again(x=x)
+        if again is None:
+            return
+        apart = [one.parts(again)["value"] - one.seen["value"] for one in found]
+        if sum(int((one.abs().amax(dim=(0, 2, 3)) > NOTHING).sum()) for one in apart) != 1:
+            continue
+        if says_narrow(first.subject.layer):
+            words = "Its heads are cut from x and not from its projections, as its text says."
+            results.note("heads", words)
+        else:
+            results.found(
+                "heads-from-input",
+                "The heads are cut from x and not from its projections: "
+                f"{width // count} features of x reach one head of {count} only.",
+                number_table(
+                    "Heads whose values move when one slice of x changes:",
+                    {"slice of one head": [1.0, float(count)]},
+                    ("found", "if every head sees all of x"),
+                ),
+            )
+        return
+
+
+# --- what plays query, key and value --------------------------------------------------------------
+
+
+def examine_sources(one: Heads, results: Results) -> None:
+    """Name a side that is not used, though the layer has parameters for it."""
+    letters = _letters(one)
+    unused = _unused_weights(one) if letters != "qkv" else ""
+    if unused:
+        fitting = (way.words for way in SIDES if letters == "".join(way.compute(*"qkv")))
+        told = next(fitting, "") or "Two of query, key and value are the same."
+        results.found("wrong-source", f"{told} Weights that it has are never used: {unused}.")
+
+
+def _letters(one: Heads) -> str:
+    """Return what plays query, key and value: of equal sides the first, q, k or v."""
+    parts = [one.seen[side].double() for side in NAMES]
+    parts = [part / part.norm().clamp_min(1e-12) for part in parts]  # one may be scaled already
+    letters = ""
+    for place, part in enumerate(parts):
+        same = [other for other in range(place) if parts[other].shape == part.shape
+                and torch.allclose(parts[other], part, 1e-6, 1e-9)]  # fmt: skip
+        letters += "qkv"[same[0] if same else place]
+    return letters
+
+
+def _unused_weights(one: Heads) -> str:
+    """Return the name of a matrix of which a quarter or all takes no part in the output."""
+    subject, module = one.subject, one.subject.module
+    parts = list(module.modules()) if module is not None else []
+    tables = {id(part.weight) for part in parts if isinstance(part, nn.Embedding)}
+    named = {
+        name: part
+        for name, part in (module.named_parameters() if parts else ())
+        if part.ndim >= 2 and part.requires_grad and id(part) not in tables
+    }
+    reply = subject(one.x, grad=True) if named else None
+    if reply is None or not reply.output.requires_grad:
+        return ""
+    total = (reply.output * subject.tokens(*reply.output.shape, seed=3)).sum()
+    grads = call(torch.autograd.grad, total, list(named.values()), allow_unused=True).value
+    return next((n for n, grad in zip(named, grads or (), strict=False) if _idle(grad)), "")
+
+
+def _idle(grad: Tensor | None) -> bool:
+    """Return whether a quarter of the rows of a matrix has no gradient, or of its columns."""
+    if grad is None:
+        return True
+    return any((grad == 0).all(dim=dim).double().mean() >= 0.25 for dim in range(grad.ndim))
+
+
+# --- what comes back ------------------------------------------------------------------------------
+
+
+def examine_weights(found: list[Heads], results: Results) -> None:
+    """Compare the weights that it returns with those that made its output."""
+    reply = found[0].trace.reply
+    if reply.weights is None:
+        if reply.missing:
+            results.note("weights", "It returns None for the weights.")
+        return
+    used = [one.seen["weights"].double() for one in found]
+    used = torch.cat(used, dim=1) if len({part.shape[-2:] for part in used}) == 1 else used[-1]
+    weights = reply.weights.detach().double()
+    if reply.averaged:
+        shape = tuple(weights[:, 0].shape)
+        results.note("weights", f"It returns weights of shape {shape}: a mean over heads.")
+        used = used.mean(dim=1, keepdim=True)
+    returned_weights(weights, used, results)
