@@ -384,7 +384,7 @@ masked[cat]
 # | 11 | [Order](11_order.ipynb) | Who tells attention where words stand? | 50 / 85 |
 # | 12 | [Two layers that look back](12_two_layers_that_look_back.ipynb) | What can two layers do that one cannot? | 45 / 80 |
 # | 13 | [Word by word: the cache](13_word_by_word_the_cache.ipynb) | Why does one more word not cost a whole pass? | 50 / 85 |
-# | 14 | [Where a meaning appears](14_where_a_meaning_appears.ipynb) | After which layer can one see what “bank” means, and is that due to attention? | 45 / 80 |
+# | 14 | [Where a meaning appears](14_where_a_meaning_appears.ipynb) | After which layer can one see what “bank” means, and is that due to attention? | 50 / 85 |
 
 # %% plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 40 minutes, and where a class gets stuck</summary>

@@ -2,8 +2,8 @@
 # # 14 · Where a meaning appears
 #
 # "The thief sailed to the bank with the gold." You know which bank is meant, although "thief" and "gold" suggest the
-# other one. In lesson 5 we looked for this in the first attention layer of a trained model, and found nothing there
-# that a plain average could not do. But the model has six layers.
+# other one. In lesson 5 we looked for the difference in the first attention layer of a trained model, and found nothing
+# that a plain average could not do as well. But the model has six layers.
 #
 # So let us follow "bank" through all six. **After which layer does its vector show which bank is meant, and does the
 # vector owe this to attention?** The first half of the question has a quick answer. The second half takes up most of
@@ -19,7 +19,7 @@
 # - remove heads from a whole model and read the result with care,
 # - explain why "it can be read" does not mean "it is used".
 #
-# **Time:** 45 minutes in class, 80 alone.
+# **Time:** 50 minutes in class, 85 alone.
 
 # %% setup
 import pandas as pd
@@ -37,13 +37,14 @@ lesson_setup()
 # ## Six layers
 #
 # The model is all-MiniLM-L6-v2, whose first attention layer you know from lessons 2, 5 and 10. `load_encoder` loads it
-# as a whole. Each of its six layers has two parts: attention with twelve heads, and then an
-# [MLP](glossary.ipynb#MLP), which works on every token alone. Each part adds its result to the [residual
+# as a whole. Each of its six layers has two parts: attention with twelve heads, and then an [MLP](glossary.ipynb#MLP),
+# which processes every token separately. Each part adds its result to the [residual
 # stream](glossary.ipynb#residual-stream), and a norm follows. So every token has one vector that is changed six times.
 # We get all seven: the vector before the first layer, and those after layers 1 to 6.
 #
-# We use the 35 sentences with "bank" from lesson 5. In 19 of them, which we call *clear*, all words go with one of the
-# two banks. The other 16 are *mixed*: they also have words that suggest the wrong bank. `vectors_of` reads every sentence and keeps the seven vectors of "bank".
+# We use the 35 sentences with "bank" from lesson 5. In 19 of them, which we call *clear*, every clue points to the same
+# bank. The other 16 are *mixed*: they also have words that suggest the wrong bank. `vectors_of` reads every sentence
+# and keeps the seven vectors of "bank".
 
 # %% all-banks
 encoder, bank = load_encoder(), pd.read_csv(data_path("bank_sentences.csv"))
@@ -63,6 +64,12 @@ def count(right):
     return pd.DataFrame(torch.stack(rows), kinds, places)
 
 
+def differing(trained, average):
+    """Count the sentences that only one of the two gets right."""
+    only = trained & ~average, average & ~trained
+    return torch.stack([one.sum(dim=0) for one in only])
+
+
 def at_one_position(sentence, position=5):
     """Return the vectors of "bank" if all words have the same position: (7, E)."""
     tokens = encoder.tokens(sentence)
@@ -71,24 +78,24 @@ def at_one_position(sentence, position=5):
     return found[:, 0, tokens.index("bank")]
 
 
-def shuffled(sentence):
-    """Return the words of a sentence in random order."""
+def shuffled(sentence):  # its words in random order
     words = sentence.split()
     return " ".join(words[i] for i in torch.randperm(len(words)))
 
 
-def read(rows, edit=None):
-    """Return the vectors of one word in some rows (N, 7, E), and its meanings (N,)."""
-    found = vectors_of(encoder, rows.word.iloc[0], rows.sentence.tolist(), edit=edit)
-    return found, torch.tensor(rows.is_first.tolist())
-
+cosine = torch.nn.functional.cosine_similarity
+of_pairs = cosine(vectors[:, None], vectors[None], dim=-1)  # (N, N, 7)
+same = is_river[:, None] == is_river
+same_meaning = of_pairs[same & ~torch.eye(35, dtype=torch.bool)].mean(dim=0)
+different_meaning = of_pairs[~same].mean(dim=0)
 
 # %% nearer [markdown]
 # ## Nearer to which mean?
 #
 # How can we ask a vector which bank it means? We take the mean of the vectors from the river sentences, and the mean of
-# those from the money sentences. Then we look which of the two is nearer. The **lean** of a vector is its cosine with
-# the river mean, minus its cosine with the money mean. Above 0, it is nearer to river, and below 0 nearer to money.
+# those from the money sentences. Then we see which of the two is nearer. The **lean** of a vector is its cosine with
+# the river mean, minus its cosine with the money mean. If the lean is above 0, the vector is nearer to the river mean,
+# and if it is below 0, to the money mean.
 #
 # We try it on "the thief sailed to the bank with the gold". The means are made from the other 34 sentences.
 
@@ -101,6 +108,10 @@ def lean(vector, others, is_river):
     return cosine(vector, river, dim=-1) - cosine(vector, money, dim=-1)
 
 
+def is_right(leans):
+    return (leans > 0) == is_river[:, None]  # (N, 7)
+
+
 i = sentences.index("the thief sailed to the bank with the gold")
 rest = torch.arange(35) != i  # all the other sentences
 lean(vectors[i], vectors[rest], is_river[rest])
@@ -108,12 +119,12 @@ lean(vectors[i], vectors[rest], is_river[rest])
 # %% read-lean [markdown]
 # The first number belongs to the vector before the first layer, and the last one to the vector after layer 6. The leans
 # are small because all these vectors point in similar directions: even a river bank and a money bank have a cosine of
-# about 0.9 on average. So we look at the sign. In this sentence, "bank" leans to the river at first, most of all after
-# layer 1. After layer 6 it leans to money, which is wrong.
+# about 0.9 on average. So we look at the sign. The first number says nothing about the sentence, as we will see. After
+# layer 1, "bank" leans to the river. After layer 6 it leans to money, which is wrong.
 #
 # Does it matter that the sentence itself was left out of the means? We can test this on the vectors before the first
-# layer. There, nothing of the sentence has reached "bank" yet. All 35 vectors are the same, apart from the position of
-# "bank" in its sentence.
+# layer. There, nothing from the rest of the sentence has reached "bank" yet. All 35 vectors are the same, apart from
+# the position of "bank" in its sentence.
 
 # %% ask-included
 predict("14/the-sentence-itself")
@@ -121,10 +132,6 @@ predict("14/the-sentence-itself")
 
 # %% see-included
 # %%answer 14/the-sentence-itself
-def is_right(leans):
-    return (leans > 0) == is_river[:, None]  # (N, 7)
-
-
 included = torch.stack([lean(one, vectors, is_river) for one in vectors])
 left_out = leans(vectors, is_river)  # each sentence left out of its own mean
 [is_right(found)[:, 0].sum().item() for found in (included, left_out)]
@@ -144,11 +151,12 @@ count(is_right(left_out))
 # %% few [markdown]
 # ## How much can 35 sentences show?
 #
-# This table is the quick half of the answer. But if we had written 35 other sentences, we would have counted other
-# numbers. How different could they be? An [**interval**](glossary.ipynb#interval) answers this. It holds all the true
-# rates at which a count like ours would not be surprising. We use the interval of Wilson, with the usual 95%: if you
-# gave such intervals again and again, about 95% of them would hold the true rate. (This assumes independent sentences,
-# and ours have one writer.)
+# This table is the quick half of the answer. But if we had written 35 other sentences, we would have got different
+# counts. How different could they be? Suppose that the model is right in some fixed share of all such sentences, the
+# *true rate*, which we do not know. A true rate of one half would hardly ever give 33 of 35, but a rate of 0.9 could
+# well do so. An [**interval**](glossary.ipynb#interval) contains all the true rates that could well have given our
+# count. We use the Wilson interval at the usual level of 95%: if you computed such intervals again and again, about 95%
+# of them would contain the true rate. (This assumes independent sentences, and ours have one writer.)
 
 # %% intervals
 for correct, total in ((19, 19), (33, 35), (16, 35)):
@@ -156,18 +164,19 @@ for correct, total in ((19, 19), (33, 35), (16, 35)):
     print(f"{correct} of {total}: {low:.2f} to {high:.2f}")
 
 # %% read-intervals [markdown]
-# Even 19 of 19 does not mean "always": a model that is wrong in one of six such sentences could manage it. And 16 of
-# 35 is what guessing would give. (Another way to see what chance can do: we shuffle the 35 meanings at random, so that
-# the means hold nothing. In 39 of 40 shuffles, at most 24 sentences come out right.)
+# Even 19 of 19 does not mean "always": a model that is wrong on one in six such sentences could manage it. And 16 of 35
+# is what guessing would give. (Another way to see what chance can do is to shuffle the 35 meanings, so that the means
+# carry no information. With each sentence left out of its own mean, at most 24 sentences come out right in 97.5% of the
+# shuffles.)
 #
-# ## Does it owe this to attention?
+# ## Is this due to attention?
 #
-# Six layers have mixed the words of the sentence into "bank", and mixing alone can go a long way. So we need the
+# Six layers have mixed the words of the sentence into "bank". Would mixing alone be enough? For this we need the
 # [control](glossary.ipynb#control) of lesson 5, the plain average. In all 72 heads, every token now gives the same
 # weight to all tokens. Everything else stays: values, output projections, MLPs and norms.
 #
-# `edit` is called in every layer with the number of the layer, from 0, and its weights. The model continues with the
-# weights that it returns.
+# We pass a function as `edit`. The model calls it in every layer with the number of the layer, counted from 0, and its
+# weights, and continues with the weights that it returns.
 #
 # A control must have the same freedom as what it is compared with. The vectors of the average lie elsewhere, so we do
 # not measure them against the means of the trained model. They get means of their own.
@@ -218,22 +227,24 @@ show_figure(ax, "14.1")
 
 # %% overlap [markdown]
 # At each place, the two intervals overlap. But both were tested on the *same* sentences. A sentence in which both are
-# right, or both are wrong, says nothing about the difference. So we count the others.
+# right, or both are wrong, says nothing about the difference. So we count the others, with a helper called `differing`.
+
 
 # %% paired
-only_trained = (trained_right & ~average_right).sum(dim=0)
-only_average = (average_right & ~trained_right).sum(dim=0)
-differing = torch.stack([only_trained, only_average])
-pd.DataFrame(differing, ["only trained", "only average"], places)
+counts = differing(trained_right, average_right)
+pd.DataFrame(counts, ["only trained", "only average"], places)
 
 # %% read-paired [markdown]
 # After layer 1, ten sentences are right with the trained weights only, and one with the average only. If both were
-# equally good, each of these eleven would be like the toss of a coin. A result at least as one-sided as ten to one
-# would then come up about once in 85 times. (With six layers to look at, that is not quite as rare.) After layer 6 it
-# is five to one, which would come up about once in five times, so we cannot build on that.
+# equally good, each of these eleven would be like the toss of a coin. Eleven tosses can fall in $2^{11}$ = 2,048 ways.
+# In 12 of them heads come up ten or eleven times, and in 12 more tails do. So a result at least as one-sided as ours
+# comes up in 24 of 2,048 cases, about once in 85. (With six layers to look at, that is not quite as rare.) After layer
+# 6 it is five to one, which comes up about once in five times, so we cannot build on that.
 #
-# In lesson 5, a plain average did as well as attention in this first layer. But there, we compared what the heads add
-# with lists of water and money words. Here the MLP takes part too, and the means come from sentences.
+# In lesson 5, a plain average did as well as attention in this first layer. And here, too, much of the gap after layer
+# 1 is noise: "bank" stands at different positions, and in the average this hides part of what is there. If all words
+# have the same position, as in the next section, the average reaches 27 after layer 1 and the trained weights 31. Then
+# four sentences are right with the trained weights only, and none with the average only.
 #
 # We must be careful for another reason. The MLPs and norms were trained with these attention weights, and never with an
 # average. A model that was trained to average might do better, so our control can make attention look more important
@@ -262,9 +273,10 @@ pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 # %% explore [markdown]
 # ### Your experiment: from layer to layer
 #
-# The explorer begins with a sentence from lesson 5. The curve on the right shows how far "bank" leans to
-# either side, and the bars on the left what it attends to in the chosen layer. Move the layer from 0 to 6. In which
-# layer does "bank" attend most to "robbed"? Which side does it lean to in the end?
+# The explorer begins with a sentence from lesson 5. The bars on the left show what "bank" attends to in the chosen
+# layer. The thick curve on the right shows its lean. For comparison, the two thin curves show the average lean of the
+# sentences about the river and of those about money. Move the layer from 0 to 6. In which layer does "bank" attend most
+# to "robbed"? Which side does it lean to in the end?
 
 # %% explorer
 LayersExplorer(ask=False)
@@ -272,15 +284,17 @@ LayersExplorer(ask=False)
 # %% heads [markdown]
 # <details><summary>The answer</summary>
 #
-# On average over the heads, "robbed" gets most weight in layer 1. Yet after this layer "bank" leans to the river. From
-# layer 4 on it leans to money, but only a little.
+# Averaged over the heads, the weight on "robbed" is largest in layer 1. Yet after this layer "bank" leans to the river.
+# From layer 4 on it leans to money, but only a little.
 # </details>
 #
 # ## Which heads does it need?
 #
-# In lesson 5, head 4 of the first layer stood out: from "bank", the clue gets more weight than from any of 5,000 other
-# words, on average. Does the model need it? We take it out, as in lesson 12. If `edit` sets the weights of a head to 0,
-# the head adds nothing. All later layers work with what is left.
+# In lesson 5, head 4 of the first layer stood out: on average, "bank" gives the clue more weight there than any of
+# 5,000 other words does when it asks in the place of "bank". Does the model need this head? We take it out, as in
+# lesson 12. If `edit` sets the weights of a head to 0, the head adds nothing. All later layers work with what is left.
+# (The figure below also shows eight other words, such as "match" and "seal". We wrote twelve sentences for each of
+# them, and you will meet them in the next section.)
 
 
 # %% without
@@ -321,24 +335,35 @@ show_figure(fig, "14.2")
 # %% read-heads [markdown]
 # ### All 72 heads
 #
-# A count of 35 is a coarse measure, so the figure shows the mean lean, and this time its size counts. (A lean to the
-# correct side is positive here.) Each head was removed in turn, for "bank" and for eight words that we will meet below.
+# A count out of 35 is a coarse measure, so the figure shows the mean lean, whose size now matters, too. (A lean to the
+# correct side is positive here.) Each head was removed in turn, for "bank" and for the eight other words.
 #
 # No single head is needed. Whichever of the 72 we remove, 31 to 33 of the 35 sentences are right. But for "bank", head
 # 4 of the first layer matters most: without it, the mean lean falls by a quarter. This is the head that we found in
 # lesson 5, for this word and mostly on these sentences. For the eight other words, we would not have found it. Without
 # it, their mean lean even rises a little, and other heads matter more.
 #
-# And if only one head is left? Without any head, 23 of 35 sentences are right, which is no more than chance can do.
-# With one head alone it is 21 to 29, and the 29 belong to head 4 of the first layer. (The best of 72 counts is partly
-# luck, though.) If the other 71 heads average instead, 27 to 29 are right, and 28 if all of them average. So no head
-# carries the meaning alone. As in lesson 12, if a removal changes hardly anything, another part may do the same work.
+# And if only one head is left? These are the numbers of correct sentences after layer 6, again out of 35:
+#
+# | | correct |
+# |---|---|
+# | all 72 heads | 32 |
+# | all heads average | 28 |
+# | one head as trained, the other 71 average | 27 to 29 |
+# | one head alone, the other 71 removed | 21 to 29 |
+# | no head at all | 23 |
+#
+# Without any head, nothing from the sentence can reach "bank", so 23 is luck, as 16 was before the first layer. A
+# single head, with nothing else, can reach 29, and it is head 4 of the first layer, which we chose in lesson 5 for
+# another reason. So for "bank", this head is nearly enough, and still it is not needed: the model also gets 31 without
+# it. The meaning has more than one way to "bank". As in lesson 12, if a removal changes hardly anything, another part
+# may do the same work.
 #
 # ## More words, and sentences set aside
 #
-# Everything so far was about one word, and we have looked at its sentences many times. So we wrote sentences for eight
-# other words, among them "match", "seal" and "spring". Each word has 18, nine for either meaning. Twelve of them are
-# open to us. The other six were drawn by lot and set aside before the model had read any of them. First the open ones:
+# All our counts so far were about one word, and we have looked at its sentences many times. So here are the eight other
+# words. Each has 18 sentences, nine for each meaning. Twelve of them are *open* to us. The other six were drawn by lot
+# and set aside before the model had read any of them. First the open ones:
 
 # %% open-words
 words = pd.read_csv(data_path("two_meanings.csv"))
@@ -346,18 +371,32 @@ words["is_first"] = words.meaning == words.groupby("word").meaning.transform("fi
 seen, aside = words[words.part == "open"], words[words.part == "aside"]
 
 
-def count_open(edit=None):
-    each = [read(rows, edit) for _, rows in seen.groupby("word")]
-    return sum(((leans(*one) > 0) == one[1][:, None]).sum(dim=0) for one in each)
+def read(rows, edit=None):
+    """Return the vectors of one word in some rows (N, 7, E), and its meanings (N,)."""
+    found = vectors_of(encoder, rows.word.iloc[0], rows.sentence.tolist(), edit=edit)
+    return found, torch.tensor(rows.is_first.tolist())
 
 
-of_96 = torch.stack([count_open(), count_open(plain_average)])
+# %% open-counts
+def right_on_open(edit=None):
+    right = []
+    for _, rows in seen.groupby("word"):
+        found, is_first = read(rows, edit)
+        right.append((leans(found, is_first) > 0) == is_first[:, None])
+    return torch.cat(right)  # (96, 7)
+
+
+trained_open, average_open = right_on_open(), right_on_open(plain_average)
+print(differing(trained_open[:, 6], average_open[:, 4]))
+of_96 = torch.stack([trained_open.sum(dim=0), average_open.sum(dim=0)])
 pd.DataFrame(of_96, ["trained", "average"], places)
 
 # %% read-open [markdown]
-# These sentences are harder, and again the average is not far behind. For the sentences set aside, we have to decide
-# *now* what we will count, or we could pick the best layer afterwards. We take the layer that was best on the open
-# sentences, and give the control the same right. The trained model is tested after layer 6, and the average after layer
+# These sentences are harder, and again the average is not far behind. The second line compares the best place of each,
+# as above: only the trained model is right in 13 sentences, and only the average in 8. For the sentences set aside, we
+# have to decide *now* what we will count, or we could pick the best layer afterwards. We take the layer that was best
+# on the open sentences, and give the control the same right. The trained model is tested after layer 6, and the average
+# after layer
 # 4. The means come from the open sentences alone. And we look only once.
 
 
@@ -374,28 +413,22 @@ def on_aside(place, edit=None):
 trained_aside, average_aside = on_aside(6), on_aside(4, plain_average)
 for correct in (int(trained_aside.sum()), int(average_aside.sum())):
     print(correct, "of 48, {:.2f} to {:.2f}".format(*wilson_interval(correct, 48)))
-print("only trained:", (trained_aside & ~average_aside).sum().item())
-print("only average:", (average_aside & ~trained_aside).sum().item())
+print(differing(trained_aside, average_aside))
 
 # %% read-once [markdown]
-# On sentences that had not been looked at, the trained model is as good as on the open ones: 42 of 48 are right, after
-# 83 of 96. The average loses, from 78 of 96 to 34 of 48. In ten sentences only the trained model is right, and in two
-# only the average. If both were equally good, a result at least as one-sided would come up about once in 26 times. This
-# is more convincing than the open sentences were, where it was 13 to 8. But it is one look at 48 sentences.
+# On sentences that had not been looked at, the trained model is as good as on the open ones: 42 of 48 are right,
+# compared with 83 of 96. The average gets fewer, 34 of 48 after 78 of 96, though its interval still contains the old
+# share. In ten sentences only the trained model is right, and in two only the average. Counted as above, a result at
+# least as one-sided would come up about once in 26 times if both were equally good. This is more convincing than 13 to
+# 8. But it is one look at 48 sentences.
 #
 # ### Your experiment: two sentences
 #
-# Type in two sentences with "bank". The first row shows the cosine of their vectors. The other rows show the mean over
-# all pairs of our 35 sentences with the same meaning, and with different ones. Can you find two sentences with the same
-# meaning whose cosine is below the last row?
-
-# %% pairs jupyter={"source_hidden": true}
-cosine = torch.nn.functional.cosine_similarity
-of_pairs = cosine(vectors[:, None], vectors[None], dim=-1)  # (N, N, 7)
-same = is_river[:, None] == is_river
-no_pair = torch.eye(35, dtype=torch.bool)  # a sentence with itself
-same_meaning = of_pairs[same & ~no_pair].mean(dim=0)
-different_meaning = of_pairs[~same].mean(dim=0)
+# Type in two sentences with "bank". The first row shows the cosine of their vectors. The other rows show the average
+# cosine for all pairs of our 35 sentences: first the pairs with the same meaning, then those with different meanings.
+# The two sentences in the cell have different meanings, and yet after layer 6 their cosine is above the average for the
+# *same* meaning. A single cosine says little. Can you find two sentences with the same meaning whose cosine after layer
+# 6 is below the last row?
 
 # %% two-sentences
 my_sentences = ["the bank closed at five", "a heron stood on the bank"]
@@ -407,9 +440,9 @@ pd.DataFrame(rows, places).T.round(2)
 # ## What this shows, and what it does not
 #
 # After which layer does the vector show which bank is meant? In our sentences mostly after the first, and in all of the
-# clear ones from the second on. Does the vector owe this to attention? It owes most of it to mixing, which a plain
-# average can do as well. The trained weights add to that: we saw it clearly after the first layer, and once more on the
-# sentences set aside.
+# clear ones from the second on. Is this due to attention? A plain average in its place reaches much of it: 28 of 35,
+# where the trained weights reach 32, but only 34 of 48 against 42 on the sentences set aside. So mixing alone can do a
+# large part. How much of it the trained model owes to mixing, and how much to selecting, we have not tested.
 #
 # Reading a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe), and there are things
 # that it cannot show:
@@ -417,8 +450,8 @@ pd.DataFrame(rows, places).T.round(2)
 # - *It can be read* does not mean that *it is used*. We needed labels to find the two means. The model has no such
 #   labels, and nothing here shows that a later layer makes use of the difference. To test that, one has to change the
 #   vector and watch what the model does.
-# - What can be read need not be the meaning. In our sentences, "in spring" is always the season, and a mean may have
-#   noticed the small word instead.
+# - What can be read need not be the meaning. In our sentences, "in spring" is always the season, and the means may
+#   reflect the word "in" rather than the meaning.
 # - One person wrote these sentences, for nine words. Sentences from books are less tidy.
 
 # %% remember [markdown]
@@ -429,7 +462,7 @@ pd.DataFrame(rows, places).T.round(2)
 # - A control needs the same freedom: its own means, and its own best layer.
 # - Give an interval with every count. If two methods are tested on the same sentences, count those where only one of
 #   them is right.
-# - A head that matters for one word need not matter for another, and a model may need none of its heads alone.
+# - A head that matters for one word need not matter for another, and a model may not depend on any single head.
 # - Set sentences aside, decide what to count, and look once.
 # - That something can be read from a vector does not show that the model uses it.
 
@@ -441,8 +474,8 @@ pd.DataFrame(rows, places).T.round(2)
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (4 minutes)
 #
-# A model gets all of your sentences right. How many sentences do you need at least, so that the interval of Wilson lies
-# above 0.9?
+# A model gets all of your sentences right. What is the smallest number of sentences for which the whole Wilson interval
+# lies above 0.9?
 #
 # <details><summary>Hint</summary>
 #
@@ -476,8 +509,8 @@ check_needed_sentences(needed_sentences_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (10 minutes)
 #
-# Write `leans`: the lean of every sentence, by the means of all the *other* sentences. Vectors (N, 7, E) and a boolean
-# tensor (N,) come in, and (N, 7) goes out.
+# Write `leans`: the lean of every sentence, measured against the means of all the *other* sentences. Vectors (N, 7, E)
+# and a boolean tensor (N,) come in, and (N, 7) goes out.
 #
 # <details><summary>Hint</summary>
 #
@@ -582,19 +615,21 @@ check_fooling_sentence(
 #
 # <details><summary>An answer</summary>
 #
-# First: what does a control reach, with the same freedom? For example the vectors before the first layer, where "went"
-# already differs from "goes", or a model whose heads all average. If they reach nearly 95% as well, layer 3 has added
-# little. Second: what happens if the property is removed from the vector, or replaced by the other one? Only if the
-# output of the model then changes as it should, is it used.
+# First: how well does a control with the same freedom do? The control could be the vectors before the first layer,
+# where "went" already differs from "goes", or a model whose heads all average. If they reach nearly 95% as well, layer
+# 3 has added little. Second: what happens if the property is removed from the vector, or replaced by the other one? If
+# the output of the model then changes as it should, the model uses the property. If it does not change, the model may
+# still get the tense from elsewhere.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# To change the weights inside a model of your own, use a hook: `module.register_forward_hook(function)` calls the
-# function with the module, its input and its output, and continues with what the function returns. In Hugging Face
-# Transformers, `model(..., output_hidden_states=True)` returns the vectors before the first layer and after every
-# layer, like our seven.
+# To change what a part of your own model passes on, use a hook: `module.register_forward_hook(function)` calls the
+# function with the module, its input and its output. If the function returns something, the model continues with that
+# as the output. A hook cannot change attention weights that have already been used: for that, write the attention
+# yourself, as our `edit` does. In Hugging Face Transformers, `model(..., output_hidden_states=True)` returns the
+# vectors before the first layer and after every layer, like our seven.
 
 # %% sources [markdown]
 # ## Sources
@@ -631,10 +666,10 @@ check_fooling_sentence(
 # To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **45 minutes.** The model and the lean: 8. The layers and the intervals: 8. The plain average and the pairs: 9. Order
-# and the explorer: 8. Heads: 6. The sentences set aside, and the answer: 6.
+# **50 minutes.** The model and the lean: 9. The layers and the intervals: 9. The plain average and the pairs: 10. Order
+# and the explorer: 8. Heads: 7. The sentences set aside, and the answer: 7.
 #
 # **Where a class stalls.** *"All 19 are right, so it always works":* let everyone toss a coin five times. In a class of
 # 32, about two students will get the same side five times. *"The intervals overlap, so there is no difference":* the two were
@@ -649,8 +684,8 @@ check_fooling_sentence(
 # **1.** Why is a sentence left out of its own mean? **It pulls the mean towards itself.** *To save time:* it takes
 # more time. *Because it may be mixed:* clear sentences are left out of their own mean as well.
 #
-# **2.** Why does the control get means of its own? **Its vectors lie elsewhere, and measured by foreign means it would
-# look worse than it is.** *To make it look good:* it gets the same as the trained model, and no more.
+# **2.** Why does the control get means of its own? **Its vectors lie elsewhere, so the means of another model measure
+# something else.** *To make it look good:* it gets the same as the trained model, and no more.
 #
 # **3.** Two methods get 33 and 28 of the same 35 sentences right. What do you want to see? **In how many sentences only
 # one of them is right.** *Whether the intervals overlap:* they do not use the fact that the sentences are the same.
@@ -658,6 +693,6 @@ check_fooling_sentence(
 # **4.** Each of 72 heads can be removed without loss. Can all of them be removed? **No.** *Yes, one after the other:*
 # each removal was tested with the other 71 in place.
 #
-# **5.** A meaning can be read after layer 2. Does layer 3 use it? **We cannot tell.** *Yes, why else would it be there:*
-# what helps to tell two sentences apart for us may be of no use to the model.
+# **5.** A meaning can be read after layer 2. Does layer 3 use it? **We cannot tell.** *Yes, why else would it be
+# there:* what helps us to tell two sentences apart may be of no use to the model.
 # </details>
