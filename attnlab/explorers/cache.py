@@ -104,7 +104,7 @@ class CacheExplorer(Explorer):
             stacked(
                 Heatmap(
                     "made",
-                    "the pass that computed it, in both layers",
+                    "in which pass each one was computed",
                     caption="Queries, keys and values of every token: the pass that computed them",
                     rows=MADE,
                     scale=(0, len(STEPS)),

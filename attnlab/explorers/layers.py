@@ -45,8 +45,8 @@ DIGITS = 3  # of leans; weights are sent in percent
 WORDS = {
     **_sentences.WORDS,
     "when": ["Before the first layer", "After layer {layer}"],
-    "nearer": "{when}, {asking} lies nearer to **{near}** than to {far} (difference {lean}).",
-    "alike": "{when}, {asking} lies about as near to {near} as to {far} (difference {lean}).",
+    "nearer": "{when}, {asking} lies nearer to **{near}** than to {far} (lean {lean}).",
+    "alike": "{when}, {asking} lies about as near to {near} as to {far} (lean {lean}).",
     "unknown": "No labelled sentences show two meanings of {token}.",
     "others": "There are some for {known}.",
     "none": "No labelled meanings",
@@ -145,7 +145,7 @@ class LayersExplorer(SentenceExplorer):
             "curve",
             over="layer",
             stops=PLACES,
-            labels=("start", *map(str, PLACES[1:])),
+            labels=("before", *map(str, PLACES[1:])),
             lines=[
                 Line(name, [0.0] * len(PLACES), *look)
                 for name, *look in (
@@ -156,7 +156,7 @@ class LayersExplorer(SentenceExplorer):
             ],
             y=Axis(-0.18, 0.18, {-0.1: "−0.1", 0: "0", 0.1: "0.1"}),
             xlabel="after layer",
-            ylabel="difference of two cosines",
+            ylabel="lean",
             xscale="linear",
             grow=1.4,
         ),
@@ -234,7 +234,7 @@ class LayersExplorer(SentenceExplorer):
         difference = numbers(leans, DIGITS)[layer]
         alike = abs(difference) < CLOSE
         near, far = meanings if alike or difference > 0 else reversed(meanings)
-        facts |= {"near": near, "far": far, "lean": f"{abs(difference):.{DIGITS}f}"}
+        facts |= {"near": near, "far": far, "lean": f"{difference:.{DIGITS}f}".replace("-", "−")}
         when = WORDS["when"][layer > 0].format(**facts)
         lies = WORDS["alike" if alike else "nearer"].format(when=when, **facts)
         return f"{lies} {attends}"

@@ -38,7 +38,7 @@ assert parameters(LookingBack(1, 88, 4)) < 1.01 * parameters(LookingBack(2, 64, 
 
 # %% after: training  numbers: 88, 64
 
-# %% after: ask-one-layer  numbers: 8, 15, 11
+# %% after: ask-one-layer  numbers: 8, 15, 11, 10
 
 # %% after: see-one-layer
 sizes = torch.arange(8.0, 16)  # to name any letter of the loop, one loop as likely as another
@@ -114,6 +114,8 @@ assert (looks[1] * marks).sum(dim=-1)[asked].min() > 0.9
 letters = [i for i in range(9, 22) if text[i] != "|"]  # below the first bar
 assert all(text[looks[1, i].argmax() - 1] == text[i] for i in letters)
 
+# %% after: average-hides  numbers: 18, 0.5
+
 # %% after: explorer
 from attnlab.explorers.looking_back import STOPS, scores as scores_over_steps
 
@@ -158,7 +160,7 @@ smooth_20 = make_texts(300, jump=0.0, shortest=20, longest=20)
 places = (followers(smooth_20.tokens[:, :-1]) & smooth_20.known[..., None]).nonzero()[:, 2]
 assert places.max() == 12
 
-# %% after: counting-read  numbers: 13, 23, 11, 5, 20, 1,000, 8, 15, 2022
+# %% after: counting-read  numbers: 23, 11, 5, 20, 1,000, 8, 15, 2022
 smooth_runs = runs[(runs["task"] == "no jumps") & (runs["step"] == 1000)]
 assert len(smooth_runs) == 4 and smooth_runs["correct"].between(0.5, 0.65).all()
 regular_runs = runs[(runs["task"] == "no jumps, 12 letters") & (runs["step"] == 1000)]

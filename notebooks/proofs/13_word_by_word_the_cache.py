@@ -300,3 +300,5 @@ assert torch.allclose(moved, found["repeat"][:, order], atol=1e-5)
 # %% after: teacher-plan  numbers: 50, 8, 9, 4, 6, 5
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 32, 8, 4,096
+
+# %% after: exercise-4  numbers: 0

@@ -46,9 +46,9 @@ OrderExplorer()
 # ### A bag of words
 #
 # Without positions, each output moves along with its word and stays the same to the last digit shown. The reason is
-# simple. An output is a sum over all keys, and so is the sum that the softmax divides by. Neither depends on the order
-# of its terms. So attention treats a sentence as a bag of words, and *man bites dog* is the same bag as *dog bites
-# man*.
+# simple. An output is a sum over all keys. The number that the softmax divides by is such a sum, too, and a sum does
+# not depend on the order of its terms. So attention treats a sentence as a bag of words, and *man bites dog* is the
+# same bag as *dog bites man*.
 #
 # ## What a causal mask gives away
 #
@@ -128,9 +128,8 @@ show_figure(fig, "11.1")
 #
 # $$(x + p_m)\cdot(y + p_n) = x \cdot y + x \cdot p_n + p_m \cdot y + p_m \cdot p_n.$$
 #
-# (We left out $W_Q$, $W_K$ and the division.) The last term depends only on the distance if the positions are
-# sinusoidal, but in general not once the matrices are there. And the two terms in the middle mix what a token means
-# with the place where the other one happens to be. Can positions enter the scores without this mixture?
+# (We left out $W_Q$, $W_K$ and the division.) The two terms in the middle mix what a token means with the place where
+# the other one happens to be. Can positions enter the scores without this mixture?
 #
 # ## Turn instead of add
 #
@@ -269,8 +268,8 @@ print("   ".join(in_words(tokens)), "  →  ", answer.item())
 # %% task-text [markdown]
 # The model consists of a linear layer that reads the tokens, one `MultiHeadAttention` with 4 heads, and a linear layer
 # that names the number. The folded cell loads the parameters. `share_correct` returns the share of correct answers to
-# some 2,000 questions about animals with at least two entries. We put our rotation between the projections and the
-# scores:
+# some 2,000 questions. We count only animals with at least two entries, because the order of a single one does not
+# matter. We put our rotation between the projections and the scores:
 
 # %% load jupyter={"source_hidden": true}
 embed, layer, read = (
@@ -323,8 +322,12 @@ for rotation in (rotate_by_hand, rotate):
     lengths = torch.allclose(turned.norm(dim=-1), some.norm(dim=-1))
     table = rotation(queries) @ rotation(keys).T
     distance = torch.allclose(table[1:, 1:], table[:-1, :-1], atol=1e-4)
-    print(turned.shape == some.shape, lengths, distance)
-print(torch.allclose(rotate_by_hand(some), rotate(some)), share_correct(rotate))
+    shape = turned.shape == some.shape
+    print(
+        f"{rotation.__name__:15} shape {shape}  length {lengths}  distance {distance}"
+    )
+print("same numbers:", torch.allclose(rotate_by_hand(some), rotate(some)))
+print("correct with rotate:", share_correct(rotate).item())
 
 # %% layouts [markdown]
 # ### What is different
@@ -343,8 +346,9 @@ print(torch.allclose(rotate_by_hand(some), rotate(some)), share_correct(rotate))
 #
 # The third way is the simplest. **ALiBi** (attention with linear biases) leaves queries and keys alone. It lowers each
 # score in proportion to the distance: we add $-s\,(m - n)$ to the score of a query at $m$ for a key at $n$. Every head
-# has a fixed slope $s$ of its own; with 8 heads the slopes are $1/2, 1/4, \dots, 1/256$. If all scores are equal
-# without the bias, the last of ten words has these weights in the heads with slopes $1/2$, $1/16$ and $1/256$:
+# has a fixed slope $s$ of its own; with 8 heads the slopes are $1/2, 1/4, \dots, 1/256$, and with 4 heads, as below,
+# $1/4$, $1/16$, $1/64$ and $1/256$. If all scores are equal without the bias, the last of ten words has these weights
+# in the heads with slopes $1/2$, $1/16$ and $1/256$:
 
 # %% slopes
 bias = alibi_bias(8, 10)  # (H, L, L)
@@ -359,10 +363,10 @@ bias[[0, 3, 7], -1].softmax(dim=-1)
 #
 # Which of these methods still works when a text is longer than all those in training? We train the model described
 # above, with one layer of attention, in six versions: without positions, with learned positions, with sinusoidal
-# positions, with rotary positions, with “slow rotary” positions and with ALiBi. (Slow means that the base is 1,000,000
-# instead of 10,000, so that all pairs but the first turn more slowly.) We train each version four times, from different
-# random initialisations, for 1,000 steps on lists of 16 tokens. Then it answers questions about lists of up to 64
-# tokens. (The script is listed under Sources.)
+# positions, with rotary positions, with “slow rotary” positions and with ALiBi. (Slow means a base of 1,000,000 instead
+# of 10,000, as in many models for long texts: all pairs but the first turn more slowly.) We train each version four
+# times, from different random initialisations, for 1,000 steps on lists of 16 tokens. Then it answers questions about
+# lists of up to 64 tokens. (The script is listed under Sources.)
 
 # %% ask-long
 predict("11/which-at-64")
@@ -399,8 +403,9 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 # layer has not learned what to do with these vectors.
 #
 # At 32 tokens, twice the training length, the rotary layer is still correct in at least 94% of the cases, even in its
-# worst run. Beyond that, its accuracy declines, because no distance above 15 occurred in training. Of these layers,
-# only ALiBi stays above 90% at every length: here, a longer distance means a lower score and nothing else.
+# worst run. Distances above 15 never occurred in training, so nothing is promised from 17 tokens on, and beyond 32 the
+# accuracy declines. With the larger base, it declines earlier here. Of these layers, only ALiBi stays above 90% at
+# every length: here, a longer distance means a lower score and nothing else.
 #
 # ## Another task
 #
@@ -420,12 +425,11 @@ show_figure(plot_lengths(back, "Which number was three tokens back?"), "11.4")
 #
 # ALiBi's preference for near keys suited the first task, but here the three nearest tokens are all wrong. A rotary
 # layer can solve the task. Suppose that before any turn, all queries and all keys are the same vector; the biases of
-# the two projections can do that. Then the score is largest where both have turned by the same angle, at distance 0. If
-# the projection of the queries also turns that vector *back* by three steps, this happens at distance 3. On lists of up
-# to 40 tokens, the rotary layer is perfect in all four runs. A list of 48 also has a key at distance 41, and the
-# fastest pair, which turns by one radian per step, shows it at almost the same angle as the key at distance 3: 38
-# radians are about six full turns. The slower pairs have to tell the two apart. One run is still correct in 96% of the
-# cases, and another in only 13%.
+# the two projections can do that. A key at $n$ is then turned by $n$ steps. If the projection also turns the queries
+# *back* by three steps, a query at $m$ is turned by $m - 3$ steps, and the score is largest where $n = m - 3$. On lists
+# of up to 40 tokens, the rotary layer is perfect in all four runs. At 48 tokens, one run is still correct in 96% of the
+# cases and another in only 13%. A fast pair comes round to the same angle again and again: from distance 3 to distance
+# 47, the fastest turns by 44 radians, seven full turns. Only the slower pairs can tell such distances apart.
 #
 # So the best scheme depends on the task.
 #
@@ -451,7 +455,7 @@ two.pivot_table("accuracy", ["task", "scheme"], "tokens", sort=False).round(2)
 #
 # We tested small models on two tasks. Press et al. report such experiments with language models, where ALiBi does best.
 # Kazemnejad et al. train models on reasoning and arithmetic, and there the models without positions do best. What
-# carries over is the method: train short, test long, and use more than one task and more than one run.
+# carries over is the method: train short, test long, with several tasks and several runs.
 
 # %% further-counting [markdown]
 # ## Further: how a mask can count
@@ -477,8 +481,8 @@ eight.pivot_table("accuracy", ["task", "scheme"], "tokens", sort=False).round(2)
 # %% further-layouts [markdown]
 # ## Further: from one layout to the other
 #
-# These lines compare attnlab's two layouts with each other and with our function. The second says that reordering first
-# and then rotating in halves gives the same as rotating neighbours first and then reordering.
+# The first assert says that attnlab's `halves` layout is our function. The second says that reordering first and then
+# rotating in halves gives the same as rotating neighbours first and then reordering.
 
 # %% both-layouts
 assert torch.allclose(rotate(some, layout="halves"), rotate_by_hand(some), atol=1e-5)

@@ -40,14 +40,14 @@ lesson_setup()
 #
 # In a novel, a new name rarely comes back, so we use texts that are full of repetitions. Imagine a record with a
 # scratch. It plays a loop of 8 to 15 different letters, once from beginning to end and then again and again. From the
-# second round on, the needle may jump at any moment. We write each jump as a bar, `|`, after which the loop goes on
-# from a random place.
+# second round on, the needle jumps after every fourth letter or so, at random. We write each jump as a bar, `|`, after
+# which the loop goes on from a random place.
 #
 # Each text has a loop of its own, and the loops differ in length, so there is nothing to learn by heart. A text has 33
-# tokens. The model reads the first 32 and guesses, at each of them, which token comes next. A jump cannot be foreseen,
-# so we leave out the guesses that are followed by a bar. We count a guess if its answer can be known from the text: the
-# current letter has appeared before, and the letter that came after it then is also the one that comes now. Below, a
-# `^` under a letter means that the guess made there is counted.
+# tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count a guess if the
+# text itself contains the answer: the same letter has been played before, and the same letter came after it as now. We
+# leave out the guesses that are followed by a bar, because a jump cannot be foreseen. Below, a `^` under a letter means
+# that the guess made there is counted.
 
 # %% three-texts
 torch.manual_seed(5)
@@ -189,11 +189,11 @@ show_figure(ax, "12.2")
 #   comes before B, so the query of Z cannot recognise it.
 #
 # What is missing is a note on B: *"the letter before me is Z"*. A first layer can write this note, since every token
-# can look at the token before it and add that letter to its own vector. The letter goes through the value and output
-# projections first, so "Z is before me" can become another vector than "I am Z". A second layer can then look for the
-# note. These are two steps, and the second needs the result of the first, so one look is not enough. More heads in the
-# same layer do not change this: they all work at the same time. Whether the trained model really works like this is a
-# question that we can test.
+# can look at the token before it and add that letter to its own vector. But how can a later layer tell this note from a
+# Z? The letter passes through the value and output projections first, so "Z is before me" can be a different vector
+# from "I am Z". A second layer can then look for the note. These are two steps, and the second needs the result of the
+# first, so one look is not enough. More heads in the same layer cannot supply the second step: they all work at the
+# same time. Whether the trained model really works like this is a question that we can test.
 #
 # ## Find the heads with a score
 #
@@ -280,10 +280,10 @@ show_figure(figure, "12.3")
 
 # %% average-hides [markdown]
 # So the score did not lie, but an average over all places hid what mattered. In the figure, the first layer follows the
-# line below the diagonal for the first fifteen places, and after that hardly ever. In the second layer, look at the
-# rows below the first bar: where a letter has an earlier copy, the dark cell lies in the column after such a copy. In
-# the rows above, no letter has an earlier copy yet. These guesses are not counted in training, so the weights there
-# mean little.
+# line below the diagonal for the first fifteen places, and after that hardly ever. (Place 18, with 0.5, is an exception
+# of this model.) In the second layer, look at the rows below the first bar: where a letter has an earlier copy, the
+# dark cell lies in the column after such a copy. In the rows above, no letter has an earlier copy yet. These guesses
+# are not counted in training, so the weights there mean little.
 #
 # ### Follow the two steps
 #
@@ -377,7 +377,7 @@ def on_loops(model, length, jump=0.0):
 # %% see-other-loops
 # %%answer 12/no-scratch
 kinds = {f"loops of {n}": (n,) for n in (5, 11, 12, 20)} | {
-    "20, with jumps": (20, 0.25)
+    "20, with jumps": (20, 0.25)  # the usual rate of jumps
 }
 both = (regular_model, model)
 table = [[on_loops(one, *kind) for one in both] for kind in kinds.values()]
@@ -389,8 +389,9 @@ Table(list(kinds), names, torch.tensor(table).round(decimals=1))
 # trained, that letter is always the follower, so the score cannot tell counting places from looking up a letter. In
 # loops of 11 letters, the token 11 places back is the current letter itself, and nearly every guess is wrong. The model
 # with two layers was trained on loops of 8 to 15 letters. It is right for 5 letters too, because its second layer goes
-# by the letters and not by the distance. On loops of 20 it is perfect only without jumps: then notes on the first 13
-# tokens are enough. With jumps it needs later notes as well, and its first layer writes them only up to place 15.
+# by the letters and not by the distance. On loops of 20 it is perfect only without jumps. The 32 tokens then contain
+# one round and the first 12 letters of the next, so only places 1 to 12 need notes. With jumps, later places need them
+# as well, and the first layer writes notes only up to place 15.
 #
 # This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter
 # is always the one that has not been played for the longest time, in loops of any length. A model that follows this

@@ -132,8 +132,9 @@ write_with_cache("KQZBMTARK", 23)
 # %% phases [markdown]
 # The text is the same. The two kinds of calls have names: reading the prompt is called
 # [**prefill**](glossary.ipynb#prefill), and writing token by token is called **decoding**. The prefill computes 9 rows
-# and gives us the first new letter. Each of the other 22 letters takes one more row, that of the letter before it. That
-# makes 31 rows in place of 460.
+# and gives us the first new letter. To get each of the other 22, the model reads the letter that it has written last,
+# which is one more row. That makes 31 rows in place of 460. (The last letter is never read, so the cache holds 31
+# tokens, and the text has 32.)
 #
 # One more token always takes one row, however long the text is. The number of its scores still grows, because the new
 # query is compared with every key in the cache. But it grows in proportion to the length of the text, while the table
@@ -183,9 +184,10 @@ show_figure(ax, "13.1")
 # the text, and they are a small part of it. At 2,048 tokens, the step takes about seven times as long as at 32: there
 # are more keys to compare with, and our simple cache copies itself at every step, which faster programs avoid. Some
 # costs do not depend on the text at all: the functions of each layer have to be called, and in a large model all
-# parameters have to be fetched from memory to be used for a single row. During prefill, both are done once for all rows
-# of the prompt. On a GPU, decoding mostly waits for memory. Programs that serve many users therefore decode many texts
-# side by side, so that parameters, once fetched, are used for more than one row (Shazeer, 2019; Pope et al., 2022).
+# parameters have to be fetched from memory to be used for a single row. A prefill pays these two costs once for all
+# rows of the prompt, and decoding pays them again for every token. On a GPU, decoding mostly waits for memory. Programs
+# that serve many users therefore decode many texts side by side, so that parameters, once fetched, are used for more
+# than one row (Shazeer, 2019; Pope et al., 2022).
 #
 # ## Two tests
 #
@@ -257,9 +259,10 @@ for name, mask in masks.items():
 #
 # ## Bug 3: positions counted from 0 again
 #
-# The second input of our model is the place of each token. A program that passes one token at a time and numbers the
-# tokens of each call from 0 gives place 0 to every new letter. To see what happens, we write out the forward pass of
-# lesson 12, so that the places can be set from outside.
+# Besides its letter, each token enters our model with a place (lesson 12). So far the model counted it for us, from the
+# length of its cache. A program that counts for itself, passes one token at a time and numbers the tokens of each call
+# from 0 gives place 0 to every new letter. To see what happens, we write out the forward pass of lesson 12, so that the
+# places can be set from outside.
 
 
 # %% read
@@ -290,8 +293,9 @@ for prompt in ("KQZBMTARK", "KQZ"):
 # The text on the left is written with correct places, and the text on the right with place 0 for every new letter. With
 # the first prompt, the wrong places do no visible harm. In lesson 12 you saw that this model writes its notes in the
 # first half of a text, and this prompt contains the whole loop, so the model has already written its notes when the bug
-# sets in. With the prompt `KQZ`, the new letters have to be noted as well, and the bug ruins the text. This is luck,
-# too: among random prompts of three letters, most texts do not change.
+# sets in. With the prompt `KQZ`, the new letters need notes as well. The first layer finds the token before by its
+# place, so a letter that claims to be at place 0 does not get one, and the bug ruins the text. Even this prompt is a
+# lucky find: with most random prompts of three letters, the text does not change.
 #
 # So a text that looks fine does not prove a cache correct. The comparison does not depend on luck: even with the first
 # prompt, the logits of the first new row differ from those of a whole pass.
@@ -390,8 +394,8 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 # In large language models, there is one more reason to keep the beginning. Many heads give much of their weight to the
 # very first tokens, whatever these are. You know such an [attention sink](glossary.ipynb#attention-sink) from lesson
 # 10. The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look for. If a
-#     window drops the sink, this weight falls on other tokens, and their values are mixed into outputs to which they
-#     added hardly anything in training. Xiao et al. (2023) tried language models of four families, which all failed as
+#     window drops the sink, this weight falls on other tokens. Their values then make up much of the output, although
+#     in training they hardly entered it. Xiao et al. (2023) tried language models of four families, which all failed as
 #     soon as their first tokens had left the window. Keeping four of these tokens restored their performance.
 #
 # We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you
@@ -527,8 +531,8 @@ print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
 # - Prefill reads the whole prompt in one pass. Decoding reads one token at a time and fetches all parameters for it.
 # - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner. `is_causal=True` puts it at the
 #   upper left.
-# - To test a cache, compare all new rows with whole passes, each text alone: after a full cache, with one new token and
-#   with several. A leak test that changes only the last token finds too little.
+# - To test a cache, compare all new rows with whole passes, each text alone: start from a cache that is not empty, once
+#   with one new token and once with several. A leak test that changes only the last token finds too little.
 # - A cache takes 2 · layers · kv heads · head_dim numbers for each token. Grouped heads and windows make it smaller;
 #   which tokens can be dropped depends on the training.
 
@@ -629,8 +633,9 @@ check_window_with_sinks(window_with_sinks_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Repair ★★★ (10 minutes)
 #
-# `broken` computes attention for new queries (N, H, L, E), given the keys and values (N, kv heads, S, E) of a cache that
-# already contains the new tokens. Neighbouring query heads share a kv head. The function has two bugs. Write `mended`, for
+# `broken` computes attention for new queries (N, H, L, E), given the keys and values (N, kv heads, S, E) of a cache
+# that already contains the new tokens. Neighbouring query heads share a kv head: with four query heads and two kv
+# heads, the first two belong to kv head 0 and the last two to kv head 1. The function has two bugs. Write `mended`, for
 # any number of new queries.
 #
 # <details><summary>Hint</summary>

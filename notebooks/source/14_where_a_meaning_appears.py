@@ -274,8 +274,8 @@ pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 # ### Your experiment: from layer to layer
 #
 # The explorer begins with a sentence from lesson 5. The bars on the left show what "bank" attends to in the chosen
-# layer. The thick curve on the right shows its lean. For comparison, the two thin curves show the average lean of the
-# sentences about the river and of those about money. Move the layer from 0 to 6. In which layer does "bank" attend most
+# layer. The solid curve on the right shows its lean: above 0 it lies nearer to river. For comparison, the two other
+# curves show the leans of the two means themselves. Move the layer from 0 to 6. In which layer does "bank" attend most
 # to "robbed"? Which side does it lean to in the end?
 
 # %% explorer

@@ -74,11 +74,11 @@ class TestLayers(ExplorerTests):
             when = f"After layer {layer}" if layer else "Before the first layer"
             found = re.fullmatch(
                 rf"{when}, “{token}”.* lies (nearer to|about as near to) (\w+) (than|as) to (\w+) "
-                r"\(difference (\d\.\d{3})\)",
+                r"\(lean (−?\d\.\d{3})\)",
                 first,
             )
             here = result.leans[layer].item()
-            assert float(found[5]) == pytest.approx(abs(here), abs=5.1e-4)
+            assert float(found[5].replace("−", "-")) == pytest.approx(here, abs=5.1e-4)
             if found[1] == "nearer to":
                 assert (found[2], found[4]) == result.meanings[:: 1 if here > 0 else -1]
             else:

@@ -49,5 +49,5 @@ function lies({ words, close }, meaning, named) {
   const [near, far] = alike || lean > 0 ? names : [names[1], names[0]];
   const when = fill(words.when[Number(named.layer > 0)], named);
   return fill(words[alike ? "alike" : "nearer"],
-    { ...named, when, near, far, lean: Math.abs(lean).toFixed(3) });
+    { ...named, when, near, far, lean: lean.toFixed(3).replace("-", "−") });
 }
