@@ -137,7 +137,7 @@ assert all(low < high for low, high in zip(trained_low, average_high, strict=Tru
 # %% after: paired
 assert counts.tolist() == [[0, 10, 4, 7, 6, 5, 5], [0, 1, 0, 0, 0, 0, 1]]
 
-# %% after: read-paired  numbers: 85, 2,048, 24, 12, 27, 31
+# %% after: read-paired  numbers: 85, 2,048, 24, 12
 from math import comb
 
 
@@ -177,6 +177,11 @@ for seed in range(4, 12):
     new = vectors_of(encoder, "bank", [shuffled(one) for one in sentences])
     fewer.append(is_right(leans(new, is_river))[:, -1].sum().item())
 assert sorted(fewer)[-2:] == [31, 31] and max(fewer[:-1]) <= 31 and sum(fewer) / 8 < 30, fewer
+
+# %% after: explore  numbers: 27, 31
+from math import comb
+
+assert 2**4 / (2 * comb(4, 0)) == 8
 
 # %% after: explorer
 robbed = LayersExplorer()
@@ -229,7 +234,7 @@ assert eight.lean.idxmin()[0] == 0 and eight.lean.min() < 0.95 * all_heads
 # averaged in place of removed: the same head
 assert of("averaged").lean.idxmin() == (0, 4)
 
-# %% after: read-heads  numbers: 72, 23, 29, 35, 71, 16, 31
+# %% after: read-heads  numbers: 25, 72, 23, 29, 35, 71, 16, 31
 alone = of_alone = heads[(heads.word == "bank") & (heads.change == "others removed")]
 assert alone.right.min() == 21 and alone.right.max() == 29
 best = alone.loc[alone.right.idxmax()]
@@ -245,6 +250,7 @@ assert len(seen) == 96 and len(aside) == 48 and words.word.nunique() == 8
 assert (words.groupby(["word", "meaning"]).size() == 9).all()
 assert (aside.groupby(["word", "meaning"]).size() == 3).all()
 # the best layers, which the next cell uses
+assert differing(trained_open[:, 6], average_open[:, 4]).tolist() == [13, 8]
 assert of_96[0].argmax() == 6 and of_96[1].argmax() == 4
 assert of_96[:, -1].max() / 96 < 32 / 35  # harder than those with "bank"
 
@@ -258,7 +264,6 @@ from math import comb
 
 one_sided = sum(comb(12, k) for k in range(3))
 assert round(2**12 / (2 * one_sided)) == 26
-assert differing(trained_open[:, 6], average_open[:, 4]).tolist() == [13, 8]
 
 # %% after: two-sentences
 assert mine[6] > same_meaning[6] + 0.005

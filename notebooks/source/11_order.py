@@ -36,8 +36,8 @@ lesson_setup()
 #
 # We begin with the sentence from lesson 0, *The cat sat on the mat*, and its table of features. Each word attends to
 # all six words, and nothing says where any of them is. The explorer computes the outputs twice, for the sentence as
-# written and for a shuffled one. Shuffle the words first. Then switch the positions on: this adds a random vector to
-# each word, one for each place.
+# written and for a shuffled one. Shuffle the words first. Then switch the positions on: each place now has a random
+# vector of its own, which is added to the word that stands there.
 
 # %% explore-order
 OrderExplorer()
@@ -120,7 +120,7 @@ show_figure(fig, "11.1")
 
 # %% cross-terms [markdown]
 # The table on the right comes from a small model that was trained on texts of 16 tokens. No gradient ever reached the
-# rows below the dashed line, so they still hold their random initial values.
+# rows below the dashed line, though the eye cannot tell them from the others.
 #
 # Adding a vector has another drawback, whether it is learned or computed. What usually matters in language is the
 # distance between two words. But if positions $p_m$ and $p_n$ are added to the tokens $x$ and $y$, the score of one for
@@ -160,6 +160,7 @@ for m, n in ((3, 1), (1, 3), (6, 2), (10, 8)):
 # %% planes jupyter={"source_hidden": true}
 # %%answer 11/same-score
 from attnlab.palette import BLUE, ORANGE
+from matplotlib.patches import Arc
 
 fig, axes = plt.subplots(1, 2, figsize=(7.5, 3.6), layout="constrained")
 for ax, (m, n) in zip(axes, ((3, 1), (10, 8)), strict=True):
@@ -171,6 +172,12 @@ for ax, (m, n) in zip(axes, ((3, 1), (10, 8)), strict=True):
         ax.text(
             *(1.22 * torch.tensor(end)), name, color=colour, ha="center", va="center"
         )
+    ends = [turn(point, 0.5 * place) for point, place in ((k, n), (q, m))]
+    from_key, to_query = (torch.atan2(end[1], end[0]).rad2deg().item() for end in ends)
+    ax.add_patch(Arc((0, 0), 1.2, 1.2, theta1=from_key, theta2=to_query, color="#555"))
+    middle = torch.tensor(from_key + (to_query - from_key) % 360 / 2).deg2rad()
+    angle = f"{(to_query - from_key) % 360:.0f}°"
+    ax.text(middle.cos(), middle.sin(), angle, ha="center", va="center", color="#555")
     ax.set(xlim=(-3.1, 3.1), ylim=(-3.1, 3.1), aspect="equal")
     ax.set(title=f"query at {m}, key at {n}", xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
@@ -188,7 +195,7 @@ show_figure(fig, "11.2")
 # 2. turning the query by $m\theta$ and the key by $n\theta$ leaves $|q|$ and $|k|$ as they are and changes the angle to
 #    $\alpha + m\theta - n\theta$,
 # 3. so the dot product is $|q|\,|k| \cos(\alpha + (m - n)\,\theta)$, which contains the positions only as the
-#    *distance* $m - n$, query minus key. (It is negative for a later key.)
+#    *distance* $m - n$, query minus key.
 #
 # The values are not turned. Positions decide where a token looks, but not what it gets there.
 #
@@ -267,9 +274,9 @@ print("   ".join(in_words(tokens)), "  →  ", answer.item())
 
 # %% task-text [markdown]
 # The model consists of a linear layer that reads the tokens, one `MultiHeadAttention` with 4 heads, and a linear layer
-# that names the number. The folded cell loads the parameters. `share_correct` returns the share of correct answers to
-# some 2,000 questions. We count only animals with at least two entries, because the order of a single one does not
-# matter. We put our rotation between the projections and the scores:
+# that names the number. The folded cell loads the parameters. `share_correct` runs the model with a rotation and
+# returns the share of correct answers to some 2,000 questions. We count only animals with at least two entries, because
+# the order of a single one does not matter. We put our rotation between the projections and the scores:
 
 # %% load jupyter={"source_hidden": true}
 embed, layer, read = (
@@ -366,7 +373,7 @@ bias[[0, 3, 7], -1].softmax(dim=-1)
 # positions, with rotary positions, with “slow rotary” positions and with ALiBi. (Slow means a base of 1,000,000 instead
 # of 10,000, as in many models for long texts: all pairs but the first turn more slowly.) We train each version four
 # times, from different random initialisations, for 1,000 steps on lists of 16 tokens. Then it answers questions about
-# lists of up to 64 tokens. (The script is listed under Sources.)
+# lists of up to 64 tokens.
 
 # %% ask-long
 predict("11/which-at-64")
@@ -404,13 +411,14 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 #
 # At 32 tokens, twice the training length, the rotary layer is still correct in at least 94% of the cases, even in its
 # worst run. Distances above 15 never occurred in training, so nothing is promised from 17 tokens on, and beyond 32 the
-# accuracy declines. With the larger base, it declines earlier here. Of these layers, only ALiBi stays above 90% at
-# every length: here, a longer distance means a lower score and nothing else.
+# accuracy declines. With the larger base it declines earlier here, but with 8 heads the ranking is different (see
+# "Further"). Of these layers, only ALiBi stays above 90% at every length: here, a longer distance means a lower score
+# and nothing else.
 #
 # ## Another task
 #
 # In our second task, every token is an entry, and at each token the model learns to name the number that appeared
-# *three tokens back*. Only the distance counts here, not the meaning. We grade the answer at the last token.
+# *three tokens back*. Only the distance counts here. We grade the answer at the last token.
 
 # %% ask-back
 predict("11/three-back")
@@ -423,13 +431,13 @@ show_figure(plot_lengths(back, "Which number was three tokens back?"), "11.4")
 # %% after-back [markdown]
 # ### Reading the second figure
 #
-# ALiBi's preference for near keys suited the first task, but here the three nearest tokens are all wrong. A rotary
-# layer can solve the task. Suppose that before any turn, all queries and all keys are the same vector; the biases of
-# the two projections can do that. A key at $n$ is then turned by $n$ steps. If the projection also turns the queries
-# *back* by three steps, a query at $m$ is turned by $m - 3$ steps, and the score is largest where $n = m - 3$. On lists
-# of up to 40 tokens, the rotary layer is perfect in all four runs. At 48 tokens, one run is still correct in 96% of the
-# cases and another in only 13%. A fast pair comes round to the same angle again and again: from distance 3 to distance
-# 47, the fastest turns by 44 radians, seven full turns. Only the slower pairs can tell such distances apart.
+# ALiBi's preference for near keys suited the first task, but here the token itself and the two before it are all wrong.
+# A rotary layer can solve the task. Suppose that the biases of the projections make every key the same vector, and
+# every query this vector turned *back* by three steps. Then a key at $n$ is turned by $n$ steps and a query at $m$ by
+# $m - 3$, and the score is largest where $n = m - 3$. On lists of up to 40 tokens, the rotary layer is perfect in all
+# four runs. At 48 tokens, one run is still correct in 96% of the cases and another in only 13%. A fast pair comes round
+# to the same angle again and again: from distance 3 to distance 47, the fastest turns by 44 radians, seven full turns.
+# Only the slower pairs can tell such distances apart.
 #
 # So the best scheme depends on the task.
 #

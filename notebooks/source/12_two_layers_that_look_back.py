@@ -45,9 +45,9 @@ lesson_setup()
 #
 # Each text has a loop of its own, and the loops differ in length, so there is nothing to learn by heart. A text has 33
 # tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count a guess if the
-# text itself contains the answer: the same letter has been played before, and the same letter came after it as now. We
-# leave out the guesses that are followed by a bar, because a jump cannot be foreseen. Below, a `^` under a letter means
-# that the guess made there is counted.
+# text itself contains the answer: the current letter has been played before, and the letter that is about to come has
+# followed it before. We leave out the guesses that are followed by a bar, because a jump cannot be foreseen. Below, a
+# `^` under a letter means that the guess made there is counted.
 
 # %% three-texts
 torch.manual_seed(5)
@@ -188,12 +188,13 @@ show_figure(ax, "12.2")
 # - The token that it needs is B. But the key of B is made from B and its place alone. That key does not say that Z
 #   comes before B, so the query of Z cannot recognise it.
 #
-# What is missing is a note on B: *"the letter before me is Z"*. A first layer can write this note, since every token
-# can look at the token before it and add that letter to its own vector. But how can a later layer tell this note from a
-# Z? The letter passes through the value and output projections first, so "Z is before me" can be a different vector
-# from "I am Z". A second layer can then look for the note. These are two steps, and the second needs the result of the
-# first, so one look is not enough. More heads in the same layer cannot supply the second step: they all work at the
-# same time. Whether the trained model really works like this is a question that we can test.
+# What is missing is a note on B: *"the letter before me is Z"*. A first layer can write this note. Queries and keys are
+# made from vectors that contain a place, so the query of a token at place 3 can ask for place 2. The token can then add
+# the letter that it finds there to its own vector. But how can a later layer tell this note from a Z? The letter passes
+# through the value and output projections first, so "Z is before me" can be a different vector from "I am Z". A second
+# layer can then look for the note. These are two steps, and the second needs the result of the first, so one look is
+# not enough. More heads in the same layer cannot supply the second step: they all work at the same time. Whether the
+# trained model really works like this is a question that we can test.
 #
 # ## Find the heads with a score
 #
@@ -280,10 +281,11 @@ show_figure(figure, "12.3")
 
 # %% average-hides [markdown]
 # So the score did not lie, but an average over all places hid what mattered. In the figure, the first layer follows the
-# line below the diagonal for the first fifteen places, and after that hardly ever. (Place 18, with 0.5, is an exception
-# of this model.) In the second layer, look at the rows below the first bar: where a letter has an earlier copy, the
-# dark cell lies in the column after such a copy. In the rows above, no letter has an earlier copy yet. These guesses
-# are not counted in training, so the weights there mean little.
+# line below the diagonal for the first fifteen places, and after that hardly ever. (It can differ from place to place,
+# because every place has a vector of its own; place 18, with 0.5, is an exception of this model.) In the second layer,
+# look at the rows below the first bar: where a letter has an earlier copy, the dark cell lies in the column after such
+# a copy. In the rows above, no letter has an earlier copy yet. These guesses are not counted in training, so the
+# weights there mean little.
 #
 # ### Follow the two steps
 #
@@ -390,8 +392,9 @@ Table(list(kinds), names, torch.tensor(table).round(decimals=1))
 # loops of 11 letters, the token 11 places back is the current letter itself, and nearly every guess is wrong. The model
 # with two layers was trained on loops of 8 to 15 letters. It is right for 5 letters too, because its second layer goes
 # by the letters and not by the distance. On loops of 20 it is perfect only without jumps. The 32 tokens then contain
-# one round and the first 12 letters of the next, so only places 1 to 12 need notes. With jumps, later places need them
-# as well, and the first layer writes notes only up to place 15.
+# one round and the first 12 letters of the next. Only the guesses at these 12 count, and their answers were played at
+# places 1 to 12, so notes are needed only there. With jumps, later places need them as well, and the first layer writes
+# notes only up to place 15.
 #
 # This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter
 # is always the one that has not been played for the longest time, in loops of any length. A model that follows this

@@ -8,8 +8,8 @@
 #
 # In this lesson you will let the model of lesson 12 write a text and count how much work it repeats. You will store
 # what can be used again and check, letter by letter, that the numbers stay the same. Then you will meet bugs that raise
-# no error. You will also find out how much memory the store takes in well-known language models, and what happens when a
-# model forgets the beginning of its text.
+# no error. You will also find out how much memory the store takes in well-known models, and what happens when a model
+# forgets the beginning of its text.
 #
 # **You need** lesson 12, whose model we use, the masks and the leak test of lesson 3, and the heads of lesson 7.
 #
@@ -130,11 +130,10 @@ def write_with_cache(text, count):
 write_with_cache("KQZBMTARK", 23)
 
 # %% phases [markdown]
-# The text is the same. The two kinds of calls have names: reading the prompt is called
-# [**prefill**](glossary.ipynb#prefill), and writing token by token is called **decoding**. The prefill computes 9 rows
-# and gives us the first new letter. To get each of the other 22, the model reads the letter that it has written last,
-# which is one more row. That makes 31 rows in place of 460. (The last letter is never read, so the cache holds 31
-# tokens, and the text has 32.)
+# The text is the same. Reading the prompt is called [**prefill**](glossary.ipynb#prefill), and writing token by token
+# is called **decoding**. The prefill computes 9 rows and gives us the first new letter. To get each of the other 22,
+# the model reads the letter that it has written last, which is one more row. That makes 31 rows in place of 460. (The
+# last letter is never read, so the cache holds 31 tokens, and the text has 32.)
 #
 # One more token always takes one row, however long the text is. The number of its scores still grows, because the new
 # query is compared with every key in the cache. But it grows in proportion to the length of the text, while the table
@@ -350,9 +349,9 @@ models
 #
 # ## A window
 #
-# Mistral 7B, as first published, limits its cache in another way, too. Each token sees only the last 4,096 tokens, so
-# older keys and values can be dropped. In attnlab this is `KeyValueCache(window=4096)`, where the window includes the
-# token itself. Is it safe to drop the oldest tokens?
+# Mistral 7B, as first published, limits its cache in another way, too. In each layer, a token sees only the last 4,096
+# tokens, so older keys and values can be dropped. In attnlab this is `KeyValueCache(window=4096)`, where the window
+# includes the token itself. Is it safe to drop the oldest tokens?
 #
 # Let us try it with the model of lesson 12. It was trained without a window. Of its 32 tokens, each may now see 20 at
 # most: either the last 20, or the first 16 and the last 4. Neither choice needs more memory than the other. At places
@@ -396,10 +395,11 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 # 10. The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look for. If a
 #     window drops the sink, this weight falls on other tokens. Their values then make up much of the output, although
 #     in training they hardly entered it. Xiao et al. (2023) tried language models of four families, which all failed as
-#     soon as their first tokens had left the window. Keeping four of these tokens restored their performance.
+#     soon as their first tokens had left the window. With four of these tokens kept, they again predict nearly as well
+#     as before, though what was dropped stays forgotten.
 #
-# We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you
-# took apart in lesson 10. It has six layers and a marker, `[CLS]`, at the beginning of each sentence. For each of the 35
+# We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you took
+# apart in lesson 10. It has six layers and a marker, `[CLS]`, at the beginning of each sentence. For each of the 35
 # sentences with "bank", we hide one token at a time from all the others, in all layers, and ask how far the vectors of
 # the words move.
 
@@ -423,16 +423,17 @@ ax.set_title("In every sentence, hiding [CLS] has the largest effect")
 show_figure(ax, "13.2")
 
 # %% sink-read [markdown]
-# In all 35 sentences, hiding `[CLS]` moves the words further than hiding any other token, although `[CLS]` is not a word.
-# This encoder is not causal, it writes no text, and no window was used, so the figure does not show what happens in a
-# language model. It shows how much a trained model can depend on a first token that carries no meaning of its own.
+# In all 35 sentences, hiding `[CLS]` moves the words further than hiding any other token, although `[CLS]` is not a
+# word. This encoder writes no text, so the figure does not show what happens in a language model. It shows how much a
+# trained model can depend on a first token that carries no meaning of its own.
 #
 # ## Why one more word is cheap
 #
 # Under a causal mask, old rows never change, so their keys and values can be stored. One more word then costs one row:
 # its own query against all stored keys. The price is memory, which grows with every token of every text. The risk is a
-# mistake that does not show in the text. A comparison of all new rows with whole passes finds it, if the cache is not
-# empty and both single and several new tokens come in.
+# mistake that does not show in the text. A comparison of all new rows with whole passes finds bugs 1 to 3, if the cache
+# is not empty and both single and several new tokens come in. (A batch needs prompts of different lengths, and a window
+# a text that is longer.)
 
 # %% further-batch [markdown]
 # ## Further: a batch of prompts
@@ -576,8 +577,9 @@ check_bytes_of_a_token(bytes_of_a_token_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (6 minutes)
 #
-# Write a function that updates the keys of a cache with a window. `kept` has the shape (N, H, tokens, E) and may be
-# empty, `new` holds one or more new tokens, and `window` is the largest number of tokens that may stay.
+# Write a function that updates the keys of a cache with a window. (What it returns stays for later. Several new tokens
+# must attend before the cut.) `kept` has the shape (N, H, tokens, E) and may be empty, `new` holds one or more new
+# tokens, and `window` is the largest number of tokens that may stay.
 #
 # <details><summary>Hint</summary>
 #
@@ -674,8 +676,8 @@ check_mended_decoding(mended_solution)
 # ### 5 · Explain ★★ (6 minutes)
 #
 # A friend has added a cache to her program. Its texts look fine, and it passes her two tests: prompts of equal length
-# give the same first letter as before, and the leak test finds nothing. Which bugs could she still have? Name two, and
-# for each a test that would find it.
+# give the same first letter as before, and a leak test on a prompt finds nothing. Which bugs could she still have? Name
+# two, and for each a test that would find it.
 #
 # <details><summary>An answer</summary>
 #
@@ -693,7 +695,8 @@ check_mended_decoding(mended_solution)
 # appended. For one new query without padding it needs no mask. For several, pass
 # `torch.nn.attention.bias.causal_lower_right(L, S)` as `attn_mask`, and `is_causal=True` only if the cache was empty.
 # With `enable_gqa=True`, `k` and `v` may have fewer heads, in the order of `repeat_interleave`. Hugging Face models
-# take and return `past_key_values`; there, pad on the left and pass the `attention_mask` of the whole text.
+# take and return `past_key_values`; there, pad on the left and pass the `attention_mask` of the whole text; in a loop
+# of your own, pass `position_ids` as well.
 
 # %% sources [markdown]
 # ## Sources

@@ -102,7 +102,7 @@ different_meaning = of_pairs[~same].mean(dim=0)
 
 # %% lean
 def lean(vector, others, is_river):
-    """How much nearer to the river mean: (7, E) -> (7,)."""
+    """How much nearer to the river mean: (..., 7, E) -> (..., 7)."""
     river, money = others[is_river].mean(dim=0), others[~is_river].mean(dim=0)
     cosine = torch.nn.functional.cosine_similarity
     return cosine(vector, river, dim=-1) - cosine(vector, money, dim=-1)
@@ -128,7 +128,6 @@ lean(vectors[i], vectors[rest], is_river[rest])
 
 # %% ask-included
 predict("14/the-sentence-itself")
-
 
 # %% see-included
 # %%answer 14/the-sentence-itself
@@ -167,7 +166,7 @@ for correct, total in ((19, 19), (33, 35), (16, 35)):
 # Even 19 of 19 does not mean "always": a model that is wrong on one in six such sentences could manage it. And 16 of 35
 # is what guessing would give. (Another way to see what chance can do is to shuffle the 35 meanings, so that the means
 # carry no information. With each sentence left out of its own mean, at most 24 sentences come out right in 97.5% of the
-# shuffles.)
+# shuffles. So 25 or more is hardly luck.)
 #
 # ## Is this due to attention?
 #
@@ -229,7 +228,6 @@ show_figure(ax, "14.1")
 # At each place, the two intervals overlap. But both were tested on the *same* sentences. A sentence in which both are
 # right, or both are wrong, says nothing about the difference. So we count the others, with a helper called `differing`.
 
-
 # %% paired
 counts = differing(trained_right, average_right)
 pd.DataFrame(counts, ["only trained", "only average"], places)
@@ -237,16 +235,11 @@ pd.DataFrame(counts, ["only trained", "only average"], places)
 # %% read-paired [markdown]
 # After layer 1, ten sentences are right with the trained weights only, and one with the average only. If both were
 # equally good, each of these eleven would be like the toss of a coin. Eleven tosses can fall in $2^{11}$ = 2,048 ways.
-# In 12 of them heads come up ten or eleven times, and in 12 more tails do. So a result at least as one-sided as ours
-# comes up in 24 of 2,048 cases, about once in 85. (With six layers to look at, that is not quite as rare.) After layer
-# 6 it is five to one, which comes up about once in five times, so we cannot build on that.
+# In 12 of them the trained weights win ten or eleven times, and in 12 more the average does. So a result at least as
+# one-sided as ours comes up in 24 of 2,048 cases, about once in 85. (With six layers to look at, that is not quite as
+# rare.) After layer 6 it is five to one, which comes up about once in five times, so we cannot build on that.
 #
-# In lesson 5, a plain average did as well as attention in this first layer. And here, too, much of the gap after layer
-# 1 is noise: "bank" stands at different positions, and in the average this hides part of what is there. If all words
-# have the same position, as in the next section, the average reaches 27 after layer 1 and the trained weights 31. Then
-# four sentences are right with the trained weights only, and none with the average only.
-#
-# We must be careful for another reason. The MLPs and norms were trained with these attention weights, and never with an
+# We must be careful. The MLPs and norms were trained with these attention weights, and never with an
 # average. A model that was trained to average might do better, so our control can make attention look more important
 # than it is.
 #
@@ -271,15 +264,20 @@ by_change = [is_right(leans(one, is_river)).sum(dim=0) for one in changed.values
 pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 
 # %% explore [markdown]
+# So positions add noise for our purpose, and the average suffers from this most. If all words have the same position, the
+# average reaches 27 after layer 1 and the trained weights 31: only the trained weights are right in four sentences, and
+# only the average in none. That comes up about once in eight times. So for the first layer alone, we cannot say that
+# attention does better than an average, and this agrees with lesson 5.
+#
 # ### Your experiment: from layer to layer
 #
 # The explorer begins with a sentence from lesson 5. The bars on the left show what "bank" attends to in the chosen
 # layer. The solid curve on the right shows its lean: above 0 it lies nearer to river. For comparison, the two other
 # curves show the leans of the two means themselves. Move the layer from 0 to 6. In which layer does "bank" attend most
-# to "robbed"? Which side does it lean to in the end?
+# to "robbed", on average over the heads? This bank is a money bank. Which side does the vector lean to in the end?
 
 # %% explorer
-LayersExplorer(ask=False)
+LayersExplorer(layer=0, ask=False)
 
 # %% heads [markdown]
 # <details><summary>The answer</summary>
@@ -290,11 +288,9 @@ LayersExplorer(ask=False)
 #
 # ## Which heads does it need?
 #
-# In lesson 5, head 4 of the first layer stood out: on average, "bank" gives the clue more weight there than any of
-# 5,000 other words does when it asks in the place of "bank". Does the model need this head? We take it out, as in
-# lesson 12. If `edit` sets the weights of a head to 0, the head adds nothing. All later layers work with what is left.
-# (The figure below also shows eight other words, such as "match" and "seal". We wrote twelve sentences for each of
-# them, and you will meet them in the next section.)
+# In lesson 5, head 4 of the first layer stood out. We put 5,000 other words in the place of "bank", and on average none
+# of them gave the clue as much weight in this head. Does the model need it? We take it out, as in lesson 12. If `edit`
+# sets the weights of a head to 0, the head adds nothing. All later layers work with what is left.
 
 
 # %% without
@@ -336,7 +332,8 @@ show_figure(fig, "14.2")
 # ### All 72 heads
 #
 # A count out of 35 is a coarse measure, so the figure shows the mean lean, whose size now matters, too. (A lean to the
-# correct side is positive here.) Each head was removed in turn, for "bank" and for the eight other words.
+# correct side is positive here.) Each head was removed in turn: on the left for "bank", and on the right for eight
+# other words, which we will use in the next section.
 #
 # No single head is needed. Whichever of the 72 we remove, 31 to 33 of the 35 sentences are right. But for "bank", head
 # 4 of the first layer matters most: without it, the mean lean falls by a quarter. This is the head that we found in
@@ -353,17 +350,19 @@ show_figure(fig, "14.2")
 # | one head alone, the other 71 removed | 21 to 29 |
 # | no head at all | 23 |
 #
-# Without any head, nothing from the sentence can reach "bank", so 23 is luck, as 16 was before the first layer. A
-# single head, with nothing else, can reach 29, and it is head 4 of the first layer, which we chose in lesson 5 for
-# another reason. So for "bank", this head is nearly enough, and still it is not needed: the model also gets 31 without
-# it. The meaning has more than one way to "bank". As in lesson 12, if a removal changes hardly anything, another part
-# may do the same work.
+# Without any head, nothing from the sentence can reach "bank". So 23 is luck, as 16 was before the first layer, and 25
+# or more hardly is. A single head, with nothing else, can reach 29, and it is head 4 of the first layer, which we chose
+# in lesson 5 for another reason. So for "bank", this head is nearly enough, and still it is not needed: the model also
+# gets 31 without it. The meaning has more than one way to "bank". As in lesson 12, if a removal changes hardly
+# anything, another part may do the same work.
 #
 # ## More words, and sentences set aside
 #
-# All our counts so far were about one word, and we have looked at its sentences many times. So here are the eight other
-# words. Each has 18 sentences, nine for each meaning. Twelve of them are *open* to us. The other six were drawn by lot
-# and set aside before the model had read any of them. First the open ones:
+# All our counts so far were about one word, and we have looked at its sentences many times. So here are eight other
+# words: bat, cell, court, match, mouse, plant, seal and spring. Each has 18 sentences, nine for each of two meanings,
+# such as *a seal was lying on the ice* for the animal. Twelve of them are *open* to us. The other six were drawn by lot
+# and set aside before the model had read any of them. `is_first` now does what `is_river` did: it says whether a
+# sentence has the meaning that comes first in the file. First the open sentences:
 
 # %% open-words
 words = pd.read_csv(data_path("two_meanings.csv"))
@@ -387,17 +386,15 @@ def right_on_open(edit=None):
 
 
 trained_open, average_open = right_on_open(), right_on_open(plain_average)
-print(differing(trained_open[:, 6], average_open[:, 4]))
 of_96 = torch.stack([trained_open.sum(dim=0), average_open.sum(dim=0)])
 pd.DataFrame(of_96, ["trained", "average"], places)
 
 # %% read-open [markdown]
-# These sentences are harder, and again the average is not far behind. The second line compares the best place of each,
-# as above: only the trained model is right in 13 sentences, and only the average in 8. For the sentences set aside, we
-# have to decide *now* what we will count, or we could pick the best layer afterwards. We take the layer that was best
-# on the open sentences, and give the control the same right. The trained model is tested after layer 6, and the average
-# after layer
-# 4. The means come from the open sentences alone. And we look only once.
+# These sentences are harder, and again the average is not far behind. For the sentences set aside, we have to decide
+# *now* what we will count, or we could pick the best layer afterwards. We take the layer that was best on the open
+# sentences, and give the control the same right. The trained model is tested after layer 6, and the average after layer
+# 4. (At these two places, only the trained model is right in 13 of the open sentences, and only the average in 8.) The
+# means come from the open sentences alone. And we look only once.
 
 
 # %% look-once
@@ -405,7 +402,8 @@ def on_aside(place, edit=None):
     right = []
     for word, rows in aside.groupby("word"):
         new, is_first = read(rows, edit)
-        found = lean(new, *read(seen[seen.word == word], edit))  # (6, 7)
+        old, old_is_first = read(seen[seen.word == word], edit)  # for the means
+        found = lean(new, old, old_is_first)  # (6, 7)
         right += ((found[:, place] > 0) == is_first).tolist()
     return torch.tensor(right)  # (48,)
 
@@ -441,8 +439,9 @@ pd.DataFrame(rows, places).T.round(2)
 #
 # After which layer does the vector show which bank is meant? In our sentences mostly after the first, and in all of the
 # clear ones from the second on. Is this due to attention? A plain average in its place reaches much of it: 28 of 35,
-# where the trained weights reach 32, but only 34 of 48 against 42 on the sentences set aside. So mixing alone can do a
-# large part. How much of it the trained model owes to mixing, and how much to selecting, we have not tested.
+# where the trained weights reach 32, but only 34 of 48 against 42 on the sentences set aside. In one sense it is,
+# because without any head, nothing from the sentence reaches "bank". But mixing alone can do a large part of it. How
+# much the trained model owes to selecting we cannot say, because its MLPs were never trained with an average.
 #
 # Reading a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe), and there are things
 # that it cannot show:
