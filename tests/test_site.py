@@ -73,6 +73,11 @@ class Anatomy(HTMLParser):
         self.links += [values["href"]] if tag == "a" and values.get("href") else []
 
 
+def neighbours(page):
+    """Return the links to the lessons before and after a page."""
+    return Anatomy(re.search(r'<nav class="neighbours".*?</nav>', page, re.DOTALL)[0]).links
+
+
 def without(page, *tags):
     """Return the text of a page outside elements of the given kinds."""
     for tag in tags:
@@ -123,7 +128,12 @@ def test_headings_get_the_ids_of_jupyterlab_and_are_listed(page_of):
     page = page_of("## In `torch`, $d_k$ too <!-- constants: 2 -->\n\n### Two, three\n\n#### Four")
     assert {"In-torch,-$d_k$-too", "Two,-three", "Four"} <= Anatomy(page).places
     contents = re.search(r'<aside class="contents">(.*?)</aside>', page, re.DOTALL)[1]
-    assert Anatomy(contents).links == ["#In-torch,-$d_k$-too", "#Two,-three"]
+    assert Anatomy(contents).links == [
+        f"{FIRST}.html",
+        "#In-torch,-$d_k$-too",
+        "#Two,-three",
+        f"{SECOND}.html",
+    ]
     assert "<code>torch</code>" in contents
 
 
@@ -240,10 +250,9 @@ def test_the_glossary_is_a_page_without_a_number_and_neighbours(tmp_path):
     )
     made = site.pages(find_notebooks(tmp_path))
     assert 'href="glossary.html#softmax"' in made[f"{FIRST}.html"]
-    glossary, last = Anatomy(made["glossary.html"]), Anatomy(made[f"{SECOND}.html"])
-    assert "softmax" in glossary.places
-    assert not {f"{FIRST}.html", f"{SECOND}.html"} & set(glossary.links)
-    assert "glossary.html" not in last.links
+    assert "softmax" in Anatomy(made["glossary.html"]).places
+    assert neighbours(made["glossary.html"]) == []
+    assert neighbours(made[f"{SECOND}.html"]) == [f"{FIRST}.html"]
     assert "glossary.html" in Anatomy(made["index.html"]).links
 
 
@@ -260,10 +269,17 @@ def test_the_index_has_a_card_for_every_lesson(tmp_path):
 
 def test_lessons_know_their_neighbours(tmp_path):
     pages = site.pages(write_lessons(tmp_path))
-    first, second = (Anatomy(pages[f"{name}.html"]).links for name in (FIRST, SECOND))
-    assert f"{SECOND}.html" in first
-    assert f"{FIRST}.html" in second
-    assert f"{FIRST}.html" not in first
+    first, second = (neighbours(pages[f"{name}.html"]) for name in (FIRST, SECOND))
+    assert (first, second) == ([f"{SECOND}.html"], [f"{FIRST}.html"])
+
+
+def test_every_page_lists_all_lessons_and_marks_its_own(tmp_path):
+    pages = site.pages(write_lessons(tmp_path))
+    for name in (FIRST, SECOND):
+        page = pages[f"{name}.html"]
+        assert {f"{FIRST}.html", f"{SECOND}.html"} <= set(Anatomy(page).links)
+        marked = re.findall(r'<a href="([^"]*)" aria-current="page">', page)
+        assert marked == [f"{name}.html"] * 2  # beside the text, and folded for narrow windows
 
 
 def test_a_lesson_without_a_title_is_refused(tmp_path):

@@ -136,7 +136,7 @@ class PageExporter(TemplateExporter):
             heading for heading in prose.headings if heading.level in SECTIONS
         ]
         card = next(card for card in cards if card.page == page_name(path.stem))
-        resources = {"card": card, "before": [], "after": []}
+        resources = {"card": card, "cards": cards, "before": [], "after": []}
         if card.number:  # the glossary has none, and no neighbours
             series = [one for one in cards if one.number]
             here = series.index(card)

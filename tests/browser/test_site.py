@@ -101,6 +101,11 @@ def test_a_page_fits_and_all_of_it_is_drawn(visits, name):
     assert seen["formulas"] or name == "index"
 
 
+def test_formulas_are_drawn(visits):
+    """No other test would notice if they were left out; a lesson of few needs none."""
+    assert sum(seen["formulas"] >= 3 for seen in visits.values()) >= 12
+
+
 @pytest.mark.parametrize("name", LESSONS)
 def test_every_explorer_of_a_lesson_moves(visits, name):
     """Each of their controls is used in test_explorers.py."""
@@ -198,10 +203,12 @@ def test_one_button_unfolds_and_folds_everything(lesson):
 
 def test_the_contents_follow_the_reading(lesson):
     contents = lesson.locator("aside.contents")
+    assert contents.locator("[aria-current=page]").inner_text().startswith("1 · ")
     contents.get_by_role("link", name="Which axis?").click()
-    current = contents.locator("[aria-current]")
+    current = contents.locator("[aria-current=true]")
     lesson.wait_for_function(
-        "() => document.querySelector('aside.contents [aria-current]')?.hash === '#Which-axis?'"
+        """() => document.querySelector('aside.contents [aria-current=true]')?.hash
+            === '#Which-axis?'"""
     )
     assert current.count() == 1
     lesson.set_viewport_size({"width": 390, "height": 900})

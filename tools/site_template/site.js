@@ -96,14 +96,18 @@ function offerUnfolding(nav) {
 }
 
 /** Mark, in the table of contents, the section that is being read. */
-function followReading(links) {
+function followReading(aside) {
+  if (!aside) return;
+  const links = [...aside.querySelectorAll("ul a")];
   const headings = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
   const mark = () => {
     const passed = headings.findLastIndex((heading) => heading.getBoundingClientRect().top < 120);
+    if (links[passed]?.hasAttribute("aria-current")) return;
     links.forEach((link, i) => {
       if (i === passed) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     });
+    keepInSight(aside, links[passed] ?? aside.querySelector("[aria-current=page]"));
   };
   let waiting = false;
   addEventListener("scroll", () => {
@@ -115,6 +119,15 @@ function followReading(links) {
     });
   }, { passive: true });
   mark();
+}
+
+/** Scroll a box, and not the page, until a part of it is well in sight. */
+function keepInSight(box, part) {
+  const { top, bottom, height } = box.getBoundingClientRect();
+  const place = part.getBoundingClientRect();
+  if (place.top < top + 40 || place.bottom > bottom - 40) {
+    box.scrollTop += place.top - top - height / 3;
+  }
 }
 
 /** Let the keyboard reach what must be scrolled sideways. */
@@ -137,7 +150,7 @@ function followTheme(query) {
 document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
 document.querySelectorAll(".attnlab-live-stored").forEach(move);
 offerUnfolding(document.querySelector(".top nav"));
-followReading([...document.querySelectorAll("aside.contents a")]);
+followReading(document.querySelector("aside.contents"));
 followTheme(matchMedia("(prefers-color-scheme: dark)"));
 letScroll();
 addEventListener("resize", letScroll);
