@@ -11,6 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from tools import site
 from tools._site_html import FORMULA, SiteError, rewrite, to_mathml
+from tools._site_search import sections_of
 from tools.notebooks import find_notebooks, read_notebook
 
 FIRST = "00_start_here"
@@ -258,7 +259,7 @@ def test_the_glossary_is_a_page_without_a_number_and_neighbours(tmp_path):
 
 def test_the_index_has_a_card_for_every_lesson(tmp_path):
     front = site.pages(write_lessons(tmp_path))["index.html"]
-    assert [link for link in Anatomy(front).links if "html" in link] == [
+    assert [link for link in Anatomy(front).links if "html" in link][1:] == [
         f"{FIRST}.html",
         f"{SECOND}.html",
     ]
@@ -271,6 +272,15 @@ def test_lessons_know_their_neighbours(tmp_path):
     pages = site.pages(write_lessons(tmp_path))
     first, second = (neighbours(pages[f"{name}.html"]) for name in (FIRST, SECOND))
     assert (first, second) == ([f"{SECOND}.html"], [f"{FIRST}.html"])
+
+
+def test_the_index_of_the_search_holds_texts_but_nothing_folded_and_no_outputs(page_of):
+    folded = "<details><summary>Hint</summary><details>deep</details>SECRET</details>"
+    page = page_of(f"## Why `a_b`?\n\nAs $d_k$.\n\n{folded}\n\nAfter.", printed("x = 1", "OUT"))
+    start, section = sections_of(page)
+    assert start == ("0-·-Start", "0 · Start", start.text)
+    assert start.text.startswith("A blurb with dk. You need: nothing.")
+    assert section == ("Why-a_b?", "Why a_b?", "As dk. After. x = 1")
 
 
 def test_every_page_lists_all_lessons_and_marks_its_own(tmp_path):

@@ -2,8 +2,8 @@
 
 The pages are made from the notebooks as they are stored; those with live figures are executed once
 more, for the pictures at all other stops of their controls. Each page is a single file with its
-figures, style and script, which makes no request and opens from a folder. The same notebooks give
-the same bytes.
+figures, style and script, which makes no request and opens from a folder; only the index of the
+search is a file of its own. The same notebooks give the same bytes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from nbformat import NotebookNode
 from attnlab import palette
 from tools._site_frames import Frames, frames_of, script_of
 from tools._site_html import Prose, SiteError, rewrite
+from tools._site_search import index_script
 from tools.extract_figures import Figure, figures_of
 from tools.notebooks import ROOT, find_notebooks, read_notebook, tags
 
 SITE = ROOT / "site"
 TEMPLATES = Path(__file__).with_name("site_template")
 INDEX = "index.html"
+SEARCH = "search_index.js"
+SCRIPTS = ("site.js", "search.js")
 TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.*)", re.DOTALL)
 TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^\n<]+)")
 HERO = "0.2"  # the figure at the top of the index
@@ -116,7 +119,9 @@ class PageExporter(TemplateExporter):
             dark_colours=palette.css(dark=True),
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
             style=(TEMPLATES / "site.css").read_text(encoding="utf-8").strip(),
-            script=(TEMPLATES / "site.js").read_text(encoding="utf-8").strip(),
+            script="\n".join(
+                (TEMPLATES / name).read_text(encoding="utf-8").strip() for name in SCRIPTS
+            ),
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.register_filter("fold", fold_of)
@@ -162,7 +167,7 @@ def _stored(html: str, links: Callable[[str], str], figures: Frames) -> str:
 
 
 def pages(paths: list[Path], frames: Callable[[Path], Frames] | None = None) -> dict[str, str]:
-    """Return the pages of lessons and their index, by file name.
+    """Return the pages of lessons, their index and that of the search, by file name.
 
     Without ``frames``, which executes them, live figures stay pictures.
     """
@@ -173,7 +178,7 @@ def pages(paths: list[Path], frames: Callable[[Path], Frames] | None = None) -> 
         page_name(path.stem): exporter.lesson(path, cards, frames(path) if frames else None)
         for path in paths
     }
-    return {INDEX: exporter.index(cards, hero), **lessons}
+    return {INDEX: exporter.index(cards, hero), **lessons, SEARCH: index_script(lessons)}
 
 
 def write_site(
@@ -212,7 +217,7 @@ def main() -> None:
     except SiteError as error:
         sys.exit(str(error))
     megabytes = sum(sizes.values()) / 1e6
-    print(f"{SITE.name}/ holds {len(sizes)} pages, {megabytes:.1f} MB. Open {SITE.name}/{INDEX}.")
+    print(f"{SITE.name}/ holds {len(sizes)} files, {megabytes:.1f} MB. Open {SITE.name}/{INDEX}.")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The web pages in a real browser, opened from a folder: quiet, alone, readable, all folds open."""
 
+from urllib.parse import unquote
+
 import pytest
 from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -163,6 +165,47 @@ def test_one_walks_from_the_index_to_a_lesson_and_on(open_named):
     assert 0 <= top < 150
     page.get_by_role("link", name="attnlab").click()
     assert page.url.endswith("index.html")
+
+
+# --- search ---------------------------------------------------------------------------------------
+
+QUESTIONS = {
+    "Why do we divide by the square root of d_k?": ("02_", "Why-divide-by"),
+    "causal mask": ("glossary", "causal-mask"),
+    "softmax along which axis": ("01_", "Which-axis?"),
+}
+
+
+def found(page, question):
+    """Return the links to what the search finds."""
+    page.get_by_role("searchbox").fill(question)
+    page.locator(".found li").first.wait_for()
+    return page.locator(".found a").evaluate_all("links => links.map(link => link.href)")
+
+
+def test_the_words_of_a_question_lead_to_a_lesson_and_a_section(open_named):
+    page = open_named("index")
+    for question, wanted in QUESTIONS.items():
+        links = [unquote(href.rpartition("/")[2]) for href in found(page, question)]
+        assert any(all(part in link for part in wanted) for link in links[:3]), (question, links)
+
+
+def test_the_search_is_used_by_keyboard(open_named):
+    page = open_named("index")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("zero que")  # the last word is not finished
+    page.locator(".found mark").first.wait_for()
+    assert barriers(page, "search") == []
+    page.keyboard.press("Escape")
+    assert page.locator(".found").is_hidden()
+    page.keyboard.type("ry")
+    page.keyboard.press("ArrowDown")
+    target = page.evaluate("document.activeElement.href")
+    page.keyboard.press("Enter")
+    page.wait_for_url(target)
+    assert found(page, "xyzzy nothing")
+    page.get_by_role("searchbox").fill("xyzzy")
+    page.get_by_text("Nothing found.").wait_for()
 
 
 # --- one lesson -----------------------------------------------------------------------------------

@@ -83,16 +83,16 @@ function choiceOf({ name, stops, at }, set) {
 }
 
 /** One button that unfolds and folds everything in the lesson. */
-function offerUnfolding(nav) {
+function offerUnfolding(row) {
   const folds = [...document.querySelectorAll("main details:not(.contents)")];
-  if (!nav || !folds.length) return;
+  if (!folds.length) return;
   const button = make("button", { type: "button", class: "unfold" }, "Unfold all");
   button.addEventListener("click", () => {
     const open = folds.some((fold) => !fold.open);
     folds.forEach((fold) => { fold.open = open; });
     button.textContent = open ? "Fold all" : "Unfold all";
   });
-  nav.append(button);
+  row.append(button);
 }
 
 /** Mark, in the table of contents, the section that is being read. */
@@ -149,7 +149,7 @@ function followTheme(query) {
 
 document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
 document.querySelectorAll(".attnlab-live-stored").forEach(move);
-offerUnfolding(document.querySelector(".top nav"));
+offerUnfolding(document.querySelector(".top .row"));
 followReading(document.querySelector("aside.contents"));
 followTheme(matchMedia("(prefers-color-scheme: dark)"));
 letScroll();
