@@ -30,7 +30,6 @@ SITE = ROOT / "site"
 TEMPLATES = Path(__file__).with_name("site_template")
 INDEX = "index.html"
 SEARCH = "search_index.js"
-SCRIPTS = ("site.js", "search.js")
 TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.*)", re.DOTALL)
 TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^\n<]+)")
 HERO = "0.2"  # the figure at the top of the index
@@ -100,6 +99,18 @@ def links_of(stems: list[str], lesson: str) -> Callable[[str], str]:
 # --- pages ----------------------------------------------------------------------------------------
 
 
+def asset(name: str) -> str:
+    """Return a style sheet or script of the template."""
+    return (TEMPLATES / name).read_text(encoding="utf-8").strip()
+
+
+def colours() -> str:
+    """Return the colours of the palette as CSS custom properties that follow the theme."""
+    return "; ".join(
+        f"--{name}: light-dark({role.light}, {role.dark})" for name, role in palette.ROLES.items()
+    )
+
+
 class PageExporter(TemplateExporter):
     """nbconvert with the templates of ``site_template/``, which show a notebook as it is stored."""
 
@@ -115,13 +126,11 @@ class PageExporter(TemplateExporter):
         )
         self.environment.trim_blocks = self.environment.lstrip_blocks = True
         self.environment.globals.update(
-            colours=palette.css(),
-            dark_colours=palette.css(dark=True),
+            colours=colours(),
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
-            style=(TEMPLATES / "site.css").read_text(encoding="utf-8").strip(),
-            script="\n".join(
-                (TEMPLATES / name).read_text(encoding="utf-8").strip() for name in SCRIPTS
-            ),
+            style=asset("site.css"),
+            settings=asset("settings.js"),
+            script=f"{asset('site.js')}\n{asset('search.js')}",
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.register_filter("fold", fold_of)

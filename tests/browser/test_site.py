@@ -124,6 +124,46 @@ def test_explorers_follow_the_theme(open_named):
         )
 
 
+def test_a_theme_that_is_chosen_stays_and_the_system_has_it_back(open_named):
+    dark = "getComputedStyle(document.body).backgroundColor === 'rgb(20, 26, 33)'"
+    page = open_named(LESSONS[1])
+    page.get_by_label("Theme").select_option("dark")
+    page = open_named(LESSONS[2])
+    page.wait_for_function(
+        "() => document.querySelector('.attnlab-explorer').shadowRoot.querySelector('.card.dark')"
+    )
+    assert page.evaluate(dark)
+    assert page.get_by_label("Theme").input_value() == "dark"
+    page.get_by_label("Theme").select_option("system")
+    assert not page.evaluate(dark)
+
+
+def test_all_code_is_hidden_in_every_lesson_and_shown_again(open_named):
+    code = open_named(LESSONS[1]).locator(".cell > :is(.highlight, .source, .solution)")
+    outputs = code.page.locator(".cell > .out, .cell > .shown").filter(visible=True)
+    seen, printed = code.filter(visible=True).count(), outputs.count()
+    code.page.get_by_role("button", name="Hide code").click()
+    open_named(LESSONS[1])
+    assert (code.filter(visible=True).count(), outputs.count()) == (0, printed)
+    code.page.get_by_role("button", name="Show code").click()
+    assert code.filter(visible=True).count() == seen > 10
+
+
+def test_code_is_copied_or_marked(open_named):
+    page = open_named(LESSONS[1])
+    code = page.locator(".cell .highlight").nth(1)
+    code.get_by_role("button", name="Copy").press("Enter")
+    code.get_by_role("button", name="Press Ctrl+C").wait_for()  # nobody allowed the clipboard
+    marked = page.evaluate("getSelection().toString()").strip()
+    assert marked == code.locator("pre").inner_text().strip()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.reload()
+    code.get_by_role("button", name="Copy").press("Enter")
+    code.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == marked
+    page.context.clear_permissions()
+
+
 def dead_links(visits):
     """Return the links to a page or to a place in it that are not there."""
     places = {seen["address"]: ["", *seen["places"]] for seen in visits.values()}

@@ -2,6 +2,7 @@
 // somebody begins to search.
 
 const LETTERS = /[\p{L}\p{N}_]+/gu;
+const SMALL = new Set("a an and are be by can do does how i in is it of or that the to we what when which why".split(" "));
 const MOST_FOUND = 12;
 const EXCERPT = 26;  // words
 
@@ -46,11 +47,11 @@ function look(words, word, unfinished) {
   return counts;
 }
 
-/** Return the words of a question without those that stand everywhere, if others remain. */
-function tellingWords({ sections, words }, question) {
-  const all = stems(question);
-  const telling = all.filter((word) => (words.get(word)?.size ?? 0) < sections.length / 6);
-  return telling.length ? telling : all;
+/** Return the words of a question without the small ones, if others remain. */
+function tellingWords(question) {
+  const all = question.match(LETTERS) ?? [];
+  const telling = all.filter((word) => !SMALL.has(word.toLowerCase()));
+  return (telling.length ? telling : all).map(stem);
 }
 
 /** Return the sections that tell most of some words (Okapi BM25: rare words count most). */
@@ -115,13 +116,12 @@ function offerSearch(home) {
   const found = make("div", { class: "found", hidden: "" }, status, list);
   const box = make("search", {}, field, found);
   const show = async () => {
-    const question = field.value;
-    found.hidden = !stems(question).length;
+    const question = field.value, asked = tellingWords(question);
+    found.hidden = !asked.length;
     if (found.hidden) return;
     try {
-      const texts = await loadIndex();
+      const sections = find(await loadIndex(), asked);
       if (question !== field.value) return;
-      const asked = tellingWords(texts, question), sections = find(texts, asked);
       list.replaceChildren(...sections.map((section) => resultOf(section, asked)));
       status.textContent = sections.length ? `Best places: ${sections.length}`
         : "Nothing found. Try other words.";
@@ -162,4 +162,4 @@ function walk(event, field, found) {
   event.preventDefault();
 }
 
-offerSearch(document.querySelector(".top .home"));
+offerSearch(row.querySelector(".home"));

@@ -1,6 +1,4 @@
 // Small conveniences: without them every page can still be read, and its folds still open.
-"use strict";
-
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -82,17 +80,63 @@ function choiceOf({ name, stops, at }, set) {
   return make("fieldset", {}, make("legend", {}, name), ...labels);
 }
 
+function toolButton(text, work) {
+  const button = make("button", { type: "button", class: "tool" }, text);
+  button.addEventListener("click", () => work(button));
+  return button;
+}
+
 /** One button that unfolds and folds everything in the lesson. */
 function offerUnfolding(row) {
   const folds = [...document.querySelectorAll("main details:not(.contents)")];
   if (!folds.length) return;
-  const button = make("button", { type: "button", class: "unfold" }, "Unfold all");
-  button.addEventListener("click", () => {
+  row.append(toolButton("Unfold all", (button) => {
     const open = folds.some((fold) => !fold.open);
     folds.forEach((fold) => { fold.open = open; });
     button.textContent = open ? "Fold all" : "Unfold all";
+  }));
+}
+
+/** One button that hides all code, in all lessons, and shows it again. */
+function offerHiding(row) {
+  if (!document.querySelector(".cell")) return;
+  const { dataset } = document.documentElement;
+  const words = () => (dataset.code === "hidden" ? "Show code" : "Hide code");
+  row.append(toolButton(words(), (button) => {
+    const code = dataset.code === "hidden" ? "shown" : "hidden";
+    keep("code", code);
+    applySettings({ code });
+    button.textContent = words();
+  }));
+}
+
+function offerThemes(row) {
+  const names = ["system", "light", "dark"];
+  const select = make("select", { class: "tool", "aria-label": "Theme" },
+    ...names.map((name) => make("option", { value: name }, `Theme: ${name}`)));
+  select.value = names.includes(recall("theme")) ? recall("theme") : "system";
+  select.addEventListener("change", () => {
+    keep("theme", select.value);
+    applySettings({ theme: select.value });
   });
-  row.append(button);
+  row.append(select);
+}
+
+/** Give the code of a cell a button that copies it; without a clipboard it marks the code. */
+function offerCopy(box) {
+  const code = box.querySelector("pre");
+  box.append(toolButton("Copy", async (button) => {
+    try {
+      await navigator.clipboard.writeText(code.textContent.trimEnd());
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      button.textContent = "Press Ctrl+C";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  }));
+  box.lastElementChild.classList.add("copy");
+  box.lastElementChild.setAttribute("aria-live", "polite");
 }
 
 /** Mark, in the table of contents, the section that is being read. */
@@ -140,18 +184,14 @@ function letScroll() {
   });
 }
 
-/** Note the theme in an attribute of the page, which explorers watch. */
-function followTheme(query) {
-  const note = () => { document.documentElement.dataset.theme = query.matches ? "dark" : "light"; };
-  query.addEventListener("change", note);
-  note();
-}
-
+const row = document.querySelector(".top .row");
 document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
 document.querySelectorAll(".attnlab-live-stored").forEach(move);
-offerUnfolding(document.querySelector(".top .row"));
+document.querySelectorAll(".cell .highlight").forEach(offerCopy);
+offerHiding(row);
+offerUnfolding(row);
+offerThemes(row);
 followReading(document.querySelector("aside.contents"));
-followTheme(matchMedia("(prefers-color-scheme: dark)"));
 letScroll();
 addEventListener("resize", letScroll);
 document.addEventListener("toggle", letScroll, true);
