@@ -31,7 +31,7 @@ TEMPLATES = Path(__file__).with_name("site_template")
 INDEX = "index.html"
 SEARCH = "search_index.js"
 TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.*)", re.DOTALL)
-TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^\n<]+)")
+TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^<]+?\.)(?=\s|$)")  # its first sentence
 HERO = "0.2"  # the figure at the top of the index
 SECTIONS = (2, 3)  # levels of headings in the table of contents
 
@@ -39,11 +39,17 @@ SECTIONS = (2, 3)  # levels of headings in the table of contents
 class Card(NamedTuple):
     """What the index and the neighbouring lessons say about a lesson."""
 
-    page: str
+    stem: str
     number: str
     title: str
     blurb: str
     time: str
+    asked: int  # predictions
+
+    @property
+    def page(self) -> str:
+        """The name of the page."""
+        return page_name(self.stem)
 
 
 # --- parts of a lesson ----------------------------------------------------------------------------
@@ -56,17 +62,19 @@ def page_name(stem: str) -> str:
 
 def card_of(path: Path) -> Card:
     """Return what the index says about a lesson: its first cell up to what the reader needs."""
-    first = read_notebook(path).cells[0].source
+    cells = read_notebook(path).cells
+    first = cells[0].source
     parts = TITLE.match(first)
     if parts is None:
         raise SiteError(f"{path.name} does not begin with a title, such as '# 1 · Attention'.")
     time = TIME.search(first)
     return Card(
-        page_name(path.stem),
+        path.stem,
         parts["number"] or "",
         parts["title"].strip(),
         parts["rest"].partition("**You need")[0].strip(),
         time["time"].strip() if time else "",
+        sum(cell.source.startswith("predict(") for cell in cells),
     )
 
 
@@ -141,7 +149,7 @@ class PageExporter(TemplateExporter):
         ``cards`` are those of all lessons, and ``figures`` holds all pictures of live figures, by
         their stored HTML.
         """
-        links = links_of([Path(card.page).stem for card in cards], path.name)
+        links = links_of([card.stem for card in cards], path.name)
         prose = Prose(links)
         self.register_filter("prose", prose.to_html)
         self.register_filter("stored", lambda html: _stored(html, links, figures or {}))
@@ -149,7 +157,7 @@ class PageExporter(TemplateExporter):
         self.environment.globals["contents"] = lambda: [
             heading for heading in prose.headings if heading.level in SECTIONS
         ]
-        card = next(card for card in cards if card.page == page_name(path.stem))
+        card = next(card for card in cards if card.stem == path.stem)
         resources = {"card": card, "cards": cards, "before": [], "after": []}
         if card.number:  # the glossary has none, and no neighbours
             series = [one for one in cards if one.number]
@@ -160,7 +168,7 @@ class PageExporter(TemplateExporter):
 
     def index(self, cards: list[Card], hero: Figure | None) -> str:
         """Return the page that leads to all lessons."""
-        links = links_of([Path(card.page).stem for card in cards], INDEX)
+        links = links_of([card.stem for card in cards], INDEX)
         self.register_filter("prose", Prose(links).to_html)
         template = self.environment.get_template("front.html.j2")
         picture = "" if hero is None else base64.b64encode(hero.png).decode()

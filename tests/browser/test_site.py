@@ -267,6 +267,25 @@ def test_a_prediction_shows_its_answer_after_a_choice(lesson):
     assert box.get_by_role("button", name="✓ more than 3").is_disabled()
 
 
+def test_answers_are_kept_and_counted_until_they_are_forgotten(open_named, lesson):
+    progress, asked = lesson.locator("aside .progress"), ".attnlab-predict-stored"
+    total = lesson.locator(asked).count()
+    lesson.evaluate("localStorage.clear()")
+    lesson.reload()
+    assert progress.inner_text() == f"0 of {total} predictions answered"
+    lesson.locator(asked).last.get_by_role("button").nth(1).click()
+    assert progress.inner_text() == f"1 of {total} predictions answered"
+    lesson.reload()
+    box = lesson.locator(asked).last
+    assert box.get_by_role("button").nth(1).get_attribute("aria-pressed") == "true"
+    assert box.locator("details").get_attribute("open") is not None
+    counts = open_named("index").locator("span.progress")
+    assert counts.nth(1).inner_text() == f"1 of {total} predictions answered"
+    counts.page.get_by_role("button", name="Forget my answers").click()
+    assert all(text.startswith("0 of ") for text in counts.all_inner_texts())
+    assert open_named(LESSONS[1]).locator("[aria-pressed]").count() == 0
+
+
 @pytest.mark.parametrize("words", ["Show the answer", "What happens", "A solution", "Hint"])
 def test_a_fold_opens(lesson, words):
     fold = lesson.locator("main details", has=lesson.locator("summary", has_text=words)).first

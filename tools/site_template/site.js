@@ -11,6 +11,7 @@ function ask(box) {
   const list = box.querySelector(":scope > ul"), answer = box.querySelector(":scope > details");
   if (!list || !answer) return;
   const said = make("p", { class: "said", role: "status" });
+  const question = questionOf(box), before = answersOf(lesson)[question];
   const buttons = [...list.children].map((item) => {
     const button = make("button", { type: "button" }, ...item.childNodes);
     item.append(button);
@@ -18,6 +19,7 @@ function ask(box) {
   });
   const commit = (chosen) => {
     if (said.textContent) return;
+    keepAnswer(question, chosen.textContent);
     said.append("You said ", make("b", {}, chosen.textContent), ".");
     for (const button of buttons) button.disabled = button !== chosen;
     chosen.setAttribute("aria-pressed", "true");
@@ -30,6 +32,51 @@ function ask(box) {
   buttons.forEach((button) => button.addEventListener("click", () => commit(button)));
   list.classList.add("options");
   list.after(said);
+  const answered = buttons.find((button) => button.textContent === before);
+  if (answered) commit(answered);
+}
+
+// --- answers that are kept, by the words of the question: if these change, it is asked again ---------
+
+const { lesson } = document.body.dataset;
+
+function questionOf(box) {
+  return box.firstElementChild.textContent;
+}
+
+function answersOf(name) {
+  return recall("answers")?.[name] ?? {};
+}
+
+/** Keep an answer, and forget those to questions that this lesson no longer asks. */
+function keepAnswer(question, option) {
+  const asked = [...document.querySelectorAll(".attnlab-predict-stored")].map(questionOf);
+  const answers = Object.entries({ ...answersOf(lesson), [question]: option })
+    .filter(([words]) => asked.includes(words));
+  keep("answers", { ...recall("answers"), [lesson]: Object.fromEntries(answers) });
+  showProgress();
+}
+
+/** Say how many predictions of a lesson, or on the index of all, are answered. */
+function showProgress() {
+  let sum = 0;
+  const tell = (place, count) => {
+    place.textContent = `${count} of ${place.dataset.asked} predictions answered`;
+  };
+  for (const place of document.querySelectorAll(".progress[data-lesson]")) {
+    const count = Object.keys(answersOf(place.dataset.lesson)).length;
+    sum += count;
+    tell(place, count);
+  }
+  const total = document.querySelector(".progress:not([data-lesson])");
+  if (!total) return;
+  tell(total, sum);
+  if (sum) total.append(" ", toolButton("Forget my answers", forgetAnswers));
+}
+
+function forgetAnswers() {
+  keep("answers", {});
+  showProgress();
 }
 
 /** Give a live figure its controls; the JSON after it holds every picture. */
@@ -187,6 +234,7 @@ function letScroll() {
 const row = document.querySelector(".top .row");
 document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
 document.querySelectorAll(".attnlab-live-stored").forEach(move);
+showProgress();
 document.querySelectorAll(".cell .highlight").forEach(offerCopy);
 offerHiding(row);
 offerUnfolding(row);
