@@ -147,7 +147,7 @@ def test_links_lead_to_pages(page_of):
     page = page_of(f"Go {LINK_TO_SECOND}, [up](#Top), [out](https://example.org/a_b).")
     wanted = {f"{SECOND}.html#Two-words", "#Top", "https://example.org/a_b", "index.html"}
     assert wanted <= set(Anatomy(page).links)
-    assert ".ipynb" not in page
+    assert ".ipynb" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
 
 
 def test_a_link_to_elsewhere_is_refused(page_of):
@@ -281,6 +281,12 @@ def test_the_index_of_the_search_holds_texts_but_nothing_folded_and_no_outputs(p
     assert start == ("0-·-Start", "0 · Start", start.text)
     assert start.text.startswith("A blurb with dk. You need: nothing.")
     assert section == ("Why-a_b?", "Why a_b?", "As dk. After. x = 1")
+
+
+def test_a_page_says_what_it_is_about_when_it_is_shared(page_of):
+    page = page_of()
+    assert '<meta property="og:title" content="0 · Start – attnlab">' in page
+    assert '<meta property="og:description" content="A blurb with dk.">' in page
 
 
 def test_every_page_lists_all_lessons_and_marks_its_own(tmp_path):

@@ -3,18 +3,20 @@
 The pages are made from the notebooks as they are stored; those with live figures are executed once
 more, for the pictures at all other stops of their controls. Each page is a single file with its
 figures, style and script, which makes no request and opens from a folder; only the index of the
-search is a file of its own. The same notebooks give the same bytes.
+search and the notebooks to download are files of their own. The same notebooks give the same bytes.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import nbformat
 from nbconvert.exporters import TemplateExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
@@ -175,6 +177,11 @@ class PageExporter(TemplateExporter):
         return template.render(cards=cards, hero=hero, picture=picture)
 
 
+def notebook_script(notebook: NotebookNode) -> str:
+    """Return the script that hands a notebook to a reader; a link from a folder would show it."""
+    return f"saveNotebook({json.dumps(nbformat.writes(notebook), ensure_ascii=False)});\n"
+
+
 def _stored(html: str, links: Callable[[str], str], figures: Frames) -> str:
     """Return HTML that a notebook stores as a page shows it: live figures move."""
     page = rewrite(html, links)
@@ -184,7 +191,7 @@ def _stored(html: str, links: Callable[[str], str], figures: Frames) -> str:
 
 
 def pages(paths: list[Path], frames: Callable[[Path], Frames] | None = None) -> dict[str, str]:
-    """Return the pages of lessons, their index and that of the search, by file name.
+    """Return the files of the site by name: pages and notebooks of lessons, and both indices.
 
     Without ``frames``, which executes them, live figures stay pictures.
     """
@@ -195,7 +202,9 @@ def pages(paths: list[Path], frames: Callable[[Path], Frames] | None = None) -> 
         page_name(path.stem): exporter.lesson(path, cards, frames(path) if frames else None)
         for path in paths
     }
-    return {INDEX: exporter.index(cards, hero), **lessons, SEARCH: index_script(lessons)}
+    notebooks = {f"{path.name}.js": notebook_script(read_notebook(path)) for path in paths}
+    search = {SEARCH: index_script(lessons)}
+    return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search}
 
 
 def write_site(
@@ -205,14 +214,14 @@ def write_site(
 ) -> dict[str, int]:
     """Write the pages of all lessons into ``folder``; return their names and sizes in bytes.
 
-    Without ``frames``, live figures stay pictures. Pages of lessons that are gone are deleted, and
-    other files stay. SiteError is raised before anything is written if a lesson, one of its links
-    or one of its formulas cannot be shown.
+    Without ``frames``, live figures stay pictures. Pages and notebooks of lessons that are gone are
+    deleted, and other files stay. SiteError is raised before anything is written if a lesson, one
+    of its links or one of its formulas cannot be shown.
     """
     made = pages(find_notebooks() if notebooks is None else notebooks, frames)
     folder.mkdir(exist_ok=True)
-    for old in folder.glob("[0-9][0-9]_*.html"):
-        if old.name not in made:
+    for old in folder.glob("[0-9][0-9]_*"):
+        if old.suffix in (".html", ".js") and old.name not in made:
             old.unlink()
     sizes = {}
     for name, page in made.items():
@@ -233,8 +242,9 @@ def main() -> None:
         sizes = write_site(frames=_frames_with_progress)
     except SiteError as error:
         sys.exit(str(error))
+    count = sum(name.endswith(".html") for name in sizes)
     megabytes = sum(sizes.values()) / 1e6
-    print(f"{SITE.name}/ holds {len(sizes)} files, {megabytes:.1f} MB. Open {SITE.name}/{INDEX}.")
+    print(f"{SITE.name}/ holds {count} pages, {megabytes:.1f} MB. Open {SITE.name}/{INDEX}.")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from attnlab import _texts, palette
 from attnlab.exercises import predict
 from tests.browser.pages import FilePage, barriers
 from tools import site
-from tools.notebooks import find_notebooks
+from tools.notebooks import find_notebooks, read_notebook
 
 LESSONS = [path.stem for path in find_notebooks()]
 
@@ -320,6 +320,14 @@ def test_the_contents_follow_the_reading(lesson):
     lesson.set_viewport_size({"width": 1366, "height": 900})
 
 
+def test_the_notebook_is_downloaded(lesson):
+    with lesson.expect_download(timeout=9000) as download:
+        lesson.get_by_role("button", name="Download this notebook").click()
+    assert download.value.suggested_filename == f"{LESSONS[1]}.ipynb"
+    original = next(path for path in find_notebooks() if path.stem == LESSONS[1])
+    assert read_notebook(download.value.path()) == read_notebook(original)
+
+
 def test_a_page_without_scripts_is_whole(browser, folder):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -346,7 +354,9 @@ def test_paper_is_white_and_nothing_hangs_over(lesson):
     assert [palette_of(colour) for colour in colours] == ["#ffffff", palette.INK]
     over = "[...document.querySelectorAll('pre, .scroll')].filter(e => e.scrollWidth > 681).length"
     assert lesson.evaluate(over) == 0
-    assert lesson.locator(".top, aside").filter(visible=True).count() == 0
+    assert lesson.locator(".top, aside, .download").filter(visible=True).count() == 0
+    folded = lesson.locator("css:light=main details:not(.contents) > :not(summary)")
+    assert folded.filter(visible=True).count() == folded.count() > 20
     lesson.emulate_media(media="screen", color_scheme="light")
     lesson.set_viewport_size({"width": 1366, "height": 900})
 

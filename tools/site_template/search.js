@@ -99,12 +99,7 @@ let index = null;
 
 /** Load the index, once, and return a promise of it. */
 function loadIndex() {
-  index ??= new Promise((resolve, reject) => {
-    const script = make("script", { src: "search_index.js" });
-    script.addEventListener("load", () => resolve(readIndex(SEARCH_INDEX)));
-    script.addEventListener("error", reject);
-    document.head.append(script);
-  });
+  index ??= load("search_index.js").then(() => readIndex(SEARCH_INDEX));
   return index;
 }
 

@@ -6,6 +6,16 @@ function make(tag, attributes, ...children) {
   return element;
 }
 
+/** Load a script beside the page; from a folder, a page may read no other file. */
+function load(file) {
+  return new Promise((resolve, reject) => {
+    const script = make("script", { src: file });
+    script.addEventListener("load", resolve);
+    script.addEventListener("error", reject);
+    document.head.append(script);
+  });
+}
+
 /** Turn the options of a prediction into buttons; the first that is pressed opens the answer. */
 function ask(box) {
   const list = box.querySelector(":scope > ul"), answer = box.querySelector(":scope > details");
@@ -169,6 +179,24 @@ function offerThemes(row) {
   row.append(select);
 }
 
+function offerNotebook(contents) {
+  const button = toolButton("Download this notebook", async () => {
+    try {
+      await load(`${lesson}.ipynb.js`);
+    } catch {
+      button.textContent = "The notebook is not beside this page";
+    }
+  });
+  contents?.after(make("p", { class: "download" }, button));
+}
+
+/** Hand a notebook to the reader; the file that holds it calls this. */
+function saveNotebook(text) {
+  const address = URL.createObjectURL(new Blob([text], { type: "application/x-ipynb+json" }));
+  make("a", { href: address, download: `${lesson}.ipynb` }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
+}
+
 /** Give the code of a cell a button that copies it; without a clipboard it marks the code. */
 function offerCopy(box) {
   const code = box.querySelector("pre");
@@ -239,6 +267,7 @@ document.querySelectorAll(".cell .highlight").forEach(offerCopy);
 offerHiding(row);
 offerUnfolding(row);
 offerThemes(row);
+offerNotebook(document.querySelector("main > .contents"));
 followReading(document.querySelector("aside.contents"));
 letScroll();
 addEventListener("resize", letScroll);
