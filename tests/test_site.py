@@ -191,6 +191,44 @@ def test_what_a_notebook_folds_is_folded(page_of):
     assert page.count("<details") == page.count("</details>")
 
 
+@pytest.mark.parametrize(
+    ("left_out", "wanted"),
+    [
+        (site.FOR_ALL, {"SOLVED", "REPLY"}),
+        (frozenset(), {"SOLVED", "REPLY", "PLAN"}),
+        (frozenset({"solution"}), {"PLAN"}),
+        (site.FOR_ALL | {"solution"}, set()),
+    ],
+)
+def test_an_edition_holds_what_its_readers_may_see(tmp_path, left_out, wanted):
+    paths = write_lessons(
+        tmp_path,
+        printed("SOLVED()", "-", tags=["solution"]),
+        new_markdown_cell("Why? <details><summary>An answer</summary>REPLY</details>"),
+        new_markdown_cell("PLAN", metadata={"tags": ["teacher"]}),
+    )
+    made = site.pages(paths, left_out=left_out)
+    for name in (f"{FIRST}.html", f"{FIRST}.ipynb.js"):
+        assert {word for word in ("SOLVED", "REPLY", "PLAN") if word in made[name]} == wanted
+    assert "PLAN" not in made["search_index.js"] or "PLAN" in wanted
+
+
+@pytest.mark.parametrize(
+    ("command", "left_out"),
+    [
+        ([], {"teacher"}),
+        (["--for", "teachers"], set()),
+        (["--for", "all", "--solutions", "no"], {"teacher", "solution"}),
+    ],
+)
+def test_the_command_line_chooses_the_edition(monkeypatch, command, left_out):
+    seen = {}
+    monkeypatch.setattr(site, "write_site", lambda **options: seen.update(options) or {})
+    monkeypatch.setattr("sys.argv", ["tools.site", *command])
+    site.main()
+    assert seen["left_out"] == left_out
+
+
 def test_a_prediction_comes_before_its_code(page_of):
     asked = html("<p>QUESTION</p>")
     asked.source = 'predict("00/key")'

@@ -27,7 +27,7 @@ INSTEAD = {
     '<p style="font-size:14px">Run this cell to answer here.</p>': "",
     "Run this cell to use the controls:": "The controls work in JupyterLab:",
     "Write your answer in the cell above": "In JupyterLab: write your answer in the cell above",
-    "Click the dots to open a solution.": "Solutions are folded.",
+    "which you open by clicking its\nthree dots": "which is folded, if these pages hold it",
     "<th></th>": "<td></td>",  # a heading of nothing
     "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "
     "interactive in a browser that runs scripts.",

@@ -1,5 +1,9 @@
 """Write all lessons as web pages into site/: `make site`.
 
+make site                    for everybody: solutions are folded, notes for teachers left out
+make site FOR=teachers       with the notes for teachers
+make site SOLUTIONS=no       without solutions
+
 The pages are made from the notebooks as they are stored; those with live figures are executed once
 more, for the pictures at all other stops of their controls. Each page is a single file with its
 figures, style and script, which makes no request and opens from a folder; only the index of the
@@ -8,11 +12,12 @@ search and the notebooks to download are files of their own. The same notebooks 
 
 from __future__ import annotations
 
+import argparse
 import base64
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +32,7 @@ from tools._site_html import Prose, SiteError, rewrite
 from tools._site_search import index_script
 from tools.extract_figures import Figure, figures_of
 from tools.notebooks import ROOT, find_notebooks, read_notebook, tags
+from tools.student import student_copy
 
 SITE = ROOT / "site"
 TEMPLATES = Path(__file__).with_name("site_template")
@@ -35,6 +41,7 @@ SEARCH = "search_index.js"
 TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.*)", re.DOTALL)
 TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^<]+?\.)(?=\s|$)")  # its first sentence
 HERO = "0.2"  # the figure at the top of the index
+FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
 SECTIONS = (2, 3)  # levels of headings in the table of contents
 
 
@@ -122,11 +129,15 @@ def colours() -> str:
 
 
 class PageExporter(TemplateExporter):
-    """nbconvert with the templates of ``site_template/``, which show a notebook as it is stored."""
+    """nbconvert with the templates of ``site_template/``, which show a notebook as it is stored.
+
+    ``left_out`` are the tags of cells that are not shown: "teacher", "solution" or both.
+    """
 
     file_extension = ".html"
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: Set[str] = FOR_ALL) -> None:
+        self.left_out = left_out
         folder = [str(TEMPLATES.parent)]
         super().__init__(
             extra_template_basedirs=folder,
@@ -136,6 +147,7 @@ class PageExporter(TemplateExporter):
         )
         self.environment.trim_blocks = self.environment.lstrip_blocks = True
         self.environment.globals.update(
+            solutions="solution" not in left_out,
             colours=colours(),
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
             style=asset("site.css"),
@@ -165,8 +177,12 @@ class PageExporter(TemplateExporter):
             series = [one for one in cards if one.number]
             here = series.index(card)
             resources |= {"before": series[:here][-1:], "after": series[here + 1 :][:1]}
-        page, _ = self.from_notebook_node(read_notebook(path), resources)
+        page, _ = self.from_notebook_node(self.edition(path), resources)
         return page
+
+    def edition(self, path: Path) -> NotebookNode:
+        """Return a lesson without the cells that are left out."""
+        return student_copy(read_notebook(path), self.left_out)
 
     def index(self, cards: list[Card], hero: Figure | None) -> str:
         """Return the page that leads to all lessons."""
@@ -190,19 +206,23 @@ def _stored(html: str, links: Callable[[str], str], figures: Frames) -> str:
     return page
 
 
-def pages(paths: list[Path], frames: Callable[[Path], Frames] | None = None) -> dict[str, str]:
+def pages(
+    paths: list[Path],
+    frames: Callable[[Path], Frames] | None = None,
+    left_out: Set[str] = FOR_ALL,
+) -> dict[str, str]:
     """Return the files of the site by name: pages and notebooks of lessons, and both indices.
 
     Without ``frames``, which executes them, live figures stay pictures.
     """
-    exporter = PageExporter()
+    exporter = PageExporter(left_out)
     cards = [card_of(path) for path in paths]
     hero = next((one for path in paths for one in figures_of(path) if one.number == HERO), None)
     lessons = {
         page_name(path.stem): exporter.lesson(path, cards, frames(path) if frames else None)
         for path in paths
     }
-    notebooks = {f"{path.name}.js": notebook_script(read_notebook(path)) for path in paths}
+    notebooks = {f"{path.name}.js": notebook_script(exporter.edition(path)) for path in paths}
     search = {SEARCH: index_script(lessons)}
     return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search}
 
@@ -211,6 +231,7 @@ def write_site(
     folder: Path = SITE,
     notebooks: list[Path] | None = None,
     frames: Callable[[Path], Frames] | None = None,
+    left_out: Set[str] = FOR_ALL,
 ) -> dict[str, int]:
     """Write the pages of all lessons into ``folder``; return their names and sizes in bytes.
 
@@ -218,7 +239,7 @@ def write_site(
     deleted, and other files stay. SiteError is raised before anything is written if a lesson, one
     of its links or one of its formulas cannot be shown.
     """
-    made = pages(find_notebooks() if notebooks is None else notebooks, frames)
+    made = pages(find_notebooks() if notebooks is None else notebooks, frames, left_out)
     folder.mkdir(exist_ok=True)
     for old in folder.glob("[0-9][0-9]_*"):
         if old.suffix in (".html", ".js") and old.name not in made:
@@ -237,9 +258,16 @@ def _frames_with_progress(path: Path) -> Frames:
 
 
 def main() -> None:
-    """Write the pages and say where they are."""
+    """Write the pages that the command line asks for and say where they are."""
+    parser = argparse.ArgumentParser(prog="tools.site")
+    parser.add_argument("--for", dest="readers", choices=["all", "teachers"], default="all")
+    parser.add_argument("--solutions", choices=["yes", "no"], default="yes")
+    asked = parser.parse_args()
+    left_out = FOR_ALL if asked.readers == "all" else frozenset()
+    if asked.solutions == "no":
+        left_out |= {"solution"}
     try:
-        sizes = write_site(frames=_frames_with_progress)
+        sizes = write_site(frames=_frames_with_progress, left_out=left_out)
     except SiteError as error:
         sys.exit(str(error))
     count = sum(name.endswith(".html") for name in sizes)

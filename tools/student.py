@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Set
 from pathlib import Path
 
 import nbformat
@@ -12,19 +13,20 @@ from nbformat import NotebookNode
 from tools.notebooks import NOTEBOOKS, ROOT, find_notebooks, read_notebook, tags
 
 COPIES = ROOT / "student"
-LEFT_OUT = {"solution", "teacher"}
+LEFT_OUT = frozenset({"solution", "teacher"})
 ANSWER = re.compile(r"\n*<details><summary>An answer</summary>.*?</details>", re.DOTALL)
 
 
-def student_copy(lesson: NotebookNode) -> NotebookNode:
-    """Return a copy without the cells tagged solution or teacher and without folded answers.
+def student_copy(lesson: NotebookNode, left_out: Set[str] = LEFT_OUT) -> NotebookNode:
+    """Return a copy without the cells that have one of some tags: solution, teacher.
 
-    All other cells stay with their outputs, and so do hints.
+    Without solutions it has no folded answers either. All other cells stay with their outputs, and
+    so do hints.
     """
     notebook = copy.deepcopy(lesson)
-    notebook.cells = [cell for cell in notebook.cells if not LEFT_OUT & set(tags(cell))]
+    notebook.cells = [cell for cell in notebook.cells if not left_out & set(tags(cell))]
     for cell in notebook.cells:
-        if cell.cell_type == "markdown":
+        if cell.cell_type == "markdown" and "solution" in left_out:
             cell.source = ANSWER.sub("", cell.source)
     return notebook
 
