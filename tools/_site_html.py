@@ -28,6 +28,7 @@ INSTEAD = {
     "Run this cell to use the controls:": "The controls work in JupyterLab:",
     "Write your answer in the cell above": "In JupyterLab: write your answer in the cell above",
     "which you open by clicking its\nthree dots": "which is folded, if these pages hold it",
+    "use the tab of\nyour lesson.": "go back in your browser.",
     "<th></th>": "<td></td>",  # a heading of nothing
     "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "
     "interactive in a browser that runs scripts.",

@@ -2,7 +2,8 @@
 // somebody begins to search.
 
 const LETTERS = /[\p{L}\p{N}_]+/gu;
-const SMALL = new Set("a an and are be by can do does how i in is it of or that the to we what when which why".split(" "));
+const SMALL = new Set(("a an and are be by can do does how i in is it of or that the to we what "
+  + "when which why").split(" "));
 const MOST_FOUND = 12;
 const EXCERPT = 26;  // words
 
