@@ -431,9 +431,9 @@ show_figure(ax, "13.2")
 #
 # Under a causal mask, old rows never change, so their keys and values can be stored. One more word then costs one row:
 # its own query against all stored keys. The price is memory, which grows with every token of every text. The risk is a
-# mistake that does not show in the text. A comparison of all new rows with whole passes finds bugs 1 to 3, if the cache
-# is not empty and both single and several new tokens come in. (A batch needs prompts of different lengths, and a window
-# a text that is longer.)
+# mistake that does not show in the text. A comparison of all new rows with whole passes finds the three bugs above, if
+# the cache is not empty and both single and several new tokens come in. (For a batch, the prompts must differ in
+# length.)
 
 # %% further-batch [markdown]
 # ## Further: a batch of prompts
