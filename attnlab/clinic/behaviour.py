@@ -411,6 +411,15 @@ def _tell_gradients(
         results.held("gradients", f"gradients reach {whom}, and match finite differences")
 
 
+def mixes_in_a_cube(subject: Subject, size: int) -> bool | None:
+    """Call with all sizes equal; return whether one sequence reaches another, None if it fails."""
+    generator = torch.Generator().manual_seed(2)
+    cube = {n: torch.randn(size, size, size, generator=generator) for n in subject.inputs()}
+    changed = {name: torch.cat([part[:1], 2 * part[1:]]) for name, part in cube.items()}
+    one, two = subject.output(cube), subject.output(changed)
+    return None if one is None or two is None else not close(two[0], one[0])
+
+
 # --- what was noticed on the way ------------------------------------------------------------------
 
 

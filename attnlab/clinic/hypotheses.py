@@ -813,16 +813,17 @@ def number_table(caption: str, rows: dict[str, list[float]], columns: tuple[str,
 
 def returned_weights(returned: Tensor, used: Tensor, results: Results, under: str = "") -> None:
     """Compare the weights that come back with those that made the output, (N, H, L, S)."""
-    if returned.shape != used.shape:
-        return
     if same(returned.float(), used):
         results.held("weights", "the returned weights are those that made the output")
         return
-    sentence = "The weights that it returns are transposed."
-    if used.mT.shape != returned.shape or not same(returned.float(), used.mT):
+    if same(returned.float(), used.mT):
+        sentence = "The weights that it returns are transposed."
+    elif returned.shape == used.shape:
         sentence = (
             f"The returned weights{under} differ by up to {(returned - used).abs().max():.2g} from "
             f"those that made the output; over the keys they sum to {span(returned.sum(dim=-1))}."
         )
+    else:
+        return
     table = weights_table("Returned as weights:", returned, sums=True)
     results.found("weights-differ", sentence, table)

@@ -10,9 +10,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlab.clinic._report import Evidence
 from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import (
     INVERT,
+    ONE_AHEAD,
+    ORDERS,
     Recipe,
     Sample,
     Sizes,
@@ -155,6 +158,42 @@ def examine_both(
             results.found("mask-ignored", sentence, evidence, advice=BOTH)
             return True
     return False
+
+
+def tell_pattern(seen: Tensor, meant: bool, evidence: Evidence, results: Results) -> None:
+    """Name who sees whom, (L, S), where not everyone sees everyone.
+
+    ``meant`` says that no query is meant to see a later key.
+    """
+    ones, ahead = torch.ones_like(seen), seen.triu(1)
+    way = next((way for way in ORDERS if way.cause and _blocks(way, seen)), None)
+    if way is None and meant and torch.equal(ahead, ones.triu(1).tril(1)):
+        way = ONE_AHEAD  # the end of a window
+    if way is not None:
+        results.found(way.cause, way.words, evidence)
+    elif not ahead.any():
+        results.held("causal", "no query sees a later key (causal)")
+        if not torch.equal(seen.tril(-1), ones.tril(-1)):
+            words = "Some earlier keys are never seen either: a window, perhaps."
+            results.note("window", words)
+    elif meant:
+        i, j = ahead.nonzero()[0].tolist()
+        sentence = (
+            f"{int(ahead.any(dim=1).sum())} of {len(seen)} queries see later keys, such as query "
+            f"{i} key {j}."
+        )
+        results.found("causal-leak", sentence, evidence)
+    else:
+        i, j = (~seen).nonzero()[0].tolist()
+        words = f"Some keys are never seen by some queries, such as key {j} by query {i}."
+        results.note("window", words)
+
+
+def _blocks(way: Way, seen: Tensor) -> bool:
+    """Return whether an order blocks exactly what is never seen; rows without a key are free."""
+    allowed = way.compute(*seen.shape)
+    known = allowed.any(dim=-1)
+    return torch.equal(seen[known], allowed[known])
 
 
 def reads_mask(adapter: Callable) -> bool:

@@ -71,7 +71,6 @@ class Result(NamedTuple):
 
     output: Tensor
     weights: Tensor | None
-    turned: bool = False  # something has the shape of weights with queries and keys exchanged
 
 
 @dataclass
@@ -176,7 +175,6 @@ class Attention:
         self.blocked: dict[int, Result] = {}  # calls with a mask that blocked every key
         self.demand = ""  # which sizes must be equal, such as "L = S"
         self.powers = False  # whether E must be a power of two
-        self.dtype = torch.float32
         self.divisor = False  # whether a factor that it is given divides
         self.number = False  # whether it wants masks of 1 and 0
         self.given_always: dict[int, Given] = {}  # by the number of dimensions
@@ -185,16 +183,15 @@ class Attention:
 
     def find_shapes(self) -> bool:
         """Find the shapes that the function takes; return whether there are any."""
-        for self.dtype in (torch.float32, torch.float64):
-            for self.powers, self.demand in itertools.product((False, True), ("", *RELAXED)):
-                for ndim in (3, 4, 2):
-                    self._find(ndim)
-                if self.ndims or self.caller.out_of_time:
-                    # what is constant there was not made for so many dimensions
-                    depending = {n: one for n, one in self.ndims.items() if self.depends(n)}
-                    self.ndims = depending or self.ndims
-                    return bool(self.ndims)
-        self.dtype, self.demand, self.powers = torch.float32, "", False
+        for self.powers, self.demand in itertools.product((False, True), ("", *RELAXED)):
+            for ndim in (3, 4, 2):
+                self._find(ndim)
+            if self.ndims or self.caller.out_of_time:
+                # what is constant there was not made for so many dimensions
+                depending = {n: one for n, one in self.ndims.items() if self.depends(n)}
+                self.ndims = depending or self.ndims
+                return bool(self.ndims)
+        self.demand, self.powers = "", False
         return False
 
     def depends(self, ndim: int) -> bool:
@@ -257,7 +254,7 @@ class Attention:
     @property
     def main(self) -> int:
         """The number of dimensions that the probes use: a batch if there may be one."""
-        return next(ndim for ndim in (3, 4, 2) if ndim in self.ndims)
+        return next((ndim for ndim in (3, 4, 2) if ndim in self.ndims), 3)
 
     def sizes(self, sizes: Sizes = GENERAL) -> Sizes:
         """Return ``sizes`` as the function insists on them."""
@@ -274,7 +271,7 @@ class Attention:
         lead, width = (sizes.N, sizes.H)[: ndim - 2], math.sqrt(spread) * sizes.E**-0.25
         shapes = ((sizes.L, sizes.E), (sizes.S, sizes.E), (sizes.S, sizes.Ev))
         query, key, value = (
-            torch.randn(*lead, *shape, generator=generator, dtype=self.dtype) for shape in shapes
+            torch.randn(*lead, *shape, generator=generator, dtype=torch.float32) for shape in shapes
         )
         if self.layout.one_key and ndim == 4:
             key, value = (part[:, :1].expand_as(part).clone() for part in (key, value))
@@ -403,21 +400,20 @@ class Attention:
         parts = _tensors(outcome.value)
         wanted = (*query.shape[:-1], value.shape[-1])
         square = (*query.shape[:-1], key.shape[-2])
+        weights = (square, (*square[:-2], square[-1], square[-2]))  # as they should be, or turned
         if self.places[0] is None:
             fitting = [p for p, part in parts.items() if self._left(part, query) == wanted]
             if not fitting:
                 raise Unusable(outcome)
-            others = (p for p, part in parts.items() if tuple(part.shape) == square)
+            others = (p for p, part in parts.items() if tuple(part.shape) in weights)
             self.places = fitting[0], next((p for p in others if p != fitting[0]), None)
         output = parts.get(self.places[0])
         if output is None or self._left(output, query) != wanted:
             raise Unusable(outcome)
         output = self.layout.leave(output)
-        weights = parts.get(self.places[1]) if self.places[1] is not None else None
-        fits = weights is not None and tuple(weights.shape) == square
-        turned = (*square[:-2], square[-1], square[-2])
-        exchanged = any(tuple(part.shape) == turned != square for part in parts.values())
-        return Result(output, weights if fits else None, exchanged)
+        other = parts.get(self.places[1])
+        fits = other is not None and tuple(other.shape) in weights
+        return Result(output, other if fits else None)
 
     def _left(self, part: Tensor, query: Tensor) -> tuple[int, ...] | None:
         """Return the shape of a result in the usual order; None where it cannot be the output."""

@@ -128,8 +128,7 @@ class Function(behaviour.Subject):
         given = replace(GENERAL, L=GENERAL.L + sizes, S=GENERAL.S + sizes, Ev=GENERAL.Ev + sizes)
         given = Sizes(N=3, H=2, L=4, S=6, E=12, Ev=10) if sizes == 1 else given
         three = attention.inputs(attention.main, given, seed=seed, spread=1.0)
-        wanted = attention.dtype if self.dtype == torch.float32 else self.dtype
-        return {name: part.to(wanted) for name, part in zip(SIDES, three, strict=True)}
+        return {name: part.to(self.dtype) for name, part in zip(SIDES, three, strict=True)}
 
     def answer(self, inputs: dict[str, Tensor], *, graph: bool = False) -> Outcome:
         """Return what comes of a call."""
@@ -149,8 +148,6 @@ class Function(behaviour.Subject):
 
 def _examine_numbers(attention: Attention, subject: Function, results: Results) -> None:
     """Find out what it computes, without a mask at first."""
-    if attention.dtype != torch.float32:
-        results.found("dtype", "It takes float64 tensors only; models are trained in float32.")
     if not attention.depends(attention.main):
         sentence = "The output does not depend on query, key and value at all."
         results.found("wrong-source", sentence)
@@ -168,7 +165,7 @@ def _examine_numbers(attention: Attention, subject: Function, results: Results) 
         results.unexamined(why, call=attention.told(), remedy=REMEDY)
         return
     if recipe is None:
-        examine_unknown(attention, samples, results, meant=meant, causal=False)
+        examine_unknown(attention, samples, results, meant=meant)
     else:
         _say(attention, recipe, samples, results, meant=meant)
     if recipe is not None and _only_scaled(results):
@@ -264,8 +261,16 @@ def _say(
     elif meant and recipe.order is DENSE and not recipe.slips:
         causal_missing(samples[0], results, text)
     _alignment(attention, recipe, samples[0], results)
-    if results.findings or not _bends(attention, recipe, samples[0].sizes, results):
+    if results.findings or recipe.gives(
+        attention.sample(attention.main, samples[0].sizes, spread=20.0)
+    ):
         _hold(recipe, attention.main, results)
+    else:
+        sentence = (
+            "Small scores are scaled dot products of query and key, and large ones are not: "
+            "something limits them."
+        )
+        results.found("scores-not-dot-products", sentence)
     if "scale" in attention.takes.fixed.values():
         name = next(n for n, role in attention.takes.fixed.items() if role == "scale")
         what = "sqrt(d_k)" if attention.divisor else "1/sqrt(d_k)"
@@ -292,18 +297,6 @@ def _hold(recipe: Recipe, ndim: int, results: Results) -> None:
         results.held("causal", "no query sees a later key (causal)")
 
 
-def _bends(attention: Attention, recipe: Recipe, sizes: Sizes, results: Results) -> bool:
-    """Say so if large scores follow the dot products no more."""
-    if recipe.gives(attention.sample(attention.main, sizes, spread=20.0)):
-        return False
-    sentence = (
-        "Small scores are scaled dot products of query and key, and large ones are not: something "
-        "limits them."
-    )
-    results.found("scores-not-dot-products", sentence)
-    return True
-
-
 def _switched(attention: Attention, recipe: Recipe, results: Results) -> Recipe | None:
     """Switch its causal argument on, and report what that does."""
     name = attention.takes.causal.name
@@ -320,7 +313,7 @@ def _switched(attention: Attention, recipe: Recipe, results: Results) -> Recipe 
         found = measured_recipe([(sample, other)])
     text = text_of(attention.function)
     if found is None:
-        examine_unknown(attention, [sample], results, meant=True, causal=True)
+        examine_unknown(attention, [sample], results, meant=True)
     elif found.order is DENSE:
         causal_missing(sample, results, text)
     elif found.order not in ORDERS:
@@ -368,16 +361,10 @@ def _examine_shapes(attention: Attention, recipe: Recipe | None, results: Result
     """Try the other numbers of dimensions, and sizes that must not be equal."""
     if recipe is not None and not results.findings:
         for ndim in attention.ndims:
-            apart = results
-            if ndim == 4 and attention.main == 3 and not says_heads(attention.function):
-                apart = Results()  # made for (N, L, E), it need not be right with heads
+            apart = Results(properties=results.properties)
             _examine_ndim(attention, ndim, recipe, apart)
-            for finding in apart.findings if apart is not results else ():
-                words = "Made for (N, L, E). With heads, (N, H, L, E), it is wrong:"
-                results.note("heads", f"{words} {finding}")
-            if apart is not results and not apart.findings:
-                for said in apart.properties:
-                    results.held(said.key, said)
+            if ndim != 4 or attention.main == 4 or says_heads(attention.function):
+                results.findings += apart.findings  # else it was not made for heads
     if not results.findings:
         _single(attention, results)
     if attention.powers:
@@ -421,49 +408,38 @@ def _hold_apart(ndim: int, results: Results) -> None:
 
 def _single(attention: Attention, results: Results) -> None:
     """Give one sequence, one query: no dimension may be lost because its size is 1."""
-    causal = results.holds("causal")
     query, key, value = attention.inputs(attention.main)
     few = {} if attention.main == 2 else {"N": (query[:1], key[:1], value[:1])}
-    few |= {} if causal else {"L": (query[..., :1, :], key, value)}
+    few |= {} if results.holds("causal") else {"L": (query[..., :1, :], key, value)}
     for name, inputs in few.items() if not attention.demand.startswith("L = S") else ():
         try:
             attention(*inputs)
         except Unusable as trouble:
-            text = trouble.outcome.trouble
-            parts = _parts(trouble.outcome.value)
-            shapes = [str(tuple(part.shape)) for part in parts if isinstance(part, Tensor)]
-            text = f"it raises {text}" if text else f"it returns {' and '.join(shapes)}"
-            results.found("wrong-shape", f"With {name} = 1 {text}: a dimension of size 1 is lost.")
+            text = f"raises {trouble.outcome.trouble}" if trouble.outcome.error else "returns "
+            text += _told_shapes(trouble.outcome.value)
+            words = f"With {name} = 1 it {text}: a dimension of size 1 is lost."
+            results.found("wrong-shape", words)
             return
+
+
+def _told_shapes(value: object) -> str:
+    """Return the shapes of the tensors that came back."""
+    parts = value if isinstance(value, tuple | list) else [value]
+    return " and ".join(str(tuple(part.shape)) for part in parts if isinstance(part, Tensor))
 
 
 def _two_dimensions(attention: Attention, results: Results) -> None:
     """Say what a batch does: it raises, and with equal sizes may be silently wrong."""
-    batch = attention.refused.get(3, Outcome())
-    moved = _wrong_in_a_cube(attention)
-    if moved is None:
-        results.note("single", "It takes one sequence (L, E) only; a batch raises.")
-    if not moved:
-        return
+    batch, words = attention.refused.get(3, Outcome()), "It takes one sequence (L, E) only"
+    mixed = behaviour.mixes_in_a_cube(Function(attention), 3)
     sentence = (
         f"A batch raises {batch.trouble or 'an error'}; with N = S = E it runs and is wrong: "
         ".T and transpose(0, 1) move the dimension of the batch."
     )
-    if says_batch(attention.function):
+    if mixed and says_batch(attention.function):
         results.found("transposed-batch", sentence)
-    else:
-        results.note("single", f"It takes one sequence (L, E) only. {sentence}")
-
-
-def _wrong_in_a_cube(attention: Attention) -> bool | None:
-    """Call with N = L = S = E = Ev; return whether a sequence alone gives something else."""
-    generator = torch.Generator().manual_seed(2)
-    cube = [torch.randn(3, 3, 3, generator=generator, dtype=attention.dtype) for _ in range(3)]
-    outcome = attention.outcome(*cube)
-    changed = attention.outcome(*(torch.cat([part[:1], 2 * part[1:]]) for part in cube))
-    if not measurable(outcome.value) or not measurable(changed.value):
-        return None
-    return not behaviour.close(changed.value[0], outcome.value[0])
+    elif mixed is not False:
+        results.note("single", f"{words}. {sentence}" if mixed else f"{words}; a batch raises.")
 
 
 # --- how it behaves -------------------------------------------------------------------------------
@@ -475,15 +451,9 @@ def _examine_behaviour(attention: Attention, subject: Function, results: Results
     if attention.caller.changed:
         behaviour.examine_arguments(subject, results)
     if not results.has("hard"):
-        apart = Results(notes=results.notes, properties=results.properties)
-        behaviour.examine_behaviour(subject, apart)
+        behaviour.examine_behaviour(subject, results)
         if attention.takes.causal:
-            behaviour.examine_device(Function(attention, causal=True), apart)
-        for finding in apart.findings:
-            if attention.options.call is not None and finding.name in ("device", "dtype"):
-                results.note(finding.name, f"It or its adapter: {finding}")
-            elif not results.has(finding.name):
-                results.findings.append(finding)
+            behaviour.examine_device(Function(attention, causal=True), results)
     _large_scores(attention, results)
 
 
@@ -518,13 +488,18 @@ def _nothing_works(attention: Attention, results: Results) -> None:
     if attention.caller.out_of_time:
         return
     if attention.blocked:
-        _all_blocked(attention, results)
+        results.unexamined(
+            "With every mask that was tried, all True and all False, it seems to block every key.",
+            call=attention.told(),
+            remedy=REMEDY,
+        )
         return
     if not returned:
         _raises(attention, results)
         return
     ndim, outcome = next(iter(returned.items()))
-    tensors = [part for part in _parts(outcome.value) if isinstance(part, Tensor)]
+    parts = outcome.value if isinstance(outcome.value, tuple | list) else [outcome.value]
+    tensors = [part for part in parts if isinstance(part, Tensor)]
     if outcome.value is None:
         results.found("not-done", "It returns None: not done yet.")
     elif not tensors or isinstance(outcome.value, list):
@@ -539,8 +514,8 @@ def _nothing_works(attention: Attention, results: Results) -> None:
     else:
         query, _, value = attention.inputs(ndim)
         wanted = (*query.shape[:-1], value.shape[-1])
-        got = " and ".join(str(tuple(part.shape)) for part in tensors)
-        words = f"With {_shapes(attention, ndim)} the output must be {wanted}, got {got}."
+        words = f"With {_shapes(attention, ndim)} the output must be {wanted}, got "
+        words += f"{_told_shapes(outcome.value)}."
         results.found("wrong-shape", words)
 
 
@@ -550,7 +525,7 @@ def _raises(attention: Attention, results: Results) -> None:
     That is so if a name or a type is wrong, or if it works only with all sizes equal.
     """
     outcome = attention.refused[3]
-    mixing = _wrong_in_a_cube(attention)
+    mixing = behaviour.mixes_in_a_cube(Function(attention), 3)
     at_fault = mixing is not None or isinstance(outcome.error, (*SLIPS_OF_THE_PEN, TypeError))
     if mixing:
         results.found(
@@ -564,20 +539,6 @@ def _raises(attention: Attention, results: Results) -> None:
         results.found("raises", f"With {_shapes(attention)} it raises {outcome.trouble}.")
 
 
-def _all_blocked(attention: Attention, results: Results) -> None:
-    """Report what a function gives whatever mask it gets."""
-    output = next(iter(attention.blocked.values())).output
-    if output.isnan().all():
-        sentence = "Whatever mask it gets, all True or all False, the output is NaN."
-        results.found("nan", sentence)
-        return
-    results.unexamined(
-        "With every mask that was tried, all True and all False, it seems to block every key.",
-        call=attention.told(),
-        remedy=REMEDY,
-    )
-
-
 def _not_called(attention: Attention, what: str, results: Results) -> None:
     sentence = f"The clinic could not call it: with {_shapes(attention)} it {what}."
     results.unexamined(sentence, call=attention.told(), remedy=REMEDY)
@@ -587,7 +548,3 @@ def _shapes(attention: Attention, ndim: int = 3) -> str:
     """Return the shapes of the first call in words."""
     query, key, value = (tuple(part.shape) for part in attention.inputs(ndim))
     return f"query {query}, key {key} and value {value}"
-
-
-def _parts(value: object) -> list[object]:
-    return list(value) if isinstance(value, tuple | list) else [value]

@@ -129,7 +129,7 @@ class Masks:
         forms = FORMS[ndim] if mask else (LENGTHS,)
         if mask and mask.role == "padding":
             forms = tuple(sorted(forms, key=lambda form: not form.per_key))
-        kinds = ("float",) if attention.number else ("bool", "float")
+        kinds = ("float",) if attention.number else ("bool", "float", "additive")
         told = attention.options.mask
         for kind in ("additive",) if told == "additive" else kinds:
             for sizes in (GENERAL, relaxed(GENERAL, "L = S"), *[EQUAL_HEADS] * (ndim == 4)):
@@ -144,7 +144,7 @@ class Masks:
         sizes = self.attention.sizes(sizes)
         lead = replace(sizes, N=sizes.N if ndim > 2 else 1, H=sizes.H if ndim > 3 else 1)
         allowed = pattern(lead, form)
-        mask = form(allowed, self.attention.dtype)
+        mask = form(allowed, torch.float32)
         try:
             sample = self.attention.sample(ndim, sizes, mask=mask, allowed=allowed, causal=causal)
         except Unusable:
@@ -207,21 +207,12 @@ class Masks:
         report(recipe, [trial.sample], results, weights=weights, text=text)
 
     def _nothing_accepted(self) -> None:
-        """No boolean mask is taken: perhaps an additive one."""
+        """Say which mask was not taken."""
         attention, results = self.attention, self.results
-        for ndim in attention.ndims if attention.options.mask is None else ():
-            for form in FORMS[ndim]:
-                trial = self.trial(ndim, form._replace(kind="additive"), GENERAL)
-                if trial and trial.judged.masking.cause is None:
-                    words = "an additive mask of 0 and minus infinity blocks keys"
-                    results.held("blocked-keys", words)
-                    words = "It takes no boolean masks, only additive ones."
-                    results.note("mask-convention", words)
-                    return
         form = FORMS[attention.main][0] if attention.takes.mask else LENGTHS
         inputs = attention.inputs(attention.main)
         sizes = as_sample((*inputs, inputs[0]), attention.sizes()).sizes
-        mask = form(pattern(sizes, form), attention.dtype)
+        mask = form(pattern(sizes, form), torch.float32)
         outcome = attention.outcome(*inputs, mask=mask)
         if isinstance(outcome.error, SLIPS_OF_THE_PEN):
             results.found("raises", f"With a mask {form.letters} it raises {outcome.trouble}.")
@@ -262,7 +253,7 @@ class Masks:
     def _with(self, trial: Trial, name: str, form: Form, *, first: bool = False) -> Sample | None:
         """Return a call with a further mask, and with the first one if wanted."""
         allowed = pattern(trial.sample.sizes, form, seed=4)
-        named, inputs = {name: form(allowed, self.attention.dtype)}, self._inputs(trial)
+        named, inputs = {name: form(allowed, torch.float32)}, self._inputs(trial)
         try:
             output = self.attention(*inputs, mask=trial.mask if first else None, **named).output
         except Unusable:
@@ -323,7 +314,7 @@ class Masks:
         rows = slice(None) if trial.form.per_key else slice(0, 1)
         allowed[: 1 if trial.form.per_key else None, ..., rows, :] = False
         inputs = [part.clone().requires_grad_() for part in self._inputs(trial)]
-        mask = trial.form(allowed, self.attention.dtype)
+        mask = trial.form(allowed, torch.float32)
         try:
             output = self.attention(*inputs, mask=mask, graph=True).output
         except Unusable:
@@ -361,16 +352,13 @@ def examine_masks(attention: Attention, results: Results, recipe: Recipe) -> Non
 def examine_returned(attention: Attention, results: Results, trial: Trial | None = None) -> None:
     """Compare the weights that it returns with those that made the output."""
     ndim, sizes = (trial.ndim, trial.sizes) if trial else (attention.main, GENERAL)
-    inputs = query, key, _ = attention.inputs(ndim, sizes)
+    inputs = attention.inputs(ndim, sizes)
     try:
         result = attention(*inputs, mask=trial.mask if trial else None)
     except Unusable:
         return
     if result.weights is not None:
         used = measured_weights(as_sample((*inputs, result.output), GENERAL))
-        under = " under a mask" if trial else ""
-        returned_weights(result.weights.view_as(used), used, results, under)
-    elif result.turned:
-        shape = (*query.shape[:-1], key.shape[-2])
-        sentence = f"The weights come back transposed: their shape should be {shape}."
-        results.found("weights-differ", sentence)
+        lead = used.shape[:2]
+        returned = result.weights.reshape(*lead, *result.weights.shape[-2:])
+        returned_weights(returned, used, results, " under a mask" if trial else "")

@@ -10,7 +10,6 @@ from attnlab.clinic._results import Results
 from attnlab.clinic.functions.calls import Attention
 from attnlab.clinic.hypotheses import (
     CAUSAL,
-    ORDERS,
     SIDES,
     SURE,
     Recipe,
@@ -27,9 +26,9 @@ from attnlab.clinic.hypotheses import (
     span,
     weights_table,
 )
+from attnlab.clinic.masks import tell_pattern
 
 NEIGHBOURS = ((0, "batch-mixing", "sequence of the batch"), (1, "head-mixing", "head"))
-AXES = {-2: "queries", 1: "heads", 0: "sequences of the batch"}
 ADDED = 0.02  # what is added to a score, above the errors of measuring
 CLEAR = 1e-5  # a weight below this is none
 
@@ -113,35 +112,20 @@ def examine_pattern(recipe: Recipe, sample: Sample, results: Results, *, meant: 
             causal_missing(sample, results)
         return
     queries, keys = seen.shape
-    if named := _named(seen):
-        results.found(named.cause, named.words, weights_table("Weights:", weights))
-        return
-    later = seen & torch.ones_like(seen).triu(1)
-    lost = ~seen.any(dim=0)
     evidence = weights_table("Weights of the first sequence:", weights)
-    if lost.any() and bool(seen[:, ~lost].all()):
-        if queries < keys and torch.equal(~lost, torch.arange(keys) < queries):
-            name, sentence = "square-only", (
-                f"With {queries} queries and {keys} keys, no query ever sees key {keys - 1}: the "
-                "number of keys is taken to be the number of queries."
-            )  # fmt: skip
-        else:
-            key = int(lost.nonzero()[0])
-            name = "wrong-source"
-            sentence = f"No query ever looks at key {key} of {keys}: it is lost on the way."
-        results.found(name, sentence, evidence)
-    elif meant and later.any():
-        i, j = later.nonzero()[0].tolist()
-        sentence = f"Some later keys are seen: query {i} sees key {j}."
-        results.found("causal-leak", sentence, evidence)
-    elif not later.any():
-        results.held("causal", "no query sees a later key (causal)")
-        results.note("window", "Some earlier keys are never seen either: a window, perhaps.")
-    else:
-        i, j = (~seen).nonzero()[0].tolist()
-        results.note(
-            "window", f"Some keys are never seen by some queries, such as key {j} by query {i}."
+    lost = ~seen.any(dim=0)
+    if not lost.any() or not seen[:, ~lost].all():
+        tell_pattern(seen, meant, evidence, results)
+    elif torch.equal(~lost, torch.arange(keys) < queries):
+        sentence = (
+            f"With {queries} queries and {keys} keys, no query ever sees key {keys - 1}: the "
+            "number of keys is taken to be the number of queries."
         )
+        results.found("square-only", sentence, evidence)
+    else:
+        key = int(lost.nonzero()[0])
+        sentence = f"No query ever looks at key {key} of {keys}: it is lost on the way."
+        results.found("wrong-source", sentence, evidence)
 
 
 def causal_missing(sample: Sample, results: Results, text: str = "") -> None:
@@ -156,42 +140,25 @@ def causal_missing(sample: Sample, results: Results, text: str = "") -> None:
     results.found("causal-missing", sentence, evidence, advice=fitting("causal-missing", text))
 
 
-def _named(seen: Tensor) -> Way | None:
-    """Return the wrong order that blocks exactly what is never seen, if there is one."""
-    for way in ORDERS:
-        if way.cause is not None:
-            allowed = way.compute(*seen.shape)
-            known = allowed.any(dim=-1)  # the other rows may hold anything
-            if torch.equal(seen[known], allowed[known]):
-                return way
-    return None
-
-
 def examine_unknown(
-    attention: Attention, samples: list[Sample], results: Results, *, meant: bool, causal: bool
+    attention: Attention, samples: list[Sample], results: Results, *, meant: bool
 ) -> None:
     """Report what is wrong with an output that no recipe gives.
 
-    ``meant`` says that no query is meant to see a later key, ``causal`` that the samples were made
-    with its causal argument on.
+    ``meant`` says that no query is meant to see a later key.
     """
     sample = samples[0]
     if not sample.output.isfinite().all():
-        _holes(sample.output, results)
-    elif _share(sample.output, sample.value) > SURE:
-        _not_the_values(attention, sample, results)
-    elif not _moved_by_values(attention, sample, results, causal) and not _later(
-        sample, results, meant=meant
-    ):
+        results.found("nan", "The output holds NaN or infinity although every input is ordinary.")
+    elif (share := _share(sample.output, sample.value)) > SURE:
+        if not mixed(attention, results, attention.main) and not rows_exchanged(attention, results):
+            results.found(
+                "wrong-source",
+                "The output is no weighted average of the rows of value: a share of "
+                f"{share:.2f} of it comes from elsewhere.",
+            )
+    elif not _later(sample, results, meant=meant):
         _weights(attention, sample, results)
-
-
-def _holes(output: Tensor, results: Results) -> None:
-    holes = (~output.isfinite()).any(dim=-1).reshape(-1, output.shape[-2]).any(dim=0)
-    which = "The output holds NaN or infinity"
-    if not holes.all():
-        which = f"Row {int(holes.nonzero()[0])} of the output holds NaN"
-    results.found("nan", f"{which} although every input is ordinary.")
 
 
 def _share(output: Tensor, rows: Tensor) -> float:
@@ -199,46 +166,6 @@ def _share(output: Tensor, rows: Tensor) -> float:
     output, rows = output.double(), rows.double()
     rest = output - output @ torch.linalg.pinv(rows) @ rows
     return float(rest.norm() / output.norm().clamp_min(1e-12))
-
-
-def _not_the_values(attention: Attention, sample: Sample, results: Results) -> None:
-    """Say what else moves an output that combines no rows of value of its own sequence."""
-    sides = {"value": sample.value, "key": sample.key, "query": sample.query}
-    shares = {
-        name: _share(sample.output, rows)
-        for name, rows in sides.items()
-        if rows.shape[-1] == sample.output.shape[-1] and rows.shape[-2] < rows.shape[-1]
-    }
-    best = min(shares, key=shares.get, default="value")
-    if shares.get(best, 1.0) < SURE:
-        rows = {f"rows of {name}": [share] for name, share in shares.items()}
-        evidence = number_table("Part of the output that is no combination of", rows, ("missing",))
-        sentence = f"The output averages the rows of {best}."
-        results.found("wrong-source", sentence, evidence)
-    elif not mixed(attention, results, attention.main) and not rows_exchanged(attention, results):
-        share = shares.get("value", 1.0)
-        results.found(
-            "wrong-source",
-            f"The output is no weighted average of the rows of value: a share of {share:.2f} of "
-            "it comes from elsewhere.",
-        )
-
-
-def _moved_by_values(attention: Attention, sample: Sample, results: Results, causal: bool) -> bool:
-    """Say so if the weights change when only the values do."""
-    query, key, _ = attention.inputs(attention.main, sample.sizes)
-    other = attention.inputs(attention.main, sample.sizes, seed=1)[2]
-    try:
-        output = attention(query, key, other, causal=causal).output
-    except Unusable:
-        return False
-    weights = measured_weights(sample)
-    moved = output.double() @ torch.linalg.pinv(other.double())
-    if (moved.reshape(weights.shape) - weights).abs().max() < 1e-2 * weights.abs().max():
-        return False
-    sentence = "The weights change when only the value changes."
-    results.found("wrong-source", sentence, weights_table("Weights with a first value:", weights))
-    return True
 
 
 def _later(sample: Sample, results: Results, *, meant: bool) -> bool:
@@ -267,19 +194,10 @@ def _weights(attention: Attention, sample: Sample, results: Results) -> None:
     weights = measured_weights(sample)
     sums = weights.sum(dim=-1)
     evidence = weights_table("Weights of the first sequence:", weights, sums=True)
-    if not _ones(sums) or float(weights.min()) < -SURE:
-        over = [
-            name for dim, name in AXES.items() if weights.shape[dim] > 1 and _ones(weights.sum(dim))
-        ]
-        told = f"the weights of a query sum to {span(sums)} instead of 1."
-        if over:
-            sentence = f"The softmax runs over the {over[0]}, not over the keys: {told}"
-            results.found("softmax-axis", sentence, evidence)
-        else:
-            results.found("not-normalised", f"{told[0].upper()}{told[1:]}", evidence)
-    elif mixed(attention, results, attention.main):
-        pass
-    elif not rows_exchanged(attention, results):
+    if ((sums - 1).abs() > 2e-3).any() or float(weights.min()) < -SURE:
+        sentence = f"The weights of a query sum to {span(sums)} instead of 1."
+        results.found("not-normalised", sentence, evidence)
+    elif not mixed(attention, results, attention.main) and not rows_exchanged(attention, results):
         misfit = min(fit_scores(weights, sample.products).residual, 9.0)
         results.unexamined(
             "The weights are a softmax of something else than the dot products of query and key "
@@ -287,10 +205,6 @@ def _weights(attention: Attention, sample: Sample, results: Results) -> None:
             remedy="Examine it without what it does to query and key first, such as rotating "
             "them, or with call=.",
         )
-
-
-def _ones(sums: Tensor) -> bool:
-    return bool(((sums - 1).abs() < 2e-3).all())
 
 
 def mixed(attention: Attention, results: Results, ndim: int) -> bool:

@@ -31,12 +31,11 @@ class Law(NamedTuple):
     factor: float
     apart: bool = False  # every head has a factor of its own
     turned: bool = False  # the products are keys by queries
-    bent: bool = False  # the scores pass through another function before the softmax
 
     @property
     def plain(self) -> bool:
         """Whether it is a softmax of multiples of the products over the keys."""
-        return self.axis == 0 and not self.apart and not self.bent
+        return self.axis == 0 and not self.apart
 
 
 class Heads:
@@ -194,11 +193,7 @@ class Heads:
             return None
         lower = torch.ones_like(none, dtype=torch.bool).tril()  # odd things happen to later keys
         slopes = _slopes(none, some, drawn, AXES[0], close, lower)
-        if slopes is not None:
-            return Law(0, slopes.mean().item())
-        small = self.weights_of(1e-3 * self.drawn) if self.subject.fine else None
-        law = None if small is None else _law(none, small, 1e-3 * drawn, 3e-5)
-        return (law and _sums_to_one(small, AXES[law.axis]) and law._replace(bent=True)) or None
+        return None if slopes is None else Law(0, slopes.mean().item())
 
     @property
     def factor(self) -> float:

@@ -198,7 +198,7 @@ def _tell_trouble(subject: Subject, results: Results) -> None:
     elif error is not None and ("'indices'" in message or "scalar types: Long" in message):
         why = "It takes token numbers, not vectors, so it is more than an attention layer."
         results.unexamined(why, remedy=inside)
-    elif error is not None and _wrong_in_a_cube(subject):
+    elif error is not None and _mixes(subject):
         results.found(
             "transposed-batch",
             f"{raises}; with N = L = E it runs and mixes the sequences: .T and transpose(0, 1) "
@@ -223,6 +223,14 @@ def _tell_trouble(subject: Subject, results: Results) -> None:
         )
     else:
         results.found("wrong-type", f"It returns {subject.trouble}, not a tensor.")
+
+
+def _mixes(subject: Subject) -> bool:
+    """Return whether it mixes the sequences where N = L = E; leave what the last call said."""
+    kept = subject.trouble, subject.last
+    mixed = subject.sizes.embed <= 64 and behaviour.mixes_in_a_cube(subject, subject.sizes.embed)
+    subject.trouble, subject.last = kept
+    return bool(mixed)
 
 
 def _at_fault(subject: Subject) -> bool:
@@ -260,18 +268,3 @@ def _shown(value: object) -> str:
     if isinstance(value, torch.Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{tuple(value.shape)}"
     return type(value).__name__ if isinstance(value, nn.Module) else repr(value)
-
-
-def _wrong_in_a_cube(subject: Subject) -> bool:
-    """Call with N = L = E; return whether one sequence reaches another."""
-    embed = subject.sizes.embed
-    if embed > 64:
-        return False
-    x = subject.x(embed, embed)
-    other = torch.cat([x[:1], subject.x(embed, embed, seed=1)[1:]])
-    kept = subject.trouble, subject.last
-    one, two = subject(x), subject(other)
-    subject.trouble, subject.last = kept
-    if one is None or two is None:
-        return False
-    return not torch.allclose(one.output[0], two.output[0], atol=1e-5)

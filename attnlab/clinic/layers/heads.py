@@ -82,10 +82,7 @@ def explained(heads: Heads, results: Results) -> Recipe | None:
     elif sample is not None:
         start = Recipe(scale=_scale(heads, sample, results)) if law else Recipe()
         recipe = explain([sample], start, OPEN) or explain([sample], Recipe(), ("scale", *OPEN))
-        if law is not None and law.bent:
-            results.note("scores", "Its scores pass through another function before the softmax.")
-            recipe = recipe or start
-        elif recipe is None and law is not None and law.axis == 0:
+        if recipe is None and law is not None and law.axis == 0:
             recipe = _with_biases(heads, sample, start, results)
         elif recipe is None and law is not None:
             recipe = replace(start, softmax=SOFTMAXES[law.axis])
@@ -100,7 +97,7 @@ def _with_biases(heads: Heads, sample: Sample, start: Recipe, results: Results) 
     """Say what is added to the scores: positions, or a mask whose numbers no table holds."""
     weights, none = sample.output.double(), heads.none
     allowed = torch.ones_like(weights, dtype=torch.bool).tril()
-    if _two_levels(none, allowed):
+    if none.shape[-1] == none.shape[-2]:
         way = measured_masking(start.scores(sample), weights, allowed)
         if way.cause in ("mask-finite", "mask-multiplied"):
             return replace(start, order=CAUSAL, hiding=way)
@@ -114,15 +111,6 @@ def _earlier_only(none: Tensor) -> bool:
     seen = none[..., 1:, :] > 0
     square = none.shape[-2] == none.shape[-1] > 1
     return square and not seen.triu(1).any() and bool(seen.diagonal(dim1=-2, dim2=-1).all())
-
-
-def _two_levels(none: Tensor, allowed: Tensor) -> bool:
-    """Return whether equal products give one weight up to the own key and another after it."""
-    if none.shape != allowed.shape or not (none > 0).all():
-        return False
-    relative = none / none[..., :1]
-    parts = [relative[..., :-1, :][part[..., :-1, :]] for part in (allowed, ~allowed)]
-    return all(bool((part.log() - part.log().mean()).abs().max() < 1e-4) for part in parts)
 
 
 def _tell_unknown(heads: Heads, sample: Sample | None, results: Results) -> None:

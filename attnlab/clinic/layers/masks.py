@@ -15,7 +15,6 @@ from attnlab.clinic.hypotheses import (
     Recipe,
     Sample,
     Sizes,
-    masked_table,
     report,
 )
 from attnlab.clinic.layers.anatomy import Heads, attentions
@@ -136,7 +135,6 @@ def _judge_form(
         results.note("mask-convention", words)
     words = f"{name} of shape {form.letters} hides what it should, and nothing else"
     results.held("blocked-keys", words)
-    _judge_padding(subject, name, form, results)
     _tell_blocked_row(subject, name, form, options, results)
     return form
 
@@ -258,16 +256,7 @@ def _tell_masking(
         return
     if recipe.gives(_first_rows(sample)):
         return
-    longest = sample.allowed.any(dim=0, keepdim=True).expand_as(sample.allowed)
     weights = sample.output.double()
-    if not longest.all() and recipe.gives(sample._replace(allowed=longest)):
-        results.found(
-            "padding-leak",
-            f"{names} blocks a key only where every sequence of the batch blocks it: a shorter "
-            "sequence looks at its padding.",
-            masked_table(weights, sample.allowed),
-        )
-        return
     report(judged(recipe, sample), [sample], results, weights=weights, mask=names)
 
 
@@ -286,32 +275,7 @@ def _first_rows(sample: Sample) -> Sample:
     return sample._replace(**parts)
 
 
-# --- padding, and rows without a key --------------------------------------------------------------
-
-
-def _judge_padding(subject: Subject, name: str, form: Form, results: Results) -> None:
-    """Compare a short sequence alone with the same one padded."""
-    length = subject.sizes.length
-    x, short = subject.x(seed=6), length - 2
-    alone = subject(x[:, :short])
-    allowed = (torch.arange(length) < short).expand(len(x), 1, length, length)
-    padded = subject(x, named={name: form(allowed, subject.dtype)})
-    if alone is None or padded is None:
-        return
-    one, two = alone.output, padded.output[:, :short]
-    far = (one - two).abs().max() / one.abs().mean().clamp_min(1e-12)
-    if far.nan_to_num(nan=1e9) > 1e3 * subject.tolerance:
-        results.found(
-            "padding-leak",
-            f"{short} tokens alone and the same padded to {length} with {name} differ by "
-            f"{far:.2g} of their size.",
-            influence_table(
-                "First feature of the outputs, alone (row 0), padded (row 1):",
-                torch.stack([one[0, :, 0], two[0, :, 0]]),
-            ),
-        )
-    else:
-        results.held("padding", "a sequence gives the same alone and padded in a batch")
+# --- rows without a key ---------------------------------------------------------------------------
 
 
 def _tell_blocked_row(

@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from attnlab.clinic._calling import name_of
 from attnlab.clinic._results import Options, Results
-from attnlab.clinic.hypotheses import ONE_AHEAD, Recipe
+from attnlab.clinic.hypotheses import Recipe
 from attnlab.clinic.layers.anatomy import Heads, attentions
 from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.layers.forms import forms_of
 from attnlab.clinic.layers.heads import explained
 from attnlab.clinic.layers.influence import influence, influence_table, moved, moves_table
 from attnlab.clinic.layers.modes import seen_in_training
+from attnlab.clinic.masks import tell_pattern
 
 CAUSAL = re.compile("causal|autoregress|gpt", re.IGNORECASE)
 SMALL = 0.02  # a leak smaller than this part of what is allowed comes from a finite fill
@@ -83,7 +84,7 @@ def examine_positions(
         return
     intent = means_causal(subject, options)
     if _off(seen).all() and not (intent and _is_faint(values)):
-        _tell_order(subject, known is not None, results)
+        _tell_order(subject, results)
         training = seen_in_training(subject)
         if training is not None and not training.triu(1).any() and training.tril(-1).any():
             results.found(
@@ -120,7 +121,7 @@ def _tell_only_itself(subject: Subject, values: Tensor, results: Results) -> Non
         results.found("attends-over-heads", f"{words}; {why}", moves_table(values))
 
 
-def _tell_order(subject: Subject, followed: bool, results: Results) -> None:
+def _tell_order(subject: Subject, results: Results) -> None:
     """Say whether the order of the tokens matters."""
     x = subject.x(1)
     order = torch.arange(x.shape[1]).roll(2).flip(0)
@@ -131,10 +132,7 @@ def _tell_order(subject: Subject, followed: bool, results: Results) -> None:
     if (one - two).abs().max() <= 10 * subject.tolerance * one.abs().mean():
         results.held("order", "shuffled tokens give the same outputs, shuffled")
         return
-    words = "It knows the order of the tokens: shuffled tokens change the outputs."
-    if not followed:
-        words = "Shuffled tokens change its outputs: by positions, or by a mix-up of tokens."
-    results.note("order", words)
+    results.note("order", "It knows the order of the tokens: shuffled tokens change the outputs.")
 
 
 def _tell_missing(what: str, values: Tensor, results: Results) -> None:
@@ -150,26 +148,10 @@ def _is_faint(values: Tensor) -> bool:
     return bool(values.triu(1).max() < SMALL * values.tril(-1).max())
 
 
-def _judge_pattern(subject: Subject, values: Tensor, intent: bool, results: Results) -> None:
+def _judge_pattern(subject: Subject, values: Tensor, meant: bool, results: Results) -> None:
     seen = values > subject.tolerance
-    ahead, back = seen.triu(1), seen.tril(-1)
-    full = torch.equal(back, torch.ones_like(seen).tril(-1))
-    if not ahead.any():
-        if not full:
-            words = "It is causal, and a token does not see every earlier one (a window)."
-            results.note("window", words)
-        results.held("causal", "later tokens never reach earlier outputs")
-    elif not full and not intent:
-        results.note("window", "Not every token sees every other one: local or blocked attention.")
-    elif torch.equal(ahead, torch.ones_like(seen).triu(1).tril(1)):
-        results.found(ONE_AHEAD.cause, ONE_AHEAD.words, moves_table(values))
-    else:
-        results.found(
-            "causal-leak",
-            f"Later tokens reach {int(ahead.any(dim=1).sum())} of {len(seen)} outputs: the "
-            f"largest move is {values.triu(1).max().item():.2g} of the output's size.",
-            moves_table(values),
-        )
+    whole = torch.equal(seen.tril(-1), torch.ones_like(seen).tril(-1))
+    tell_pattern(seen, meant or whole, moves_table(values), results)
 
 
 # --- whether it is meant to be causal -------------------------------------------------------------
