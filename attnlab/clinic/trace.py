@@ -158,23 +158,9 @@ def _number(name: str, args: tuple) -> float:
 def recorded(
     arguments: Iterable[Tensor], instead: dict[int, Callable[[Tensor], Tensor]] | None = None
 ) -> Iterator[Trace]:
-    """Record what is computed from these arguments.
+    """Record what is computed from these very tensors; the trace is complete when the block ends.
 
-    Parameters
-    ----------
-    arguments : iterable of Tensor
-        The tokens that the code under examination gets, the very tensors.
-    instead : dict, optional
-        For the numbers of some steps: what to put in the place of their results.
-
-    Yields
-    ------
-    Trace
-        Complete when the block ends.
-
-    See Also
-    --------
-    torch.utils._python_dispatch.TorchDispatchMode : sees every operation.
+    ``instead`` says what to put in the place of the results of some steps, by their numbers.
     """
     recorder = _Recorder(arguments, instead or {})
     fast = torch.backends.mha.get_fastpath_enabled()

@@ -488,6 +488,10 @@ def _nothing_works(attention: Attention, results: Results) -> None:
     if attention.caller.out_of_time:
         return
     if attention.blocked:
+        if next(iter(attention.blocked.values())).output.isnan().all():
+            sentence = "Whatever mask it gets, all True or all False, the output is NaN."
+            results.found("nan", sentence)
+            return
         results.unexamined(
             "With every mask that was tried, all True and all False, it seems to block every key.",
             call=attention.told(),

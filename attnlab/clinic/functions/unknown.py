@@ -194,9 +194,15 @@ def _weights(attention: Attention, sample: Sample, results: Results) -> None:
     weights = measured_weights(sample)
     sums = weights.sum(dim=-1)
     evidence = weights_table("Weights of the first sequence:", weights, sums=True)
-    if ((sums - 1).abs() > 2e-3).any() or float(weights.min()) < -SURE:
-        sentence = f"The weights of a query sum to {span(sums)} instead of 1."
-        results.found("not-normalised", sentence, evidence)
+    if not _ones(sums) or float(weights.min()) < -SURE:
+        over = [dim for dim in (-2, 1, 0) if weights.shape[dim] > 1 and _ones(weights.sum(dim))]
+        told = f"he weights of a query sum to {span(sums)} instead of 1."
+        if over:
+            of = {-2: "queries", 1: "heads", 0: "sequences of the batch"}[over[0]]
+            sentence = f"The softmax runs over the {of}, not over the keys: t{told}"
+            results.found("softmax-axis", sentence, evidence)
+        else:
+            results.found("not-normalised", f"T{told}", evidence)
     elif not mixed(attention, results, attention.main) and not rows_exchanged(attention, results):
         misfit = min(fit_scores(weights, sample.products).residual, 9.0)
         results.unexamined(
@@ -205,6 +211,10 @@ def _weights(attention: Attention, sample: Sample, results: Results) -> None:
             remedy="Examine it without what it does to query and key first, such as rotating "
             "them, or with call=.",
         )
+
+
+def _ones(sums: Tensor) -> bool:
+    return bool(((sums - 1).abs() < 2e-3).all())
 
 
 def mixed(attention: Attention, results: Results, ndim: int) -> bool:

@@ -80,8 +80,8 @@ def _examine_numbers(exact: Subject, safely: Callable, options: Options, results
     if results.has("batch-mixing", "batch-first", "softmax-axis"):
         return
     known = safely(examine_heads, found)
-    safely(examine_positions, exact, options, known)
     safely(examine_modes, exact)
+    safely(examine_positions, exact, options, known)
     safely(examine_sides, exact)
     safely(examine_masks, exact, known, options)
 

@@ -15,7 +15,6 @@ from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.layers.forms import forms_of
 from attnlab.clinic.layers.heads import explained
 from attnlab.clinic.layers.influence import influence, influence_table, moved, moves_table
-from attnlab.clinic.layers.modes import seen_in_training
 from attnlab.clinic.masks import tell_pattern
 
 CAUSAL = re.compile("causal|autoregress|gpt", re.IGNORECASE)
@@ -85,26 +84,11 @@ def examine_positions(
     intent = means_causal(subject, options)
     if _off(seen).all() and not (intent and _is_faint(values)):
         _tell_order(subject, results)
-        training = seen_in_training(subject)
-        if training is not None and not training.triu(1).any() and training.tril(-1).any():
-            results.found(
-                "causal-eval",
-                "It is causal in train mode only: in eval mode a later token moves an earlier "
-                f"output by up to {values.triu(1).max().item():.2g} of its size.",
-                moves_table(values),
-            )
-        elif intent:
+        if intent:
             _tell_missing("It is meant to be causal and is not", values, results)
-        if not results.has("causal-eval"):
-            _examine_flag(subject, options, known, results)
-        return
-    _judge_pattern(subject, values, intent, results)
-    training = seen_in_training(subject) if results.holds("causal") else None
-    if training is not None and training.triu(1).any():
-        sentence = "It is causal in eval mode, but in train mode later tokens leak."
-        results.found("causal-leak", sentence)
-    elif training is not None:
-        results.held("causal-modes", "is causal in train mode and in eval mode")
+        _examine_flag(subject, options, known, results)
+    else:
+        _judge_pattern(subject, values, intent, results)
 
 
 def _tell_only_itself(subject: Subject, values: Tensor, results: Results) -> None:
