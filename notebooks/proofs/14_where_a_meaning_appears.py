@@ -87,7 +87,7 @@ for n in (19, 35, 48):
         )
     assert min(held) > 0.91 and abs(sum(held) / len(held) - 0.95) < 0.015
 
-# %% after: read-intervals  numbers: 16, 19, 35, 24, 97.5%, 72
+# %% after: read-intervals  numbers: 16, 19, 35, 24, 98%, 26, 72
 assert abs(1 - wilson_interval(19, 19)[0] - 1 / 6) < 0.005
 torch.manual_seed(0)
 shuffles = []
@@ -95,7 +95,8 @@ for _ in range(200):
     labels = is_river[torch.randperm(35)]
     shuffles.append(((leans(vectors, labels) > 0) == labels[:, None]).sum(dim=0))
 shuffles = torch.stack(shuffles).float()
-assert (shuffles.quantile(39 / 40, dim=0) <= 24.5).all()
+assert 0.96 < (shuffles[:, 6] <= 24).float().mean() < 1
+assert (shuffles[:, 6] >= 26).float().mean() < 0.02
 assert ((shuffles.mean(dim=0) - 17.5).abs() < 1).all()
 
 # %% after: plain-average
@@ -164,6 +165,8 @@ at_5 = [
 assert [one.sum().item() for one in at_5] == [31, 27]
 assert differing(*at_5).tolist() == [4, 0]
 
+# %% after: ask-order  numbers: 23
+
 # %% after: see-order
 last = torch.stack(by_change)[:, -1].tolist()
 assert last == [32, 30, 26, 29, 29, 28]
@@ -178,7 +181,7 @@ for seed in range(4, 12):
     fewer.append(is_right(leans(new, is_river))[:, -1].sum().item())
 assert sorted(fewer)[-2:] == [31, 31] and max(fewer[:-1]) <= 31 and sum(fewer) / 8 < 30, fewer
 
-# %% after: explore  numbers: 27, 31
+# %% after: explore  numbers: 27, 31, 5
 from math import comb
 
 assert 2**4 / (2 * comb(4, 0)) == 8
@@ -192,7 +195,7 @@ looks = encoder.read(robbed.sentence)
 of_bank = looks.weights.mean(dim=1)[:, looks.tokens.index("bank"), looks.tokens.index("robbed")]
 assert of_bank.argmax() == 0 and of_bank[0] > 0.2 and of_bank[1:].max() < 0.1
 
-# %% after: heads  numbers: 4, 5,000
+# %% after: heads  numbers: 4, 4,999
 
 # %% after: ask-head-4  numbers: 17, 71, 72, 28
 
@@ -234,10 +237,12 @@ assert eight.lean.idxmin()[0] == 0 and eight.lean.min() < 0.95 * all_heads
 # averaged in place of removed: the same head
 assert of("averaged").lean.idxmin() == (0, 4)
 
-# %% after: read-heads  numbers: 25, 72, 23, 29, 35, 71, 16, 31
+# %% after: read-heads  numbers: 26, 72, 23, 29, 35, 71, 16, 31
 alone = of_alone = heads[(heads.word == "bank") & (heads.change == "others removed")]
 assert alone.right.min() == 21 and alone.right.max() == 29
 best = alone.loc[alone.right.idxmax()]
+whole = heads[(heads.word == "bank") & (heads.change == "nothing")].lean.item()
+assert 1 / 10 < best.lean / whole < 1 / 8
 assert (best.layer, best["head"]) == (0, 4) and (alone.right == 29).sum() == 1
 beside = heads[(heads.word == "bank") & (heads.change == "others averaged")]
 assert beside.right.min() == 27 and beside.right.max() == 29
@@ -265,12 +270,24 @@ from math import comb
 one_sided = sum(comb(12, k) for k in range(3))
 assert round(2**12 / (2 * one_sided)) == 26
 
+
+def milder(layer, weights):
+    """Keep the weights on the token itself and on the markers; average the rest."""
+    length = weights.shape[-1]
+    kept = torch.eye(length, dtype=torch.bool)
+    kept[:, [0, -1]] = True
+    rest = (weights * ~kept).sum(dim=-1, keepdim=True)
+    return torch.where(kept, weights, rest / (~kept).sum(dim=-1, keepdim=True).clamp(min=1))
+
+
+assert on_aside(6, milder).sum() == 40
+
 # %% after: two-sentences
 assert mine[6] > same_meaning[6] + 0.005
 assert (same_meaning > different_meaning).all()
 assert ((same_meaning - different_meaning)[1:] > 0.015).all()
 
-# %% after: what-it-shows  numbers: 28, 32, 42
+# %% after: what-it-shows  numbers: 28, 32, 42, 40
 springs = words[words.word == "spring"]
 phrase = springs.sentence.str.contains("in spring", regex=False)
 assert phrase.sum() >= 3 and (springs[phrase].meaning == "season").all()
