@@ -363,6 +363,7 @@ SOFTMAXES = (
     ),
 )
 
+RAW = next(way for way in SOFTMAXES if "raw scores" in way.words)
 AFTER = (
     Way(None, "", lambda weights: weights),
     Way(
@@ -809,6 +810,28 @@ def number_table(caption: str, rows: dict[str, list[float]], columns: tuple[str,
     """Return rows of plain numbers as a table."""
     values = torch.tensor(list(rows.values()), dtype=torch.float64)
     return Evidence(caption, values, tuple(rows), columns)
+
+
+def tell_sums(weights: Tensor, results: Results, *, learned: bool = False) -> bool:
+    """Say so if the weights of a query do not sum to 1; ``learned`` weights may have other sums."""
+    weights = weights.nan_to_num(nan=0.0)  # of rows without a key
+
+    def ones(dim: int) -> bool:
+        sums = weights.sum(dim)
+        return bool(((sums[sums != 0] - 1).abs() < 2e-3).all())
+
+    if ones(-1) and weights.min() > -SURE:
+        return False
+    axes = {-2: "queries", 1: "heads", 0: "sequences of the batch"}
+    over = [of for dim, of in axes.items() if weights.shape[dim] > 1 and ones(dim)]
+    told = f"the weights of a query sum to {span(weights.sum(dim=-1))} instead of 1."
+    table = weights_table("Weights of the first sequence:", weights, sums=True)
+    if over:
+        sentence = f"The softmax runs over the {over[0]}, not over the keys: {told}"
+        results.found("softmax-axis", sentence, table)
+    elif not learned:
+        results.found("not-normalised", _capital(told), table)
+    return bool(over) or not learned
 
 
 def returned_weights(returned: Tensor, used: Tensor, results: Results, under: str = "") -> None:

@@ -248,8 +248,7 @@ def learned(trace: Trace, core: Core) -> bool:
     for place in between:
         if place >= 0 and trace.steps[place].name in ("mul", "div", "mul_", "div_"):
             still = [s for s in trace.steps[place].sources if s not in moving]
-            if any(trace.steps[s].learned for q in still for s in trace.comes_from(q) if s >= 0):
-                return True
-            if trace.steps[place].learned:
+            behind = [place, *(s for q in still for s in trace.comes_from(q) if s >= 0)]
+            if any(trace.steps[s].learned for s in behind):
                 return True
     return False

@@ -23,7 +23,7 @@ from attnlab.clinic.hypotheses import (
     measured_weights,
     number_table,
     report,
-    span,
+    tell_sums,
     weights_table,
 )
 from attnlab.clinic.masks import tell_pattern
@@ -192,18 +192,9 @@ def _later(sample: Sample, results: Results, *, meant: bool) -> bool:
 def _weights(attention: Attention, sample: Sample, results: Results) -> None:
     """Report what the weights are, if they are no softmax of known scores over the keys."""
     weights = measured_weights(sample)
-    sums = weights.sum(dim=-1)
-    evidence = weights_table("Weights of the first sequence:", weights, sums=True)
-    if not _ones(sums) or float(weights.min()) < -SURE:
-        over = [dim for dim in (-2, 1, 0) if weights.shape[dim] > 1 and _ones(weights.sum(dim))]
-        told = f"he weights of a query sum to {span(sums)} instead of 1."
-        if over:
-            of = {-2: "queries", 1: "heads", 0: "sequences of the batch"}[over[0]]
-            sentence = f"The softmax runs over the {of}, not over the keys: t{told}"
-            results.found("softmax-axis", sentence, evidence)
-        else:
-            results.found("not-normalised", f"T{told}", evidence)
-    elif not mixed(attention, results, attention.main) and not rows_exchanged(attention, results):
+    if tell_sums(weights, results):
+        return
+    if not mixed(attention, results, attention.main) and not rows_exchanged(attention, results):
         misfit = min(fit_scores(weights, sample.products).residual, 9.0)
         results.unexamined(
             "The weights are a softmax of something else than the dot products of query and key "
@@ -211,10 +202,6 @@ def _weights(attention: Attention, sample: Sample, results: Results) -> None:
             remedy="Examine it without what it does to query and key first, such as rotating "
             "them, or with call=.",
         )
-
-
-def _ones(sums: Tensor) -> bool:
-    return bool(((sums - 1).abs() < 2e-3).all())
 
 
 def mixed(attention: Attention, results: Results, ndim: int) -> bool:

@@ -18,24 +18,17 @@ from attnlab.clinic.hypotheses import Sample, Sizes
 from attnlab.clinic.layers.calls import Subject
 from attnlab.clinic.trace import Core, Trace, before, cores, cores_of_learned_queries, learned
 
-AXES = ((-1,), (-2,), (1,), (0,), (-2, -1))  # keys, queries, heads, batch, all: as in SOFTMAXES
-RAW = 6  # the place in SOFTMAXES of no softmax at all
 CLOSE = 1e-6  # how well a law must fit, in float64
 MOST = 24  # attentions of one pass: of a deep model the first ones are enough
 
 
 class Law(NamedTuple):
-    """How weights follow products: a softmax along an axis, of the products times a factor."""
+    """How weights follow products: a softmax over the keys of the products times a factor."""
 
-    axis: int  # a place in AXES and SOFTMAXES
     factor: float
     apart: bool = False  # every head has a factor of its own
     turned: bool = False  # the products are keys by queries
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is a softmax of multiples of the products over the keys."""
-        return self.axis == 0 and not self.apart
+    raw: bool = False  # there is no softmax
 
 
 class Heads:
@@ -184,16 +177,19 @@ class Heads:
         if none is None or some is None:
             return None
         if drawn.shape == none.shape and (raw := _raw_factor(none, some, drawn, close)):
-            return Law(RAW, raw)
-        for turned in (False, True):
+            return Law(raw, raw=True)
+        every = torch.ones_like(none, dtype=torch.bool)
+        lower = every.tril()  # odd things may happen to later keys
+        for turned, where in ((False, every), (True, every), (False, lower)):
             products = drawn.mT if turned else drawn
-            if products.shape == none.shape and (law := _law(none, some, products, close)):
-                return law._replace(turned=turned)
-        if drawn.shape != none.shape:
-            return None
-        lower = torch.ones_like(none, dtype=torch.bool).tril()  # odd things happen to later keys
-        slopes = _slopes(none, some, drawn, AXES[0], close, lower)
-        return None if slopes is None else Law(0, slopes.mean().item())
+            heads = None
+            if products.shape == none.shape:
+                heads = _slopes(none, some, products, where, close)
+            if heads is not None:
+                factor = heads.mean().item()
+                apart = bool((heads - factor).abs().max() > 1e-4 * abs(factor))
+                return Law(factor, apart, turned)
+        return None
 
     @property
     def factor(self) -> float:
@@ -233,17 +229,6 @@ class Heads:
         return Sample(products.double() / self.earlier, eye, eye, weights, sizes, allowed)
 
 
-def _law(none: Tensor, some: Tensor, products: Tensor, close: float) -> Law | None:
-    """Return the law that explains weights of zeros and of random products."""
-    for axis, axes in enumerate(AXES):
-        heads = _slopes(none, some, products, axes, close)
-        if heads is not None and (axis == 0 or _sums_to_one(some, axes)):
-            factor = heads.mean().item()
-            apart = bool((heads - factor).abs().max() > 1e-4 * abs(factor))
-            return Law(axis, factor, apart)
-    return None
-
-
 def _raw_factor(none: Tensor, some: Tensor, products: Tensor, close: float) -> float | None:
     """Return the factor of products that are the weights themselves, apart from what is hidden."""
     used = (some != none) & (some - none).isfinite()
@@ -253,31 +238,20 @@ def _raw_factor(none: Tensor, some: Tensor, products: Tensor, close: float) -> f
     return factor.item() if fits else None
 
 
-def _sums_to_one(weights: Tensor, axes: tuple[int, ...]) -> bool:
-    """Return whether weights sum to 1 along these axes, wherever there are any."""
-    sums = weights.sum(dim=axes)
-    return bool((sums[sums.isfinite() & (sums != 0)] - 1).abs().lt(1e-4).all())
-
-
 def _slopes(
-    none: Tensor,
-    some: Tensor,
-    products: Tensor,
-    axes: tuple[int, ...],
-    close: float,
-    where: Tensor | bool = True,
+    none: Tensor, some: Tensor, products: Tensor, where: Tensor, close: float
 ) -> Tensor | None:
-    """Return the factor of each head with which ``logs - factor * products`` is level on axes."""
+    """Return the factor of each head with which ``logs - factor * products`` is level on keys."""
     used = (none > 0) & (some > 0) & where
-    count = used.sum(dim=axes, keepdim=True).clamp_min(1)
+    count = used.sum(dim=-1, keepdim=True).clamp_min(1)
 
     def centred(part: Tensor) -> Tensor:
         part = torch.where(used, part, 0.0)
-        return torch.where(used, part - part.sum(dim=axes, keepdim=True) / count, 0.0)
+        return torch.where(used, part - part.sum(dim=-1, keepdim=True) / count, 0.0)
 
     rise, run = centred(some.log() - none.log()), centred(products)
-    over = (0, 1, 2, 3) if 1 in axes else (0, 2, 3)
-    slopes = (rise * run).sum(dim=over, keepdim=True) / (run * run).sum(dim=over, keepdim=True)
+    slopes = (rise * run).sum(dim=(0, 2, 3), keepdim=True)
+    slopes = slopes / (run * run).sum(dim=(0, 2, 3), keepdim=True)
     size = (run * slopes).abs().max().clamp_min(1e-9)
     if not run.any() or (rise - slopes * run).abs().max() > close * size or not slopes.all():
         return None

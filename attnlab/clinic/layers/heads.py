@@ -14,9 +14,9 @@ from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import (
     CAUSAL,
     ONE_BEHIND,
+    RAW,
     RIGHT_SCALE,
     SCALES,
-    SOFTMAXES,
     Recipe,
     Sample,
     Sizes,
@@ -26,6 +26,7 @@ from attnlab.clinic.hypotheses import (
     report,
     scale_constant,
     scale_other,
+    tell_sums,
 )
 from attnlab.clinic.layers.anatomy import Heads, attentions
 from attnlab.clinic.layers.rows import (
@@ -82,10 +83,10 @@ def explained(heads: Heads, results: Results) -> Recipe | None:
     elif sample is not None:
         start = Recipe(scale=_scale(heads, sample, results)) if law else Recipe()
         recipe = explain([sample], start, OPEN) or explain([sample], Recipe(), ("scale", *OPEN))
-        if recipe is None and law is not None and law.axis == 0:
-            recipe = _with_biases(heads, sample, start, results)
+        if recipe is None and law is not None and law.raw:
+            recipe = replace(start, softmax=RAW)
         elif recipe is None and law is not None:
-            recipe = replace(start, softmax=SOFTMAXES[law.axis])
+            recipe = _with_biases(heads, sample, start, results)
     if sample is None or recipe is None:
         _tell_unknown(heads, sample, results)
         return None
@@ -115,12 +116,8 @@ def _earlier_only(none: Tensor) -> bool:
 
 def _tell_unknown(heads: Heads, sample: Sample | None, results: Results) -> None:
     """Say that what lies between the products is not known, or that it is no average."""
-    sums = torch.ones(1) if sample is None else sample.output.double().sum(dim=-1)
-    if (sums - 1).abs().max() > 1e-3 and not heads.learned and sums.isfinite().all():
-        results.found(
-            "not-normalised",
-            f"The weights of a query sum to {sums.min():.2g} to {sums.max():.2g} instead of 1.",
-        )
+    if sample is not None and tell_sums(sample.output.double(), results, learned=heads.learned):
+        return
     results.unexamined(
         "What lies between its scores and its weights is no softmax that is known here: its scale "
         "could not be checked.",

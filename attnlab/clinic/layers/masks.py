@@ -230,7 +230,7 @@ def _judge_heads(
     named = {name: form(patterns[name], subject.dtype) for name, form in given.items()}
     allowed = torch.stack(list(patterns.values())).all(dim=0)
     plain, masked = (attentions(subject, x, named=how)[:1] for how in ({}, named))
-    if not plain or not masked or heads.law is None or not heads.law.plain:
+    if not plain or not masked or heads.law is None or heads.law.apart or heads.law.raw:
         return
     none, masked[0].law = plain[0].none, heads.law
     sample = masked[0].sample(allowed)
