@@ -168,7 +168,7 @@ ax.set(
     xlabel="training step",
     ylabel="share of correct guesses",
     ylim=(0, 1.03),
-    title="Two layers learn the task in 100 steps; one layer fails even after 1,000",
+    title="One wide layer and two layers",
 )
 ax.legend(title="", loc="center right")
 show_figure(ax, "12.2")

@@ -220,7 +220,7 @@ for shift, name, right, color, marker in (
     )
 ax.axhline(0.5, color="#555", ls="--", lw=1)
 ax.set(xticks=range(7), xticklabels=places, ylim=(0, 1.03))
-ax.set(ylabel="share of the 35 sentences", title="A plain average comes close")
+ax.set(ylabel="share of the 35 sentences", title="Trained weights and a plain average")
 ax.legend(loc="lower right")
 show_figure(ax, "14.1")
 
