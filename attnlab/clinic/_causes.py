@@ -25,8 +25,8 @@ class Cause(NamedTuple):
 
 
 _SCALE = (
-    "divide the scores by math.sqrt(query.shape[-1]), the root of the number of features of one "
-    "head."
+    "divide the scores by math.sqrt(query.shape[-1]), the square root of the number of features "
+    "of one head."
 )
 _HEADS = "x.view(N, L, H, d).transpose(1, 2): cut the features first, then move the heads."
 _MERGE = "x.transpose(1, 2).reshape(N, L, H * d): move the heads back, then join."

@@ -223,7 +223,7 @@ def _float64(subject: Subject, results: Results) -> None:
         words = "float64 input is computed in lower precision and widened at the end."
         results.note("dtype", words)
     else:
-        results.held("dtype", "float64 is computed in float64")
+        results.held("dtype", "float64 inputs are processed in float64")
 
 
 def _float16(subject: Subject, results: Results) -> None:
@@ -432,7 +432,7 @@ def examine_arguments(subject: Subject, results: Results) -> None:
         shown = _changed_row("One row of it:", ("before", "after"), *changed[min(changed)])
         results.found("modifies-input", sentence, shown)
     elif subject.caller.returned:
-        results.held("arguments", "the arguments are left as they are")
+        results.held("arguments", "the arguments are not changed")
 
 
 def examine_watch(subject: Subject, results: Results) -> None:

@@ -260,9 +260,10 @@ IGNORE = Way(
 )
 INVERT = Way(
     "mask-inverted",
-    "True blocks a key in this mask, as in nn.MultiheadAttention; if that is meant, call "
-    'diagnose(..., mask="blocked"). In F.scaled_dot_product_attention, and here, True means '
-    "“may attend”: then blocked keys take {taken} of a query's weight.",
+    "True blocks a key in this mask, as in nn.MultiheadAttention; if that is what you mean, call "
+    'diagnose(..., mask="blocked"). In F.scaled_dot_product_attention, and by default in '
+    "diagnose, True means “may attend”. Read that way, the blocked keys take {taken} of a query's "
+    "weight.",
     _filled(lambda scores, allowed: allowed),
 )
 MASKINGS = (
@@ -759,7 +760,7 @@ def span(values: Tensor) -> str:
     if not values.numel():
         return "NaN"
     low, high = f"{values.min():.2f}", f"{values.max():.2f}"
-    return high if low == high else f"{low} to {high}"
+    return high if low == high else f"between {low} and {high}"
 
 
 def _evidence(

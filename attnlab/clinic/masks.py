@@ -33,7 +33,7 @@ BOTH = "apply the second mask to the masked scores: scores = scores.masked_fill(
 def _opposite(who: str, advice: str) -> Way:
     words = (
         f"True means “may attend” in this mask, as in F.scaled_dot_product_attention; {who} "
-        "the opposite: then blocked keys take {taken} of a query's weight."
+        "the opposite, and then the blocked keys take {taken} of a query's weight."
     )
     return Way("mask-inverted", words, INVERT.compute, advice)
 

@@ -303,7 +303,7 @@ PROPERTIES = (
         ("batch-mixing", "head-mixing", "transposed-batch", "attends-over-heads"),
     ),
     Property("gradients reach query, key and value", ("gradients",), ("detached",)),
-    Property("the arguments are left as they were", ("arguments",), ("modifies-input",)),
+    Property("the arguments are not changed", ("arguments",), ("modifies-input",)),
     Property("double precision stays double", ("dtype",), ("dtype",)),
     Property(
         "the returned weights made the output",
@@ -312,7 +312,7 @@ PROPERTIES = (
         always=False,
     ),
     Property(
-        "it ran at every size tried, repeatably",
+        "it ran at every size tried, with the same result each time",
         ("contiguity", "device"),
         (
             *("not-callable", "not-done", "raises", "wrong-type", "wrong-shape", "square-only"),

@@ -8,11 +8,11 @@
 # own attention precisely because it has a new mask or a new scale. And a comparison only shows *that* something is
 # wrong, not *what*. So how do you find a bug without a correct version?
 #
-# You know some things that must hold, whatever the numbers are. The weights of a query add up to 1 (unless all its keys
-# are blocked), and no output depends on a blocked key. A [**probe**](glossary.ipynb#probe) tests one such property. It
-# chooses inputs for which the output reveals the property, or it changes one thing and looks at what moves. In this
-# lesson you will probe seven broken functions and layers, which we call patients. Then a program, the clinic, will
-# examine a function and a layer of your own, and you will learn how far you can trust its report.
+# You do know some properties that must hold, whatever the numbers are. The weights of a query add up to 1 (unless all
+# its keys are blocked), and no output depends on a blocked key. A [**probe**](glossary.ipynb#probe) tests one such
+# property. It chooses inputs for which the output reveals the property, or it changes one thing and looks at what
+# moves. In this lesson you will probe seven broken functions and layers, which we call patients. Then a program, the
+# clinic, will examine a function and a layer of your own, and you will learn how far you can trust its report.
 #
 # **You need** lesson 2 (the square root of $d_k$), lesson 3 (masks, padding and the leak test) and lesson 7 (heads).
 #
@@ -238,7 +238,7 @@ plain = patient_e(query, key, value, real)
 #
 # **Do the outputs follow the queries?** If you shuffle the queries, the outputs must be shuffled in the same way. This
 # holds for functions without a causal mask and without positions, because they treat a query in the same way wherever
-# it stands in the sequence.
+# it appears in the sequence.
 #
 # Patient F reshapes where it should transpose, and patient G joins the batch into one long sequence. Let us try
 # all the probes that need no mask on all patients that are functions of query, key and value.
@@ -278,7 +278,7 @@ table = {
 pd.DataFrame(table).replace({True: "passes", False: "fails"}).T
 
 # %% the-clinic [markdown]
-# The shape test catches none of the patients, and at least one other probe catches each of them. The divisor probe
+# The shape test catches none of the patients, but each of them is caught by at least one other probe. The divisor probe
 # catches all five but explains only B and C. Its formula assumes that the weights of a query come from one softmax over
 # its own keys. In A and G the softmax is a different one. In F the weights are correct, but the output is scattered. So
 # for these patients the computed divisor means nothing. If another probe fails as well, begin with that one.
@@ -354,7 +354,7 @@ diagnose(mine, mask="blocked", causal=True)
 # | `report.ok` | what it means |
 # |---|---|
 # | False | The clinic has found something. It is a bug, unless you mean it that way or the clinic is mistaken. |
-# | True | The clinic has examined all that it tries on code of this kind, and found nothing wrong. Its list says what that was. |
+# | True | The clinic has run every check that it has for code of this kind, and found nothing wrong. Its list names these checks. |
 # | None | Something could not be examined. `report.gap` says what could not be examined, which call was made, and what would help. |
 #
 # The function `configured` below reads its dropout from a dictionary, which the clinic cannot guess. What helps is an
@@ -376,7 +376,7 @@ print(diagnose(configured, call=adapter).summary)
 diagnose(configured)
 
 # %% a-layer [markdown]
-# Now replace `mine` with a function of your own.
+# Now go back to `mine` and replace it with a function of your own.
 #
 # ## A layer of your own
 #
@@ -403,10 +403,10 @@ diagnose(MyLayer(attention))
 # %% follow [markdown]
 # A layer makes its own queries, keys and values, so you cannot use probes 1 and 2 on it from outside. To check its
 # divisor and its softmax, the clinic has to *follow its steps*. It records every operation of a forward pass, and looks
-# for two matrix products, or for a call of `F.scaled_dot_product_attention`, which does both. The first product
+# for two matrix products, or for a call to `F.scaled_dot_product_attention`, which does both. The first product
 # multiplies queries by keys, and the second multiplies the resulting weights by values. Then the clinic runs the layer
 # again with random numbers in place of the first product, and reads the weights that the layer computes from them. So
-# it knows raw scores and weights, and that is all that probe 2 needs.
+# it knows both the raw scores and the weights, and that is all that probe 2 needs.
 #
 # But a layer can also compute its scores without a matrix product, by multiplying a query and a key feature by feature
 # and adding up the products:
@@ -460,20 +460,21 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 #
 # <details><summary>What the table and the report show</summary>
 #
-# In the last two layers there is no product of queries and keys that the clinic could replace. So it checked neither
-# the divisor nor the softmax. The list of what holds is long, but it does not mention them. The clinic cannot tell the
-# correct layer from the wrong one, and it says so: the outcome of both is None.
+# In the last two layers there is no product of queries and keys that the clinic could replace. So it could check
+# neither the divisor nor the softmax, nor whether every head contributes. The list of what holds is long, but it
+# mentions none of these. The clinic cannot tell the correct layer from the wrong one, and it says so: the outcome of
+# both is None.
 #
 # The last column shows what helps: examine the attention function by itself.
 #
 # </details>
 #
-# In any report, read three things: the outcome, the notes under *Good to know*, and the list of what was checked. Is
-# what you care about in that list?
+# In any report, read three things: the outcome, the notes under *Good to know*, and the list of what was checked. Does
+# that list include what you care about?
 #
 # ### How often is the clinic right?
 #
-# We wrote 78 correct implementations of attention in the styles of public code, and put several hundred textbook bugs
+# We wrote 78 correct implementations of attention in the style of public code, and put several hundred textbook bugs
 # into them, one at a time. We set half of these implementations aside until the clinic had been written. The first
 # column of the table shows our first look at this half. Afterwards we improved the clinic with both halves before us,
 # so the other two columns may look better than they would on new code.
@@ -522,13 +523,13 @@ gap_at_1000.abs().max()
 
 # %% intention [markdown]
 # Nor can a probe know what you intended. The language model T5 leaves out the divisor on purpose and makes up for it
-# when it initialises its parameters. For such a function, `diagnose` gives the same report as for patient B. You decide
-# whether a property is wanted.
+# when it initialises its parameters. For such a function, `diagnose` gives the same report as for patient B. It is up
+# to you whether you want a property.
 #
 # ### Heads have no names
 #
-# Some differences cannot be seen in the output at all. In a layer whose heads differ only in their parameters, number
-# the heads backwards and move their parameters along with them. What changes?
+# Some differences cannot be seen in the output at all. In a layer whose heads differ only in their parameters, reverse
+# the order of the heads and move their parameters along with them. What changes?
 
 # %% backwards
 import copy

@@ -151,7 +151,7 @@ def test_functions_are_called_as_they_want(function):
         (leaks, BLOCKED, "See lesson 3"),
         (causal_flipped, "no query sees a later key", "See lesson 3"),
         (rough_and_frozen, "gradients reach query, key and value", "Follows from another cross"),
-        (rude, "the arguments are left as they were", "See lesson 3"),
+        (rude, "the arguments are not changed", "See lesson 3"),
         (frozen, "gradients reach query, key and value", "See lesson 2"),
         (single, "double precision stays double", "See lesson 9"),
     ],

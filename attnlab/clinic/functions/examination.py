@@ -287,7 +287,7 @@ def _hold(recipe: Recipe, ndim: int, results: Results) -> None:
         words = "the output is a weighted average of the rows of value"
         results.held("average", f"{words}, and value has no other effect")
     if not wrong & {"sides", "product", "softmax"}:
-        words = "scores are dot products of query and key times one factor"
+        words = "scores are dot products of query and key, all multiplied by the same factor"
         results.held("products", words)
         if recipe.scale is RIGHT_SCALE:
             results.held("scale", "the scores are divided by the square root of d_k")

@@ -48,8 +48,9 @@ def examine_heads(found: list[Heads], results: Results) -> tuple[Heads, Recipe] 
     """Report what is wrong between the two products; return how it computes, if that is known."""
     if not found:
         results.unexamined(
-            "No product of queries with keys was seen that leads to a weighted average of the "
-            "values: its scale and its softmax could not be checked.",
+            "The clinic saw no product of queries and keys that leads to a weighted average of the "
+            "values, so it could not check the scale, the softmax, or whether every head "
+            "contributes.",
             remedy="Call diagnose on the part of it that computes the attention.",
         )
         return None

@@ -114,7 +114,7 @@ def _tell_order(subject: Subject, results: Results) -> None:
         return
     one, two = both.output[0][order], both.output[1]
     if (one - two).abs().max() <= 10 * subject.tolerance * one.abs().mean():
-        results.held("order", "shuffled tokens give the same outputs, shuffled")
+        results.held("order", "shuffling the tokens shuffles the outputs in the same way")
         return
     results.note("order", "It knows the order of the tokens: shuffled tokens change the outputs.")
 

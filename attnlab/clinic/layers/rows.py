@@ -184,7 +184,9 @@ def examine_sharing(found: list[Heads], results: Results) -> None:
     _tell_idle(found, results)
     _tell_slices(found, count, results)
     if not results.findings:
-        results.held("heads", "every head counts, and sees all features of its input")
+        results.held(
+            "heads", "every head contributes to the output, and sees all features of its input"
+        )
 
 
 def _tell_idle(found: list[Heads], results: Results) -> None:
