@@ -202,7 +202,7 @@ assert (
     per_token["Llama 2 7B"] * 4 == 2 * 2**20 and models.loc["Llama 2 7B", "MiB in all"] == 32 * 64
 )
 
-# %% after: bytes-read  numbers: 2, 13.5, 7, 2023, 4,096, 32, 20, 16, 4, 31
+# %% after: bytes-read  numbers: 2, 12.6, 7, 2023, 4,096, 32, 20, 16, 4, 31
 parameters = 6.74e9  # of Llama 2 7B, with two bytes each
 assert 6 * 2 * 2**30 < 2 * parameters < 7 * 2 * 2**30
 sizes = {}

@@ -62,9 +62,9 @@ write("KQZBMTARK", 23)
 # each token in it. We call everything that a pass computes for one token a *row*. The first pass has 9 rows, the next
 # has 10, and the last has 31. That makes 460 rows for 23 letters, although we read only one row of each pass.
 #
-# Is it necessary to compute the other rows anew? To find out, we compare two passes. The first reads 20 letters, and
-# the second reads the same 20 letters and one more. The logits of a row depend on everything that both layers have
-# computed for it, so we compare them row by row.
+# Do we have to compute the other rows anew? We compare two passes. The first reads 20 letters, and the second the same
+# 20 letters and one more. The logits of a row depend on everything that both layers have computed for it, so we compare
+# them row by row.
 
 # %% two-passes
 tokens = to_tokens("KQZBMTARKQZBMTARKQZBM")[None]  # (1, 21)
@@ -132,17 +132,18 @@ write_with_cache("KQZBMTARK", 23)
 # %% phases [markdown]
 # The text is the same. Reading the prompt is called [**prefill**](glossary.ipynb#prefill), and writing token by token
 # is called **decoding**. The prefill computes 9 rows and gives us the first new letter. To get each of the other 22,
-# the model reads the letter that it has written last, which is one more row. That makes 31 rows in place of 460. (The
+# the model reads the letter that it wrote last, and this takes one more row. That makes 31 rows in place of 460. (The
 # last letter is never read, so the cache holds 31 tokens, and the text has 32.)
 #
-# One more token always takes one row, however long the text is. The number of its scores still grows, because the new
-# query is compared with every key in the cache. But it grows in proportion to the length of the text, while the table
-# of a whole pass grows with the square of the length.
+# One more token always takes one row, however long the text is. The number of scores in this row still grows, because
+# the new query is compared with every key in the cache. But it grows in proportion to the length of the text, while the
+# table of a whole pass grows with the square of the length.
 #
 # ### Step through a generation
 #
-# In the explorer, the model writes one letter at each step. See which queries, keys and values of the two layers are
-# computed at a step, and which are read from the cache. Then compare the number of rows with and without a cache.
+# In the explorer, the model writes one letter at each step. The upper table is the same for both layers: see which
+# queries, keys and values are computed at a step, and which are read from the cache. Then compare the number of rows
+# with and without a cache.
 
 # %% explorer
 CacheExplorer()
@@ -179,14 +180,14 @@ show_figure(ax, "13.1")
 # At 32 tokens, a step takes less than half the time of a pass. At 2,048 tokens, the pass takes about 50 times as long
 # as the step.
 #
-# Up to 128 tokens, the step takes nearly the same time at every length, because only the scores and averages grow with
-# the text, and they are a small part of it. At 2,048 tokens, the step takes about seven times as long as at 32: there
-# are more keys to compare with, and our simple cache copies itself at every step, which faster programs avoid. Some
-# costs do not depend on the text at all: the functions of each layer have to be called, and in a large model all
-# parameters have to be fetched from memory to be used for a single row. A prefill pays these two costs once for all
-# rows of the prompt, and decoding pays them again for every token. On a GPU, decoding mostly waits for memory. Programs
-# that serve many users therefore decode many texts side by side, so that parameters, once fetched, are used for more
-# than one row (Shazeer, 2019; Pope et al., 2022).
+# Up to 128 tokens, the step takes nearly the same time at every length, because only the work for the scores and
+# averages grows with the text, and that is a small part of the step. At 2,048 tokens, the step takes about seven times
+# as long as at 32: there are more keys to compare with, and our simple cache copies itself at every step, which faster
+# programs avoid. Some costs do not depend on the text at all: the functions of each layer have to be called, and in a
+# large model all parameters have to be fetched from memory to be used for a single row. A prefill pays these two costs
+# once for all its rows, and decoding pays them for every token. On a GPU, decoding mostly waits for memory. So programs
+# with many users decode many texts side by side, so that fetched parameters serve many rows (Shazeer, 2019; Pope et
+# al., 2022).
 #
 # ## Two tests
 #
@@ -250,18 +251,18 @@ for name, mask in masks.items():
 # ### What each test finds
 #
 # Our half of the leak test finds rows that see the changed token too early. It cannot find a mask that hides too much,
-# because what a token does not see cannot leak to it. For that you need the other half of lesson 3: change each earlier
-# token, and every row that should see it must move. The comparison finds both bugs at once, and also the next one,
-# which neither half finds. So **compare all new rows with a whole pass**, and choose the calls with care. With an empty
-# cache there are as many queries as keys, so both corners give the same mask. And a single new token needs no mask, so
-# only several at once can show that it is missing.
+# because what a token does not see cannot leak to it. For that you need the other half of the leak test: change each
+# earlier token, and every row that should see it must move. The comparison finds both bugs at once, and also the next
+# one, which neither half finds. So **compare all new rows with a whole pass**, in calls that can fail. The cache must
+# not be empty: in a prefill there are as many queries as keys, so both corners give the same mask. And try several new
+# tokens as well as one, because a single new token needs no mask.
 #
 # ## Bug 3: positions counted from 0 again
 #
-# Besides its letter, each token enters our model with a place (lesson 12). So far the model counted it for us, from the
-# length of its cache. A program that counts for itself, passes one token at a time and numbers the tokens of each call
-# from 0 gives place 0 to every new letter. To see what happens, we write out the forward pass of lesson 12, so that the
-# places can be set from outside.
+# Besides its letter, each token enters our model with a place (lesson 12). So far, the model has counted the places for
+# us, from the length of its cache. A program that counts for itself, passes one token at a time and numbers the tokens
+# of each call from 0 gives place 0 to every new letter. To see what happens, we write out the forward pass of lesson
+# 12, so that the places can be set from outside.
 
 
 # %% read
@@ -290,14 +291,14 @@ for prompt in ("KQZBMTARK", "KQZ"):
 
 # %% places-read [markdown]
 # The text on the left is written with correct places, and the text on the right with place 0 for every new letter. With
-# the first prompt, the wrong places do no visible harm. In lesson 12 you saw that this model writes its notes in the
-# first half of a text, and this prompt contains the whole loop, so the model has already written its notes when the bug
-# sets in. With the prompt `KQZ`, the new letters need notes as well. The first layer finds the token before by its
-# place, so a letter that claims to be at place 0 does not get one, and the bug ruins the text. Even this prompt is a
-# lucky find: with most random prompts of three letters, the text does not change.
+# the first prompt, the wrong places do no visible harm. This model writes its notes in the first half of a text (lesson
+# 12), and this prompt contains the whole loop, so all notes are written when the bug sets in. The prompt `KQZ` is too
+# short for a loop. The model happens to begin again with K, and from then on the new letters need notes as well. The
+# first layer finds the preceding token by its place, so a letter that claims to be at place 0 gets no note, and the
+# text breaks down. With most prompts of three letters, the bug does not change the text.
 #
-# So a text that looks fine does not prove a cache correct. The comparison does not depend on luck: even with the first
-# prompt, the logits of the first new row differ from those of a whole pass.
+# So a text that looks fine does not prove a cache correct. The comparison needs no luck: even with the first prompt,
+# the logits of the first new row differ from those of a whole pass.
 #
 # **Bug 4**, a batch of prompts of different lengths without a mask for the padding, is shown in the first section marked
 # "Further".
@@ -334,18 +335,18 @@ models
 # ### What the cache costs
 #
 # The table assumes 2 bytes per number for all four models, and the column *tokens* gives the largest number of tokens
-# that the cache keeps. In the last two models, several query heads share one head for keys and values (*kv heads*), and
-# only these count. We come to that below. A full cache of Llama 2 7B takes 2 GiB for one text. The parameters of this
-# model take about 13.5 GB, so seven long texts side by side need more memory than the model itself. And at every step,
-# the parameters and the whole cache have to be read. The cache saves arithmetic and pays with memory.
+# that the cache keeps. In the last two models, several query heads share one head for keys and values (a *kv head*),
+# and only the kv heads count. We will come to that below. A full cache of Llama 2 7B takes 2 GiB for one text. The
+# parameters of this model take about 12.6 GiB, so seven long texts side by side need more memory than the model itself.
+# At every step, all of this has to be read. The cache saves arithmetic and pays with memory.
 #
 # ## Grouped heads
 #
 # In the last two models, four query heads share each key and each value, so the cache is a quarter as large as it would
 # be with 32 kv heads. These are [grouped heads](glossary.ipynb#grouped-heads). In attnlab they are an option of the
 # layer: `MultiHeadAttention(512, 32, num_kv_heads=8)`. Sharing costs some quality. Ainslie et al. (2023) converted
-# trained models to grouped heads, trained them for another 5% of the original training, and report a quality close to
-# that of separate heads. The second section marked "Further" shows a bug that keeps every shape.
+# trained models to grouped heads, trained them for another 5% of the original steps, and reported nearly the quality of
+# separate heads. The second section marked "Further" shows a bug that keeps every shape.
 #
 # ## A window
 #
@@ -354,8 +355,8 @@ models
 # includes the token itself. Is it safe to drop the oldest tokens?
 #
 # Let us try it with the model of lesson 12. It was trained without a window. Of its 32 tokens, each may now see 20 at
-# most: either the last 20, or the first 16 and the last 4. Neither choice needs more memory than the other. At places
-# 20 to 31, wherever the next letter can be known from the text, we measure the share of correct guesses.
+# most: either the last 20, or the first 16 and the last 4. At places 20 to 31, wherever the next letter can be known
+# from the text, we measure the share of correct guesses.
 
 
 # %% window
@@ -391,12 +392,12 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 # ### The first token
 #
 # In large language models, there is one more reason to keep the beginning. Many heads give much of their weight to the
-# very first tokens, whatever these are. You know such an [attention sink](glossary.ipynb#attention-sink) from lesson
-# 10. The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look for. If a
-#     window drops the sink, this weight falls on other tokens. Their values then make up much of the output, although
-#     in training they hardly entered it. Xiao et al. (2023) tried language models of four families, which all failed as
-#     soon as their first tokens had left the window. With four of these tokens kept, they again predict nearly as well
-#     as before, though what was dropped stays forgotten.
+# very first tokens, whatever these are, as in the [attention sink](glossary.ipynb#attention-sink) that you met in
+# lesson 10. The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look
+# for. If a window drops the sink, this weight falls on other tokens. Their values then make up much of the output,
+# although in training they hardly entered it. Xiao et al. (2023) tried language models of four families, which all
+# failed as soon as their first tokens had left the window. With four of these tokens kept, they again predicted nearly
+# as well as before, though what was dropped stayed forgotten.
 #
 # We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you took
 # apart in lesson 10. It has six layers and a marker, `[CLS]`, at the beginning of each sentence. For each of the 35
@@ -432,8 +433,8 @@ show_figure(ax, "13.2")
 # Under a causal mask, old rows never change, so their keys and values can be stored. One more word then costs one row:
 # its own query against all stored keys. The price is memory, which grows with every token of every text. The risk is a
 # mistake that does not show in the text. A comparison of all new rows with whole passes finds the three bugs above, if
-# the cache is not empty and both single and several new tokens come in. (For a batch, the prompts must differ in
-# length.)
+# the cache is not empty and new tokens arrive both one at a time and several at once. (For a batch, the prompts must
+# differ in length.)
 
 # %% further-batch [markdown]
 # ## Further: a batch of prompts
@@ -452,7 +453,8 @@ def continue_batch(prompts, masked, counted, count=14):
     new = torch.stack([to_tokens(prompt.rjust(width, "A")) for prompt in prompts])
     # True for real tokens: the padding is on the left, `count` tokens will follow
     real = sequence_mask(lengths + count, width + count).flip(-1)[:, None, None]
-    shift = (width - lengths)[:, None] * counted  # (N, 1)
+    # how much padding stands before the first letter of each prompt, (N, 1)
+    shift = (width - lengths)[:, None] if counted else 0
     caches, texts = [KeyValueCache() for _ in model.layers], [""] * len(prompts)
     for _ in range(count):
         at = caches[0].length + torch.arange(new.shape[1])
@@ -532,8 +534,9 @@ print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
 # - Prefill reads the whole prompt in one pass. Decoding reads one token at a time and fetches all parameters for it.
 # - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner. `is_causal=True` puts it at the
 #   upper left.
-# - To test a cache, compare all new rows with whole passes, each text alone: start from a cache that is not empty, once
-#   with one new token and once with several. A leak test that changes only the last token finds too little.
+# - To test a cache, compare all new rows with those of a whole pass over the same text alone. Start from a cache that
+#   is not empty, once with one new token and once with several. A leak test that changes only the last token finds too
+#   little.
 # - A cache takes 2 · layers · kv heads · head_dim numbers for each token. Grouped heads and windows make it smaller;
 #   which tokens can be dropped depends on the training.
 
@@ -577,13 +580,13 @@ check_bytes_of_a_token(bytes_of_a_token_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (6 minutes)
 #
-# Write a function that updates the keys of a cache with a window. (What it returns stays for later. Several new tokens
-# must attend before the cut.) `kept` has the shape (N, H, tokens, E) and may be empty, `new` holds one or more new
-# tokens, and `window` is the largest number of tokens that may stay.
+# Write a function that updates the keys of a cache with a window. (It returns only what is kept for later calls.
+# Several new tokens have to attend before the oldest keys are dropped.) `kept` has the shape (N, H, tokens, E) and may
+# be empty, `new` holds one or more new tokens, and `window` is the largest number of tokens that may stay.
 #
 # <details><summary>Hint</summary>
 #
-# The tokens are the dimension before the last. A negative start in a slice counts from the end.
+# The tokens run along the last dimension but one. A negative start in a slice counts from the end.
 # </details>
 
 
@@ -693,10 +696,10 @@ check_mended_decoding(mended_solution)
 #
 # PyTorch has no cache of its own: `F.scaled_dot_product_attention(q, k, v)` takes the keys and values that you have
 # appended. For one new query without padding it needs no mask. For several, pass
-# `torch.nn.attention.bias.causal_lower_right(L, S)` as `attn_mask`, and `is_causal=True` only if the cache was empty.
-# With `enable_gqa=True`, `k` and `v` may have fewer heads, in the order of `repeat_interleave`. Hugging Face models
-# take and return `past_key_values`; there, pad on the left and pass the `attention_mask` of the whole text; in a loop
-# of your own, pass `position_ids` as well.
+# `torch.nn.attention.bias.causal_lower_right(L, S)` as `attn_mask`; pass `is_causal=True` instead only if the cache was
+# empty. With `enable_gqa=True`, `k` and `v` may have fewer heads, in the order of `repeat_interleave`. Hugging Face
+# models take and return `past_key_values`; there, pad on the left and pass the `attention_mask` of the whole text; in a
+# loop of your own, pass `position_ids` as well.
 
 # %% sources [markdown]
 # ## Sources
@@ -713,7 +716,7 @@ check_mended_decoding(mended_solution)
 # - The sizes in the table are those of the models' public configurations: Radford et al., 2019 (GPT-2, the smallest),
 #   [Touvron et al.](https://arxiv.org/abs/2307.09288), 2023 (Llama 2), [Grattafiori et
 #   al.](https://arxiv.org/abs/2407.21783), 2024 (Llama 3), and Jiang et al., 2023.
-# - The times and the hidden tokens are our own measurements.
+# - The times and the effects of hiding tokens are our own measurements.
 
 # %% next [markdown]
 # ## Next
@@ -723,8 +726,8 @@ check_mended_decoding(mended_solution)
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Writing and counting: 8. Keys and values, by hand and with the class: 9. The explorer and the times:
-# 10. The masks: 8. The places: 4. Bytes and groups: 6. The window and the answer: 5. Set "Further" as homework.
+# **50 minutes.** Writing and counting: 8. Keys and values, by hand and with the class: 9. Explorer and times: 10. The
+# masks: 8. The places: 4. Bytes and groups: 6. The window and the answer: 5. Set "Further" as homework.
 #
 # **Where a class stalls.** *"Why not keep the queries too?"* Ask who would read them: a query is used once, by its own
 # token. *"But the meaning of a word depends on what follows":* in a causal model it does not; the later word reads the

@@ -225,8 +225,9 @@ ax.legend(loc="lower right")
 show_figure(ax, "14.1")
 
 # %% overlap [markdown]
-# At each place, the two intervals overlap. But both were tested on the *same* sentences. A sentence in which both are
-# right, or both are wrong, says nothing about the difference. So we count the others, with a helper called `differing`.
+# At each place, the two intervals overlap. But the trained weights and the average were tested on the *same* sentences.
+# A sentence in which both are right, or both are wrong, says nothing about the difference. So we count the others, with
+# a helper called `differing`.
 
 # %% paired
 counts = differing(trained_right, average_right)
@@ -237,7 +238,7 @@ pd.DataFrame(counts, ["only trained", "only average"], places)
 # equally good, each of these eleven would be like the toss of a coin. Eleven tosses can fall in $2^{11}$ = 2,048 ways.
 # In 12 of them the trained weights win ten or eleven times, and in 12 more the average does. So a result at least as
 # one-sided as ours comes up in 24 of 2,048 cases, about once in 85. (With six layers to look at, that is not quite as
-# rare.) After layer 6 it is five to one, which comes up about once in five times, so we cannot build on that.
+# rare.) After layer 6 it is five to one, which comes up about one time in five, so we cannot build on that.
 #
 # We must be careful. The MLPs and norms were trained with these attention weights, and never with an
 # average. A model that was trained to average might do better, so our control can make attention look more important
@@ -264,10 +265,10 @@ by_change = [is_right(leans(one, is_river)).sum(dim=0) for one in changed.values
 pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 
 # %% explore [markdown]
-# So positions add noise for our purpose, and the average suffers from this most. If all words have position 5, the
-# average reaches 27 after layer 1 and the trained weights 31: only the trained weights are right in four sentences, and
-# only the average in none. That comes up about once in eight times. So for the first layer alone, we cannot say that
-# attention does better than an average, and this agrees with lesson 5.
+# So positions add noise for our purpose, and the average suffers from this more than the trained weights do. If all
+# words have position 5, the average reaches 27 after layer 1 and the trained weights 31: in four sentences only the
+# trained weights are right, and in none only the average. That comes up about one time in eight. So for the first layer
+# alone, we cannot say that attention does better than an average, and this agrees with lesson 5.
 #
 # ### Your experiment: from layer to layer
 #
@@ -286,7 +287,7 @@ LayersExplorer(layer=0, ask=False)
 # From layer 4 on it leans to money, but only a little.
 # </details>
 #
-# ## Which heads does it need?
+# ## Which heads does the model need?
 #
 # In lesson 5, head 4 of the first layer stood out. We put 4,999 other words in the place of "bank", and on average none
 # of them gave the clue as much weight in this head. Does the model need it? We take it out, as in lesson 12. If `edit`
@@ -345,24 +346,25 @@ show_figure(fig, "14.2")
 # | | correct |
 # |---|---|
 # | all 72 heads | 32 |
-# | all heads average | 28 |
-# | one head as trained, the other 71 average | 27 to 29 |
+# | plain average in all heads | 28 |
+# | one head as trained, plain average in the other 71 | 27 to 29 |
 # | one head alone, the other 71 removed | 21 to 29 |
 # | no head at all | 23 |
 #
-# Without any head, nothing from the sentence can reach "bank". So 23 is luck, as 16 was before the first layer, and 26
-# or more hardly is. A single head, with nothing else, can reach 29, and it is head 4 of the first layer, which we chose
-# in lesson 5 for another reason. So for "bank", this head alone comes close by the count, though not in its mean lean,
-# which is only a ninth. And still it is not needed: the model also gets 31 without it. The meaning has more than one
-# way to "bank". As in lesson 12, if a removal changes hardly anything, another part may do the same work.
+# Without any head, nothing from the sentence can reach "bank". So the 23 is luck, as the 16 was before the first layer,
+# but 26 or more would hardly be luck. A single head, with nothing else, can reach 29, and it is head 4 of the first
+# layer, which we chose in lesson 5 for another reason. So for "bank", this head alone comes close by the count, though
+# not in its mean lean, which is only a ninth of the whole model's. And yet it is not needed: even without it, the model
+# gets 31. The meaning can reach "bank" by more than one route. As in lesson 12, if a removal changes hardly anything,
+# another part may do the same work.
 #
 # ## More words, and sentences set aside
 #
-# All our counts so far were about one word, and we have looked at its sentences many times. So here are eight other
-# words: bat, cell, court, match, mouse, plant, seal and spring. Each has 18 sentences, nine for each of two meanings,
-# such as *a seal was lying on the ice* for the animal. Twelve of them are *open* to us. The other six were drawn by lot
-# and set aside before the model had read any of them. `is_first` now does what `is_river` did: it says whether a
-# sentence has the meaning that comes first in the file. First the open sentences:
+# All our counts so far have been about one word, and we have looked at its sentences many times. So here are eight
+# other words: bat, cell, court, match, mouse, plant, seal and spring. Each has 18 sentences, nine for each of two
+# meanings, such as *a seal was lying on the ice* for the animal. Twelve of them are *open* to us. The other six were
+# drawn by lot and set aside before the model had read any of them. `is_first` now does what `is_river` did: it says
+# whether a sentence has the meaning that comes first in the file. First the open sentences:
 
 # %% open-words
 words = pd.read_csv(data_path("two_meanings.csv"))
@@ -390,12 +392,12 @@ of_96 = torch.stack([trained_open.sum(dim=0), average_open.sum(dim=0)])
 pd.DataFrame(of_96, ["trained", "average"], places)
 
 # %% read-open [markdown]
-# Fewer are right, but the means come from eleven sentences here and not from 34. Again the average is not far behind.
-# For the sentences set aside, we have to decide *now* what we will count, or we could pick the best layer afterwards.
-# We take the layer that was best on the open sentences, and give the control the same right. The trained model is
-# tested after layer 6, and the average after layer
-# 4. (At these two places, only the trained model is right in 13 of the open sentences, and only the average in 8.) The
-# means come from the open sentences alone. And we look only once.
+# A smaller share is right, but here the means come from only eleven sentences instead of 34. Again the average is not
+# far behind. For the sentences set aside, we have to decide *now* what we will count, otherwise we could pick the best
+# layer afterwards. We take the layer that was best on the open sentences, and give the control the same right. The
+# trained model is tested after layer 6, and the average after layer
+# 4. (At these two places, in 13 of the open sentences only the trained model is right, and in 8 only the average.) The
+#    means come from the open sentences alone. And we look only once.
 
 
 # %% look-once
@@ -418,7 +420,7 @@ print(differing(trained_aside, average_aside))
 # On sentences that had not been looked at, the trained model is as good as on the open ones: 42 of 48 are right,
 # compared with 83 of 96. The average gets fewer, 34 of 48 after 78 of 96, though its interval still contains the old
 # share. In ten sentences only the trained model is right, and in two only the average. Counted as above, a result at
-# least as one-sided would come up about once in 26 times if both were equally good. This is more convincing than 13 to
+# least as one-sided would come up about one time in 26 if both were equally good. This is more convincing than 13 to
 # 8. But it is one look at 48 sentences, and the plain average is a harsh control. Afterwards we tried a milder one, in
 #    which each head keeps its weights on the token itself and on the two markers and averages the rest. It gets 40 of
 #    the 48.
@@ -440,12 +442,12 @@ pd.DataFrame(rows, places).T.round(2)
 # %% what-it-shows [markdown]
 # ## What this shows, and what it does not
 #
-# After which layer does the vector show which bank is meant? In our sentences mostly after the first, and in all of the
-# clear ones from the second on. Is this due to attention? A plain average in its place reaches much of it: 28 of 35,
-# where the trained weights reach 32. On the sentences set aside it is 34 of 48 against 42, but 40 for the milder
-# control. In one sense it is, because without any head, nothing from the sentence reaches "bank". But mixing alone can
-# do a large part of it. How much the trained model owes to selecting we cannot say, because its MLPs were never trained
-# with an average.
+# After which layer does the vector show which bank is meant? In most of our sentences it does so after the first layer,
+# and in all of the clear ones from the second on. Is this due to attention? A plain average in place of attention goes
+# most of the way: it gets 28 of 35, and the trained weights get 32. On the sentences set aside it is 34 of 48 against
+# 42, but 40 for the milder control. In one sense the meaning is due to attention, because without any head nothing from
+# the sentence reaches "bank". But mixing alone can do a large part of it. How much the trained model owes to selecting
+# we cannot say, because its MLPs were never trained with an average.
 #
 # Reading a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe), and there are things
 # that it cannot show:
@@ -587,7 +589,7 @@ check_removed_head(careful_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Put "bank" among words that go with the other one. <code>lean(vectors_of(encoder, "bank", [sentence])[0], vectors,
+# Put "bank" among words that go with its other meaning. <code>lean(vectors_of(encoder, "bank", [sentence])[0], vectors,
 # is_river)</code> gives the leans.
 # </details>
 
@@ -619,10 +621,10 @@ check_fooling_sentence(
 # <details><summary>An answer</summary>
 #
 # First: how well does a control with the same freedom do? The control could be the vectors before the first layer,
-# where "went" already differs from "goes", or a model whose heads all average. If they reach nearly 95% as well, layer
-# 3 has added little. Second: what happens if the property is removed from the vector, or replaced by the other one? If
-# the output of the model then changes as it should, the model uses the property. If it does not change, the model may
-# still get the tense from elsewhere.
+# where "went" already differs from "goes", or a model whose heads all average. If the control reaches nearly 95% as
+# well, layer 3 has added little. Second: what happens if the property is removed from the vector, or replaced by the
+# other one? If the output of the model then changes as it should, the model uses the property. If it does not change,
+# the model may still get the tense from elsewhere.
 # </details>
 
 # %% in-torch [markdown]
@@ -675,10 +677,10 @@ check_fooling_sentence(
 # and the explorer: 8. Heads: 7. The sentences set aside, and the answer: 7.
 #
 # **Where a class stalls.** *"All 19 are right, so it always works":* let everyone toss a coin five times. In a class of
-# 32, about two students will get the same side five times. *"The intervals overlap, so there is no difference":* the two were
-# tested on the same sentences, so compare them sentence by sentence. *"The average is nearly as good, so attention is
-# useless":* the average is also a form of attention, with other weights, and the parameters around it were trained with
-# the real one. *"We removed head 4 and nothing happened":* ask what else could have done its work.
+# 32, about two students will get the same side five times. *"The intervals overlap, so there is no difference":* the
+# two models were tested on the same sentences, so compare them sentence by sentence. *"The average is nearly as good,
+# so attention is useless":* the average is also a form of attention, with other weights, and the parameters around it
+# were trained with the real one. *"We removed head 4 and nothing happened":* ask what else could have done its work.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
