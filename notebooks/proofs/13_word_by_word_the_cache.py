@@ -297,7 +297,7 @@ assert torch.allclose(moved, found["repeat"][:, order], atol=1e-5)
 
 # %% after: sources  numbers: 3, 7, 2019, 2022, 2023, 2024
 
-# %% after: teacher-plan  numbers: 50, 8, 9, 4, 6, 5
+# %% after: teacher-plan  numbers: 50, 8, 9, 10, 4, 6, 5
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 32, 8, 4,096
 

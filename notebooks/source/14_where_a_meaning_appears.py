@@ -57,25 +57,27 @@ places = ["before", *(f"after {layer}" for layer in range(1, 7))]
 is_mixed = torch.tensor(bank.kind == "mixed")
 
 
-def count(right):
-    """Count the sentences on the correct side, by kind and place."""
+def count(right):  # sentences on the correct side, by kind and place
     kinds = {"19 clear": ~is_mixed, "16 mixed": is_mixed, "all 35": is_mixed | True}
     rows = [right[kind].sum(dim=0) for kind in kinds.values()]
     return pd.DataFrame(torch.stack(rows), kinds, places)
 
 
-def differing(trained, average):
-    """Count the sentences that only one of the two gets right."""
+def differing(trained, average):  # sentences that only one of the two gets right
     only = trained & ~average, average & ~trained
     return torch.stack([one.sum(dim=0) for one in only])
 
 
-def at_one_position(sentence, position=5):
-    """Return the vectors of "bank" if all words have the same position: (7, E)."""
+def read(rows, edit=None):  # the vectors of one word (N, 7, E), and its meanings (N,)
+    found = vectors_of(encoder, rows.word.iloc[0], rows.sentence.tolist(), edit=edit)
+    return found, torch.tensor(rows.is_first.tolist())
+
+
+def at_one_position(sentence, position=5):  # "bank" if all words have one position
     tokens = encoder.tokens(sentence)
     positions = [0, *[position] * (len(tokens) - 2), len(tokens) - 1]
     found, _ = encoder(tokens, positions=positions)  # (7, 1, L, E)
-    return found[:, 0, tokens.index("bank")]
+    return found[:, 0, tokens.index("bank")]  # (7, E)
 
 
 def shuffled(sentence):  # its words in random order
@@ -165,8 +167,8 @@ for correct, total in ((19, 19), (33, 35), (16, 35)):
 # %% read-intervals [markdown]
 # Even 19 of 19 does not mean "always": a model that is wrong on one in six such sentences could manage it. And 16 of 35
 # is what guessing would give. (Another way to see what chance can do is to shuffle the 35 meanings, so that the means
-# carry no information. With each sentence left out of its own mean, at most 24 sentences come out right after layer 6
-# in about 98% of the shuffles. So 26 or more is hardly luck.)
+# carry no information. After layer 6, at most 24 sentences then come out right in about 98% of the shuffles, and 26 or
+# more in fewer than 2%. So we call 26 or more *hardly luck*.)
 #
 # ## Is this due to attention?
 #
@@ -237,8 +239,9 @@ pd.DataFrame(counts, ["only trained", "only average"], places)
 # After layer 1, ten sentences are right with the trained weights only, and one with the average only. If both were
 # equally good, each of these eleven would be like the toss of a coin. Eleven tosses can fall in $2^{11}$ = 2,048 ways.
 # In 12 of them the trained weights win ten or eleven times, and in 12 more the average does. So a result at least as
-# one-sided as ours comes up in 24 of 2,048 cases, about once in 85. (With six layers to look at, that is not quite as
-# rare.) After layer 6 it is five to one, which comes up about one time in five, so we cannot build on that.
+# one-sided as ours comes up in 24 of 2,048 cases, about once in 85. After layers 3 and 4, seven and six to none come up
+# about once in 64 and once in 32, and after layer 6, five to one about once in five. We did not choose a layer
+# beforehand, so no single one of these proves much, but the trained weights are ahead after every layer.
 #
 # We must be careful. The MLPs and norms were trained with these attention weights, and never with an
 # average. A model that was trained to average might do better, so our control can make attention look more important
@@ -265,10 +268,10 @@ by_change = [is_right(leans(one, is_river)).sum(dim=0) for one in changed.values
 pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 
 # %% explore [markdown]
-# So positions add noise for our purpose, and the average suffers from this more than the trained weights do. If all
-# words have position 5, the average reaches 27 after layer 1 and the trained weights 31: in four sentences only the
-# trained weights are right, and in none only the average. That comes up about one time in eight. So for the first layer
-# alone, we cannot say that attention does better than an average, and this agrees with lesson 5.
+# After layer 1, more sentences are right without positions: 31 instead of 29. For the average the difference is larger,
+# 27 instead of 20. So there, positions mostly add noise. Without it, four sentences are right with the trained weights
+# only, and none with the average only, which comes up about one time in eight. So for the first layer alone, we cannot
+# say that attention does better than an average, and this agrees with lesson 5.
 #
 # ### Your experiment: from layer to layer
 #
@@ -312,6 +315,13 @@ predict("14/without-head-4")
 without_4 = vectors_of(encoder, "bank", sentences, edit=without(0, 4))
 count(is_right(leans(without_4, is_river)))
 
+# %% about-heads [markdown]
+# ### All 72 heads
+#
+# A count out of 35 is a coarse measure, so we now use the size of the lean as well. It is positive here if it is to the
+# correct side, and we take its mean after layer 6. We remove each head in turn, and divide the mean lean by that of the
+# whole model: on the left for "bank", and on the right for eight other words, which we will use in the next section.
+
 # %% draw-heads jupyter={"source_hidden": true}
 # %%answer 14/without-head-4
 heads = pd.read_csv(data_path("meaning_heads.csv"))
@@ -330,12 +340,6 @@ axes[0].set_ylabel("mean lean without the head\n(1: whole model)")
 show_figure(fig, "14.2")
 
 # %% read-heads [markdown]
-# ### All 72 heads
-#
-# A count out of 35 is a coarse measure, so the figure shows the mean lean, whose size now matters, too. (A lean to the
-# correct side is positive here.) Each head was removed in turn: on the left for "bank", and on the right for eight
-# other words, which we will use in the next section.
-#
 # No single head is needed. Whichever of the 72 we remove, 31 to 33 of the 35 sentences are right. But for "bank", head
 # 4 of the first layer matters most: without it, the mean lean falls by a quarter. This is the head that we found in
 # lesson 5, for this word and mostly on these sentences. For the eight other words, we would not have found it. Without
@@ -351,12 +355,12 @@ show_figure(fig, "14.2")
 # | one head alone, the other 71 removed | 21 to 29 |
 # | no head at all | 23 |
 #
-# Without any head, nothing from the sentence can reach "bank". So the 23 is luck, as the 16 was before the first layer,
-# but 26 or more would hardly be luck. A single head, with nothing else, can reach 29, and it is head 4 of the first
-# layer, which we chose in lesson 5 for another reason. So for "bank", this head alone comes close by the count, though
-# not in its mean lean, which is only a ninth of the whole model's. And yet it is not needed: even without it, the model
-# gets 31. The meaning can reach "bank" by more than one route. As in lesson 12, if a removal changes hardly anything,
-# another part may do the same work.
+# Without any head, no other word can reach "bank", and only its own position is left. In our sentences "bank" stands
+# early more often if it means money, and the 23 comes from that: what can be read need not be the meaning. A single
+# head, with nothing else, can reach 29, which is hardly luck. It is head 4 of the first layer, which we chose in lesson
+# 5 for another reason. So for "bank", this head alone comes close by the count, though its mean lean is only a ninth of
+# the whole model's. And yet it is not needed: even without it, the model gets 31. The meaning can reach "bank" by more
+# than one route. As in lesson 12, if a removal changes hardly anything, another part may do the same work.
 #
 # ## More words, and sentences set aside
 #
@@ -372,13 +376,6 @@ words["is_first"] = words.meaning == words.groupby("word").meaning.transform("fi
 seen, aside = words[words.part == "open"], words[words.part == "aside"]
 
 
-def read(rows, edit=None):
-    """Return the vectors of one word in some rows (N, 7, E), and its meanings (N,)."""
-    found = vectors_of(encoder, rows.word.iloc[0], rows.sentence.tolist(), edit=edit)
-    return found, torch.tensor(rows.is_first.tolist())
-
-
-# %% open-counts
 def right_on_open(edit=None):
     right = []
     for _, rows in seen.groupby("word"):
@@ -394,10 +391,10 @@ pd.DataFrame(of_96, ["trained", "average"], places)
 # %% read-open [markdown]
 # A smaller share is right, but here the means come from only eleven sentences instead of 34. Again the average is not
 # far behind. For the sentences set aside, we have to decide *now* what we will count, otherwise we could pick the best
-# layer afterwards. We take the layer that was best on the open sentences, and give the control the same right. The
-# trained model is tested after layer 6, and the average after layer
-# 4. (At these two places, in 13 of the open sentences only the trained model is right, and in 8 only the average.) The
-#    means come from the open sentences alone. And we look only once.
+# layer afterwards. We take the layer that was best on the open sentences, and the control may choose in the same way:
+# layer 6 for the trained model, and layer 4 for the average. (At these two places, in 13 of the open sentences only the
+# trained model is right, and in 8 only the average.) The means come from the open sentences alone. And we look only
+# once.
 
 
 # %% look-once
@@ -420,10 +417,10 @@ print(differing(trained_aside, average_aside))
 # On sentences that had not been looked at, the trained model is as good as on the open ones: 42 of 48 are right,
 # compared with 83 of 96. The average gets fewer, 34 of 48 after 78 of 96, though its interval still contains the old
 # share. In ten sentences only the trained model is right, and in two only the average. Counted as above, a result at
-# least as one-sided would come up about one time in 26 if both were equally good. This is more convincing than 13 to
-# 8. But it is one look at 48 sentences, and the plain average is a harsh control. Afterwards we tried a milder one, in
-#    which each head keeps its weights on the token itself and on the two markers and averages the rest. It gets 40 of
-#    the 48.
+# least as one-sided would come up about one time in 26 if both were equally good. But it is one look at 48 sentences,
+# and the plain average is a harsh control. Afterwards we tried a milder one: each head keeps its weights on the token
+# itself and on the two markers, and shares the rest equally among the other words. After layer 6, it gets 40 of the 48.
+# This was a second look, so it counts for less, but it warns us not to make too much of the first.
 #
 # ### Your experiment: two sentences
 #
@@ -443,10 +440,10 @@ pd.DataFrame(rows, places).T.round(2)
 # ## What this shows, and what it does not
 #
 # After which layer does the vector show which bank is meant? In most of our sentences it does so after the first layer,
-# and in all of the clear ones from the second on. Is this due to attention? A plain average in place of attention goes
-# most of the way: it gets 28 of 35, and the trained weights get 32. On the sentences set aside it is 34 of 48 against
-# 42, but 40 for the milder control. In one sense the meaning is due to attention, because without any head nothing from
-# the sentence reaches "bank". But mixing alone can do a large part of it. How much the trained model owes to selecting
+# and in all of the clear ones from the second on. Does the vector owe this to attention? In one sense it does: without
+# any head, no other word reaches "bank". But it need not owe it to *selecting*. A plain average in place of attention
+# gets 29 of 35 after its best layer, where the trained weights get 34 after theirs. On the sentences set aside, the
+# average gets 34 of 48, the milder control 40, and the trained weights 42. How much the trained model owes to selecting
 # we cannot say, because its MLPs were never trained with an average.
 #
 # Reading a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe), and there are things
@@ -456,7 +453,7 @@ pd.DataFrame(rows, places).T.round(2)
 #   labels, and nothing here shows that a later layer makes use of the difference. To test that, one has to change the
 #   vector and watch what the model does.
 # - What can be read need not be the meaning. In our sentences, "in spring" is always the season, and the means may
-#   reflect the word "in" rather than the meaning.
+#   reflect the word "in" instead.
 # - One person wrote these sentences, for nine words. Sentences from books are less tidy.
 
 # %% remember [markdown]
