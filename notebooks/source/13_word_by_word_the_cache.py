@@ -180,14 +180,13 @@ show_figure(ax, "13.1")
 # At 32 tokens, a step takes less than half the time of a pass. At 2,048 tokens, the pass takes about 50 times as long
 # as the step.
 #
-# Up to 128 tokens, the step takes nearly the same time at every length, because only the work for the scores and
-# averages grows with the text, and that is a small part of the step. At 2,048 tokens, the step takes about seven times
-# as long as at 32: there are more keys to compare with, and our simple cache copies itself at every step, which faster
-# programs avoid. Some costs do not depend on the text at all: the functions of each layer have to be called, and in a
-# large model all parameters have to be fetched from memory to be used for a single row. A prefill pays these two costs
-# once for all its rows, and decoding pays them for every token. On a GPU, decoding mostly waits for memory. So programs
-# with many users decode many texts side by side, so that fetched parameters serve many rows (Shazeer, 2019; Pope et
-# al., 2022).
+# Up to 128 tokens, the step takes nearly the same time at every length, because the work that grows with the text is
+# still a small part of it. At 2,048 tokens, the step takes about seven times as long as at 32. A large part of this
+# rise comes from our simple cache, which copies itself at every step. Some costs do not depend on the text at all: the
+# functions of each layer have to be called, and in a large model all parameters have to be fetched from memory to be
+# used for a single row. A prefill pays these two costs once for all its rows, and decoding pays them for every token.
+# On a GPU, decoding mostly waits for memory. So programs with many users decode many texts side by side, so that
+# fetched parameters serve many rows (Shazeer, 2019; Pope et al., 2022).
 #
 # ## Two tests
 #
@@ -294,8 +293,8 @@ for prompt in ("KQZBMTARK", "KQZ"):
 # the first prompt, the wrong places do no visible harm. This model writes its notes in the first half of a text (lesson
 # 12), and this prompt contains the whole loop, so all notes are written when the bug sets in. The prompt `KQZ` is too
 # short for a loop. The model happens to begin again with K, and from then on the new letters need notes as well. The
-# first layer finds the preceding token by its place, so a letter that claims to be at place 0 gets no note, and the
-# text breaks down. With most prompts of three letters, the bug does not change the text.
+# first layer finds the preceding token by its place, so a letter that claims to be at place 0 takes its note from other
+# tokens, and the text breaks down. With most prompts of three letters, the bug does not change the text.
 #
 # So a text that looks fine does not prove a cache correct. The comparison needs no luck: even with the first prompt,
 # the logits of the first new row differ from those of a whole pass.
@@ -396,8 +395,8 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 # lesson 10. The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look
 # for. If a window drops the sink, this weight falls on other tokens. Their values then make up much of the output,
 # although in training they hardly entered it. Xiao et al. (2023) tried language models of four families, which all
-# failed as soon as their first tokens had left the window. With four of these tokens kept, they again predicted nearly
-# as well as before, though what was dropped stayed forgotten.
+# became worse, two of them beyond use, as soon as their first tokens had left the window. With four of these tokens
+# kept, they again predicted nearly as well as before, though what was dropped stayed forgotten.
 #
 # We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you took
 # apart in lesson 10. It has six layers and a marker, `[CLS]`, at the beginning of each sentence. For each of the 35
@@ -582,7 +581,7 @@ check_bytes_of_a_token(bytes_of_a_token_solution)
 #
 # Write a function that updates the keys of a cache with a window. (It returns only what is kept for later calls.
 # Several new tokens have to attend before the oldest keys are dropped.) `kept` has the shape (N, H, tokens, E) and may
-# be empty, `new` holds one or more new tokens, and `window` is the largest number of tokens that may stay.
+# be empty, `new` holds one or more new tokens, and `window` is the largest number of tokens that may stay, at least 1.
 #
 # <details><summary>Hint</summary>
 #
