@@ -2,8 +2,8 @@
 # # 12 · Two layers that look back
 #
 # A novel introduces a certain Mr Tolliver. A hundred pages later we read "and then Mr", and a language model guesses
-# that *Tolliver* comes next. It has never met this name before, so nothing that it learned in training can tell it what
-# follows "Mr" in this book. It has to look it up in the text: where did I see "Mr" before, and what came after it?
+# that *Tolliver* comes next. It never met this name in training, so nothing that it learned in training can tell it
+# what follows "Mr" in this book. It has to look it up in the text: where did I see "Mr" before, and what came after it?
 #
 # This sounds like a task made for attention, which can find anything in the text. Is one layer enough? What does a
 # second layer add?
@@ -21,7 +21,7 @@
 # - use a score to find a head, and check what it does by taking it out,
 # - say which tests distinguish a head that looks up what followed from one that takes a shortcut.
 #
-# **Time:** 45 minutes in class, 80 alone. You may skip the section marked "Further".
+# **Time:** 45 minutes in class, 80 alone. You may skip the two sections marked "Further".
 
 # %% setup
 import torch
@@ -46,8 +46,8 @@ lesson_setup()
 # Each text has a loop of its own, and the loops differ in length, so there is nothing to learn by heart. A text has 33
 # tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count a guess if the
 # text itself contains the answer: the current letter has been played before, and the letter that is about to come has
-# followed it before. We leave out the guesses that are followed by a bar, because a jump cannot be foreseen. Below, a
-# `^` under a letter means that the guess made there is counted.
+# followed it before. We leave out the guess at a letter that is followed by a bar, because a jump cannot be foreseen.
+# Below, a `^` under a letter means that the guess made there is counted.
 
 # %% three-texts
 torch.manual_seed(5)
@@ -64,7 +64,7 @@ for tokens, known in zip(*examples, strict=True):
 # for the bar. A larger logit means that the model considers this symbol more likely.
 #
 # What is new is how the layers are connected. A layer does not replace the vectors. It reads them, and its output is
-# **added** to them, as by the residual connection of lesson 10. So each token has one vector that runs from the
+# **added** to them, as in the residual connection of lesson 10. So each token has one vector that runs from the
 # embedding to the guess and collects what the layers find. It is called the [**residual
 # stream**](glossary.ipynb#residual-stream).
 
@@ -281,11 +281,11 @@ show_figure(figure, "12.3")
 
 # %% average-hides [markdown]
 # So the score did not lie, but an average over all places hid what mattered. In the figure, the first layer follows the
-# line below the diagonal for the first fifteen places, and after that hardly ever. (It can differ from place to place,
-# because every place has a vector of its own; place 18, with 0.5, is an exception of this model.) In the second layer,
-# look at the rows below the first bar: where a letter has an earlier copy, the dark cell lies in the column after such
-# a copy. In the rows above, no letter has an earlier copy yet. These guesses are not counted in training, so the
-# weights there mean little.
+# line below the diagonal for the first fifteen places, and after that hardly ever. (Where it looks can differ from
+# place to place, because every place has a vector of its own; place 18, with 0.5, is an exception in this model.) In
+# the second layer, look at the rows below the first bar: where a letter has an earlier copy, the dark cell lies in the
+# column after such a copy. In the rows above, no letter has an earlier copy yet. These guesses are not counted in
+# training, so the weights there mean little.
 #
 # ### Follow the two steps
 #
@@ -300,11 +300,11 @@ LookingBackExplorer()
 # %% remove [markdown]
 # ## Take one out
 #
-# The two curves rise together, after about 30 steps: notes are useful only if a later layer searches for them, and a
-# search is useful only if there are notes. But a score says where a head looks, and not what the model needs it for. To
-# find that out, we remove a head and see what changes: this is called an [ablation](glossary.ipynb#ablation). We set
-# its output projection to zero, so that it still looks but adds nothing to the stream. (Its own score therefore stays
-# as it was.)
+# In the explorer, the scores of the two layers rise together, after about 30 steps. The more notes there are, the more
+# useful a search for them becomes, and the other way round. But a score says where a head looks, and not what the model
+# needs it for. To find that out, we remove a head and see what changes: this is called an
+# [ablation](glossary.ipynb#ablation). We set its output projection to zero, so that it still looks but adds nothing to
+# the stream. (Its own score therefore stays as it was.)
 
 
 # %% without
@@ -384,22 +384,21 @@ kinds = {f"loops of {n}": (n,) for n in (5, 11, 12, 20)} | {
 both = (regular_model, model)
 table = [[on_loops(one, *kind) for one in both] for kind in kinds.values()]
 names = ["one layer, trained on 12", "two layers, trained with jumps"]
-Table(list(kinds), names, torch.tensor(table).round(decimals=1))
+Table(list(kinds), names, torch.tensor(table).round(decimals=2))
 
 # %% counting-read [markdown]
 # The single layer has learned to look 11 or 23 places back, whichever letter is there. In the texts on which it was
 # trained, that letter is always the follower, so the score cannot tell counting places from looking up a letter. In
 # loops of 11 letters, the token 11 places back is the current letter itself, and nearly every guess is wrong. The model
-# with two layers was trained on loops of 8 to 15 letters. It is right for 5 letters too, because its second layer goes
-# by the letters and not by the distance. On loops of 20 it is perfect only without jumps. The 32 tokens then contain
-# one round and the first 12 letters of the next. Only the guesses at these 12 count, and their answers were played at
-# places 1 to 12, so notes are needed only there. With jumps, later places need them as well, and the first layer writes
-# notes only up to place 15.
+# with two layers was trained on loops of 8 to 15 letters. It also guesses correctly in loops of 5 letters, because its
+# second layer goes by the letters and not by the distance. On loops of 20 it is perfect only without jumps, because the
+# first layer writes notes only up to place 15. Without jumps, the text ends after 12 letters of the second round, and
+# their notes stand before that place. With jumps, later ones are needed as well.
 #
 # This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter
-# is always the one that has not been played for the longest time, in loops of any length. A model that follows this
-# rule need not look up anything. In our stored runs on loops of 8 to 15 letters without jumps, the wide layer gets more
-# than half of the guesses right after 1,000 steps. With jumps, the rule itself is right in fewer than half of the
+# is always the one whose last appearance is furthest back, in loops of any length. A model that follows this rule need
+# not look up anything. In our stored runs on loops of 8 to 15 letters without jumps, more than half of the wide layer's
+# guesses are correct after 1,000 steps of training. With jumps, the rule itself is right in fewer than half of the
 # cases, as the first section marked "Further" shows. *If a task can be solved in another way, a good result says
 # nothing about the way you had in mind.*
 #
@@ -472,7 +471,7 @@ print("without head 1:", test(shared))
 # - In a residual stream, layers read and add. What one layer adds, every later layer can use in its queries, keys and
 #   values.
 # - Looking up what followed takes two steps. The first layer copies the previous letter to each token, and the second
-#   searches for a token with a copy of the current letter. The head of the second step is called an induction head.
+#   searches for a token whose note is the current letter. The head of the second step is called an induction head.
 # - To find a head of a certain kind, measure how much weight each head puts where a head of that kind should look. A
 #   mean over all places can hide what the head does.
 # - An ablation tests what a head is needed for. If nothing changes, another head may be doing the same job.
@@ -630,8 +629,8 @@ check_mended_stream(mended_solution)
 # ## In torch
 #
 # `nn.TransformerEncoderLayer(d_model, nhead, norm_first=True, batch_first=True)` is attention and an MLP, each with a
-# norm before it and each added to the residual stream. Pass `nn.Transformer.generate_square_subsequent_mask(L)` as
-# `src_mask` and `is_causal=True` for a model that guesses the next token. `nn.TransformerEncoder` stacks such layers;
+# norm before it and each added to the residual stream. For a model that guesses the next token, pass `is_causal=True`,
+# and `nn.Transformer.generate_square_subsequent_mask(L)` as `src_mask`. `nn.TransformerEncoder` stacks such layers;
 # there the mask is called `mask`, and `norm=nn.LayerNorm(d_model)` adds the norm at the end. Our model has no MLP and
 # no dropout.
 
@@ -663,7 +662,7 @@ check_mended_stream(mended_solution)
 # row, each with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone also
 # hold up the letter of the neighbour to the left, and repeat the search. *"The second layer looks at the first layer":*
 # it looks at tokens, as every layer does; what has changed is what they hold up. *"An ablation shows what the head
-# does":* it shows what is lost without it, which can be less if another head helps, or more if a later layer is
+# does":* it shows what is lost without the head, which can be less if another head helps, or more if a later layer is
 # confused.
 # </details>
 
@@ -678,7 +677,7 @@ check_mended_stream(mended_solution)
 # briefly:* a thousand steps did not help.
 #
 # **3.** You remove the second layer. What happens to the first head's weights? **Nothing.** *They get worse:* nothing
-# flows back from a later layer when the model is used. Only training lets it influence the first.
+# flows back from a later layer when the model is used. A later layer influences an earlier one only during training.
 #
 # **4.** A head has a follower score of 1 on texts with period 12. What does it do? **We cannot tell.** *It looks up
 # what followed:* a head that looks 11 places back has the same score.
