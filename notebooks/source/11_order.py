@@ -74,10 +74,11 @@ change.norm(dim=-1).round(decimals=2)  # cat, The, sat, on, the, mat
 # ### One layer, and two
 #
 # Only the outputs of the two swapped words change, because each of them now sees a different set of words. All the
-# later words see the same two words as before, only in a different order. So in one layer, the mask tells a word
-# *which* words come before it, but not in what order they come.
+# later words still see both of these words, only in a different order. So in one layer, the mask tells a word *which*
+# words come before it, but not in what order they come.
 #
-# A second layer knows more. Its inputs are the outputs of the first layer, and some of them have changed:
+# A second layer knows more. Its inputs are the outputs of the first layer, and two of them have changed. Its outputs
+# change by this much:
 
 # %% two-layers
 twice = attend(attend(x[swapped])) - attend(attend(x))[swapped]
@@ -133,10 +134,10 @@ show_figure(fig, "11.1")
 #
 # ## Turn instead of add
 #
-# Two features define a point $(a, b)$ in the plane. Turning it by the angle $t$ around the origin gives
-# $(a\cos t - b\sin t,\ a\sin t + b\cos t)$; for example, $(1, 0)$ becomes $(\cos t, \sin t)$. **Rotary positions** turn
-# every query and every key by an angle that grows with its position: by $m$ steps at position $m$. We start with two
-# features each, and one step is half a radian.
+# Two features define a point $(a, b)$ in the plane. Turning it by the angle $t$ around the origin gives $(a\cos t -
+# b\sin t,\ a\sin t + b\cos t)$; for example, $(1, 0)$ becomes $(\cos t, \sin t)$. **Rotary positions** turn every query
+# and every key by an angle that grows with its position: by $m$ steps at position $m$. We start with a query and a key
+# of two features each, and let one step be half a radian.
 
 
 # %% turn
@@ -205,7 +206,7 @@ show_figure(fig, "11.2")
 # by $\omega_i = \text{base}^{-2i/d}$ radians per step, where $d$ is head_dim. (This is the formula of the sinusoidal
 # positions, with $d$ in place of $E$.) The dot product of a whole query and a whole key is the sum of the dot products
 # of their pairs. By the proof, each of these depends only on the distance, so their sum does too. In the explorer, a
-# query and a key have four pairs. Drag the two positions. Then try another base.
+# query and a key each have four pairs. Drag the two positions. Then try another base.
 
 # %% explore-rotary
 RotaryExplorer()
@@ -238,10 +239,10 @@ rotate_by_hand(queries) @ rotate_by_hand(keys).T
 #
 # ## A layer from another program
 #
-# Now we use it. A model was trained with rotary positions and saved, and the report that came with it says that it
-# answers all questions correctly. It reads a list of 16 tokens. A token is either an entry, such as `cat 4`, which
-# notes a number for an animal, or a question, such as `cat?`, which asks for the number noted *last* for this animal.
-# The list ends with a question, and only this one is graded.
+# Now we put our rotation to use. A model was trained with rotary positions and saved, and the report that came with it
+# says that it answers all questions correctly. It reads a list of 16 tokens. A token is either an entry, such as `cat
+# 4`, which notes a number for an animal, or a question, such as `cat?`, which asks for the number noted *last* for this
+# animal. The list ends with a question, and only this one is graded.
 
 # %% task jupyter={"source_hidden": true}
 from attnlab import MultiHeadAttention
@@ -275,8 +276,8 @@ print("   ".join(in_words(tokens)), "  →  ", answer.item())
 # %% task-text [markdown]
 # The model consists of a linear layer that reads the tokens, one `MultiHeadAttention` with 4 heads, and a linear layer
 # that names the number. The folded cell loads the parameters. `share_correct` runs the model with a rotation and
-# returns the share of correct answers to some 2,000 questions. We count only animals with at least two entries, because
-# the order of a single one does not matter. We put our rotation between the projections and the scores:
+# returns the share of correct answers to some 2,000 questions. We count only the questions about animals with at least
+# two entries, because a single entry has no order. We put our rotation between the projections and the scores:
 
 # %% load jupyter={"source_hidden": true}
 embed, layer, read = (
@@ -451,10 +452,10 @@ two = results.query("layers == 2")
 two.pivot_table("accuracy", ["task", "scheme"], "tokens", sort=False).round(2)
 
 # %% the-answer [markdown]
-# On lists of 64, the two layers without positions find the latest entry in 78% of the cases, although no positions were
-# ever given to them. The two layers with rotary positions do so in only 58%; ALiBi is better than both. In the other
-# task, the layers without positions name the number in only a third of the cases even on lists of 16. There ALiBi
-# reaches 71%, and the rotary layers name every number.
+# On lists of 64, the model with two layers and no positions finds the latest entry in 78% of the cases. The model with
+# rotary positions does so in only 58%, and the one with ALiBi is better than either. In the other task, the layers
+# without positions name the number in only a third of the cases even on lists of 16. There ALiBi reaches 71%, and the
+# rotary layers name every number.
 #
 # So who tells attention where words stand? Attention by itself cannot know. A causal mask tells it a little, and
 # several layers under such a mask can work out more. In most models we tell it ourselves, with vectors that are added,
@@ -479,8 +480,8 @@ F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0]
 # %% further-heads [markdown]
 # ## Further: more heads, another ranking
 #
-# In Figures 11.3 and 11.4, the usual rotary positions last longer than the slow ones. With 8 heads of 8 features,
-# instead of 4 heads of 16, the slow ones are at least as good in both tasks and at every length:
+# In Figures 11.3 and 11.4, the usual rotary positions hold up on longer lists than the slow ones. With 8 heads of 8
+# features, instead of 4 heads of 16, the slow ones are at least as good in both tasks and at every length:
 
 # %% eight-heads
 eight = results.query("heads == 8")
