@@ -161,7 +161,7 @@ assert abs(by["rotary", 64].min() - 0.46) < 0.006 and abs(by["rotary", 64].max()
 assert by["slow rotary", 64].between(0.395, 0.485).all()
 assert by["slow rotary", 32].max() < by["rotary", 32].min()
 
-# %% after: after-long  numbers: 15, 17
+# %% after: after-long  numbers: 15
 
 # %% after: see-back
 of = back.set_index(["scheme", "tokens"])["accuracy"]
@@ -180,12 +180,10 @@ ahead = rotate(vector[None], torch.tensor([-3]))
 scores = rotate(ahead.expand(30, 16)) @ rotate(vector.expand(30, 16)).T
 assert (scores.argmax(dim=-1)[3:] == torch.arange(27)).all()
 
-# %% after: after-back  numbers: 44, 47
-import math
-
-# the fastest pair is nearly back at the same angle after 44 steps
-assert abs(44 / (2 * math.pi) - 7) < 0.01
+# %% after: after-back
 assert back.query("scheme == 'rotary' and tokens <= 40")["accuracy"].min() > 0.995
+at_40 = back.query("scheme == 'slow rotary' and tokens == 40")
+assert at_40["accuracy"].max() < 0.6
 # no sum of ALiBi's four averages singles out distance 3
 near_ = alibi_bias(4, 16)[:, -1].softmax(dim=-1).flip(-1).T  # (distance, head)
 wanted = F.one_hot(torch.tensor(3), 16).float()[:, None]

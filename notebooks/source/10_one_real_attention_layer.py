@@ -99,7 +99,7 @@ def shuffled(reading):
 
 
 def less_of_words(reading):
-    """Take from words, in random order, the weight of [CLS], as far as they have it."""
+    """Take as much weight from words, in random order, as [CLS] has, or all of it."""
     order = 1 + torch.randperm(len(reading.tokens) - 2)
     words = reading.weights[..., order]
     earlier = words.cumsum(dim=-1) - words
@@ -216,10 +216,10 @@ torch.manual_seed(0)
 over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  # (H,)
 
 # %% by-asker [markdown]
-# The markers stayed in place, so this test cannot say whether a head looks at `[CLS]` or at the first place. So we let
-# `[CLS]` and the first word exchange their position vectors, and we leave out the row of this word. Ten heads looked
-# most at `[CLS]`. In four of them (4, 8, 10 and 11), the first word, which is now in place 0, gets more than `[CLS]`,
-# so these heads respond to the position. In the other six, `[CLS]` still gets more.
+# The markers stayed in place, so this test cannot say whether a head looks at `[CLS]` or at the first place. We
+# therefore swap the position vectors of `[CLS]` and the first word, and we leave out the row of this word. Ten heads
+# looked most at `[CLS]`. In four of them (4, 8, 10 and 11), the first word, which is now in place 0, gets more than
+# `[CLS]`, so these heads respond to the position. In the other six, `[CLS]` still gets more.
 #
 # ## Does it matter which word asks?
 #
@@ -275,8 +275,8 @@ show_figure(ax, "10.3")
 # percentile. Heads 1, 4 and 10 score high on both, but only on average. Sentence by sentence, the picture is less
 # clear: in each of these heads, the ambiguous word beats 90% of the askers in only 18 of the 46 sentences. (By chance
 # alone, it would do so in about five.) And the arc from "bank" to "river"? In head 4, fewer than ten of the 5,000
-# askers would give "river" more than "bank" does. Among our 552 pairs of a head and a sentence, we would expect one
-# such case by chance, and there are 15. So the arc is probably not a lucky pick.
+# askers would give "river" more than "bank" gives it. Twelve heads and 46 sentences are 552 chances, so we would expect
+# about one such case (552 · 10/5,000). There are 15, so the arc is probably not a lucky pick.
 #
 # ## Can "it" find the animal?
 #
@@ -325,15 +325,15 @@ lengths = u.norm(dim=-1)  # (H, S)
 pd.DataFrame(lengths[[4, 6, 9]], ["head 4", "head 6", "head 9"], sat.tokens).round(1)
 
 # %% sink [markdown]
-# In these three heads, as in most others, the $u$ of `[CLS]` is much shorter than that of any word. A token that gets a
-# lot of weight but contributes little is called an [**attention sink**](glossary.ipynb#attention-sink), and you met one
-# in lesson 4. A sink is often described as a place where a head can put attention that it does not need elsewhere. So
-# can we do without it?
+# In these three heads, as in most, the $u$ of `[CLS]` is much shorter than that of any word. A token that gets a lot of
+# weight but contributes little is called an [**attention sink**](glossary.ipynb#attention-sink), and you met one in
+# lesson 4. A sink is often described as a place for attention that a head does not need elsewhere. So can we do without
+# it?
 #
 # We take `[CLS]` away: no token may look at it any more. Then we compare the *contribution* of the head to each word,
 # $\sum_j \text{weight}_{h,i,j} \, u_{h,j}$, before and after. As a control, we leave `[CLS]` alone and take as much
-# weight from words as `[CLS]` has. (The helper `less_of_words` goes through the words in random order and takes their
-# weights until it has enough, or all of them.)
+# weight from words as `[CLS]` has. (The helper `less_of_words` takes them in random order.) In both cases, the rest of
+# the row is scaled up to sum to 1 again.
 
 # %% ask-sink
 predict("10/without-the-sink")
@@ -400,14 +400,14 @@ show_figure(ax, "10.4")
 
 # %% moving [markdown]
 # In heads 2, 5 and 9, making the weights uniform moves the output nearly as far as removing the whole head. In heads 5
-# and 9 this is partly due to the lost sink: if the markers keep their weights and only the words share equally, it
-# moves only 0.57 and 0.43 times as far. In head 2 it is still 0.81, so an average cannot replace what this head
-# contributes.
+# and 9 this is partly due to the lost sink: if the markers keep their weights and only the words share equally, the
+# output moves only 0.57 and 0.43 times as far as when the head is removed. In head 2 the ratio is still 0.81, so an
+# average cannot replace what this head contributes.
 #
 # ## Does the output follow the attention?
 #
 # Making the weights uniform moves more attention in some rows than in others. If the weights matter, the output should
-# move further in these rows. Twelve heads and 304 words make 3,648 rows.
+# move further there. Twelve heads and 304 words make 3,648 rows.
 
 # %% ask-moved
 predict("10/more-attention-more-output")
@@ -461,10 +461,10 @@ show_figure(grid.figure, "10.5")
 # to "river" in head 4 shows something real. But in no head can a third word change the score of "river", so the arc
 # does not show that the model knows which bank is meant.
 #
-# Do the weights explain the output? It is computed from them, so where more attention moves, it usually moves further.
-# But how far depends on the vectors $u$: in head 2 nearly the same attention moves in every row, and the output moves
-# by 0.17 to 0.55. To know whether something matters, remove it and measure the output. For the whole model, measure how
-# well it does what it was trained to do.
+# Do the weights explain the output? The output is computed from them, so it usually moves further where more attention
+# moves. But how far depends on the vectors $u$: in head 2 nearly the same attention moves in every row, and the output
+# moves by 0.17 to 0.55. To know whether something matters, remove it and measure the output. For the whole model,
+# measure how well it does what it was trained to do.
 #
 # And this is only one of six layers. A [**residual connection**](glossary.ipynb#residual-connection) adds the layer's
 # output to its input, and for our words the sum still points nearly in the direction of the input, with a cosine of
@@ -627,9 +627,9 @@ check_sink_share(sink_share_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0. Setting them to
-# 0 also removes the bias of this head's values, which we kept for Figure 10.4. Try your function on a fresh
-# `load_layer()`. But `careless` removes the wrong numbers, and it also leaves something behind. Write `careful`, which
-# does neither. (The parameters of `load_layer()` do not require gradients, so you can change them in place.)
+# 0 also removes the bias of this head's values, which we kept for Figure 10.4. But `careless` removes the wrong
+# numbers, and it also leaves something behind. Write `careful`, which does neither, and try it on a freshly loaded
+# layer. (The parameters of `load_layer()` do not require gradients, so you can change them in place.)
 #
 # <details><summary>Hint</summary>
 #
@@ -665,9 +665,9 @@ check_mended_ablation(careful_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Find ★★★ (15 minutes)
 #
-# Find an ambiguous word that is not among the 21 of the lesson, and two sentences with two of its meanings. Choose a
-# clue and a head for each sentence. In that head, your word must give the clue at least one uniform share, and fewer
-# than 100 of the 5,000 askers may give it more in the same place.
+# Find an ambiguous word that is not among the 21 of the lesson, and two sentences, one for each of two of its meanings.
+# Choose a clue and a head for each sentence. In that head, your word must give the clue at least one uniform share, and
+# fewer than 100 of the 5,000 askers may give it more in the same place.
 #
 # You have twelve heads to choose from, and as many sentences as you like, so keep count of what you try.
 # (`clue_shares(word, sentence, clue)` gives the shares from your word and from all askers.) Suppose that your word were
@@ -678,8 +678,8 @@ check_mended_ablation(careful_solution)
 #
 # Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with "glass", "tank" and "coach", for
 # example. By chance, a word is among the first 100 of 5,000 in one head out of 50, so at least one of twelve heads
-# passes with a probability of $1 - 0.98^{12}$, about one in five. Measured, with at least one share asked for, it is
-# about one sentence in six.
+# passes with a probability of $1 - 0.98^{12}$, about one in five. When we measured this, with at least one uniform
+# share asked for, it was about one sentence in six.
 # </details>
 
 
@@ -751,7 +751,7 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 #   and the effect measured on the task of the model.
 # - Jain and Wallace, [Attention is not Explanation](https://arxiv.org/abs/1902.10186), 2019, and the reply by Wiegreffe
 #   and Pinter, [Attention is not not Explanation](https://arxiv.org/abs/1908.04626), 2019. The reply objects to weights
-#   that are put in by hand for each example, apart from the rest of the model; it proposes uniform weights as a
+#   that are set by hand for each example, independently of the rest of the model; it proposes uniform weights as a
 #   baseline, but with a model that is trained with them. Ours is not.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: heads that look at
 #   the previous token, in models that predict the next word.

@@ -242,7 +242,8 @@ rotate_by_hand(queries) @ rotate_by_hand(keys).T
 # Now we put our rotation to use. A model was trained with rotary positions and saved, and the report that came with it
 # says that it answers all questions correctly. It reads a list of 16 tokens. A token is either an entry, such as `cat
 # 4`, which notes a number for an animal, or a question, such as `cat?`, which asks for the number noted *last* for this
-# animal. The list ends with a question, and only this one is graded.
+# animal. The list ends with a question, and only this one is graded. There are four animals and the numbers 0 to 7, so
+# guessing is correct in one of eight cases. (The model reads each token as 16 zeros and ones.)
 
 # %% task jupyter={"source_hidden": true}
 from attnlab import MultiHeadAttention
@@ -341,10 +342,10 @@ print("correct with rotate:", share_correct(rotate).item())
 # ### What is different
 #
 # All three tests pass for our function and for attnlab's `rotate`. But the two functions disagree, and with `rotate`
-# the model is as good as its report says. Both turn their pairs by the same angles, but they *pair different features*.
-# Ours joins feature $i$ of the first half with feature $i$ of the second half. `rotate` joins neighbours, features $2i$
-# and $2i + 1$. This model was trained with neighbours. Both layouts are common and correct, but a model's queries and
-# keys only make sense in the layout with which it was trained.
+# the report is true. Both turn their pairs by the same angles, but they *pair different features*. Ours joins feature
+# $i$ of the first half with feature $i$ of the second half. `rotate` joins neighbours, features $2i$ and $2i + 1$. This
+# model was trained with neighbours. Both layouts are common and correct, but a model's queries and keys only make sense
+# in the layout with which it was trained.
 #
 # The layer puts the two coordinates of a pair side by side, $a_0\,b_0\,a_1\,b_1 \dots$, and our function expects
 # $a_0\,a_1 \dots b_0\,b_1 \dots$. In exercise 4 you will reorder the parameters of the layer so that our function suits
@@ -354,9 +355,8 @@ print("correct with rotate:", share_correct(rotate).item())
 #
 # The third way is the simplest. **ALiBi** (attention with linear biases) leaves queries and keys alone. It lowers each
 # score in proportion to the distance: we add $-s\,(m - n)$ to the score of a query at $m$ for a key at $n$. Every head
-# has a fixed slope $s$ of its own; with 8 heads the slopes are $1/2, 1/4, \dots, 1/256$, and with 4 heads, as below,
-# $1/4$, $1/16$, $1/64$ and $1/256$. If all scores are equal without the bias, the last of ten words has these weights
-# in the heads with slopes $1/2$, $1/16$ and $1/256$:
+# has a fixed slope $s$ of its own; with 8 heads the slopes are $1/2, 1/4, \dots, 1/256$. If all scores are equal
+# without the bias, the last of ten words has these weights in the heads with slopes $1/2$, $1/16$ and $1/256$:
 
 # %% slopes
 bias = alibi_bias(8, 10)  # (H, L, L)
@@ -364,8 +364,7 @@ bias[[0, 3, 7], -1].softmax(dim=-1)
 
 # %% slopes-text [markdown]
 # The first head sees little more than the last few words, and the last of the three spreads its weight almost evenly.
-# Nothing has to be learned, but there is a built-in preference: other things being equal, the nearer key gets more
-# weight.
+# Nothing has to be learned, but other things being equal, the nearer key gets more weight.
 #
 # ## Train short, test long
 #
@@ -373,8 +372,8 @@ bias[[0, 3, 7], -1].softmax(dim=-1)
 # above, with one layer of attention, in six versions: without positions, with learned positions, with sinusoidal
 # positions, with rotary positions, with “slow rotary” positions and with ALiBi. (Slow means a base of 1,000,000 instead
 # of 10,000, as in many models for long texts: all pairs but the first turn more slowly.) We train each version four
-# times, from different random initialisations, for 1,000 steps on lists of 16 tokens. Then it answers questions about
-# lists of up to 64 tokens.
+# times, from different initialisations, for 1,000 steps on lists of 16 tokens. Then it answers questions about lists of
+# up to 64 tokens.
 
 # %% ask-long
 predict("11/which-at-64")
@@ -407,14 +406,12 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 #
 # At 16 tokens, the layer without positions is correct in about half of the cases: it finds the entries for the animal,
 # but it cannot tell which of them is the latest. Beyond 16 tokens, the learned positions fail at once, because their
-# rows were never trained. The sinusoidal ones fail almost as fast, although they can be computed for any position: the
-# layer has not learned what to do with these vectors.
+# rows were never trained. The sinusoidal ones fail almost as fast, although they can be computed for any position.
 #
 # At 32 tokens, twice the training length, the rotary layer is still correct in at least 94% of the cases, even in its
-# worst run. Distances above 15 never occurred in training, so nothing is promised from 17 tokens on, and beyond 32 the
-# accuracy declines. With the larger base it declines earlier here, but with 8 heads the ranking is different (see
-# "Further"). Of these layers, only ALiBi stays above 90% at every length: here, a longer distance means a lower score
-# and nothing else.
+# worst run. Distances above 15 never occurred in training, and beyond 32 tokens the accuracy declines. With the larger
+# base it declines earlier here, but with 8 heads the ranking is different (see "Further"). Of these layers, only ALiBi
+# stays above 90% at every length: here, a longer distance means a lower score and nothing else.
 #
 # ## Another task
 #
@@ -433,12 +430,12 @@ show_figure(plot_lengths(back, "Which number was three tokens back?"), "11.4")
 # ### Reading the second figure
 #
 # ALiBi's preference for near keys suited the first task, but here the token itself and the two before it are all wrong.
-# A rotary layer can solve the task. Suppose that the biases of the projections make every key the same vector, and
-# every query this vector turned *back* by three steps. Then a key at $n$ is turned by $n$ steps and a query at $m$ by
-# $m - 3$, and the score is largest where $n = m - 3$. On lists of up to 40 tokens, the rotary layer is perfect in all
-# four runs. At 48 tokens, one run is still correct in 96% of the cases and another in only 13%. A fast pair comes round
-# to the same angle again and again: from distance 3 to distance 47, the fastest turns by 44 radians, seven full turns.
-# Only the slower pairs can tell such distances apart.
+# A rotary layer can solve the task. Suppose that $W_Q$ and $W_K$ are zero, so that only the bias vectors of these two
+# projections are left. They can make every key the same vector, and every query this vector turned *back* by three
+# steps. Then a key at $n$ is turned by $n$ steps and a query at $m$ by $m - 3$, and the score is largest where $n = m -
+# 3$. On lists of up to 40 tokens, the rotary layer is perfect in all four runs. At 48 tokens, one run is still correct
+# in 96% of the cases and another in only 13%. Each pair comes round to the same angle again and again, and lists of 16
+# tokens teach nothing about such distances. The slow rotary layer falls even earlier, and we cannot say why.
 #
 # So the best scheme depends on the task.
 #
