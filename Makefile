@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student site test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
+.PHONY: help setup lab fresh student colab site test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -44,6 +44,9 @@ fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 
 student: $(READY)  ## write copies without solutions and teacher notes into student/
 	@$(RUN) tools.student
+
+colab: $(READY)  ## URL=ADDRESS/attnlab-...whl: write copies for Google Colab, and the wheel, into colab/
+	@$(RUN) tools.colab "$(URL)"
 
 site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no
 	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes)
@@ -90,5 +93,5 @@ format: $(READY)  ## put code and sources into the house format
 	$(RUN) ruff format
 
 clean:  ## delete all that make has made, but never my_notebooks/
-	rm -rf $(VENV) site student bench.txt dist .pytest_cache .ruff_cache
+	rm -rf $(VENV) site student colab bench.txt dist .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,15 +1,21 @@
 """environment.yml (exact versions) and pyproject.toml (ranges) say the same."""
 
+import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
+from nbformat.sign import NotebookNotary
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+
+from tools.notebooks import find_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = (ROOT / "environment.yml").read_text()
@@ -108,7 +114,22 @@ def test_make_gives_pip_the_same_lines_as_conda():
     assert made.stdout.splitlines() == pip["pip"]
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "environment.yml", "Makefile", ".ci/run"])
+def test_binder_trusts_the_lessons(tmp_path):
+    """As in a container of Binder, where Jupyter is on the path and keeps its data at home."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    variables = {**os.environ, "PATH": path, "JUPYTER_DATA_DIR": str(tmp_path)}
+    subprocess.run([ROOT / "postBuild"], cwd=ROOT, env=variables, capture_output=True, check=True)
+    notary = NotebookNotary(data_dir=str(tmp_path))
+    lessons = [nbformat.read(path, as_version=4) for path in find_notebooks()]
+    assert all(notary.check_signature(lesson) for lesson in lessons)
+    lessons[0].cells.pop()
+    assert not notary.check_signature(lessons[0])
+    notary.store.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["pyproject.toml", "environment.yml", "Makefile", "postBuild", ".ci/run"]
+)
 def test_no_package_index_is_named(name):
     """The user decides where packages come from."""
     assert not re.search(r"https?://", (ROOT / name).read_text())

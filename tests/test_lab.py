@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
+from ipykernel.ipkernel import IPythonKernel
 from jupyter_client import KernelManager
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 from nbformat.sign import NotebookNotary
@@ -53,6 +54,15 @@ def test_lessons_are_copied_once_and_a_copy_is_never_overwritten(folders):
     assert lab.copy_new(lab.find_lessons(lessons), copies) == []
 
 
+def test_a_copy_is_its_lesson_and_what_a_kernel_says_of_python(tmp_path):
+    lesson = lab.find_lessons(lab.LESSONS)[0]
+    (copy,) = lab.copy_new([lesson], tmp_path)
+    ours, theirs = (json.loads(path.read_text(encoding="utf-8")) for path in (copy, lesson))
+    assert ours["metadata"].pop("language_info") == IPythonKernel.language_info
+    assert theirs["metadata"].pop("language_info").items() < IPythonKernel.language_info.items()
+    assert ours == theirs
+
+
 @pytest.mark.parametrize("number", ["03", "3"])
 def test_fresh_sets_the_old_copy_aside(folders, number):
     lessons, copies = folders
@@ -60,7 +70,7 @@ def test_fresh_sets_the_old_copy_aside(folders, number):
     for attempt in ("first", "second"):
         (copies / "03_masks.ipynb").write_text(attempt)
         copy, _ = lab.take_fresh(number, lessons, copies)
-    assert copy.read_bytes() == (lessons / "03_masks.ipynb").read_bytes()
+    assert nbformat.read(copy, as_version=4).cells == []
     assert (copies / "03_masks.old-1.ipynb").read_text() == "first"
     assert (copies / "03_masks.old-2.ipynb").read_text() == "second"
 
@@ -172,11 +182,21 @@ def test_the_server_sees_no_settings_of_the_user(tmp_path):
     assert variables["JUPYTER_CONFIG_DIR"] == str(tmp_path / "config")
 
 
-def test_the_server_asks_no_question_about_news(tmp_path):
+def test_the_server_asks_no_question_about_news_and_builds_nothing(tmp_path):
     _server.write_settings(tmp_path)
-    written = tmp_path / "config" / "labconfig" / "default_setting_overrides.json"
-    (settings,) = json.loads(written.read_text()).values()
-    assert settings == {"fetchNews": "false", "checkForUpdates": False}
+    written = tmp_path / "config" / "labconfig"
+    settings = json.loads((written / "default_setting_overrides.json").read_text())
+    news = settings["@jupyterlab/apputils-extension:notification"]
+    assert news == {"fetchNews": "false", "checkForUpdates": False}
+    assert json.loads((written / "page_config.json").read_text())["buildCheck"] is False
+
+
+def test_the_settings_are_ones_that_jupyterlab_knows():
+    schemas = Path(sys.prefix) / "share" / "jupyter" / "lab" / "schemas"
+    for plugin, settings in _server.SETTINGS.items():
+        package, name = plugin.split(":")
+        schema = json.loads((schemas / package / f"{name}.json").read_text(encoding="utf-8"))
+        assert set(settings) <= set(schema["properties"])
 
 
 def test_make_clean_deletes_the_environment_and_the_class_copies_but_not_the_learners():
@@ -195,6 +215,16 @@ def test_the_server_gives_no_cause_for_warnings_about_kernels_and_pings():
     settings = server_settings()
     assert KernelManager(config=settings).transport_encryption == "auto"
     assert settings.ServerApp.tornado_settings["ws_ping_interval"] == 0
+
+
+def test_the_lessons_themselves_cannot_be_saved_in_jupyterlab_but_copies_can(tmp_path):
+    files = server_settings().ServerApp.contents_manager_class(root_dir=str(tmp_path))
+    names = ["notebooks/00_start_here.ipynb", "notebooks/source/00.py", "my_notebooks/00.ipynb"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).touch()
+    assert [files.is_writable(name) for name in names] == [False, True, True]
+    assert not files.is_writable("/notebooks/00_start_here.ipynb")
 
 
 def test_the_messages_of_a_slider_step_do_not_wait_for_each_other(monkeypatch):

@@ -1,20 +1,31 @@
-"""README.md: its links lead somewhere, its commands exist, and its example runs."""
+"""The pages at the top: links lead somewhere, commands exist, and the example runs."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+import yaml
 
 from tools.notebooks import find_notebooks, is_lesson, read_notebook
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "CONTRIBUTING.md", "TEACHING.md", "CHANGELOG.md")
 
 
 def missing_links(text: str) -> list[str]:
     links = re.findall(r"\]\((?!https?:|#)([^)]+)\)", text)
-    return [link for link in links if not (ROOT / link).exists()]
+    return [link for link in links if not leads_somewhere(*link.partition("#")[::2])]
+
+
+def leads_somewhere(file: str, heading: str) -> bool:
+    path = ROOT / file
+    if not heading:
+        return path.exists()
+    headings = re.findall(r"^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return heading in [words.lower().replace(" ", "-") for words in headings]
 
 
 def unknown_targets(text: str) -> list[str]:
@@ -26,12 +37,14 @@ def unknown_targets(text: str) -> list[str]:
     ("check", "text", "finding"),
     [
         (missing_links, "see [this](no/such/file.md)", ["no/such/file.md"]),
+        (missing_links, "[there](README.md#the-lessons), [not](README.md#x)", ["README.md#x"]),
         (unknown_targets, "type `make coffee`", ["coffee"]),
         (unknown_targets, "```\nmake tea\n```", ["tea"]),
     ],
 )
 def test_links_lead_to_files_and_commands_are_targets(check, text, finding) -> None:
-    assert check(README) == []
+    pages = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
+    assert [check(page) for page in pages] == [[]] * len(PAGES)
     assert check(text) == finding
 
 
@@ -67,3 +80,24 @@ def test_the_example_runs(capsys) -> None:
     exec(example, {})
     assert capsys.readouterr().out.startswith("tensor([0.0000, ")  # of a query that sees one key
     plt.close("all")
+
+
+def test_the_moving_picture_is_small() -> None:
+    (picture,) = re.findall(r"\((figures/.*\.gif)\)", README)
+    assert (ROOT / picture).stat().st_size < 1_000_000
+
+
+def test_the_citation_is_that_of_the_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert citation["version"] == project["version"]
+    assert citation["authors"] == project["authors"]
+    assert " AND ".join(citation["license"]) == project["license"]
+    assert citation["keywords"] == project["keywords"]
+
+
+def test_the_workflow_runs_what_ci_runs() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))
+    *_, last = workflow["jobs"]["test"]["steps"]
+    assert last == {"run": ".ci/run"}
+    assert (ROOT / last["run"]).is_file()

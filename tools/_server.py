@@ -12,16 +12,19 @@ from tools._isolated import environment
 CONFIG = Path(__file__).with_name("jupyter_server_config.py")
 HOST = "127.0.0.1"
 
-# JupyterLab asks no question about news and does not look for newer versions of itself.
+# JupyterLab asks no question about news and does not look for newer versions of itself. Its list of
+# files shows their names, which are long, and not when they changed.
 SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {
         "fetchNews": "false",
         "checkForUpdates": False,
     },
+    "@jupyterlab/filebrowser-extension:browser": {"showLastModifiedColumn": False},
 }
 # Lessons are notebooks, and no script is opened as one. The server's half of this extension is
-# switched off in jupyter_server_config.py.
-PAGE = {"disabledExtensions": {"jupyterlab-jupytext": True}}
+# switched off in jupyter_server_config.py. JupyterLab need not ask at each start whether its own
+# parts must be built again, which takes half a second.
+PAGE = {"disabledExtensions": {"jupyterlab-jupytext": True}, "buildCheck": False}
 
 
 def server_environment(home: Path, token: str) -> dict[str, str]:

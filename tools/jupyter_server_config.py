@@ -1,5 +1,8 @@
 """Settings of the Jupyter server that `make lab` starts; JupyterLab reads this file itself."""
 
+from pathlib import PurePosixPath
+
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
 
@@ -16,8 +19,22 @@ class PromptConnection(ZMQChannelsWebsocketConnection):
         return super().connect()
 
 
+class KeptLessons(AsyncLargeFileManager):
+    """A view of the files in which the lessons in ``notebooks/`` can be run but not saved.
+
+    Learners save their copies; a lesson itself is changed by ``make notebooks`` only.
+    """
+
+    def is_writable(self, path):
+        """Return whether JupyterLab may save a file."""
+        place = PurePosixPath(path.strip("/"))
+        is_lesson = str(place.parent) == "notebooks" and place.suffix == ".ipynb"
+        return not is_lesson and super().is_writable(path)
+
+
 c = get_config()  # noqa: F821 - Jupyter provides it
 c.ServerApp.kernel_websocket_connection_class = PromptConnection
+c.ServerApp.contents_manager_class = KeptLessons
 c.ServerApp.port_retries = 0  # tools/lab.py has found a free port
 c.ServerApp.jpserver_extensions = {"jupyterlab_jupytext": False}
 # Pings keep connections alive through proxies, and there is none within one machine. With pings,

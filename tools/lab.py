@@ -7,19 +7,19 @@ changes a tracked file, and an existing copy is never overwritten.
 import argparse
 import os
 import secrets
-import shutil
 import sys
 import webbrowser
 from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
+from nbformat import NotebookNode
 from nbformat.sign import NotebookNotary
 
 from tools._isolated import HOME
 from tools._server import HOST, is_free, server_command, server_environment, write_settings
 from tools.notebooks import NOTEBOOKS as LESSONS
-from tools.notebooks import ROOT, is_lesson
+from tools.notebooks import ROOT, is_lesson, read_notebook
 from tools.notebooks import find_notebooks as find_lessons
 
 COPIES = ROOT / "my_notebooks"
@@ -33,13 +33,23 @@ class RefusalError(Exception):
 def copy_new(lessons: Iterable[Path], copies: Path) -> list[Path]:
     """Copy the lessons that the folder ``copies`` does not hold yet; return the new copies."""
     copies.mkdir(exist_ok=True)
-    new = []
-    for lesson in lessons:
-        target = copies / lesson.name
-        if not target.exists():
-            shutil.copyfile(lesson, target)
-            new.append(target)
-    return new
+    new = {path: lesson for lesson in lessons if not (path := copies / lesson.name).exists()}
+    for path, lesson in new.items():
+        path.write_text(nbformat.writes(learners_copy(lesson)) + "\n", encoding="utf-8")
+    return list(new)
+
+
+def learners_copy(lesson: Path) -> NotebookNode:
+    """Return a lesson with what a kernel here says of Python, down to its version.
+
+    JupyterLab would write it in as soon as the kernel starts, and the lesson would count as changed
+    before its reader has done anything.
+    """
+    from ipykernel.ipkernel import IPythonKernel  # a fifth of a second, which few starts need
+
+    notebook = read_notebook(lesson)
+    notebook.metadata.language_info = nbformat.from_dict(IPythonKernel.language_info)
+    return notebook
 
 
 def take_fresh(number: str, lessons: Path, copies: Path) -> tuple[Path, Path | None]:

@@ -23,6 +23,7 @@ TARGET = ROOT / "figures" / "soft_look_up.gif"
 HEAD = "<!doctype html><meta charset=utf-8><body style='margin:8px;background:white'>"
 SIZE = {"width": 960, "height": 700}  # of the page, in CSS pixels
 MILLISECONDS = 90  # for which each picture is shown
+COLOURS = 48
 START = 30  # degrees: where the query is at first
 ANGLES = [*range(START, 150, 5), *range(150, START, -5)]
 
@@ -44,9 +45,15 @@ def record() -> list[Image.Image]:
         for angle in map(math.radians, ANGLES):
             page.mouse.move(x + length * math.cos(angle), y - length * math.sin(angle))
             shot = page.locator(".card").screenshot()
-            pictures.append(Image.open(io.BytesIO(shot)).convert("RGB").quantize(64))
+            pictures.append(Image.open(io.BytesIO(shot)).convert("RGB"))
         browser.close()
     return pictures
+
+
+def reduced(pictures: list[Image.Image]) -> list[Image.Image]:
+    """Return pictures in few colours, the same for all, so that the file holds what moves only."""
+    palette = pictures[0].quantize(COLOURS)
+    return [one.quantize(palette=palette, dither=Image.Dither.NONE) for one in pictures]
 
 
 def middle(element: Locator) -> tuple[float, float]:
@@ -56,6 +63,6 @@ def middle(element: Locator) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    first, *rest = record()
+    first, *rest = reduced(record())
     first.save(TARGET, save_all=True, append_images=rest, duration=MILLISECONDS, loop=0)
     print(f"{TARGET.name}: {len(ANGLES)} pictures, {TARGET.stat().st_size / 1e6:.1f} MB")

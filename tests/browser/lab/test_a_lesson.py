@@ -133,6 +133,11 @@ def test_a_lesson_opens_trusted_with_its_answers_folded(lesson):
     assert folds.evaluate_all("all => all.filter(one => one.open).length") == 0
 
 
+def test_a_lesson_is_not_changed_by_opening_it(lesson):
+    lesson.page.wait_for_timeout(2000)  # for what JupyterLab adds when the kernel has answered
+    assert not lesson.page.evaluate("window.jupyterapp.shell.currentWidget.context.model.dirty")
+
+
 def test_a_lesson_runs(lesson):
     lesson.run_all()
     assert lesson.errors() == lesson.problems == lesson.outside == []

@@ -1,0 +1,108 @@
+"""Write copies of the lessons that install what they need in Google Colab: `make colab URL=...`.
+
+Colab has torch and most other packages already, in versions of its own. The first cell of each copy
+installs attnlab from the address of its wheel without touching them, and then those packages of
+which Colab has none. The wheel is written beside the copies, to be put at that address.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from packaging.requirements import Requirement
+
+from tools.notebooks import NOTEBOOKS, ROOT, find_notebooks, read_notebook, tags
+
+COPIES = ROOT / "colab"
+ADDRESS = re.compile(r"(https?|file)://[\w.~:/@%+=-]+/attnlab-[\w.+]+-py3-none-any\.whl")
+FIRST_CELL = """\
+# Run this cell first, each time you open the page. It installs attnlab, and what is missing here.
+from importlib.metadata import distributions
+
+here = {{str(package.name).lower() for package in distributions()}}
+needed = "{needed}"
+missing = " ".join(name for name in needed.split() if name not in here)
+if missing:
+    %pip install --quiet {{missing}}
+if "attnlab" not in here:
+    %pip install --quiet --no-deps {address}"""
+# What a lesson says of `make` and of folders, from these words to the end of their cell.
+PASSAGES = {
+    "### If a package is missing": """\
+### If a package is missing
+
+If a cell fails with `ModuleNotFoundError`, run the first cell of this page, and then the cells
+after it again. The first cell installs attnlab and whatever else is missing. The cell below lists
+the packages that are still missing.""",
+    "There are three ways to use the series.": """\
+This copy is made for Google Colab. To keep your work, choose *Save a copy in Drive* in the menu
+*File*.""",
+}
+
+
+def colab_copy(lesson: NotebookNode, address: str) -> NotebookNode:
+    """Return a new notebook that installs what its code needs and does not speak of `make`."""
+    copy = nbformat.from_dict(lesson)
+    if any(cell.cell_type == "code" for cell in copy.cells):
+        first = nbformat.v4.new_code_cell(first_cell(address), id="install-attnlab")
+        copy.cells.insert(0, first)
+    for cell in copy.cells:
+        if "solution" in tags(cell):
+            cell.metadata["cellView"] = "form"  # Colab's own way to fold the code of a cell
+        for start, passage in PASSAGES.items():
+            if cell.cell_type == "markdown" and start in cell.source:
+                cell.source = cell.source.partition(start)[0] + passage
+    return copy
+
+
+def first_cell(address: str) -> str:
+    """Return the code that installs the wheel at an address, and the packages that are missing."""
+    return FIRST_CELL.format(address=address, needed=" ".join(requirements()))
+
+
+def requirements() -> list[str]:
+    """Return what the package and its lessons need, except JupyterLab, which Colab replaces."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *project["optional-dependencies"]["lessons"]]
+    return [name for name in (Requirement(line).name for line in lines) if name != "jupyterlab"]
+
+
+def write_copies(address: str, lessons: Path = NOTEBOOKS, copies: Path = COPIES) -> list[Path]:
+    """Write a copy of every lesson of a folder over older ones; return the copies."""
+    copies.mkdir(exist_ok=True)
+    written = []
+    for path in find_notebooks(lessons):
+        text = nbformat.writes(colab_copy(read_notebook(path), address))
+        (copies / path.name).write_text(text + "\n", encoding="utf-8")
+        written.append(copies / path.name)
+    return written
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel of attnlab into a folder; return its path."""
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, f"--wheel-dir={folder}", str(ROOT)], check=True)
+    return max(folder.glob("attnlab-*.whl"), key=lambda path: path.stat().st_mtime)
+
+
+def main() -> None:
+    """Write the wheel and the copies, or say what address is missing."""
+    address = sys.argv[1] if len(sys.argv) == 2 else ""
+    if not ADDRESS.fullmatch(address):
+        sys.exit(
+            "Name the address at which the wheel will be, for example: "
+            "make colab URL=https://example.org/attnlab-0.1.0-py3-none-any.whl"
+        )
+    copies = write_copies(address)
+    wheel = build_wheel(COPIES)
+    print(f"{COPIES.name}/ holds {len(copies)} pages for Colab; put {wheel.name} at {address}.")
+
+
+if __name__ == "__main__":
+    main()
