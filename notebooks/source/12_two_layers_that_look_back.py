@@ -192,15 +192,16 @@ show_figure(ax, "12.2")
 # made from vectors that contain a place, so the query of a token at place 3 can ask for place 2. The token can then add
 # the letter that it finds there to its own vector. But how can a later layer tell this note from a Z? The letter passes
 # through the value and output projections first, so "Z is before me" can be a different vector from "I am Z". A second
-# layer can then look for the note. These are two steps, and the second needs the result of the first, so one look is
-# not enough. More heads in the same layer cannot supply the second step: they all work at the same time. Whether the
-# trained model really works like this is a question that we can test.
+# layer can then look for the note. These are two steps, and the second needs the result of the first, so a head cannot
+# take both in one look. Other heads of its layer cannot pass it the result, because they all work at the same time. (A
+# single layer can solve the task in other ways, but it has to grow with the text; see Sources.) Whether the trained
+# model really works like this is a question that we can test.
 #
 # ## Find the heads with a score
 #
 # If the idea is correct, we should find two kinds of heads. For each kind we define a number: the average weight that a
-# head puts where a head of this kind should look. Such a number is called a *score*, too; it has nothing to do with the
-# scores before the softmax.
+# head puts where a head of this kind should look. Such a number is also called a *score*, and is no score before a
+# softmax.
 #
 # - The *previous-token score* is the weight on the token directly before.
 # - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It is
@@ -674,7 +675,7 @@ check_mended_stream(mended_solution)
 #
 # **2.** Why can a single layer with a few heads not solve the task? **All its heads work at the same time, from the
 # same vectors.** *It has too few parameters:* the wide layer had as many as the two together. *It was trained too
-# briefly:* a thousand steps did not help.
+# briefly:* a thousand steps helped little.
 #
 # **3.** You remove the second layer. What happens to the first head's weights? **Nothing.** *They get worse:* nothing
 # flows back from a later layer when the model is used. A later layer influences an earlier one only during training.
