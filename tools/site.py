@@ -151,7 +151,7 @@ class PageExporter(TemplateExporter):
             colours=colours(),
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
             style=asset("site.css"),
-            settings=asset("settings.js"),
+            early="\n".join(asset(name) for name in ("settings.js", "address.js")),
             script=f"{asset('site.js')}\n{asset('search.js')}",
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))

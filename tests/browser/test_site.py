@@ -207,6 +207,84 @@ def test_one_walks_from_the_index_to_a_lesson_and_on(open_named):
     assert page.url.endswith("index.html")
 
 
+# --- the state of explorers in the address --------------------------------------------------------
+
+
+def address_with(page, part):
+    """Return the address of a page once it holds a text, which is written after a moment."""
+    page.wait_for_function("part => location.hash.includes(part)", arg=part)
+    return page.url
+
+
+def follow(page, address):
+    """Open an address anew."""
+    page.goto("about:blank")
+    page.goto(address)
+
+
+def cards_of(page):
+    """Return what the explorers of a page say, and what their controls say."""
+    return page.locator(".card").evaluate_all(
+        """cards => cards.map(card => [card.querySelector('.say').innerText,
+            ...[...card.querySelectorAll('output')].map(one => one.innerText)])"""
+    )
+
+
+def test_a_link_shows_what_its_sender_saw(open_named):
+    page = open_named(LESSONS[1])
+    look_up, row = page.locator("#explorer-1"), page.locator("#explorer-2")
+    look_up.get_by_role("slider", name="temperature").press("ArrowLeft")
+    look_up.get_by_role("slider", name="query").press("ArrowUp")
+    row.get_by_role("button", name="skip").press("Enter")
+    row.get_by_role("button", name="Next").press("Enter")
+    address = address_with(page, "#2.step=2&1.")
+    sent = cards_of(page)
+    follow(page, address)
+    assert cards_of(page) == sent
+    assert row.get_by_role("group", name="Predict first").count() == 0
+    assert 0 <= row.bounding_box()["y"] < 120
+    row.get_by_role("button", name="Back").press("Enter")
+    assert "2.step" not in address_with(page, "#1.")
+
+
+def test_nonsense_in_an_address_is_ignored(open_named):
+    page = open_named(LESSONS[1])
+    fresh, address = cards_of(page), page.url
+    for nonsense in (
+        "1.temperature=7&1.query=[9,9]&1.query=[&1.ask=false",
+        "2.step=99&2.step=&1.__proto__={}&1.constructor=1&99.x=1&0.step=1",
+        "%E0%A4%A&=&1=2&.&1.=1&<b>",
+    ):
+        follow(page, f"{address}#{nonsense}")
+        assert cards_of(page) == fresh
+        assert page.locator(".gate").count() == 1
+        assert page.evaluate("scrollY") == 0
+
+
+def test_a_link_followed_from_its_own_page_shows_its_state(open_named):
+    page = open_named(LESSONS[1])
+    page.evaluate("location.hash = '1.temperature=5'")
+    page.locator("#explorer-1 output", has_text="5").wait_for()
+
+
+def test_a_link_to_what_an_explorer_shows_is_copied(open_named):
+    page = open_named(LESSONS[1])
+    address = page.url
+    button = page.locator(".share").nth(1).get_by_role("button")
+    button.press("Enter")
+    page.get_by_role("button", name="The link is in the address bar").wait_for()
+    assert page.url == f"{address}#explorer-2"
+    follow(page, page.url)
+    assert 0 <= page.locator("#explorer-2").bounding_box()["y"] < 120
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#explorer-1").get_by_role("slider", name="temperature").press("ArrowLeft")
+    page.locator(".share").first.get_by_role("button").press("Enter")
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == f"{address}#1.temperature=0.5"
+    page.context.clear_permissions()
+
+
 # --- search ---------------------------------------------------------------------------------------
 
 QUESTIONS = {
@@ -348,12 +426,17 @@ def palette_of(colour):
 
 
 def test_paper_is_white_and_nothing_hangs_over(lesson):
+    lesson.emulate_media(color_scheme="dark")
+    lesson.locator(".card.dark").first.wait_for()
     lesson.emulate_media(media="print", color_scheme="dark")
     lesson.set_viewport_size({"width": 680, "height": 900})  # a sheet between its margins
     colours = lesson.evaluate(
         """() => ['backgroundColor', 'color'].map(name => getComputedStyle(document.body)[name])"""
     )
     assert [palette_of(colour) for colour in colours] == ["#ffffff", palette.INK]
+    paper = "card => getComputedStyle(card).backgroundColor"
+    papers = [card.evaluate(paper) for card in lesson.locator(".card").all()]
+    assert {palette_of(colour) for colour in papers} == {"#ffffff"}
     over = "[...document.querySelectorAll('pre, .scroll')].filter(e => e.scrollWidth > 681).length"
     assert lesson.evaluate(over) == 0
     assert lesson.locator(".top, aside, .download").filter(visible=True).count() == 0

@@ -197,21 +197,39 @@ function saveNotebook(text) {
   setTimeout(() => URL.revokeObjectURL(address), 60000);
 }
 
-/** Give the code of a cell a button that copies it; without a clipboard it marks the code. */
-function offerCopy(box) {
-  const code = box.querySelector("pre");
-  box.append(toolButton("Copy", async (button) => {
+/** A button that copies a text; `instead` says what to do without a clipboard. */
+function copyButton(words, text, instead) {
+  const button = toolButton(words, async () => {
     try {
-      await navigator.clipboard.writeText(code.textContent.trimEnd());
+      await navigator.clipboard.writeText(text());
       button.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(code);
-      button.textContent = "Press Ctrl+C";
+      button.textContent = instead();
     }
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
-  }));
-  box.lastElementChild.classList.add("copy");
-  box.lastElementChild.setAttribute("aria-live", "polite");
+    setTimeout(() => { button.textContent = words; }, 3000);
+  });
+  button.setAttribute("aria-live", "polite");
+  return button;
+}
+
+/** Give the code of a cell a button that copies it. */
+function offerCopy(box) {
+  const code = box.querySelector("pre");
+  const button = copyButton("Copy", () => code.textContent.trimEnd(), () => {
+    getSelection().selectAllChildren(code);
+    return "Press Ctrl+C";
+  });
+  button.classList.add("copy");
+  box.append(button);
+}
+
+/** Give an explorer a button that copies a link to what it shows. */
+function offerLink({ target }, number) {
+  const button = copyButton("Copy a link to this view", () => linkTo(number), () => {
+    history.replaceState(null, "", linkTo(number));
+    return "The link is in the address bar";
+  });
+  target.after(make("p", { class: "share" }, button));
 }
 
 /** Mark, in the table of contents, the section that is being read. */
@@ -264,6 +282,7 @@ document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
 document.querySelectorAll(".attnlab-live-stored").forEach(move);
 showProgress();
 document.querySelectorAll(".cell .highlight").forEach(offerCopy);
+explorers.forEach(offerLink);
 offerHiding(row);
 offerUnfolding(row);
 offerThemes(row);
