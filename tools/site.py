@@ -28,10 +28,10 @@ from nbformat import NotebookNode
 
 from attnlab import palette
 from tools._site_frames import Frames, frames_of, script_of
-from tools._site_html import Prose, SiteError, rewrite
+from tools._site_html import Prose, SiteError, meanings_of, rewrite
 from tools._site_search import index_script
 from tools.extract_figures import Figure, figures_of
-from tools.notebooks import ROOT, find_notebooks, read_notebook, tags
+from tools.notebooks import GLOSSARY, ROOT, find_notebooks, read_notebook, tags
 from tools.student import student_copy
 
 SITE = ROOT / "site"
@@ -43,6 +43,7 @@ TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^<]+?\.)(?=\s|$)")  # its first sente
 HERO = "0.2"  # the figure at the top of the index
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
 SECTIONS = (2, 3)  # levels of headings in the table of contents
+WORD = re.compile(rf'<a href="{GLOSSARY}\.html#([^"]+)">')
 
 
 class Card(NamedTuple):
@@ -138,6 +139,7 @@ class PageExporter(TemplateExporter):
 
     def __init__(self, left_out: Set[str] = FOR_ALL) -> None:
         self.left_out = left_out
+        self.meanings: dict[str, str] = {}  # of the words of the glossary
         folder = [str(TEMPLATES.parent)]
         super().__init__(
             extra_template_basedirs=folder,
@@ -171,6 +173,9 @@ class PageExporter(TemplateExporter):
         self.environment.globals["contents"] = lambda: [
             heading for heading in prose.headings if heading.level in SECTIONS
         ]
+        self.environment.globals["meanings"] = lambda page: {
+            place: self.meanings[place] for place in WORD.findall(page) if place in self.meanings
+        }
         card = next(card for card in cards if card.stem == path.stem)
         resources = {"card": card, "cards": cards, "before": [], "after": []}
         if card.number:  # the glossary has none, and no neighbours
@@ -217,6 +222,8 @@ def pages(
     """
     exporter = PageExporter(left_out)
     cards = [card_of(path) for path in paths]
+    if glossary := [path for path in paths if path.stem == GLOSSARY]:
+        exporter.meanings = meanings_of(exporter.lesson(*glossary, cards))
     hero = next((one for path in paths for one in figures_of(path) if one.number == HERO), None)
     lessons = {
         page_name(path.stem): exporter.lesson(path, cards, frames(path) if frames else None)

@@ -285,6 +285,52 @@ def test_a_link_to_what_an_explorer_shows_is_copied(open_named):
     page.context.clear_permissions()
 
 
+# --- words of the glossary ------------------------------------------------------------------------
+
+
+def test_a_word_shows_its_meaning_until_it_is_put_away(open_named):
+    page = open_named(LESSONS[1])
+    word = page.locator("main").get_by_role("link", name="hard look-up")
+    meaning = page.get_by_role("tooltip")
+    assert meaning.is_hidden()
+    word.hover()
+    assert meaning.inner_text().startswith("hard look-up ")
+    assert "Lesson" not in meaning.inner_text()
+    meaning.hover()
+    page.wait_for_timeout(400)
+    assert meaning.is_visible()  # one can go there with the pointer
+    assert barriers(page, ".meaning") == []
+    page.keyboard.press("Escape")
+    assert meaning.is_hidden()
+    word.focus()
+    assert meaning.is_visible()
+    described = page.locator(f"[id='{word.get_attribute('aria-describedby')}']")
+    assert described.inner_text() == meaning.inner_text()
+    page.keyboard.press("Tab")
+    page.mouse.move(0, 0)
+    assert "soft look-up" in meaning.inner_text()
+    page.keyboard.press("Escape")
+    assert meaning.is_hidden()
+
+
+def test_a_word_leads_to_its_row_and_back_to_its_place(open_named):
+    page = open_named(LESSONS[1])
+    page.locator("main").get_by_role("link", name="raw score").first.press("Enter")
+    page.wait_for_url("**/glossary.html#raw-score")
+    row = page.locator("#raw-score")
+    assert 0 <= row.bounding_box()["y"] < 150
+    back = page.get_by_role("link", name="Back to 1 · Attention is a soft look-up")
+    assert back.locator("xpath=../preceding-sibling::*[1]").get_attribute("id") == "raw-score"
+    page.evaluate("location.hash = 'softmax'")  # another word on the way
+    back.click()
+    page.wait_for_url(f"**/{LESSONS[1]}.html#word-*")
+    top = page.locator(":target + a").bounding_box()["y"]
+    assert page.locator(":target + a").inner_text() == "raw score"
+    assert 0 <= top < 150
+    open_named("glossary")
+    assert back.count() == 0  # nobody came from a lesson
+
+
 # --- search ---------------------------------------------------------------------------------------
 
 QUESTIONS = {

@@ -232,6 +232,69 @@ function offerLink({ target }, number) {
   target.after(make("p", { class: "share" }, button));
 }
 
+// --- words of the glossary --------------------------------------------------------------------------
+
+/** Show what a word means while its link is pointed at or has the focus; Escape puts it away. */
+function offerMeanings(links) {
+  const box = make("div", { class: "meaning", role: "tooltip", hidden: "" });
+  let leaving;
+  const show = (link, meaning) => {
+    clearTimeout(leaving);
+    box.replaceChildren(...meaning.cloneNode(true).childNodes);
+    box.hidden = false;
+    const line = link.getClientRects()[0], room = document.documentElement.clientWidth;
+    const above = line.bottom + box.offsetHeight > innerHeight - 8;
+    box.style.left = `${Math.max(8, Math.min(line.left, room - box.offsetWidth - 8))}px`;
+    box.style.top = `${scrollY + (above ? line.top - box.offsetHeight : line.bottom)}px`;
+  };
+  const hide = () => {
+    clearTimeout(leaving);
+    box.hidden = true;
+  };
+  const leave = () => { leaving = setTimeout(hide, 250); };  // time to reach the box
+  for (const link of links) {
+    const meaning = document.getElementById(`meaning-${placeOf(link)}`);
+    if (!meaning) continue;
+    link.setAttribute("aria-describedby", meaning.id);
+    link.addEventListener("pointerenter", ({ pointerType }) => {
+      if (pointerType !== "touch") show(link, meaning);
+    });
+    link.addEventListener("pointerleave", leave);
+    link.addEventListener("focus", () => show(link, meaning));
+    link.addEventListener("blur", hide);
+  }
+  box.addEventListener("pointerenter", () => clearTimeout(leaving));
+  box.addEventListener("pointerleave", leave);
+  addEventListener("keydown", ({ key }) => { if (key === "Escape") hide(); });
+  document.body.append(box);
+}
+
+function placeOf(link) {
+  return decodeURIComponent(link.hash.slice(1));
+}
+
+/** Note where a word of the glossary was followed, for the link that leads back. */
+function noteWay(link, i) {
+  const place = make("span", { id: `word-${i + 1}` });  // the link itself would take the focus
+  link.before(place);
+  const note = () => keep("way", { to: placeOf(link), from: lesson, place: place.id });
+  link.addEventListener("click", note);
+  link.addEventListener("auxclick", note);
+}
+
+/** Put a link back to the lesson below the word of the glossary that was followed from there. */
+function offerWayBack() {
+  const way = recall("way") ?? {};
+  const from = [...document.querySelectorAll("aside.contents ol > li > a")]
+    .find((link) => link.getAttribute("href") === `${way.from}.html`);
+  if (lesson !== "glossary" || !from || way.to !== placeOf(location)) return;
+  const back = make("p", {}, make("a", { href: `${way.from}.html#${way.place}` },
+    `← Back to ${from.textContent}`));
+  const put = () => document.getElementById(placeOf(location))?.after(back);
+  addEventListener("hashchange", put);  // from one word to another
+  put();
+}
+
 /** Mark, in the table of contents, the section that is being read. */
 function followReading(aside) {
   if (!aside) return;
@@ -283,6 +346,10 @@ document.querySelectorAll(".attnlab-live-stored").forEach(move);
 showProgress();
 document.querySelectorAll(".cell .highlight").forEach(offerCopy);
 explorers.forEach(offerLink);
+const words = [...document.querySelectorAll("main a[href^='glossary.html#']")];
+words.forEach(noteWay);
+offerMeanings(words);
+offerWayBack();
 offerHiding(row);
 offerUnfolding(row);
 offerThemes(row);
