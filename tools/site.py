@@ -27,6 +27,7 @@ from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 
 from attnlab import palette
+from tools._site_api import API, api_notebook
 from tools._site_frames import Frames, frames_of, script_of
 from tools._site_html import Prose, SiteError, meanings_of, rewrite
 from tools._site_search import index_script
@@ -72,14 +73,18 @@ def page_name(stem: str) -> str:
 
 def card_of(path: Path) -> Card:
     """Return what the index says about a lesson: its first cell up to what the reader needs."""
-    cells = read_notebook(path).cells
+    return card_from(path.stem, read_notebook(path).cells)
+
+
+def card_from(stem: str, cells: list[NotebookNode]) -> Card:
+    """Return what the index says about the page of some cells."""
     first = cells[0].source
     parts = TITLE.match(first)
     if parts is None:
-        raise SiteError(f"{path.name} does not begin with a title, such as '# 1 · Attention'.")
+        raise SiteError(f"{stem}.ipynb does not begin with a title, such as '# 1 · Attention'.")
     time = TIME.search(first)
     return Card(
-        path.stem,
+        stem,
         parts["number"] or "",
         parts["title"].strip(),
         parts["rest"].partition("**You need")[0].strip(),
@@ -165,7 +170,13 @@ class PageExporter(TemplateExporter):
         ``cards`` are those of all lessons, and ``figures`` holds all pictures of live figures, by
         their stored HTML.
         """
-        links = links_of([card.stem for card in cards], path.name)
+        return self.page(path.stem, self.edition(path), cards, figures)
+
+    def page(
+        self, stem: str, notebook: NotebookNode, cards: list[Card], figures: Frames | None = None
+    ) -> str:
+        """Return the page of a notebook that need not be a file; see ``lesson``."""
+        links = links_of([card.stem for card in cards], f"{stem}.ipynb")
         prose = Prose(links)
         self.register_filter("prose", prose.to_html)
         self.register_filter("stored", lambda html: _stored(html, links, figures or {}))
@@ -176,13 +187,13 @@ class PageExporter(TemplateExporter):
         self.environment.globals["meanings"] = lambda page: {
             place: self.meanings[place] for place in WORD.findall(page) if place in self.meanings
         }
-        card = next(card for card in cards if card.stem == path.stem)
+        card = next(card for card in cards if card.stem == stem)
         resources = {"card": card, "cards": cards, "before": [], "after": []}
         if card.number:  # the glossary has none, and no neighbours
             series = [one for one in cards if one.number]
             here = series.index(card)
             resources |= {"before": series[:here][-1:], "after": series[here + 1 :][:1]}
-        page, _ = self.from_notebook_node(self.edition(path), resources)
+        page, _ = self.from_notebook_node(notebook, resources)
         return page
 
     def edition(self, path: Path) -> NotebookNode:
@@ -215,13 +226,15 @@ def pages(
     paths: list[Path],
     frames: Callable[[Path], Frames] | None = None,
     left_out: Set[str] = FOR_ALL,
+    api: NotebookNode | None = None,
 ) -> dict[str, str]:
     """Return the files of the site by name: pages and notebooks of lessons, and both indices.
 
-    Without ``frames``, which executes them, live figures stay pictures.
+    Without ``frames``, which executes them, live figures stay pictures. ``api`` is the page of the
+    package, if there is to be one.
     """
     exporter = PageExporter(left_out)
-    cards = [card_of(path) for path in paths]
+    cards = [card_of(path) for path in paths] + ([card_from(API, api.cells)] if api else [])
     if glossary := [path for path in paths if path.stem == GLOSSARY]:
         exporter.meanings = meanings_of(exporter.lesson(*glossary, cards))
     hero = next((one for path in paths for one in figures_of(path) if one.number == HERO), None)
@@ -229,6 +242,8 @@ def pages(
         page_name(path.stem): exporter.lesson(path, cards, frames(path) if frames else None)
         for path in paths
     }
+    if api:
+        lessons[page_name(API)] = exporter.page(API, api, cards)
     notebooks = {f"{path.name}.js": notebook_script(exporter.edition(path)) for path in paths}
     search = {SEARCH: index_script(lessons)}
     return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search}
@@ -239,14 +254,15 @@ def write_site(
     notebooks: list[Path] | None = None,
     frames: Callable[[Path], Frames] | None = None,
     left_out: Set[str] = FOR_ALL,
+    api: NotebookNode | None = None,
 ) -> dict[str, int]:
     """Write the pages of all lessons into ``folder``; return their names and sizes in bytes.
 
-    Without ``frames``, live figures stay pictures. Pages and notebooks of lessons that are gone are
-    deleted, and other files stay. SiteError is raised before anything is written if a lesson, one
-    of its links or one of its formulas cannot be shown.
+    ``frames``, ``left_out`` and ``api`` are those of ``pages``. Pages and notebooks of lessons that
+    are gone are deleted, and other files stay. SiteError is raised before anything is written if a
+    lesson, one of its links or one of its formulas cannot be shown.
     """
-    made = pages(find_notebooks() if notebooks is None else notebooks, frames, left_out)
+    made = pages(find_notebooks() if notebooks is None else notebooks, frames, left_out, api)
     folder.mkdir(exist_ok=True)
     for old in folder.glob("[0-9][0-9]_*"):
         if old.suffix in (".html", ".js") and old.name not in made:
@@ -274,7 +290,7 @@ def main() -> None:
     if asked.solutions == "no":
         left_out |= {"solution"}
     try:
-        sizes = write_site(frames=_frames_with_progress, left_out=left_out)
+        sizes = write_site(frames=_frames_with_progress, left_out=left_out, api=api_notebook())
     except SiteError as error:
         sys.exit(str(error))
     count = sum(name.endswith(".html") for name in sizes)

@@ -4,16 +4,24 @@ from urllib.parse import unquote
 
 import pytest
 from nbformat import write
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import (
+    new_code_cell,
+    new_markdown_cell,
+    new_notebook,
+    new_output,
+    new_raw_cell,
+)
 
-from attnlab import _texts, palette
+from attnlab import _texts, palette, rotate
 from attnlab.exercises import predict
 from tests.browser.pages import FilePage, barriers
 from tools import site
+from tools._site_api import API, api_notebook, entry
 from tools.notebooks import find_notebooks, read_notebook
 from tools.student import student_copy
 
 LESSONS = [path.stem for path in find_notebooks()]
+PAGES = ["index", *LESSONS, API]
 
 SIZES = [1366, 1024, 390]
 
@@ -21,7 +29,7 @@ SIZES = [1366, 1024, 390]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    site.write_site(folder)
+    site.write_site(folder, api=api_notebook())
     return folder
 
 
@@ -88,13 +96,13 @@ def visit(page):
 
 @pytest.fixture(scope="module")
 def visits(open_named):
-    return {name: visit(open_named(name)) for name in ("index", *LESSONS)}
+    return {name: visit(open_named(name)) for name in PAGES}
 
 
 # --- every page -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["index", *LESSONS])
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_and_all_of_it_is_drawn(visits, name):
     seen = visits[name]
     assert seen["titles"] == 1
@@ -337,6 +345,7 @@ QUESTIONS = {
     "Why do we divide by the square root of d_k?": ("02_", "Why-divide-by"),
     "causal mask": ("glossary", "causal-mask"),
     "softmax along which axis": ("01_", "Which-axis?"),
+    "score_variance": ("api.html", "score_variance"),
 }
 
 
@@ -493,7 +502,7 @@ def test_paper_is_white_and_nothing_hangs_over(lesson):
 
 
 def test_pages_were_quiet_and_asked_nothing_of_the_network(tab, visits):
-    assert len(visits) == len(LESSONS) + 1
+    assert len(visits) == len(PAGES)
     assert tab.problems == tab.outside == []
 
 
@@ -516,6 +525,7 @@ def all_kinds_of_cells():
         new_code_cell(code, outputs=[plain, error]),
         new_code_cell("predict()", outputs=[html]),
         new_code_cell("s", outputs=[plain], metadata={"tags": ["solution"], "jupyter": hidden}),
+        new_raw_cell(entry("attnlab", "rotate", rotate, {"rotate": "Table"})),
     ]
 
 

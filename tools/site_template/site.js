@@ -179,7 +179,7 @@ function offerThemes(row) {
   row.append(select);
 }
 
-function offerNotebook(contents) {
+function offerNotebook(place) {
   const button = toolButton("Download this notebook", async () => {
     try {
       await load(`${lesson}.ipynb.js`);
@@ -187,7 +187,7 @@ function offerNotebook(contents) {
       button.textContent = "The notebook is not beside this page";
     }
   });
-  contents?.after(make("p", { class: "download" }, button));
+  place?.append(button);
 }
 
 /** Hand a notebook to the reader; the file that holds it calls this. */
@@ -353,7 +353,7 @@ offerWayBack();
 offerHiding(row);
 offerUnfolding(row);
 offerThemes(row);
-offerNotebook(document.querySelector("main > .contents"));
+offerNotebook(document.querySelector(".download"));
 followReading(document.querySelector("aside.contents"));
 letScroll();
 addEventListener("resize", letScroll);
