@@ -301,9 +301,20 @@ def test_the_index_has_a_card_for_every_lesson(tmp_path):
         f"{FIRST}.html",
         f"{SECOND}.html",
     ]
-    assert "A blurb with <math" in front
+    assert "How a word picks up its context." in front  # as the README says
     assert "5 minutes." in front
     assert "nothing" not in without(front, "style", "script")
+
+
+def test_a_card_says_in_one_sentence_what_its_page_is_about():
+    abouts = {path.stem: site.card_of(path).about for path in find_notebooks()}
+    assert abouts[SECOND] == "A dictionary that can answer “almost”."
+    assert abouts["glossary"].startswith("The letters of this series")
+    assert {stem: text for stem, text in abouts.items() if not 20 < len(text) < 130} == {}
+    assert (
+        site.card_from("07_new", [new_markdown_cell("# 7 · New\n\nFirst? Second.")]).about
+        == "First?"
+    )
 
 
 def test_lessons_know_their_neighbours(tmp_path):

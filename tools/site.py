@@ -41,6 +41,8 @@ INDEX = "index.html"
 SEARCH = "search_index.js"
 TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.*)", re.DOTALL)
 TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^<]+?\.)(?=\s|$)")  # its first sentence
+ROW = r"\| \[[^]]*\]\(notebooks/{}\.ipynb\) \| (?P<about>[^|]*?) \|"  # of a lesson in the README
+SENTENCE = re.compile(r".*?(?:[.?](?=\s|$)|$)", re.DOTALL)
 HERO = "0.2"  # the figure at the top of the index
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
 SECTIONS = (2, 3)  # levels of headings in the table of contents
@@ -54,6 +56,7 @@ class Card(NamedTuple):
     number: str
     title: str
     blurb: str
+    about: str  # the same in a few words
     time: str
     asked: int  # predictions
 
@@ -82,15 +85,23 @@ def card_from(stem: str, cells: list[NotebookNode]) -> Card:
     parts = TITLE.match(first)
     if parts is None:
         raise SiteError(f"{stem}.ipynb does not begin with a title, such as '# 1 · Attention'.")
-    time = TIME.search(first)
+    time, blurb = TIME.search(first), parts["rest"].partition("**You need")[0].strip()
     return Card(
         stem,
         parts["number"] or "",
         parts["title"].strip(),
-        parts["rest"].partition("**You need")[0].strip(),
+        blurb,
+        about(stem) or SENTENCE.match(blurb)[0],
         time["time"].strip() if time else "",
         sum(cell.source.startswith("predict(") for cell in cells),
     )
+
+
+def about(stem: str) -> str:
+    """Return what the table of the README says a lesson is about, as a sentence, or nothing."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    row = re.search(ROW.format(re.escape(stem)), readme)
+    return f"{row['about'][0].upper()}{row['about'][1:]}." if row else ""
 
 
 def fold_of(cell: NotebookNode) -> str:
