@@ -45,8 +45,8 @@ fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 student: $(READY)  ## write copies without solutions and teacher notes into student/
 	@$(RUN) tools.student
 
-site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no
-	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes)
+site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
+	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
 
 test: $(READY)  ## run every check
 	@$(PYTHON) -m tools.core_seconds $(MAKE) --no-print-directory checks
