@@ -238,11 +238,12 @@ function offerLink({ target }, number) {
 function offerMeanings(links) {
   const box = make("div", { class: "meaning", role: "tooltip", hidden: "" });
   let leaving;
-  const show = (link, meaning) => {
+  const show = (link, meaning, pointed) => {
     clearTimeout(leaving);
     box.replaceChildren(...meaning.cloneNode(true).childNodes);
     box.hidden = false;
-    const line = link.getClientRects()[0], room = document.documentElement.clientWidth;
+    const lines = [...link.getClientRects()], room = document.documentElement.clientWidth;
+    const line = lines.find(({ bottom }) => pointed < bottom) ?? lines[0];
     const above = line.bottom + box.offsetHeight > innerHeight - 8;
     box.style.left = `${Math.max(8, Math.min(line.left, room - box.offsetWidth - 8))}px`;
     box.style.top = `${scrollY + (above ? line.top - box.offsetHeight : line.bottom)}px`;
@@ -256,8 +257,8 @@ function offerMeanings(links) {
     const meaning = document.getElementById(`meaning-${placeOf(link)}`);
     if (!meaning) continue;
     link.setAttribute("aria-describedby", meaning.id);
-    link.addEventListener("pointerenter", ({ pointerType }) => {
-      if (pointerType !== "touch") show(link, meaning);
+    link.addEventListener("pointerenter", ({ pointerType, clientY }) => {
+      if (pointerType !== "touch") show(link, meaning, clientY);
     });
     link.addEventListener("pointerleave", leave);
     link.addEventListener("focus", () => show(link, meaning));
@@ -277,7 +278,7 @@ function placeOf(link) {
 function noteWay(link, i) {
   const place = make("span", { id: `word-${i + 1}` });  // the link itself would take the focus
   link.before(place);
-  const note = () => keep("way", { to: placeOf(link), from: lesson, place: place.id });
+  const note = () => keep("way", { to: link.hash, from: lesson, place: place.id });
   link.addEventListener("click", note);
   link.addEventListener("auxclick", note);
 }
@@ -287,7 +288,7 @@ function offerWayBack() {
   const way = recall("way") ?? {};
   const from = [...document.querySelectorAll("aside.contents ol > li > a")]
     .find((link) => link.getAttribute("href") === `${way.from}.html`);
-  if (lesson !== "glossary" || !from || way.to !== placeOf(location)) return;
+  if (lesson !== "glossary" || !from || way.to !== location.hash) return;
   const back = make("p", {}, make("a", { href: `${way.from}.html#${way.place}` },
     `← Back to ${from.textContent}`));
   const put = () => document.getElementById(placeOf(location))?.after(back);
