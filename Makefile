@@ -48,8 +48,8 @@ student: $(READY)  ## write copies without solutions and teacher notes into stud
 colab: $(READY)  ## URL=ADDRESS/attnlab-...whl: write copies for Google Colab, and the wheel, into colab/
 	@$(RUN) tools.colab "$(URL)"
 
-site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no
-	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes)
+site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
+	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
 
 test: $(READY)  ## run every check
 	@$(PYTHON) -m tools.core_seconds $(MAKE) --no-print-directory checks

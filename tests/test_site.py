@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from html.parser import HTMLParser
 
 import pytest
 from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from tools import site
 from tools._site_html import FORMULA, SiteError, rewrite, to_mathml
@@ -301,9 +304,20 @@ def test_the_index_has_a_card_for_every_lesson(tmp_path):
         f"{FIRST}.html",
         f"{SECOND}.html",
     ]
-    assert "A blurb with <math" in front
+    assert "How a word picks up its context." in front  # as the README says
     assert "5 minutes." in front
     assert "nothing" not in without(front, "style", "script")
+
+
+def test_a_card_says_in_one_sentence_what_its_page_is_about():
+    abouts = {path.stem: site.card_of(path).about for path in find_notebooks()}
+    assert abouts[SECOND] == "A dictionary that can answer “almost”."
+    assert abouts["glossary"].startswith("The letters of this series")
+    assert {stem: text for stem, text in abouts.items() if not 20 < len(text) < 130} == {}
+    assert (
+        site.card_from("07_new", [new_markdown_cell("# 7 · New\n\nFirst? Second.")]).about
+        == "First?"
+    )
 
 
 def test_lessons_know_their_neighbours(tmp_path):
@@ -327,6 +341,66 @@ def test_a_page_says_what_it_is_about_when_it_is_shared(page_of):
     assert '<meta property="og:description" content="A blurb with dk.">' in page
 
 
+def figure(number, alt):
+    """Return a cell with a numbered figure: a wide picture without a background."""
+    buffer = io.BytesIO()
+    Image.new("RGBA", (300, 30), (0, 0, 0, 0)).save(buffer, format="PNG")
+    source = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    caption = f"<figcaption><b>Figure {number}.</b> C</figcaption>"
+    return html(
+        f'<figure data-number="{number}"><img alt="{alt}" src="{source}">{caption}</figure>'
+    )
+
+
+def meta(page):
+    """Return what a page tells those who show a link to it."""
+    return dict(
+        re.findall(r'<meta (?:property|name)="((?:og|twitter):[^"]*)" content="([^"]*)"', page)
+    )
+
+
+def test_a_shared_link_brings_a_picture_along(tmp_path):
+    paths = write_lessons(tmp_path, figure("0.1", "one &lt;"), figure("0.2", "two"))
+    made = site.pages(paths)
+    first, second, front = (meta(made[f"{name}.html"]) for name in (FIRST, SECOND, "index"))
+    assert first["og:image"] == "figure_0_1.png"
+    assert first["og:image:alt"] == "one &lt;"
+    assert front["og:image"] == "figure_0_2.png"
+    assert "og:image" not in second  # it has no figure
+    assert "og:url" not in first
+    with Image.open(io.BytesIO(made["figure_0_1.png"])) as picture:
+        assert picture.size == (int(first["og:image:width"]), int(first["og:image:height"]))
+        assert picture.convert("RGB").getcolors() == [(1200 * 630, (255, 255, 255))]
+
+
+def test_a_site_with_an_address_names_it(tmp_path):
+    made = site.pages(write_lessons(tmp_path, figure("0.1", "one")), address="https://a.org/b/")
+    first = meta(made[f"{FIRST}.html"])
+    assert first["og:image"] == "https://a.org/b/figure_0_1.png"
+    assert first["og:url"] == f"https://a.org/b/{FIRST}.html"
+    assert meta(made["index.html"])["og:url"] == "https://a.org/b/index.html"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", ""),
+        ("https://a.org/b", "https://a.org/b/"),
+        ("http://a.org:8000/", "http://a.org:8000/"),
+    ],
+)
+def test_an_address_ends_with_a_slash(text, wanted):
+    assert site.address_from(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["a.org", "file:///a", 'https://a"><script>', "https://a b", "#"])
+def test_what_is_no_address_is_refused(text, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["tools.site", "--url", text])
+    with pytest.raises(SystemExit):
+        site.main()
+    assert "URL must look like https://example.org/attnlab, got " in capsys.readouterr().err
+
+
 def test_every_page_lists_all_lessons_and_marks_its_own(tmp_path):
     pages = site.pages(write_lessons(tmp_path))
     for name in (FIRST, SECOND):
@@ -346,7 +420,8 @@ def test_the_same_notebooks_give_the_same_bytes_and_old_pages_go(tmp_path):
     folder = tmp_path / "site"
     site.write_site(folder, paths)
     first = {path.name: path.read_bytes() for path in folder.iterdir()}
-    (folder / "05_gone.html").write_text("old")
+    for old in ("05_gone.html", "05_gone.ipynb.js", "figure_5_1.png"):
+        (folder / old).write_text("old")
     (folder / "mine.txt").write_text("mine")
     site.write_site(folder, paths)
     again = {path.name: path.read_bytes() for path in folder.iterdir()}

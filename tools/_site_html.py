@@ -15,6 +15,11 @@ FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|(?<![\\$])\$(?P<inline>[^$]+?)(?<!
 COMMENT = re.compile(r"[ \t]*<!--.*?-->", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 LINK = re.compile(r"</?a\b[^>]*>")
+ENTRY = re.compile(  # of the glossary, without the link to a lesson that ends it
+    r'<h3 id="(?P<place>[^"]*)">(?P<word>.*?)</h3>\s*'
+    r"<p>(?P<meaning>.*?)\s*(?:<a [^>]*>[^<]*</a>)?</p>",
+    re.DOTALL,
+)
 # Where the library differs from TeX: infinity is a number, and a slash takes no space.
 CORRECTIONS = {
     r"\_": "_",
@@ -28,7 +33,7 @@ INSTEAD = {
     "Run this cell to use the controls:": "The controls work in JupyterLab:",
     "Write your answer in the cell above": "In JupyterLab: write your answer in the cell above",
     "which you open by clicking its\nthree dots": "which is folded, if these pages hold it",
-    "use the tab of\nyour lesson.": "go back in your browser.",
+    "use the tab of\nyour lesson.": "follow the link below the word, or go back in your browser.",
     "<th></th>": "<td></td>",  # a heading of nothing
     "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "
     "interactive in a browser that runs scripts.",
@@ -174,3 +179,15 @@ class Prose(IPythonRenderer):
         """Return Markdown as HTML for a page."""
         source = COMMENT.sub("", markdown)
         return rewrite(MarkdownWithMath(renderer=self).render(source), self.page_of)
+
+
+def meanings_of(glossary: str) -> dict[str, str]:
+    """Return the entries of the glossary, which is given as HTML, by their place in its page.
+
+    Examples
+    --------
+    >>> meanings_of('<h3 id="key">key</h3><p>A <a href="#v">vector</a>. <a href="#">Lesson</a></p>')
+    {'key': '<b>key</b> A vector.'}
+    """
+    entries = ENTRY.finditer(glossary)
+    return {one["place"]: f"<b>{one['word']}</b> {LINK.sub('', one['meaning'])}" for one in entries}

@@ -10,7 +10,18 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 
 HEADINGS = {"h1", "h2", "h3", "h4"}
-BLOCKS = {*HEADINGS, "p", "li", "td", "th", "pre", "div", "br"}  # words do not go on across these
+BLOCKS = {
+    *HEADINGS,
+    "p",
+    "li",
+    "dt",
+    "dd",
+    "td",
+    "th",
+    "pre",
+    "div",
+    "br",
+}  # words do not go on across these
 LEFT_OUT = {"details", "script", "style", "nav"}  # what is folded stays a surprise
 OUTPUTS = {"shown", "out"}  # classes
 

@@ -3,17 +3,20 @@
 make site                    for everybody: solutions are folded, notes for teachers left out
 make site FOR=teachers       with the notes for teachers
 make site SOLUTIONS=no       without solutions
+make site URL=https://...    for this address, which links that are shared then name
 
 The pages are made from the notebooks as they are stored; those with live figures are executed once
 more, for the pictures at all other stops of their controls. Each page is a single file with its
 figures, style and script, which makes no request and opens from a folder; only the index of the
-search and the notebooks to download are files of their own. The same notebooks give the same bytes.
+search, the notebooks to download and the pictures for shared links are files of their own. The same
+notebooks give the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import itertools
 import json
 import re
 import sys
@@ -27,11 +30,13 @@ from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 
 from attnlab import palette
+from tools._site_api import API, api_notebook
 from tools._site_frames import Frames, frames_of, script_of
-from tools._site_html import Prose, SiteError, rewrite
+from tools._site_html import Prose, SiteError, meanings_of, rewrite
+from tools._site_preview import SIZE, preview_of
 from tools._site_search import index_script
 from tools.extract_figures import Figure, figures_of
-from tools.notebooks import ROOT, find_notebooks, read_notebook, tags
+from tools.notebooks import GLOSSARY, ROOT, find_notebooks, read_notebook, tags
 from tools.student import student_copy
 
 SITE = ROOT / "site"
@@ -40,9 +45,13 @@ INDEX = "index.html"
 SEARCH = "search_index.js"
 TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.*)", re.DOTALL)
 TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^<]+?\.)(?=\s|$)")  # its first sentence
+ROW = r"\| \[[^]]*\]\(notebooks/{}\.ipynb\) \| (?P<about>[^|]*?) \|"  # of a lesson in the README
+SENTENCE = re.compile(r".*?(?:[.?](?=\s|$)|$)", re.DOTALL)
 HERO = "0.2"  # the figure at the top of the index
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
+OLD = ("[0-9][0-9]_*.html", "[0-9][0-9]_*.js", "figure_*.png")  # files of lessons that may be gone
 SECTIONS = (2, 3)  # levels of headings in the table of contents
+WORD = re.compile(rf'<a href="{GLOSSARY}\.html#([^"]+)">')
 
 
 class Card(NamedTuple):
@@ -52,6 +61,7 @@ class Card(NamedTuple):
     number: str
     title: str
     blurb: str
+    about: str  # the same in a few words
     time: str
     asked: int  # predictions
 
@@ -71,20 +81,32 @@ def page_name(stem: str) -> str:
 
 def card_of(path: Path) -> Card:
     """Return what the index says about a lesson: its first cell up to what the reader needs."""
-    cells = read_notebook(path).cells
+    return card_from(path.stem, read_notebook(path).cells)
+
+
+def card_from(stem: str, cells: list[NotebookNode]) -> Card:
+    """Return what the index says about the page of some cells."""
     first = cells[0].source
     parts = TITLE.match(first)
     if parts is None:
-        raise SiteError(f"{path.name} does not begin with a title, such as '# 1 · Attention'.")
-    time = TIME.search(first)
+        raise SiteError(f"{stem}.ipynb does not begin with a title, such as '# 1 · Attention'.")
+    time, blurb = TIME.search(first), parts["rest"].partition("**You need")[0].strip()
     return Card(
-        path.stem,
+        stem,
         parts["number"] or "",
         parts["title"].strip(),
-        parts["rest"].partition("**You need")[0].strip(),
+        blurb,
+        about(stem) or SENTENCE.match(blurb)[0],
         time["time"].strip() if time else "",
         sum(cell.source.startswith("predict(") for cell in cells),
     )
+
+
+def about(stem: str) -> str:
+    """Return what the table of the README says a lesson is about, as a sentence, or nothing."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    row = re.search(ROW.format(re.escape(stem)), readme)
+    return f"{row['about'][0].upper()}{row['about'][1:]}." if row else ""
 
 
 def fold_of(cell: NotebookNode) -> str:
@@ -132,12 +154,15 @@ class PageExporter(TemplateExporter):
     """nbconvert with the templates of ``site_template/``, which show a notebook as it is stored.
 
     ``left_out`` are the tags of cells that are not shown: "teacher", "solution" or both.
+    ``address`` is where the site will lie, if that is known, with a slash at its end.
     """
 
     file_extension = ".html"
 
-    def __init__(self, left_out: Set[str] = FOR_ALL) -> None:
+    def __init__(self, left_out: Set[str] = FOR_ALL, address: str = "") -> None:
         self.left_out = left_out
+        self.previews: dict[str, Figure] = {}  # the figures that shared links show, by page
+        self.meanings: dict[str, str] = {}  # of the words of the glossary
         folder = [str(TEMPLATES.parent)]
         super().__init__(
             extra_template_basedirs=folder,
@@ -148,10 +173,12 @@ class PageExporter(TemplateExporter):
         self.environment.trim_blocks = self.environment.lstrip_blocks = True
         self.environment.globals.update(
             solutions="solution" not in left_out,
+            address=address,
+            preview_size=SIZE,
             colours=colours(),
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
             style=asset("site.css"),
-            settings=asset("settings.js"),
+            early="\n".join(asset(name) for name in ("settings.js", "address.js")),
             script=f"{asset('site.js')}\n{asset('search.js')}",
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
@@ -163,7 +190,13 @@ class PageExporter(TemplateExporter):
         ``cards`` are those of all lessons, and ``figures`` holds all pictures of live figures, by
         their stored HTML.
         """
-        links = links_of([card.stem for card in cards], path.name)
+        return self.page(path.stem, self.edition(path), cards, figures)
+
+    def page(
+        self, stem: str, notebook: NotebookNode, cards: list[Card], figures: Frames | None = None
+    ) -> str:
+        """Return the page of a notebook that need not be a file; see ``lesson``."""
+        links = links_of([card.stem for card in cards], f"{stem}.ipynb")
         prose = Prose(links)
         self.register_filter("prose", prose.to_html)
         self.register_filter("stored", lambda html: _stored(html, links, figures or {}))
@@ -171,13 +204,17 @@ class PageExporter(TemplateExporter):
         self.environment.globals["contents"] = lambda: [
             heading for heading in prose.headings if heading.level in SECTIONS
         ]
-        card = next(card for card in cards if card.stem == path.stem)
+        self.environment.globals["meanings"] = lambda page: {
+            place: self.meanings[place] for place in WORD.findall(page) if place in self.meanings
+        }
+        card = next(card for card in cards if card.stem == stem)
         resources = {"card": card, "cards": cards, "before": [], "after": []}
+        resources["preview"] = self.previews.get(page_name(stem))
         if card.number:  # the glossary has none, and no neighbours
             series = [one for one in cards if one.number]
             here = series.index(card)
             resources |= {"before": series[:here][-1:], "after": series[here + 1 :][:1]}
-        page, _ = self.from_notebook_node(self.edition(path), resources)
+        page, _ = self.from_notebook_node(notebook, resources)
         return page
 
     def edition(self, path: Path) -> NotebookNode:
@@ -190,7 +227,8 @@ class PageExporter(TemplateExporter):
         self.register_filter("prose", Prose(links).to_html)
         template = self.environment.get_template("front.html.j2")
         picture = "" if hero is None else base64.b64encode(hero.png).decode()
-        return template.render(cards=cards, hero=hero, picture=picture)
+        shared = {"page": INDEX, "preview": self.previews.get(INDEX)}
+        return template.render(cards=cards, hero=hero, picture=picture, **shared)
 
 
 def notebook_script(notebook: NotebookNode) -> str:
@@ -210,44 +248,61 @@ def pages(
     paths: list[Path],
     frames: Callable[[Path], Frames] | None = None,
     left_out: Set[str] = FOR_ALL,
-) -> dict[str, str]:
-    """Return the files of the site by name: pages and notebooks of lessons, and both indices.
+    api: NotebookNode | None = None,
+    address: str = "",
+) -> dict[str, str | bytes]:
+    """Return the files of the site by name: pages, notebooks, pictures, and both indices.
 
-    Without ``frames``, which executes them, live figures stay pictures.
+    Without ``frames``, which executes them, live figures stay pictures. ``api`` is the page of the
+    package, if there is to be one; ``left_out`` and ``address`` are those of ``PageExporter``.
     """
-    exporter = PageExporter(left_out)
-    cards = [card_of(path) for path in paths]
-    hero = next((one for path in paths for one in figures_of(path) if one.number == HERO), None)
+    exporter = PageExporter(left_out, address)
+    cards = [card_of(path) for path in paths] + ([card_from(API, api.cells)] if api else [])
+    if glossary := [path for path in paths if path.stem == GLOSSARY]:
+        exporter.meanings = meanings_of(exporter.lesson(*glossary, cards))
+    figures = {page_name(path.stem): figures_of(path) for path in paths}
+    hero = next((one for ours in figures.values() for one in ours if one.number == HERO), None)
+    exporter.previews = {page: ours[0] for page, ours in figures.items() if ours}
+    exporter.previews |= {INDEX: hero} if hero else {}
     lessons = {
         page_name(path.stem): exporter.lesson(path, cards, frames(path) if frames else None)
         for path in paths
     }
+    if api:
+        lessons[page_name(API)] = exporter.page(API, api, cards)
     notebooks = {f"{path.name}.js": notebook_script(exporter.edition(path)) for path in paths}
     search = {SEARCH: index_script(lessons)}
-    return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search}
+    shared = {one.file_name: preview_of(one.png) for one in exporter.previews.values()}
+    return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search, **shared}
 
 
 def write_site(
-    folder: Path = SITE,
-    notebooks: list[Path] | None = None,
-    frames: Callable[[Path], Frames] | None = None,
-    left_out: Set[str] = FOR_ALL,
+    folder: Path = SITE, notebooks: list[Path] | None = None, **options: object
 ) -> dict[str, int]:
     """Write the pages of all lessons into ``folder``; return their names and sizes in bytes.
 
-    Without ``frames``, live figures stay pictures. Pages and notebooks of lessons that are gone are
-    deleted, and other files stay. SiteError is raised before anything is written if a lesson, one
-    of its links or one of its formulas cannot be shown.
+    ``options`` are those of ``pages``. What belongs to lessons that are gone is deleted, and other
+    files stay. SiteError is raised before anything is written if a lesson, one of its links or one
+    of its formulas cannot be shown.
     """
-    made = pages(find_notebooks() if notebooks is None else notebooks, frames, left_out)
+    made = pages(find_notebooks() if notebooks is None else notebooks, **options)
     folder.mkdir(exist_ok=True)
-    for old in folder.glob("[0-9][0-9]_*"):
-        if old.suffix in (".html", ".js") and old.name not in made:
+    for old in itertools.chain.from_iterable(folder.glob(kind) for kind in OLD):
+        if old.name not in made:
             old.unlink()
     sizes = {}
     for name, page in made.items():
-        sizes[name] = (folder / name).write_bytes(page.encode())
+        data = page if isinstance(page, bytes) else page.encode()
+        sizes[name] = (folder / name).write_bytes(data)
     return sizes
+
+
+def address_from(text: str) -> str:
+    """Return an address with a slash at its end, as the command line gives it."""
+    if text and not re.fullmatch(r"https?://[^\s\"<>?#]+", text):
+        message = f"URL must look like https://example.org/attnlab, got {text!r}."
+        raise argparse.ArgumentTypeError(message)
+    return f"{text.rstrip('/')}/" if text else ""
 
 
 def _frames_with_progress(path: Path) -> Frames:
@@ -262,12 +317,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="tools.site")
     parser.add_argument("--for", dest="readers", choices=["all", "teachers"], default="all")
     parser.add_argument("--solutions", choices=["yes", "no"], default="yes")
+    parser.add_argument("--url", dest="address", type=address_from, default="")
     asked = parser.parse_args()
     left_out = FOR_ALL if asked.readers == "all" else frozenset()
     if asked.solutions == "no":
         left_out |= {"solution"}
     try:
-        sizes = write_site(frames=_frames_with_progress, left_out=left_out)
+        sizes = write_site(
+            frames=_frames_with_progress,
+            left_out=left_out,
+            api=api_notebook(),
+            address=asked.address,
+        )
     except SiteError as error:
         sys.exit(str(error))
     count = sum(name.endswith(".html") for name in sizes)

@@ -48,7 +48,7 @@ class Finding:
     Attributes
     ----------
     name : str
-        Short and stable, such as ``"softmax-axis"``; the table of all names is in ``_causes.py``.
+        Short and stable, such as ``"softmax-axis"``.
     sentence : str
         What is wrong, with the numbers that were measured.
     evidence : Evidence or None

@@ -58,7 +58,8 @@ def source_of(name: str) -> str:
 
 def _style_module() -> str:
     """Return a module of the style sheet and the shades of weights, in the colours of palette."""
-    roles = f".card {{ {palette.css()} }}\n.card.dark {{ {palette.css(dark=True)} }}\n"
+    dark = f"@media screen {{ .card.dark {{ {palette.css(dark=True)} }} }}"  # paper is white
+    roles = f".card {{ {palette.css()} }}\n{dark}\n"
     sheet = roles + (FOLDER / "style.css").read_text(encoding="utf-8")
     shades = [palette.shade(step / 100) for step in range(101)]
     pairs = [(palette.to_hex(shade), palette.ink_on(shade)) for shade in shades]

@@ -175,7 +175,7 @@ show_figure(ax, "12.2")
 
 # %% why-two [markdown]
 # The figure also shows longer runs of the single layer, with 1, 4 or 22 heads and at two learning rates. More heads
-# help a little: with 22, up to 6 of 20 guesses are correct. No single layer that we tried comes near the two layers.
+# help a little: with 22, up to 6 of 20 guesses are correct. No single layer that we trained comes near two.
 #
 # ## Why one look is not enough
 #

@@ -298,6 +298,47 @@ def test_a_prediction_is_settled_where_its_answer_is_seen(still, module, state, 
     assert still.page.evaluate(call, [_page.key_of(module), state]) is settled
 
 
+# values of what has no control, as an address may hold them: those that can be shown, and nonsense
+FROM_ELSEWHERE = {
+    "moved": (
+        [[], [["river", -3, 1.25]]],
+        [[["mud", 0, 0]], [["toString", 0, 0]], [["river", 9, 0]], [["river", 0]], [5], "x", 5],
+    ),
+    "order": (
+        [[1, 0, 2, 3, 4, 5]],
+        [[0, 0, 1, 2, 3, 4], [0, 1], [0, 1, 2, 3, 4, 9], [0, 1, 2, 3, 4, 5, 5], "012345"],
+    ),
+    "padding": ([[], [0, 2]], [[99], [-1], [0.5], ["0"], "0", 5, None]),
+    "query": ([[0.7, -1.5]], [[9, 0], [0], [None, 1], ["1", 1], "12", None]),
+    "sentence": ([], ["Unknown.", 5, None]),
+    "toggled": ([[], [[0, 3]]], [[[0]], [[0, 99]], [0], "0", None]),
+    "word": ([0, 23], [-1, 24, 1.5, "1", None]),
+}
+FITTING = """([host, values]) => {
+    const fits = attnlabModules[host.dataset.explorer].fits ?? {};
+    const {data} = JSON.parse(host.querySelector('script[type="application/json"]').textContent);
+    const taken = (name, value) => {
+        try { return Boolean(fits[name](value, data)); } catch { return false; }
+    };
+    const controlled = data.controls.map(({name}) => name);
+    return {
+        free: data.state.filter(name => !['ask', 'large', ...controlled].includes(name)),
+        taken: Object.fromEntries(Object.keys(fits).map(name =>
+            [name, values[name].map(list => list.filter(value => taken(name, value)))])),
+    };
+}"""
+
+
+@pytest.mark.parametrize("index", range(len(KINDS)), ids=lambda index: KINDS[index].__name__)
+def test_what_has_no_control_is_taken_from_elsewhere_only_if_it_can_be_shown(still, index):
+    host = still.page.locator(".attnlab-explorer").nth(index).element_handle()
+    values = {name: [[*good], bad] for name, (good, bad) in FROM_ELSEWHERE.items()}
+    values["sentence"][0] += [getattr(still.explorers[index], "sentence", None)]
+    seen = still.page.evaluate(FITTING, [host, values])
+    assert sorted(seen["taken"]) == seen["free"]
+    assert seen["taken"] == {name: [values[name][0], []] for name in seen["free"]}
+
+
 def test_a_page_prints_the_question_and_not_what_it_veils(still):
     card = still.alone(FIRST_ASKING + 2)
     still.page.emulate_media(media="print")

@@ -4,16 +4,24 @@ from urllib.parse import unquote
 
 import pytest
 from nbformat import write
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import (
+    new_code_cell,
+    new_markdown_cell,
+    new_notebook,
+    new_output,
+    new_raw_cell,
+)
 
-from attnlab import _texts, palette
+from attnlab import _texts, palette, rotate
 from attnlab.exercises import predict
 from tests.browser.pages import FilePage, barriers
 from tools import site
+from tools._site_api import API, api_notebook, entry
 from tools.notebooks import find_notebooks, read_notebook
 from tools.student import student_copy
 
 LESSONS = [path.stem for path in find_notebooks()]
+PAGES = ["index", *LESSONS, API]
 
 SIZES = [1366, 1024, 390]
 
@@ -21,7 +29,7 @@ SIZES = [1366, 1024, 390]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    site.write_site(folder)
+    site.write_site(folder, api=api_notebook())
     return folder
 
 
@@ -88,13 +96,13 @@ def visit(page):
 
 @pytest.fixture(scope="module")
 def visits(open_named):
-    return {name: visit(open_named(name)) for name in ("index", *LESSONS)}
+    return {name: visit(open_named(name)) for name in PAGES}
 
 
 # --- every page -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["index", *LESSONS])
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_and_all_of_it_is_drawn(visits, name):
     seen = visits[name]
     assert seen["titles"] == 1
@@ -207,12 +215,139 @@ def test_one_walks_from_the_index_to_a_lesson_and_on(open_named):
     assert page.url.endswith("index.html")
 
 
+# --- the state of explorers in the address --------------------------------------------------------
+
+
+def address_with(page, part):
+    """Return the address of a page once it holds a text, which is written after a moment."""
+    page.wait_for_function("part => location.hash.includes(part)", arg=part)
+    return page.url
+
+
+def follow(page, address):
+    """Open an address anew."""
+    page.goto("about:blank")
+    page.goto(address)
+
+
+def cards_of(page):
+    """Return what the explorers of a page say, and what their controls say."""
+    return page.locator(".card").evaluate_all(
+        """cards => cards.map(card => [card.querySelector('.say').innerText,
+            ...[...card.querySelectorAll('output')].map(one => one.innerText)])"""
+    )
+
+
+def test_a_link_shows_what_its_sender_saw(open_named):
+    page = open_named(LESSONS[1])
+    look_up, row = page.locator("#explorer-1"), page.locator("#explorer-2")
+    row.get_by_role("button", name="skip").press("Enter")
+    row.get_by_role("button", name="Next").press("Enter")
+    look_up.get_by_role("slider", name="temperature").press("ArrowLeft")
+    look_up.get_by_role("slider", name="query").press("ArrowUp")
+    address = address_with(page, "&2.step=2")  # what was moved last comes first
+    sent = cards_of(page)
+    follow(page, address)
+    assert cards_of(page) == sent
+    assert row.get_by_role("group", name="Predict first").count() == 0
+    assert 0 <= look_up.bounding_box()["y"] < 120
+    row.get_by_role("button", name="Back").press("Enter")
+    page.wait_for_function("() => !location.hash.includes('2.step')")
+    assert "#1." in page.url
+
+
+def test_nonsense_in_an_address_is_ignored(open_named):
+    page = open_named(LESSONS[1])
+    fresh, address = cards_of(page), page.url
+    for nonsense in (
+        "1.temperature=7&1.query=[9,9]&1.query=[&1.ask=false",
+        "2.step=99&2.step=&1.__proto__={}&1.constructor=1&99.x=1&0.step=1",
+        "%E0%A4%A&=&1=2&.&1.=1&<b>",
+    ):
+        follow(page, f"{address}#{nonsense}")
+        assert cards_of(page) == fresh
+        assert page.locator(".gate").count() == 1
+        assert page.evaluate("scrollY") == 0
+
+
+def test_a_link_followed_from_its_own_page_shows_its_state(open_named):
+    page = open_named(LESSONS[1])
+    page.evaluate("location.hash = '1.temperature=5'")
+    page.locator("#explorer-1 output", has_text="5").wait_for()
+
+
+def test_a_link_to_what_an_explorer_shows_is_copied(open_named):
+    page = open_named(LESSONS[1])
+    address = page.url
+    button = page.locator(".share").nth(1).get_by_role("button")
+    button.press("Enter")
+    page.get_by_role("button", name="The link is in the address bar").wait_for()
+    assert page.url == f"{address}#explorer-2"
+    follow(page, page.url)
+    assert 0 <= page.locator("#explorer-2").bounding_box()["y"] < 120
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#explorer-1").get_by_role("slider", name="temperature").press("ArrowLeft")
+    page.locator(".share").first.get_by_role("button").press("Enter")
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == f"{address}#1.temperature=0.5"
+    page.context.clear_permissions()
+
+
+# --- words of the glossary ------------------------------------------------------------------------
+
+
+def test_a_word_shows_its_meaning_until_it_is_put_away(open_named):
+    page = open_named(LESSONS[1])
+    word = page.locator("main").get_by_role("link", name="hard look-up")
+    meaning = page.get_by_role("tooltip")
+    assert meaning.is_hidden()
+    word.hover()
+    assert meaning.inner_text().startswith("hard look-up ")
+    assert "Lesson" not in meaning.inner_text()
+    meaning.hover()
+    page.wait_for_timeout(400)
+    assert meaning.is_visible()  # one can go there with the pointer
+    assert barriers(page, ".meaning") == []
+    page.keyboard.press("Escape")
+    assert meaning.is_hidden()
+    word.focus()
+    assert meaning.is_visible()
+    described = page.locator(f"[id='{word.get_attribute('aria-describedby')}']")
+    assert described.inner_text() == meaning.inner_text()
+    page.keyboard.press("Tab")
+    page.mouse.move(0, 0)
+    assert "soft look-up" in meaning.inner_text()
+    page.keyboard.press("Escape")
+    assert meaning.is_hidden()
+
+
+def test_a_word_leads_to_its_row_and_back_to_its_place(open_named):
+    page = open_named(LESSONS[1])
+    page.locator("main").get_by_role("link", name="raw score").first.press("Enter")
+    page.wait_for_url("**/glossary.html#raw-score")
+    row = page.locator("#raw-score")
+    assert 0 <= row.bounding_box()["y"] < 150
+    back = page.get_by_role("link", name="Back to 1 · Attention is a soft look-up")
+    assert back.locator("xpath=../preceding-sibling::*[1]").get_attribute("id") == "raw-score"
+    page.evaluate("location.hash = 'softmax'")  # another word on the way
+    page.wait_for_function("() => document.querySelector('#softmax + p > [href*=word-]')")
+    back.click()
+    page.wait_for_url(f"**/{LESSONS[1]}.html#word-*")
+    top = page.locator(":target + a").bounding_box()["y"]
+    assert page.locator(":target + a").inner_text() == "raw score"
+    assert 0 <= top < 150
+    follow(page, f"{open_named('glossary').url}#softmax")
+    assert back.count() == 0  # nobody came to this row from a lesson
+
+
 # --- search ---------------------------------------------------------------------------------------
 
 QUESTIONS = {
     "Why do we divide by the square root of d_k?": ("02_", "Why-divide-by"),
     "causal mask": ("glossary", "causal-mask"),
     "softmax along which axis": ("01_", "Which-axis?"),
+    "score_variance": ("api.html", "score_variance"),
 }
 
 
@@ -348,12 +483,17 @@ def palette_of(colour):
 
 
 def test_paper_is_white_and_nothing_hangs_over(lesson):
+    lesson.emulate_media(color_scheme="dark")
+    lesson.locator(".card.dark").first.wait_for()
     lesson.emulate_media(media="print", color_scheme="dark")
     lesson.set_viewport_size({"width": 680, "height": 900})  # a sheet between its margins
     colours = lesson.evaluate(
         """() => ['backgroundColor', 'color'].map(name => getComputedStyle(document.body)[name])"""
     )
     assert [palette_of(colour) for colour in colours] == ["#ffffff", palette.INK]
+    paper = "card => getComputedStyle(card).backgroundColor"
+    papers = [card.evaluate(paper) for card in lesson.locator(".card").all()]
+    assert {palette_of(colour) for colour in papers} == {"#ffffff"}
     over = "[...document.querySelectorAll('pre, .scroll')].filter(e => e.scrollWidth > 681).length"
     assert lesson.evaluate(over) == 0
     assert lesson.locator(".top, aside, .download").filter(visible=True).count() == 0
@@ -364,7 +504,7 @@ def test_paper_is_white_and_nothing_hangs_over(lesson):
 
 
 def test_pages_were_quiet_and_asked_nothing_of_the_network(tab, visits):
-    assert len(visits) == len(LESSONS) + 1
+    assert len(visits) == len(PAGES)
     assert tab.problems == tab.outside == []
 
 
@@ -387,6 +527,7 @@ def all_kinds_of_cells():
         new_code_cell(code, outputs=[plain, error]),
         new_code_cell("predict()", outputs=[html]),
         new_code_cell("s", outputs=[plain], metadata={"tags": ["solution"], "jupyter": hidden}),
+        new_raw_cell(entry("attnlab", "rotate", rotate, {"rotate": "Table"})),
     ]
 
 

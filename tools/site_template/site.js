@@ -179,7 +179,7 @@ function offerThemes(row) {
   row.append(select);
 }
 
-function offerNotebook(contents) {
+function offerNotebook(place) {
   const button = toolButton("Download this notebook", async () => {
     try {
       await load(`${lesson}.ipynb.js`);
@@ -187,7 +187,7 @@ function offerNotebook(contents) {
       button.textContent = "The notebook is not beside this page";
     }
   });
-  contents?.after(make("p", { class: "download" }, button));
+  place?.append(button);
 }
 
 /** Hand a notebook to the reader; the file that holds it calls this. */
@@ -197,21 +197,103 @@ function saveNotebook(text) {
   setTimeout(() => URL.revokeObjectURL(address), 60000);
 }
 
-/** Give the code of a cell a button that copies it; without a clipboard it marks the code. */
-function offerCopy(box) {
-  const code = box.querySelector("pre");
-  box.append(toolButton("Copy", async (button) => {
+/** A button that copies a text; `instead` says what to do without a clipboard. */
+function copyButton(words, text, instead) {
+  const button = toolButton(words, async () => {
     try {
-      await navigator.clipboard.writeText(code.textContent.trimEnd());
+      await navigator.clipboard.writeText(text());
       button.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(code);
-      button.textContent = "Press Ctrl+C";
+      button.textContent = instead();
     }
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
-  }));
-  box.lastElementChild.classList.add("copy");
-  box.lastElementChild.setAttribute("aria-live", "polite");
+    setTimeout(() => { button.textContent = words; }, 3000);
+  });
+  button.setAttribute("aria-live", "polite");
+  return button;
+}
+
+/** Give the code of a cell a button that copies it. */
+function offerCopy(box) {
+  const code = box.querySelector("pre");
+  const button = copyButton("Copy", () => code.textContent.trimEnd(), () => {
+    getSelection().selectAllChildren(code);
+    return "Press Ctrl+C";
+  });
+  button.classList.add("copy");
+  box.append(button);
+}
+
+/** Give an explorer a button that copies a link to what it shows. */
+function offerLink({ target }, number) {
+  const button = copyButton("Copy a link to this view", () => linkTo(number), () => {
+    history.replaceState(null, "", linkTo(number));
+    return "The link is in the address bar";
+  });
+  target.after(make("p", { class: "share" }, button));
+}
+
+// --- words of the glossary --------------------------------------------------------------------------
+
+/** Show what a word means while its link is pointed at or has the focus; Escape puts it away. */
+function offerMeanings(links) {
+  const box = make("div", { class: "meaning", role: "tooltip", hidden: "" });
+  let leaving;
+  const show = (link, meaning, pointed) => {
+    clearTimeout(leaving);
+    box.replaceChildren(...meaning.cloneNode(true).childNodes);
+    box.hidden = false;
+    const lines = [...link.getClientRects()], room = document.documentElement.clientWidth;
+    const line = lines.find(({ bottom }) => pointed < bottom) ?? lines[0];
+    const above = line.bottom + box.offsetHeight > innerHeight - 8;
+    box.style.left = `${Math.max(8, Math.min(line.left, room - box.offsetWidth - 8))}px`;
+    box.style.top = `${scrollY + (above ? line.top - box.offsetHeight : line.bottom)}px`;
+  };
+  const hide = () => {
+    clearTimeout(leaving);
+    box.hidden = true;
+  };
+  const leave = () => { leaving = setTimeout(hide, 250); };  // time to reach the box
+  for (const link of links) {
+    const meaning = document.getElementById(`meaning-${placeOf(link)}`);
+    if (!meaning) continue;
+    link.setAttribute("aria-describedby", meaning.id);
+    link.addEventListener("pointerenter", ({ pointerType, clientY }) => {
+      if (pointerType !== "touch") show(link, meaning, clientY);
+    });
+    link.addEventListener("pointerleave", leave);
+    link.addEventListener("focus", () => show(link, meaning));
+    link.addEventListener("blur", hide);
+  }
+  box.addEventListener("pointerenter", () => clearTimeout(leaving));
+  box.addEventListener("pointerleave", leave);
+  addEventListener("keydown", ({ key }) => { if (key === "Escape") hide(); });
+  document.body.append(box);
+}
+
+function placeOf(link) {
+  return decodeURIComponent(link.hash.slice(1));
+}
+
+/** Note where a word of the glossary was followed, for the link that leads back. */
+function noteWay(link, i) {
+  const place = make("span", { id: `word-${i + 1}` });  // the link itself would take the focus
+  link.before(place);
+  const note = () => keep("way", { to: link.hash, from: lesson, place: place.id });
+  link.addEventListener("click", note);
+  link.addEventListener("auxclick", note);
+}
+
+/** Put a link back to the lesson below the word of the glossary that was followed from there. */
+function offerWayBack() {
+  const way = recall("way") ?? {};
+  const from = [...document.querySelectorAll("aside.contents ol > li > a")]
+    .find((link) => link.getAttribute("href") === `${way.from}.html`);
+  if (lesson !== "glossary" || !from || way.to !== location.hash) return;
+  const back = make("p", {}, make("a", { href: `${way.from}.html#${way.place}` },
+    `← Back to ${from.textContent}`));
+  const put = () => document.getElementById(placeOf(location))?.after(back);
+  addEventListener("hashchange", put);  // from one word to another
+  put();
 }
 
 /** Mark, in the table of contents, the section that is being read. */
@@ -264,10 +346,15 @@ document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
 document.querySelectorAll(".attnlab-live-stored").forEach(move);
 showProgress();
 document.querySelectorAll(".cell .highlight").forEach(offerCopy);
+explorers.forEach(offerLink);
+const words = [...document.querySelectorAll("main a[href^='glossary.html#']")];
+words.forEach(noteWay);
+offerMeanings(words);
+offerWayBack();
 offerHiding(row);
 offerUnfolding(row);
 offerThemes(row);
-offerNotebook(document.querySelector("main > .contents"));
+offerNotebook(document.querySelector(".download"));
 followReading(document.querySelector("aside.contents"));
 letScroll();
 addEventListener("resize", letScroll);

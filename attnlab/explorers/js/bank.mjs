@@ -2,7 +2,7 @@
 import { button, showControls } from "./controls.mjs";
 import { makeMovable } from "./dragging.mjs";
 import { html, setText, svg } from "./drawing.mjs";
-import { dot, softmax } from "./maths.mjs";
+import { dot, isWithin, softmax } from "./maths.mjs";
 import { panelOf } from "./panels.mjs";
 import { fill } from "./words.mjs";
 
@@ -11,6 +11,11 @@ export function settled({ sentence, sharpness, moved }) {
   const [[word, x, y]] = moved.length === 1 ? moved : [[]];
   return sentence === "both" && sharpness >= 1 && word === "river" && x < -1.5 && y <= -1;
 }
+
+export const fits = {
+  moved: (entries, { vectors, limits }) => entries.every(([word, ...place]) => place.length === 2
+    && Object.hasOwn(vectors, word) && place.every((value, axis) => isWithin(value, limits[axis]))),
+};
 
 export function render(lab) {
   const { sentences, words: texts, panels: [panel] } = lab.data;

@@ -5,6 +5,9 @@
 //                        draw(state, answer) -> {say, bad, code}, called after every change
 //   settled(state)       whether the answer to the question can be seen, where the conditions that
 //                        Python declares do not say enough (optional)
+//   fits                 for each part of the state that has no control, fits[name](value, data):
+//                        whether a value from elsewhere, such as an address, can be shown; what it
+//                        throws means no
 // and changes the state by lab.set({name: value}). Heading, question, words and numbers are in
 // lab.data. `answer` is what the learner's function gave for answer.state, or null if there is no
 // such function here. A page without Python may know more of them: answer.others, for other states.
@@ -66,7 +69,8 @@ class Lab {
     this.drawState = explorer.render(this);
     this.code.append(this.codeBox);
     const question = this.answer()?.question ?? this.data.question;
-    this.gate = this.state.ask && question ? makeGate(this, question) : null;
+    const asks = this.state.ask && question && !this.model.opened;
+    this.gate = asks ? makeGate(this, question) : null;
     this.listen();
     this.draw();
   }

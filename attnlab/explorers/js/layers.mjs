@@ -2,8 +2,10 @@
 import { showControls } from "./controls.mjs";
 import { html, setText } from "./drawing.mjs";
 import { panelOf } from "./panels.mjs";
-import { decimals, nameOf, sentences, topOf } from "./sentences.mjs";
+import { decimals, fitsSentence, nameOf, sentences, topOf } from "./sentences.mjs";
 import { fill } from "./words.mjs";
+
+export const fits = fitsSentence;
 
 export function render(lab) {
   const { words, panels: [bars, curves] } = lab.data;

@@ -2,7 +2,7 @@
 import { button, showControls } from "./controls.mjs";
 import { makeMovable } from "./dragging.mjs";
 import { change, html, svg } from "./drawing.mjs";
-import { dot, softmax } from "./maths.mjs";
+import { dot, isWithin, softmax } from "./maths.mjs";
 import { panelOf } from "./panels.mjs";
 import { fill } from "./words.mjs";
 
@@ -12,6 +12,10 @@ const BALL = 28;  // radius of a ball of weight 1
 export function settled({ query: [right, up], temperature }) {
   return temperature >= 0.5 && up >= 0.3 && Math.abs(right + up) < 0.01;
 }
+
+export const fits = {
+  query: (place, { limit }) => place.length === 2 && place.every((one) => isWithin(one, limit)),
+};
 
 export function render(lab) {
   const { keys, values, words, places } = lab.data;

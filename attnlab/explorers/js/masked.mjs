@@ -1,8 +1,16 @@
 // A sentence under a mask: the grid of its weights, and what is wrong with a row.
 import { chips, showControls } from "./controls.mjs";
 import { html, matrix } from "./drawing.mjs";
+import { isPlace } from "./maths.mjs";
 import { keyOf } from "./panels.mjs";
 import { fill } from "./words.mjs";
+
+/** What of a mask has no control and may come from elsewhere. */
+export const fitsMask = {
+  padding: (places, { tokens }) => places.every((one) => isPlace(one, tokens)),
+  toggled: (cells, { tokens }) => cells.every((cell) => cell.length === 2
+    && cell.every((one) => isPlace(one, tokens))),
+};
 
 /**
  * The controls of a mask, and a picture of its weights.

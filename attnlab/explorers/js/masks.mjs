@@ -1,12 +1,14 @@
 // Masks, padding, and what blocked scores become.
 import { html, numbersOf } from "./drawing.mjs";
-import { codeOfMask, maskedSentence, nameOfRow, sayOfFunction } from "./masked.mjs";
+import { codeOfMask, fitsMask, maskedSentence, nameOfRow, sayOfFunction } from "./masked.mjs";
 import { allowedCells, maskedWeights } from "./maths.mjs";
 import { fill, listed } from "./words.mjs";
 
 export function settled({ mask, padding }) {
   return mask === "causal" && padding.includes(0);
 }
+
+export const fits = fitsMask;
 
 export function render(lab) {
   const { tokens, words } = lab.data;

@@ -1,6 +1,16 @@
 // All the mathematics that the browser does. It gives what torch gives, NaN included, and a test
 // compares the two; everything else that explorers show is computed by torch and sent as data.
 
+/** Whether a value is the place of something in a list. */
+export function isPlace(value, { length }) {
+  return Number.isInteger(value) && value >= 0 && value < length;
+}
+
+/** Whether a value is a number from -limit to limit. */
+export function isWithin(value, limit) {
+  return typeof value === "number" && Math.abs(value) <= limit;
+}
+
 /** The sum of the products of two lists of numbers. */
 export function dot(a, b) {
   return a.reduce((sum, value, i) => sum + value * b[i], 0);

@@ -1,7 +1,7 @@
 // Without positions, attention treats a sentence as a bag of words.
 import { button, showControls } from "./controls.mjs";
 import { html } from "./drawing.mjs";
-import { dot, softmax } from "./maths.mjs";
+import { dot, isPlace, softmax } from "./maths.mjs";
 import { showPanels } from "./panels.mjs";
 import { fill } from "./words.mjs";
 
@@ -10,6 +10,11 @@ const isElsewhere = (word, place) => word !== place;
 export function settled({ order, positions }) {
   return !positions && order.some(isElsewhere);
 }
+
+export const fits = {
+  order: (words, { tokens }) => words.length === tokens.length
+    && words.every((one) => isPlace(one, tokens)) && new Set(words).size === words.length,
+};
 
 export function render(lab) {
   const { tokens, shuffles, words } = lab.data;

@@ -1,26 +1,39 @@
 // Explorers in a page without a kernel: find them, start them.
 import { mount } from "./base.mjs";
 
-/** A stand-in for the model of a widget: it remembers what is set, and nobody else hears it. */
-export function loneModel({ state, data, answer }) {
+/**
+ * A stand-in for the model of a widget: it remembers what is set, and `onSave` gets all values.
+ * `opened` leaves out the prediction, for a state that is shown on purpose.
+ */
+export function loneModel({ state, data, answer, opened = false }, onSave = () => {}) {
   const values = { ...state, data, answer };
   return {
     alone: true,
+    opened,
     get: (name) => values[name],
     set: (name, value) => { values[name] = value; },
-    save_changes: () => {},
+    save_changes: () => onSave(values),
     on: () => {},
     off: () => {},
   };
 }
 
-/** Start every explorer of the page whose module has arrived and that does not move yet. */
+/**
+ * Start every explorer of the page whose module has arrived and that does not move yet.
+ *
+ * Two events tell the page around it: "attnlab:start", whose listener may change what is stored
+ * before it is shown, and "attnlab:moved", with the values after a change.
+ */
 export function wake(modules) {
   for (const host of document.querySelectorAll(".attnlab-explorer")) {
     const explorer = modules[host.dataset.explorer];
     if (!explorer || host.shadowRoot) continue;
     const block = host.querySelector('script[type="application/json"]');
     if (!block) continue;  // a page that shows no scripts: the picture stays
-    mount(explorer, loneModel(JSON.parse(block.textContent)), host);
+    const tell = (name, detail) =>
+      host.dispatchEvent(new CustomEvent(`attnlab:${name}`, { bubbles: true, detail }));
+    const stored = JSON.parse(block.textContent);
+    tell("start", { explorer, stored });
+    mount(explorer, loneModel(stored, (values) => tell("moved", values)), host);
   }
 }

@@ -1,8 +1,10 @@
 // Twelve heads of a trained layer read a sentence, chosen or typed.
 import { html, setText } from "./drawing.mjs";
 import { panelOf } from "./panels.mjs";
-import { decimals, nameOf, sentences, topOf } from "./sentences.mjs";
+import { decimals, fitsSentence, nameOf, sentences, topOf } from "./sentences.mjs";
 import { fill } from "./words.mjs";
+
+export const fits = fitsSentence;
 
 export function render(lab) {
   const { words, panels: [maps, bars] } = lab.data;

@@ -2,10 +2,17 @@
 import { PATIENCE, SILENT } from "./base.mjs";
 import { choice, followPointer } from "./controls.mjs";
 import { html, svg, weightColours } from "./drawing.mjs";
+import { isPlace } from "./maths.mjs";
 import { panelOf } from "./panels.mjs";
 import { fill } from "./words.mjs";
 
 const HEIGHT = 92, LINE = 16;  // of the arcs, in pixels; width of the arc of a weight of 1
+
+/** What has no control and may come from elsewhere: a sentence that the page knows, and a place. */
+export const fitsSentence = {
+  sentence: (text, { readings }) => readings.some(({ sentence }) => sentence === text),
+  word: (place, { longest }) => isPlace(place, { length: longest }),
+};
 
 /**
  * Put the controls of the sentence into the bar; returns the sentence with its arcs, the rows of

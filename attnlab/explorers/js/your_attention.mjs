@@ -1,8 +1,10 @@
 // The learner's attention draws a masked sentence; beside it is what the clinic checked.
 import { html, numbersOf } from "./drawing.mjs";
-import { codeOfMask, maskedSentence, sayOfFunction } from "./masked.mjs";
+import { codeOfMask, fitsMask, maskedSentence, sayOfFunction } from "./masked.mjs";
 import { allowedCells, maskedWeights } from "./maths.mjs";
 import { fill } from "./words.mjs";
+
+export const fits = fitsMask;
 
 export function render(lab) {
   const { tokens, words } = lab.data;

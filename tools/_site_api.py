@@ -1,0 +1,224 @@
+"""The page of the package: every public function and class, from its docstring (NumPy style).
+
+The page is a notebook that nobody runs: headings in Markdown, and what stands below them as HTML in
+raw cells. So it gets what lessons get: contents, a place in the search, and links.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from html import escape
+from textwrap import dedent
+
+from nbconvert.filters.highlight import Highlight2HTML
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell, new_notebook, new_raw_cell
+
+API = "api"
+CHECK = "check_"  # checks of exercises are left out: their docstrings tell the answers
+MODULES = (
+    "attnlab",
+    "attnlab.plotting",
+    "attnlab.diagrams",
+    "attnlab.live",
+    "attnlab.explorers",
+    "attnlab.clinic",
+    "attnlab.exercises",
+    "attnlab.data",
+    "attnlab.pretrained",
+    "attnlab.meanings",
+    "attnlab.looking_back",
+    "attnlab.translator",
+    "attnlab.display",
+)
+OPENING = """# Functions and classes
+
+What the package offers: every public function and class, with its arguments, what it returns, and
+examples.
+
+In the shapes, N counts sequences, H heads, L queries, S keys and E features; the
+[glossary](glossary.ipynb) has all letters. In every mask, True means “may attend”."""
+
+HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)  # of a section
+ITEM = re.compile(r"^(\S.*)((?:\n(?:[ ]+.*|(?=\n[ ])))*)", re.MULTILINE)  # its indented lines too
+INLINE = re.compile(
+    r"``(?P<code>.+?)``|(?P<address>https?://[^\s,]*[^\s,.])"
+    r"|(?<!\*)\*(?P<stress>\w[\w ]*)\*(?!\*)",
+    re.DOTALL,
+)
+ITEMIZED = {"Parameters", "Attributes", "Returns", "Yields", "Raises", "See Also"}
+LONGEST = 40  # letters of a default that is shown
+
+Places = Mapping[str, str]  # where on the page a name is, such as "Table" or "Table.values"
+
+_code = Highlight2HTML(pygments_lexer="python")
+_session = Highlight2HTML(pygments_lexer="pycon")
+
+
+# --- what is public -------------------------------------------------------------------------------
+
+
+def public(module: str) -> dict[str, object]:
+    """Return the public functions and classes that a module defines or lists in ``__all__``."""
+    made = importlib.import_module(module)
+    names = getattr(made, "__all__", None) or [
+        name
+        for name, value in vars(made).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module
+    ]
+    things = {name: getattr(made, name) for name in names}
+    return {
+        name: one for name, one in things.items() if callable(one) and not name.startswith(CHECK)
+    }
+
+
+def members(kind: object) -> dict[str, object]:
+    """Return the public methods and properties that a class describes itself."""
+    described = {name: one for name, one in vars(kind).items() if getattr(one, "__doc__", None)}
+    wanted = (property, classmethod, staticmethod)
+    return {
+        name: one
+        for name, one in described.items()
+        if not name.startswith("_") and (inspect.isfunction(one) or isinstance(one, wanted))
+    }
+
+
+def signature_of(name: str, thing: object) -> str:
+    """Return how something is called: the names of its arguments and their defaults, if short.
+
+    Examples
+    --------
+    >>> def average(values: list[float], *, weights: list[float] | None = None) -> float: ...
+    >>> signature_of("average", average)
+    'average(values, *, weights=None)'
+    """
+    called = inspect.signature(getattr(thing, "__func__", thing))
+    arguments = [
+        one.replace(annotation=one.empty, default=_short(one.default))
+        for one in called.parameters.values()
+        if one.name not in ("self", "cls")
+    ]
+    shown = called.replace(parameters=arguments, return_annotation=called.empty)
+    return name + str(shown).replace("Ellipsis", "...")
+
+
+def _short(default: object) -> object:
+    """Return a default as it is, or three dots for a long one."""
+    return default if isinstance(default, type) or len(repr(default)) <= LONGEST else ...
+
+
+# --- docstrings as HTML ---------------------------------------------------------------------------
+
+
+def inline(text: str, places: Places) -> str:
+    """Return a text of a docstring as HTML: code, addresses, and links to what is on the page.
+
+    Examples
+    --------
+    >>> inline("As ``rotate`` does, if ``L > 1``.", {"rotate": "rotate"})
+    'As <a href="#rotate"><code>rotate</code></a> does, if <code>L &gt; 1</code>.'
+    """
+
+    def replace(match: re.Match) -> str:
+        if code := match["code"]:
+            place = places.get(code.removesuffix("()").removeprefix("attnlab."))
+            shown = f"<code>{code}</code>"
+            return f'<a href="#{place}">{shown}</a>' if place else shown
+        if match["address"]:
+            return f'<a href="{match["address"]}">{match["address"]}</a>'
+        return f"<em>{match['stress']}</em>"
+
+    return INLINE.sub(replace, escape(text, quote=False))
+
+
+def blocks(text: str, places: Places) -> str:
+    """Return paragraphs, lists and examples of a docstring as HTML."""
+    made = []
+    for block in re.split(r"\n\s*\n", dedent(text).strip()):
+        if block.startswith(">>>"):
+            made.append(_session(block))
+        elif block.startswith("- "):
+            entries = re.split(r"^- ", block, flags=re.MULTILINE)[1:]
+            made.append(f"<ul>{''.join(f'<li>{inline(one, places)}</li>' for one in entries)}</ul>")
+        elif block:
+            made.append(f"<p>{inline(block, places)}</p>")
+    return "\n".join(made)
+
+
+def items(section: str, text: str, places: Places) -> str:
+    """Return a section of named things as a list of descriptions."""
+    rows = []
+    for head, body in ITEM.findall(text.strip()):
+        name, _, kind = head.partition(" : ")
+        if section == "See Also":  # what it is stands on the same line
+            shown = ", ".join(inline(f"``{one}``", places) for one in name.split(", "))
+            kind, body = "", kind + dedent(body)
+        elif section in ("Returns", "Yields") and not kind:
+            shown = inline(name, places)
+        else:
+            shown = f"<code>{escape(name)}</code>"
+        kind = f' <span class="kind">{inline(kind, places)}</span>' if kind else ""
+        rows.append(f"<dt>{shown}{kind}</dt>\n<dd>{blocks(body, places)}</dd>")
+    return f"<dl>{''.join(rows)}</dl>"
+
+
+def docstring(text: str, places: Places) -> str:
+    """Return a docstring in NumPy style as HTML."""
+    opening, *parts = HEADING.split(inspect.cleandoc(text))
+    made = [blocks(opening, places)]
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        shown = items(name, body, places) if name in ITEMIZED else blocks(body, places)
+        if name == "References":
+            shown = shown.replace("</a>\n", "</a><br>\n")
+        made.append(f'<p class="part">{name}</p>\n{shown}')
+    return "\n".join(made)
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def entry(module: str, name: str, thing: object, places: Places) -> str:
+    """Return what stands below the heading of a function or class."""
+    made = [_code(signature_of(f"{module}.{name}", thing)), docstring(thing.__doc__, places)]
+    if isinstance(thing, type):
+        for member, one in members(thing).items():
+            path = f"{name}.{member}"
+            made.append(f'<h4 id="{places[path]}"><code>{path}</code></h4>')
+            if not isinstance(one, property):
+                made.append(_code(signature_of(member, one)))
+            made.append(docstring(one.__doc__, places))
+    return "\n".join(made)
+
+
+def names_of(module: str, name: str, thing: object) -> Iterator[str]:
+    """Yield something's name and those of its members, each with and without the module."""
+    inside = members(thing) if isinstance(thing, type) else ()
+    for path in [name, *(f"{name}.{member}" for member in inside)]:
+        yield path
+        yield f"{module}.{path}".removeprefix("attnlab.")
+
+
+def api_notebook() -> NotebookNode:
+    """Return the page of the package as a notebook."""
+    found: dict[str, dict[str, object]] = {}
+    for module in MODULES:
+        known = [one for things in found.values() for one in things.values()]
+        things = public(module).items()
+        found[module] = {name: one for name, one in things if one not in known}
+    places = {
+        path: path.removeprefix(f"{module.removeprefix('attnlab.')}.")
+        for module, things in found.items()
+        for name, thing in things.items()
+        for path in names_of(module, name, thing)
+    }
+    cells = [new_markdown_cell(OPENING)]
+    for module, things in found.items():
+        summary = importlib.import_module(module).__doc__.partition("\n")[0]
+        cells.append(new_markdown_cell(f"## {module}\n\n{summary}"))
+        for name, thing in things.items():
+            cells.append(new_markdown_cell(f"### `{name}`"))
+            cells.append(new_raw_cell(entry(module, name, thing, places)))
+    return new_notebook(cells=cells)
