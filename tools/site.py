@@ -152,7 +152,7 @@ class PageExporter(TemplateExporter):
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
             style=asset("site.css"),
             settings=asset("settings.js"),
-            script=f"{asset('site.js')}\n{asset('search.js')}",
+            script="\n".join(asset(f"{name}.js") for name in ("figures", "site", "search")),
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.register_filter("fold", fold_of)
