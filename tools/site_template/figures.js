@@ -25,7 +25,7 @@ function move(box) {
     const set = (place) => { places[i] = place; show(); };
     return (control.kind === "slider" ? sliderOf : choiceOf)(control, set);
   });
-  image.before(make("div", { class: "controls", role: "group", "aria-label": "Controls" }, ...elements));
+  image.before(make("div", { class: "live-controls", role: "group", "aria-label": "Controls" }, ...elements));
   show();
 }
 
