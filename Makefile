@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student site test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
+.PHONY: help setup lab fresh student site slides test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -47,6 +47,9 @@ student: $(READY)  ## write copies without solutions and teacher notes into stud
 
 site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no
 	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes)
+
+slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers
+	@$(RUN) tools.slides
 
 test: $(READY)  ## run every check
 	@$(PYTHON) -m tools.core_seconds $(MAKE) --no-print-directory checks
@@ -90,5 +93,5 @@ format: $(READY)  ## put code and sources into the house format
 	$(RUN) ruff format
 
 clean:  ## delete all that make has made, but never my_notebooks/
-	rm -rf $(VENV) site student bench.txt dist .pytest_cache .ruff_cache
+	rm -rf $(VENV) site slides student bench.txt dist .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

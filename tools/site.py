@@ -239,18 +239,21 @@ def write_site(
     deleted, and other files stay. SiteError is raised before anything is written if a lesson, one
     of its links or one of its formulas cannot be shown.
     """
-    made = pages(find_notebooks() if notebooks is None else notebooks, frames, left_out)
+    paths = find_notebooks() if notebooks is None else notebooks
+    return write_pages(folder, pages(paths, frames, left_out))
+
+
+def write_pages(folder: Path, made: dict[str, str]) -> dict[str, int]:
+    """Write files into a folder and delete those of lessons that are gone; return their sizes."""
     folder.mkdir(exist_ok=True)
     for old in folder.glob("[0-9][0-9]_*"):
         if old.suffix in (".html", ".js") and old.name not in made:
             old.unlink()
-    sizes = {}
-    for name, page in made.items():
-        sizes[name] = (folder / name).write_bytes(page.encode())
-    return sizes
+    return {name: (folder / name).write_bytes(page.encode()) for name, page in made.items()}
 
 
-def _frames_with_progress(path: Path) -> Frames:
+def frames_with_progress(path: Path) -> Frames:
+    """Return all pictures of a lesson's live figures, and print how many there are."""
     figures = frames_of(path)
     count = sum(len(figure["frames"]) for figure in figures.values())
     print(f"{path.stem}: {len(figures)} live figures, {count} pictures", flush=True)
@@ -267,7 +270,7 @@ def main() -> None:
     if asked.solutions == "no":
         left_out |= {"solution"}
     try:
-        sizes = write_site(frames=_frames_with_progress, left_out=left_out)
+        sizes = write_site(frames=frames_with_progress, left_out=left_out)
     except SiteError as error:
         sys.exit(str(error))
     count = sum(name.endswith(".html") for name in sizes)
