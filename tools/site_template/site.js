@@ -125,6 +125,19 @@ function offerThemes(row) {
   row.append(select);
 }
 
+/** One button that makes all of a page larger, and its lines heavier, for a projector. */
+function offerProjector(row) {
+  const { dataset } = document.documentElement;
+  const button = toolButton("Projector", () => {
+    const projector = dataset.projector === "on" ? "off" : "on";
+    keep("projector", projector);
+    applySettings({ projector });
+    button.setAttribute("aria-pressed", projector === "on");
+  });
+  button.setAttribute("aria-pressed", dataset.projector === "on");
+  row.append(button);
+}
+
 function offerNotebook(contents) {
   const button = toolButton("Download this notebook", async () => {
     try {
@@ -212,6 +225,7 @@ document.querySelectorAll(".cell .highlight").forEach(offerCopy);
 offerHiding(row);
 offerUnfolding(row);
 offerThemes(row);
+offerProjector(row);
 offerNotebook(document.querySelector("main > .contents"));
 followReading(document.querySelector("aside.contents"));
 letScroll();
