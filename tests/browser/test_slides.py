@@ -118,6 +118,16 @@ def test_an_explorer_moves_and_the_presenter_turns_the_page(open_slides):
     assert card.is_visible()
 
 
+def test_larger_pages_leave_slides_as_they_are(open_slides):
+    page = open_slides(LESSONS[1])
+    page.evaluate("keep('projector', 'on')")
+    page.reload()
+    page.wait_for_function("() => window.Reveal?.isReady()")
+    assert [slide["words"] for slide in page.evaluate(LOOK) if slide["cut"]] == []
+    assert page.locator(".card.large").count() == 0
+    page.evaluate("keep('projector', 'off')")
+
+
 def test_notes_for_teachers_are_only_in_the_window_of_the_speaker(open_slides):
     page = open_slides(LESSONS[0])
     assert page.get_by_text("For teachers").filter(visible=True).count() == 0

@@ -24,7 +24,7 @@ function applySettings({ theme = recall("theme"), code = recall("code"),
   const { dataset } = document.documentElement;
   dataset.theme = ["light", "dark"].includes(theme) ? theme : DARK.matches ? "dark" : "light";
   dataset.code = code === "hidden" ? "hidden" : "shown";
-  dataset.projector = projector === "on" ? "on" : "off";
+  dataset.projector = projector === "on" && !("slides" in dataset) ? "on" : "off";
 }
 
 DARK.addEventListener("change", () => applySettings());
