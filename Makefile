@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student colab site test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
+.PHONY: help setup lab fresh student colab site slides test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -50,6 +50,9 @@ colab: $(READY)  ## URL=ADDRESS/attnlab-...whl: write copies for Google Colab, a
 
 site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
 	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
+
+slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers
+	@$(RUN) tools.slides
 
 test: $(READY)  ## run every check
 	@$(PYTHON) -m tools.core_seconds $(MAKE) --no-print-directory checks
@@ -93,5 +96,5 @@ format: $(READY)  ## put code and sources into the house format
 	$(RUN) ruff format
 
 clean:  ## delete all that make has made, but never my_notebooks/
-	rm -rf $(VENV) site student colab bench.txt dist .pytest_cache .ruff_cache
+	rm -rf $(VENV) site slides student colab bench.txt dist .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

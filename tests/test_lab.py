@@ -203,7 +203,7 @@ def test_make_clean_deletes_the_environment_and_the_class_copies_but_not_the_lea
     dry = subprocess.run(["make", "-n", "clean"], cwd=ROOT, text=True, capture_output=True)
     (removing,) = [line for line in dry.stdout.splitlines() if line.startswith("rm -rf ")]
     deleted = {(ROOT / name).resolve() for name in removing.split()[2:]}
-    assert {ROOT / name for name in (".venv", "site", "student")} <= deleted
+    assert {ROOT / name for name in (".venv", "site", "slides", "student")} <= deleted
     assert not {lab.COPIES, *lab.COPIES.parents} & deleted
 
 

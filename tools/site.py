@@ -179,7 +179,7 @@ class PageExporter(TemplateExporter):
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
             style=asset("site.css"),
             early="\n".join(asset(name) for name in ("settings.js", "address.js")),
-            script=f"{asset('site.js')}\n{asset('search.js')}",
+            script="\n".join(asset(f"{name}.js") for name in ("figures", "site", "search")),
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.register_filter("fold", fold_of)
@@ -285,7 +285,12 @@ def write_site(
     files stay. SiteError is raised before anything is written if a lesson, one of its links or one
     of its formulas cannot be shown.
     """
-    made = pages(find_notebooks() if notebooks is None else notebooks, **options)
+    paths = find_notebooks() if notebooks is None else notebooks
+    return write_pages(folder, pages(paths, **options))
+
+
+def write_pages(folder: Path, made: dict[str, str | bytes]) -> dict[str, int]:
+    """Write files into a folder and delete those of lessons that are gone; return their sizes."""
     folder.mkdir(exist_ok=True)
     for old in itertools.chain.from_iterable(folder.glob(kind) for kind in OLD):
         if old.name not in made:
@@ -305,7 +310,8 @@ def address_from(text: str) -> str:
     return f"{text.rstrip('/')}/" if text else ""
 
 
-def _frames_with_progress(path: Path) -> Frames:
+def frames_with_progress(path: Path) -> Frames:
+    """Return all pictures of a lesson's live figures, and print how many there are."""
     figures = frames_of(path)
     count = sum(len(figure["frames"]) for figure in figures.values())
     print(f"{path.stem}: {len(figures)} live figures, {count} pictures", flush=True)
@@ -324,7 +330,7 @@ def main() -> None:
         left_out |= {"solution"}
     try:
         sizes = write_site(
-            frames=_frames_with_progress,
+            frames=frames_with_progress,
             left_out=left_out,
             api=api_notebook(),
             address=asked.address,

@@ -114,6 +114,22 @@ def test_controls_sentence_and_picture_fit_on_a_screen(page, width, most):
     assert {name: height for name, height in fits.items() if height > most} == {}
 
 
+def test_one_button_makes_all_cards_large_and_small_again(page):
+    large = "card => [card.classList.contains('large')]"
+    font = """() => getComputedStyle(document.documentElement)
+        .getPropertyValue('--jp-content-font-size1')"""  # of the text around them, in JupyterLab
+    button = page.locator(".card").nth(1).get_by_role("button", name="Projector")
+    count = len(in_cards(page, large))
+    for pressed, size in (("true", "20px"), ("false", "")):
+        button.click()
+        page.wait_for_function(
+            f"""() => [...document.querySelectorAll('.attnlab-explorer')].every(host => host
+                .shadowRoot.querySelector('.projector').ariaPressed === '{pressed}')"""
+        )
+        assert in_cards(page, large) == [pressed == "true"] * count
+        assert page.evaluate(font) == size
+
+
 def test_large_letters_are_larger_in_every_text(page):
     """By a quarter; words that stand in a row of given width by a tenth at least."""
     sizes = """card => [...card.querySelectorAll('h3, h4, p, th, label, button, .cell')]

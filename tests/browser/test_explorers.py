@@ -94,7 +94,8 @@ def still(browser, tmp_path_factory):
 
 
 # The controls in sight, each by its role and its name.
-IN_SIGHT = """card => [...card.querySelectorAll('input:not([type=text]), button:not(.cell)')]
+IN_SIGHT = """card => [...card.querySelectorAll(
+    'input:not([type=text]), button:not(.cell, .projector)')]
     .filter(control => control.checkVisibility())
     .map(control => [{range: 'slider', radio: 'radio'}[control.type] ?? 'button',
         control.ariaLabel ?? (control.labels?.[0] ?? control).textContent.trim()])"""
@@ -104,7 +105,8 @@ IN_SIGHT = """card => [...card.querySelectorAll('input:not([type=text]), button:
 STIR = """(card, seed) => {
     for (let i = 0; i < 3; i += 1) {
         seed = seed * 16807 % 2147483647;
-        const controls = [...card.querySelectorAll('input:not([type=text]), button:not(.cell)')]
+        const controls = [...card.querySelectorAll(
+    'input:not([type=text]), button:not(.cell, .projector)')]
             .filter(control => control.checkVisibility());
         const control = controls[seed % controls.length];
         control.focus();

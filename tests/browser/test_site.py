@@ -146,6 +146,27 @@ def test_a_theme_that_is_chosen_stays_and_the_system_has_it_back(open_named):
     assert not page.evaluate(dark)
 
 
+LARGE = """() => [document.body, document.querySelector('.attnlab-explorer').shadowRoot
+    .querySelector('.card')].map(one => parseFloat(getComputedStyle(one).fontSize))"""
+
+
+def test_a_page_for_a_projector_is_larger_and_so_is_the_next(open_named):
+    page = open_named(LESSONS[1])
+    small = page.evaluate(LARGE)
+    assert page.locator(".card .projector").filter(visible=True).count() == 0
+    page.get_by_role("button", name="Projector").click()
+    page = open_named(LESSONS[2])
+    page.wait_for_function("() => document.documentElement.dataset.projector === 'on'")
+    assert all(
+        large >= 1.2 * before for large, before in zip(page.evaluate(LARGE), small, strict=True)
+    )
+    assert [wider_than(page, size) for size in SIZES[:2]] == [[], []]
+    assert barriers(page, ".top") == []
+    page.set_viewport_size({"width": SIZES[0], "height": 900})
+    page.get_by_role("button", name="Projector", pressed=True).click()
+    assert open_named(LESSONS[1]).evaluate(LARGE) == small
+
+
 def test_all_code_is_hidden_in_every_lesson_and_shown_again(open_named):
     code = open_named(LESSONS[1]).locator(".cell > :is(.highlight, .source, .solution)")
     outputs = code.page.locator(".cell > .out, .cell > .shown").filter(visible=True)

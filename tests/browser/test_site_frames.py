@@ -6,7 +6,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from attnlab.live import live
 from tests.browser.pages import FilePage, barriers
-from tools import site
+from tools import site, slides
 from tools.live_figures import all_frames
 
 WORDS = ["alike", "twice"]
@@ -44,6 +44,7 @@ def folder(figure, shown, tmp_path_factory):
     frames = {output.data["text/html"]: shown}
     site.write_site(folder / "moving", [notebook], lambda path: frames)
     site.write_site(folder / "still", [notebook])
+    slides.write_slides(folder / "slides", [notebook], lambda path: frames)
     return folder
 
 
@@ -68,6 +69,16 @@ def look(tab, folder):
     tab.start_anew()
     yield LivePage(tab, folder / "moving")
     assert tab.problems == tab.outside == []
+
+
+def test_the_figure_moves_on_a_slide(tab, folder):
+    look = LivePage(tab, folder / "slides")
+    look.page.wait_for_function("() => window.Reveal?.isReady()")
+    look.page.keyboard.press("ArrowDown")
+    start = look.picture
+    look.box.get_by_role("slider", name="step").press("ArrowRight")
+    assert look.picture != start
+    assert look.said == "𝑥 is 2, alike"
 
 
 def test_the_keyboard_moves_every_control_and_back(look, shown):
@@ -125,7 +136,7 @@ def test_axe_finds_nothing_and_nothing_hangs_over(look, size, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= size
     assert barriers(page) == []
     if scheme == "dark":
-        page.evaluate("document.querySelector('.controls label').style.color = 'var(--line)'")
+        page.evaluate("document.querySelector('.live-controls label').style.color = 'var(--line)'")
         assert [rule for rule, _ in barriers(page, "html", "color-contrast")] == ["color-contrast"]
 
 

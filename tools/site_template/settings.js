@@ -19,10 +19,12 @@ function keep(name, value) {
 }
 
 /** Note the settings in attributes of the page, which its style and the explorers follow. */
-function applySettings({ theme = recall("theme"), code = recall("code") } = {}) {
+function applySettings({ theme = recall("theme"), code = recall("code"),
+  projector = recall("projector") } = {}) {
   const { dataset } = document.documentElement;
   dataset.theme = ["light", "dark"].includes(theme) ? theme : DARK.matches ? "dark" : "light";
   dataset.code = code === "hidden" ? "hidden" : "shown";
+  dataset.projector = projector === "on" && !("slides" in dataset) ? "on" : "off";
 }
 
 DARK.addEventListener("change", () => applySettings());

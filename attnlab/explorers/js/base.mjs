@@ -19,6 +19,10 @@ export const PATIENCE = 2500;  // ms until a silent kernel is spoken of
 export const SILENT = "Python has not answered yet: the kernel may be busy, or was restarted.";
 const SHEET = new CSSStyleSheet();
 SHEET.replaceSync(STYLE);
+// Of the page for a projector: what is JupyterLab's own, and the other widgets of a lesson.
+const PROJECTED = new CSSStyleSheet();
+PROJECTED.replaceSync(`[data-projector=on] { --jp-content-font-size1: 20px; --jp-code-font-size: 18px; }
+[data-projector=on] :is(.attnlab-live, .attnlab-predict) { zoom: 1.25; }`);
 
 /** Put an explorer into an element; returns a function that takes it out and forgets it. */
 export function mount(explorer, model, host) {
@@ -54,6 +58,8 @@ class Lab {
     this.codeBox = html("pre", {});
     this.code = html("details", {}, html("summary", {}, this.data.code_title), this.codeBox);
     this.scales = html("div", { class: "scales" });
+    this.projector = button(this, "Projector", project);
+    this.projector.className = "projector keep";
     this.note = html("p", { class: "note", hidden: "" });
     this.error = html("p", { class: "error", role: "alert", hidden: "" });
   }
@@ -62,10 +68,10 @@ class Lab {
     const { card, explorer } = this, { title, hint } = this.data;
     card.setAttribute("aria-label", title);
     card.append(html("h3", {}, title), html("p", { class: "hint" }, hint), this.error, this.bar,
-      this.sayLine, this.note, this.picture, html("div", { class: "foot" }, this.code, this.scales));
+      this.sayLine, this.note, this.picture, html("div", { class: "foot" }, this.code, this.scales), this.projector);
     this.on(card, "keydown", keepKey);
     this.on(this.code, "toggle", () => this.showCode());
-    followTheme(this);
+    followPage(this);
     this.drawState = explorer.render(this);
     this.code.append(this.codeBox);
     const question = this.answer()?.question ?? this.data.question;
@@ -172,7 +178,7 @@ class Lab {
     this.sayLine.classList.toggle("bad", Boolean(bad));
     if (code !== this.coded) this.showCode(code);
     this.said = say;
-    this.card.classList.toggle("large", this.state.large);
+    this.card.classList.toggle("large", this.state.large || isProjected());
     this.showAnswer(answer, fresh);
     this.gate?.look(this.state);
   }
@@ -220,13 +226,15 @@ function same(one, other) {
   return text(one) === text(other);
 }
 
-// --- theme -----------------------------------------------------------------------------------------
+// --- theme and size --------------------------------------------------------------------------------
 
-function followTheme(lab) {
+function followPage(lab) {
   const look = () => {
     const dark = isDarkBehind(lab.card.getRootNode().host);
     const changed = dark !== lab.isDark();
     lab.card.classList.toggle("dark", dark);
+    lab.card.classList.toggle("large", lab.state.large || isProjected());
+    lab.projector.setAttribute("aria-pressed", isProjected());
     if (changed && lab.drawState) lab.draw();
   };
   look();
@@ -236,6 +244,17 @@ function followTheme(lab) {
   }
   requestAnimationFrame(look);  // a widget is put into the page after it is made
   lab.signal.addEventListener("abort", () => watcher.disconnect());
+}
+
+function isProjected() {
+  return document.documentElement.dataset.projector === "on";
+}
+
+/** Make everything on the page larger, for a projector, or as it was. */
+function project() {
+  document.documentElement.dataset.projector = isProjected() ? "off" : "on";
+  if (document.adoptedStyleSheets.includes(PROJECTED)) return;
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, PROJECTED];
 }
 
 function isDarkBehind(element) {
