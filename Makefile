@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student site test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
+.PHONY: help setup lab fresh student grade site test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -44,6 +44,9 @@ fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 
 student: $(READY)  ## write copies without solutions and teacher notes into student/
 	@$(RUN) tools.student
+
+grade: $(READY)  ## DIR=submissions: check what a class handed in; a table for each lesson
+	@$(RUN) tools.grade "$(or $(DIR),submissions)"
 
 site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no
 	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes)
