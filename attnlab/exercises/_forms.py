@@ -39,7 +39,7 @@ from attnlab.exercises._answers import (
     tensor,
     yes_or_no,
 )
-from attnlab.exercises._verdict import Verdict
+from attnlab.exercises._verdict import Verdict, latest
 
 # Parts of the names of torch's functions that compute a softmax.
 SOFTMAX = ("softmax", "softmin", "scaled_dot_product", "multi_head_attention")
@@ -58,7 +58,9 @@ class Check:
         """Return the check, with the name of ``body`` and its docstring made complete."""
 
         def check(answer: object) -> Verdict:
-            return judge(answer, lambda asked: self._explained(body, asked))
+            verdict = judge(answer, lambda asked: self._explained(body, asked))
+            latest[body.__name__] = verdict
+            return verdict
 
         for name in ("__module__", "__name__", "__qualname__"):
             setattr(check, name, getattr(body, name))

@@ -153,11 +153,13 @@ def write_table(
     exercises = list(exercises)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["learner", "file", *(one.title for one in exercises)])
+        titles = (one.title for one in exercises)
+        writer.writerow(["learner", "file", *titles, "predictions, as the file tells"])
         for submission, verdicts in graded.items():
             told = (": ".join(filter(None, verdicts[one.check])) for one in exercises)
             names = (submission.learner, submission.path.name)
-            writer.writerow([*(_safe(_one_line(name)) for name in names), *told])
+            named = (_safe(_one_line(name)) for name in names)
+            writer.writerow([*named, *told, submission.predictions])
 
 
 def _safe(name: str) -> str:

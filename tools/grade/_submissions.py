@@ -30,7 +30,7 @@ class Submission:
     path: Path
     learner: str
     cells: list[str] = field(default_factory=list)
-    told: dict = field(default_factory=dict)  # what hand_in wrote about it
+    predictions: int = 0  # how many were answered, as hand_in wrote: nobody has verified it
     trouble: str = ""
 
     def touched(self, exercise: Exercise, lesson: NotebookNode) -> bool:
@@ -53,10 +53,10 @@ def _read(path: Path, folder: Path) -> Submission:
     try:
         notebook = read_notebook(path)
         cells = [_code(cell.source) for cell in notebook.cells if cell.cell_type == "code"]
-        told = notebook.metadata.get("attnlab", {})
+        predictions = len(notebook.metadata.get("attnlab", {}).get("predictions", ()))
     except Exception:
         return Submission(path, learner, trouble="This file is not a notebook.")
-    return Submission(path, learner, cells, told)
+    return Submission(path, learner, cells, predictions)
 
 
 def _code(source: object) -> str:
