@@ -17,6 +17,7 @@ import base64
 import json
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Set
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from attnlab import palette
 from tools._site_frames import Frames, frames_of, script_of
 from tools._site_html import Prose, SiteError, rewrite
 from tools._site_search import index_script
+from tools._site_teaching import write_page
 from tools.extract_figures import Figure, figures_of
 from tools.notebooks import ROOT, find_notebooks, read_notebook, tags
 from tools.student import student_copy
@@ -241,7 +243,7 @@ def write_site(
     """
     made = pages(find_notebooks() if notebooks is None else notebooks, frames, left_out)
     folder.mkdir(exist_ok=True)
-    for old in folder.glob("[0-9][0-9]_*"):
+    for old in (*folder.glob("[0-9][0-9]_*"), *folder.glob("teaching.*")):
         if old.suffix in (".html", ".js") and old.name not in made:
             old.unlink()
     sizes = {}
@@ -266,10 +268,14 @@ def main() -> None:
     left_out = FOR_ALL if asked.readers == "all" else frozenset()
     if asked.solutions == "no":
         left_out |= {"solution"}
-    try:
-        sizes = write_site(frames=_frames_with_progress, left_out=left_out)
-    except SiteError as error:
-        sys.exit(str(error))
+    with tempfile.TemporaryDirectory() as folder:
+        notebooks = find_notebooks()
+        if asked.readers == "teachers":
+            notebooks.append(write_page(Path(folder), notebooks))
+        try:
+            sizes = write_site(notebooks=notebooks, frames=_frames_with_progress, left_out=left_out)
+        except SiteError as error:
+            sys.exit(str(error))
     count = sum(name.endswith(".html") for name in sizes)
     megabytes = sum(sizes.values()) / 1e6
     print(f"{SITE.name}/ holds {count} pages, {megabytes:.1f} MB. Open {SITE.name}/{INDEX}.")
