@@ -42,7 +42,7 @@ lab: $(READY)  ## open JupyterLab on your own copies of the lessons, in my_noteb
 fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 	@$(PYTHON) -m tools.lab fresh "$(NB)"
 
-student: $(READY)  ## write copies without solutions and teacher notes into student/
+student: $(READY)  ## write copies without answers and teacher notes into student/
 	@$(RUN) tools.student
 
 grade: $(READY)  ## DIR=submissions: check what a class handed in; a table for each lesson
