@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student colab site slides test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
+.PHONY: help setup lab fresh student grade colab site slides test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -42,8 +42,11 @@ lab: $(READY)  ## open JupyterLab on your own copies of the lessons, in my_noteb
 fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 	@$(PYTHON) -m tools.lab fresh "$(NB)"
 
-student: $(READY)  ## write copies without solutions and teacher notes into student/
+student: $(READY)  ## write copies without answers and teacher notes into student/
 	@$(RUN) tools.student
+
+grade: $(READY)  ## DIR=submissions: check what a class handed in; a table for each lesson
+	@$(RUN) tools.grade "$(or $(DIR),submissions)"
 
 colab: $(READY)  ## URL=ADDRESS/attnlab-...whl: write copies for Google Colab, and the wheel, into colab/
 	@$(RUN) tools.colab "$(URL)"

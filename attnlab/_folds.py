@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SUMMARY = "What happens? Predict first, then open."
 PRE = '<pre style="white-space:pre-wrap">{}</pre>'
 
-committed: set[str] = set()  #: keys of the predictions that were answered in this kernel
+committed: dict[str, object] = {}  #: what was predicted in this kernel, by key
 
 
 def register() -> None:

@@ -76,7 +76,7 @@ def test_the_peak_of_the_plain_kernel_holds_its_two_matrices():
 
 
 def test_a_tiny_run_prints_and_writes_every_row(tmp_path, capsys):
-    plan = Plan([16], False, [10], 1e-6, 1, 0, False)
+    plan = Plan([16], False, [10], 1e-6, 1, 0, False, 0)
     report, threads = tmp_path / "report.txt", torch.get_num_threads()
     try:
         bench.run(plan, ["kernels", "plain"], report)

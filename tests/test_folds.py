@@ -33,7 +33,7 @@ def shell(monkeypatch):
 
     monkeypatch.setattr(_folds, "question_of", question_of)
     monkeypatch.setattr("attnlab.exercises._predict.question_of", question_of)
-    monkeypatch.setattr(_folds, "committed", set())
+    monkeypatch.setattr(_folds, "committed", {})
     shell = InteractiveShell.instance()
     _folds.register()
     yield shell

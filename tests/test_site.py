@@ -15,6 +15,7 @@ from PIL import Image
 from tools import site
 from tools._site_html import FORMULA, SiteError, rewrite, to_mathml
 from tools._site_search import sections_of
+from tools._site_teaching import write_page
 from tools.notebooks import find_notebooks, read_notebook
 
 FIRST = "00_start_here"
@@ -230,6 +231,27 @@ def test_the_command_line_chooses_the_edition(monkeypatch, command, left_out):
     monkeypatch.setattr("sys.argv", ["tools.site", *command])
     site.main()
     assert seen["left_out"] == left_out
+    has_page = seen["notebooks"][-1].name == "teaching.ipynb"
+    assert has_page == ("teachers" in command)
+
+
+def test_the_page_for_teachers_holds_the_notes_of_all_lessons_and_goes_with_them(tmp_path):
+    paths = write_lessons(tmp_path, new_markdown_cell("NOTE", metadata={"tags": ["teacher"]}))
+    stems = [path.stem for path in find_notebooks()]
+    page = write_page(tmp_path, paths)
+    cells = [cell.source for cell in read_notebook(page).cells]
+    assert cells[0].startswith("# For teachers\n")
+    assert cells[2].startswith("### [")
+    assert cells[3] == "NOTE"
+    links = site.links_of([*stems, FIRST], "teaching")
+    for cell in cells:
+        for href in re.findall(r"\]\(([^)]+)\)", cell):
+            links(href)
+    folder = tmp_path / "site"
+    site.write_site(folder, [*paths, page], left_out=frozenset())
+    assert "NOTE" in (folder / "teaching.html").read_text()
+    site.write_site(folder, paths)
+    assert list(folder.glob("teaching.*")) == []
 
 
 def test_a_prediction_comes_before_its_code(page_of):

@@ -20,6 +20,7 @@ import itertools
 import json
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Set
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +36,7 @@ from tools._site_frames import Frames, frames_of, script_of
 from tools._site_html import Prose, SiteError, meanings_of, rewrite
 from tools._site_preview import SIZE, preview_of
 from tools._site_search import index_script
+from tools._site_teaching import write_page
 from tools.extract_figures import Figure, figures_of
 from tools.notebooks import GLOSSARY, ROOT, find_notebooks, read_notebook, tags
 from tools.student import student_copy
@@ -49,7 +51,8 @@ ROW = r"\| \[[^]]*\]\(notebooks/{}\.ipynb\) \| (?P<about>[^|]*?) \|"  # of a les
 SENTENCE = re.compile(r".*?(?:[.?](?=\s|$)|$)", re.DOTALL)
 HERO = "0.2"  # the figure at the top of the index
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
-OLD = ("[0-9][0-9]_*.html", "[0-9][0-9]_*.js", "figure_*.png")  # files of lessons that may be gone
+# Files of lessons that may be gone, and of what only one of the two variants has.
+OLD = ("[0-9][0-9]_*.html", "[0-9][0-9]_*.js", "figure_*.png", "teaching.*")
 SECTIONS = (2, 3)  # levels of headings in the table of contents
 WORD = re.compile(rf'<a href="{GLOSSARY}\.html#([^"]+)">')
 
@@ -328,15 +331,20 @@ def main() -> None:
     left_out = FOR_ALL if asked.readers == "all" else frozenset()
     if asked.solutions == "no":
         left_out |= {"solution"}
-    try:
-        sizes = write_site(
-            frames=frames_with_progress,
-            left_out=left_out,
-            api=api_notebook(),
-            address=asked.address,
-        )
-    except SiteError as error:
-        sys.exit(str(error))
+    with tempfile.TemporaryDirectory() as folder:
+        notebooks = find_notebooks()
+        if asked.readers == "teachers":
+            notebooks.append(write_page(Path(folder), notebooks))
+        try:
+            sizes = write_site(
+                notebooks=notebooks,
+                frames=frames_with_progress,
+                left_out=left_out,
+                api=api_notebook(),
+                address=asked.address,
+            )
+        except SiteError as error:
+            sys.exit(str(error))
     count = sum(name.endswith(".html") for name in sizes)
     megabytes = sum(sizes.values()) / 1e6
     print(f"{SITE.name}/ holds {count} pages, {megabytes:.1f} MB. Open {SITE.name}/{INDEX}.")

@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401  (__all__ finds the checks by their names)
 
+from attnlab.exercises._hand_in import hand_in
 from attnlab.exercises._predict import Prediction, predict
 from attnlab.exercises._verdict import Verdict
 from attnlab.exercises.lesson_00 import check_is_distribution
@@ -94,5 +95,11 @@ from attnlab.exercises.lesson_14 import (
 )
 
 __all__ = sorted(
-    {"Prediction", "Verdict", "predict", *(name for name in globals() if name.startswith("check_"))}
+    {
+        "Prediction",
+        "Verdict",
+        "hand_in",
+        "predict",
+        *(name for name in globals() if name.startswith("check_")),
+    }
 )

@@ -89,7 +89,9 @@ def examined(
 def diagnosed(answer: Answer) -> Report:
     """Return what the clinic says of an attention function without a causal mask."""
     limit = _answers.TIME_LIMIT
-    return diagnose(answer.given, kind="attention", causal=False, time_limit=limit)
+    return answer.observe(
+        lambda given: diagnose(given, kind="attention", causal=False, time_limit=limit)
+    )
 
 
 def compared(answer: Answer, case: str, inputs: tuple) -> None:

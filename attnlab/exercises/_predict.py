@@ -79,12 +79,12 @@ class Prediction(Storable, anywidget.AnyWidget):
         self._question = question_of(key)
         self.key = key
         super().__init__(asked={"key": key, "ask": ask, **_formatted_texts(self._question)})
-        _folds.committed.discard(key)  # a cell that runs again asks again
+        _folds.committed.pop(key, None)  # a cell that runs again asks again
         self.observe(self._on_said, "said")
 
     def _on_said(self, change: object) -> None:
         if self.said is not None:
-            _folds.committed.add(self.key)
+            _folds.committed[self.key] = self.answer
 
     @property
     def answer(self) -> str | float | None:

@@ -22,6 +22,8 @@ BOX = (
 )
 TEXT = "margin:4px 0;max-width:48em"
 
+latest: dict[str, Verdict] = {}  #: what each check said last in this kernel, by its name
+
 
 @dataclass(frozen=True)
 class Verdict:

@@ -212,7 +212,8 @@ def check_attention_from_exp(answer: Answer) -> Right:
     Verified: all that ``check_mended`` looks at, no call of softmax, raw scores above 1000 and
     below -1000 side by side.
     """
-    if calls_softmax(answer, *(KEYS.clone() for _ in range(3))):
+    keys = [KEYS.clone() for _ in range(3)]
+    if answer.observe(lambda given: calls_softmax(given, *keys)):
         raise Wrong("Your function calls softmax, directly or not. Write it with exp and a sum.")
     cases = [inputs_of(2), inputs_of()]
     report = examined(answer, cases, ERRORS, FROM_THE_END)

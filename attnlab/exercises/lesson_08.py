@@ -159,7 +159,8 @@ class InPieces(Compared):
         right = super().decide(body, answer)
         inputs = randoms((MANY_L, E), (MANY_S, E), (MANY_S, EV))
         with _Watch() as watch:  # outside the call, whose alarm could ring while it is left
-            call(answer.given, *inputs, SIZE, time_limit=_answers.TIME_LIMIT)
+            limit = _answers.TIME_LIMIT
+            answer.observe(lambda given: call(given, *inputs, SIZE, time_limit=limit))
         table = MANY_L * MANY_S * 4  # bytes of all scores in float32
         why = ""
         if watch.rows is not None:

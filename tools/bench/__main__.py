@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
 
 import torch
 
-from tools.bench import attention, reading
+from tools.bench import attention, classroom, reading
 from tools.bench.table import FULL, HEAD, QUICK, Plan
 
 REPORT = Path(__file__).resolve().parents[2] / "bench.txt"
@@ -36,6 +36,7 @@ SECTIONS = {
         attention.memory,
     ),
     "reading": ("What a reader waits for", reading.times),
+    "class": ("A class on one machine", classroom.times),
 }
 
 

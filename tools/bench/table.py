@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch.utils.benchmark import Measurement, TaskSpec, Timer
 
-HEAD = f"{'ratio':>6}  {'spread':>6}  {'':40}{'':>10}  {'ours':>9}   against"
+HEAD = f"{'ratio':>6}  {'spread':>6}  {'':44}{'':>10}  {'ours':>9}   against"
 
 
 class Plan(NamedTuple):
@@ -21,10 +21,12 @@ class Plan(NamedTuple):
     imports: int
     lessons: int | None  # how many; all if None
     live: bool
+    kernels: int  # of a class; 0 leaves it out
 
 
-FULL = Plan([2**power for power in range(7, 15)], True, [10, 128, 512, 2048], 4.0, 9, None, True)
-QUICK = Plan([128, 2048], False, [10, 512], 0.3, 3, 1, False)
+LENGTHS = [2**power for power in range(7, 15)]
+FULL = Plan(LENGTHS, True, [10, 128, 512, 2048], 4.0, 9, None, True, 30)
+QUICK = Plan([128, 2048], False, [10, 512], 0.3, 3, 1, False, 0)
 
 
 class Row(NamedTuple):
@@ -46,7 +48,7 @@ class Row(NamedTuple):
         return (
             f"{self.ours.median / self.theirs.median:6.2f}  "
             f"{f'{spread:.0%}' if repeated else '':>6}  "
-            f"{self.what:40}{size:>10}  {ours:>9}   {self.name} {theirs}"
+            f"{self.what:44}{size:>10}  {ours:>9}   {self.name} {theirs}"
         )
 
 

@@ -1,0 +1,104 @@
+"""A class on one machine: many kernels run one lesson, then every learner moves a slider."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Empty
+
+from jupyter_client import KernelManager
+from jupyter_client.blocking import BlockingKernelClient
+from torch.utils.benchmark import Measurement
+
+from tools.bench.reading import LIVE
+from tools.bench.table import Plan, Row, measured
+from tools.notebooks import find_notebooks, read_notebook
+
+LESSON = "02"
+ALL, MEMORY, STEP = 120.0, 450 * 2**20, 0.1  # limits: seconds, bytes of a kernel, seconds
+STEPS, PAUSE = 20, 3.0  # steps of each learner, seconds between two of them on average
+WAIT = 600  # seconds for one cell
+
+
+def times(plan: Plan) -> Iterator[Row]:
+    """Yield how long it takes until all have run the lesson, memory, and steps of a slider."""
+    if not plan.kernels:
+        return
+    path = next(one for one in find_notebooks() if one.name.startswith(LESSON))
+    cells = [one.source for one in read_notebook(path).cells if one.cell_type == "code"]
+    start = time.monotonic()
+    with ThreadPoolExecutor(plan.kernels) as pool:
+        learners = [*pool.map(lambda _: Learner(), range(plan.kernels))]
+        try:
+            list(pool.map(lambda learner: learner.run(cells), learners))
+            took = time.monotonic() - start
+            memory = [learner.memory() for learner in learners]
+            steps = [step for some in pool.map(Learner.steps, learners) for step in some]
+        finally:
+            list(pool.map(Learner.leave, learners))
+    class_of = f"{plan.kernels} kernels"
+    yield _row(f"{class_of}, until all have run lesson {LESSON}", measured([took]), ALL)
+    yield _row(f"{class_of}, memory of one", measured(memory), MEMORY, "B")
+    yield _row(f"{class_of}, largest memory of one", measured([max(memory)]), MEMORY, "B")
+    steps.sort()
+    yield _row(f"{class_of}, a step of a slider", measured(steps), STEP)
+    slow = steps[int(0.95 * len(steps))]
+    yield _row(f"{class_of}, 95th percentile of steps", measured([slow]), STEP)
+
+
+def _row(what: str, ours: Measurement, most: float, unit: str = "s") -> Row:
+    return Row(what, None, ours, measured([most]), "limit", unit)
+
+
+class Learner:
+    """A kernel and what a browser would ask of it."""
+
+    def __init__(self) -> None:
+        self.manager = KernelManager(transport_encryption="auto")
+        self.manager.start_kernel()
+        self.client: BlockingKernelClient = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=WAIT)
+
+    def run(self, cells: list[str]) -> list[dict]:
+        """Run cells in order; return the messages that they send."""
+        sent: list[dict] = []
+        for source in cells:
+            self.client.execute_interactive(source, output_hook=sent.append, timeout=WAIT)
+        return sent
+
+    def memory(self) -> float:
+        """Return the bytes that this kernel holds, with its share of what several use."""
+        file = Path(f"/proc/{self.manager.provisioner.pid}/smaps_rollup")
+        line = next(line for line in file.read_text().splitlines() if line.startswith("Pss:"))
+        return 1024.0 * int(line.split()[1])
+
+    def steps(self) -> list[float]:
+        """Move a slider, with pauses; return the seconds until each new picture arrives."""
+        opened = (one for one in self.run([LIVE]) if one["msg_type"] == "comm_open")
+        states = {one["content"]["comm_id"]: one["content"]["data"]["state"] for one in opened}
+        comm = next(name for name, state in states.items() if "places" in state)
+        return [self._step(comm, place) for place in [*range(1, 7), *range(5, -1, -1)] * 2][:STEPS]
+
+    def _step(self, comm: str, place: int) -> float:
+        time.sleep(random.uniform(0, 2 * PAUSE))
+        state = {"method": "update", "state": {"places": {"d_k": place}}, "buffer_paths": []}
+        message = self.client.session.msg("comm_msg", {"comm_id": comm, "data": state})
+        start = time.monotonic()
+        self.client.shell_channel.send(message)
+        while True:
+            try:
+                told = self.client.get_iopub_msg(timeout=WAIT)
+            except Empty:
+                raise TimeoutError("A kernel has not answered a step of a slider.") from None
+            data = told["content"].get("data", {})
+            if ["picture"] in data.get("buffer_paths", []):
+                return time.monotonic() - start
+
+    def leave(self) -> None:
+        """End the kernel."""
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)

@@ -1,0 +1,1 @@
+"""Grade what a class handed in: `make grade DIR=submissions`."""

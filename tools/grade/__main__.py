@@ -1,0 +1,193 @@
+"""Check what learners handed in, and write a table for each lesson: `make grade DIR=submissions`.
+
+Every notebook below the folder is a submission. Its cells run in a process of their own, with
+limits of time and memory, in an empty folder. What its answers gave is then judged by the checks of
+this repository in a process in which nothing of the submission runs. What a submission says of
+itself, in outputs or in a file, does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tools.grade._fence import SECONDS, can_fence
+from tools.grade._run import TOO_LATE
+from tools.grade._submissions import (
+    Exercise,
+    Submission,
+    exercises_of,
+    lesson_of,
+    read_submissions,
+)
+from tools.notebooks import ROOT, read_notebook
+
+Verdict = tuple[str, str]  # correct, not yet, missing or failed to run; and a sentence
+CELL = 30  # seconds for one cell
+PATIENCE = 30  # seconds more than a process has, until it is killed from outside
+LENGTH = 300  # letters of a sentence
+KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
+UNFENCED = (
+    "This system cannot keep a submission from writing files (Linux 5.13 or newer can). Grade only "
+    "what you trust, or grade in a container."
+)
+
+
+# --- one submission -------------------------------------------------------------------------------
+
+
+def grade(submission: Submission, lesson: Path) -> dict[str, Verdict]:
+    """Return the verdict on each exercise of a lesson, by the name of its check."""
+    notebook, exercises = read_notebook(lesson), exercises_of(lesson)
+    verdicts = {one.check: ("missing", "") for one in exercises}
+    wanted = {one.check: one.answer for one in exercises if submission.touched(one, notebook)}
+    if wanted:
+        verdicts |= _judged(submission.cells, wanted)
+    return verdicts
+
+
+def _judged(cells: list[str], wanted: dict[str, str]) -> dict[str, Verdict]:
+    """Run cells and judge the answers, by the names of the checks, in two processes."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder, job = Path(name), {"cells": cells, "seconds": CELL, "answers": wanted}
+        (folder / "job.json").write_text(json.dumps(job))
+        status, _ = _started("tools.grade._run", [], folder)
+        if status != 0 or not (folder / "notes.pt").is_file():
+            why = "It ended before the checks ran." if status != TOO_LATE else OUT_OF_TIME
+            return dict.fromkeys(wanted, ("failed to run", why))
+        status, told = _started("tools.grade._judge", list(wanted), folder)
+    if status != 0:
+        return dict.fromkeys(wanted, ("failed to run", "What it gives cannot be read."))
+    return {check: (kind, _one_line(words)) for check, (kind, words) in json.loads(told).items()}
+
+
+OUT_OF_TIME = f"It did not end within {SECONDS} seconds."
+
+
+def _started(module: str, arguments: list[str], folder: Path) -> tuple[int, str]:
+    """Run a module of this project in a folder; return its status and what it printed."""
+    settings = {name: os.environ[name] for name in KEPT if name in os.environ}
+    homes = dict.fromkeys(("HOME", "TMPDIR", "MPLCONFIGDIR", "IPYTHONDIR"), str(folder))
+    settings |= {**homes, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", module, *arguments],
+        cwd=folder,
+        env=settings,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if module.endswith("_judge") else subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
+    )
+    try:
+        printed, _ = process.communicate(timeout=SECONDS + PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return TOO_LATE, ""
+    return process.returncode, printed or ""
+
+
+def _one_line(words: object) -> str:
+    """Return a sentence without control characters: a part of it may come from a learner."""
+    text = " ".join(str(words)[: 2 * LENGTH].split())
+    shown = "".join(letter for letter in text if letter.isprintable())
+    return shown if len(shown) <= LENGTH else f"{shown[: LENGTH - 3]}..."
+
+
+# --- a class --------------------------------------------------------------------------------------
+
+
+def grade_class(
+    submissions: list[Submission], say: Callable[[str], None], workers: int
+) -> dict[Path | None, dict[Submission, dict[str, Verdict]]]:
+    """Return the verdicts on each submission, by lesson; None holds those without a lesson."""
+
+    def one(submission: Submission) -> tuple[Path | None, dict[str, Verdict]]:
+        try:
+            lesson = None if submission.trouble else lesson_of(submission)
+            verdicts = grade(submission, lesson) if lesson else {}
+        except Exception as error:  # of one submission, and the others are not lost
+            lesson, verdicts = None, {"": ("failed to run", type(error).__name__)}
+        say(f"{submission.path.name}: {_counted(verdicts)}")
+        return lesson, verdicts
+
+    found: dict[Path | None, dict] = {}
+    with ThreadPoolExecutor(workers) as pool:
+        graded = pool.map(one, submissions)
+        for submission, (lesson, verdicts) in zip(submissions, graded, strict=True):
+            found.setdefault(lesson, {})[submission] = verdicts
+    return found
+
+
+def _counted(verdicts: dict[str, Verdict]) -> str:
+    counts = Counter(kind for kind, _ in verdicts.values())
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "no lesson"
+
+
+def table(exercises: Iterable[Exercise], graded: dict[Submission, dict[str, Verdict]]) -> str:
+    """Return a table of learners and exercises, in words."""
+    exercises = list(exercises)
+    rows = [["learner", *(one.title for one in exercises)]]
+    for submission, verdicts in graded.items():
+        rows.append([_one_line(submission.learner), *(verdicts[one.check][0] for one in exercises)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def write_table(
+    path: Path, exercises: Iterable[Exercise], graded: dict[Submission, dict[str, Verdict]]
+) -> None:
+    """Write the same table with all sentences, for a spreadsheet."""
+    exercises = list(exercises)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        titles = (one.title for one in exercises)
+        writer.writerow(["learner", "file", *titles, "predictions, as the file tells"])
+        for submission, verdicts in graded.items():
+            told = (": ".join(filter(None, verdicts[one.check])) for one in exercises)
+            names = (submission.learner, submission.path.name)
+            named = (_safe(_one_line(name)) for name in names)
+            writer.writerow([*named, *told, submission.predictions])
+
+
+def _safe(name: str) -> str:
+    """Return a name that no spreadsheet takes for a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
+
+
+def main() -> None:
+    """Grade the folder of the command line; print the tables and say where they are."""
+    parser = argparse.ArgumentParser(prog="tools.grade")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    asked = parser.parse_args()
+    submissions = read_submissions(asked.folder) if asked.folder.is_dir() else []
+    if not submissions:
+        sys.exit(f"There is no notebook in {asked.folder}: put those of your learners there.")
+    if not can_fence():
+        print(UNFENCED)
+    graded = grade_class(submissions, lambda line: print(line, flush=True), asked.workers)
+    for submission in graded.pop(None, {}):
+        why = submission.trouble or "It calls no check of a lesson."
+        print(f"\n{submission.path.name} is not graded. {why}")
+    for lesson, verdicts in graded.items():
+        path = asked.folder / f"grades_{lesson.stem[:2]}.csv"
+        write_table(path, exercises_of(lesson), verdicts)
+        print(f"\n{lesson.stem}\n\n{table(exercises_of(lesson), verdicts)}\n")
+        print(f"The sentences are in {path}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Limits for a process that runs what a learner wrote: time, memory, and where it may write.
+
+Each process sets them for itself, for good, and its children inherit them. Landlock, a part of
+Linux since 5.13 that every user may use, keeps it from writing outside its folder, from reading
+what Python does not need, and from the network. Where it is missing, only time, memory and the size
+of files are limited. None of this is a sandbox for an attacker: modes and times of files, for
+example, can still be changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+
+from tools.notebooks import ROOT
+
+SECONDS = 120  # for one process
+MEMORY = 4 * 2**30  # bytes of data
+FILE = 64 * 2**20  # bytes in one file
+
+CREATE, ADD, RESTRICT = 444, 445, 446  # Landlock's system calls, the same on every processor
+NO_NEW_PRIVILEGES, CHILD_SUBREAPER = 38, 36  # for prctl
+LIST, READ = 1 << 3, 1 << 0 | 1 << 2 | 1 << 3  # rights: to list a folder; to run, read and list
+WRITE = 1 << 1
+RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many there are in each version of Landlock
+SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys", "/dev")
+OURS = ("attnlab", "tools", "data", "figures/captions.toml", "notebooks/predictions")
+
+
+class Ruleset(ctypes.Structure):
+    """What a ruleset of Landlock is about."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("files", "network", "scoped")]
+
+
+class Beneath(ctypes.Structure):
+    """The rights in one folder."""
+
+    _pack_ = 1
+    _fields_ = [("rights", ctypes.c_uint64), ("folder", ctypes.c_int32)]
+
+
+def limit(folder: Path) -> None:
+    """Limit this process and its children; they can write only below ``folder``."""
+    ceilings = {
+        resource.RLIMIT_CPU: SECONDS,
+        resource.RLIMIT_DATA: MEMORY,
+        resource.RLIMIT_FSIZE: FILE,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, most in ceilings.items():
+        resource.setrlimit(kind, (most, most))
+    if can_fence():
+        _fence(folder)
+
+
+def can_fence() -> bool:
+    """Return whether this system has Landlock."""
+    return _landlock_version() > 0
+
+
+def _landlock_version() -> int:
+    if sys.platform != "linux":
+        return 0
+    return ctypes.CDLL(None).syscall(CREATE, None, ctypes.c_size_t(0), 1)
+
+
+def _fence(folder: Path) -> None:
+    """Let this process write below ``folder``, read what Python needs, and do nothing else."""
+    version, libc = _landlock_version(), ctypes.CDLL(None, use_errno=True)
+    every = (1 << RIGHTS[min(version, 5)]) - 1
+    # no TCP since version 4; no signals and no sockets to others since version 6
+    rules = Ruleset(every, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
+    size = 8 * (1 + (version >= 4) + (version >= 6))
+    ruleset = libc.syscall(CREATE, ctypes.byref(rules), ctypes.c_size_t(size), 0)
+    python = {sys.prefix, sys.base_prefix, *sys.path} - {str(ROOT), ""}
+    places = {path: READ for path in (*SYSTEM, *python, *(str(ROOT / name) for name in OURS))}
+    for path, rights in {**places, str(ROOT): LIST, "/dev/null": WRITE, str(folder): every}.items():
+        _allow(libc, ruleset, path, rights)
+    libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    if libc.syscall(RESTRICT, ruleset, 0) != 0:
+        raise OSError(ctypes.get_errno(), "Landlock refuses its rules")
+    os.close(ruleset)
+
+
+def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
+    if not os.path.exists(path):
+        return
+    if not os.path.isdir(path):
+        rights &= ~LIST
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    rule = Beneath(rights, descriptor)
+    if libc.syscall(ADD, ruleset, 1, ctypes.byref(rule), 0) != 0:
+        raise OSError(ctypes.get_errno(), f"Landlock refuses a rule for {path}")
+    os.close(descriptor)
+
+
+# --- a process that leaves nothing behind ---------------------------------------------------------
+
+
+def run_apart(work, seconds: float = SECONDS) -> int | None:
+    """Run ``work`` in a child of this process; return its exit status, None if time was up.
+
+    Whatever it started is killed at its end, also what has left its group: on Linux orphans are
+    adopted by this process.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(CHILD_SUBREAPER, 1)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        work()
+        os._exit(0)
+    limit, status = time.monotonic() + seconds, None
+    while status is None and time.monotonic() < limit:
+        ended, code = os.waitpid(child, os.WNOHANG)
+        status = os.waitstatus_to_exitcode(code) if ended else None
+        time.sleep(0.02)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    _kill_descendants()
+    return status
+
+
+def _kill_descendants() -> None:
+    """Kill all children of this process and those that it inherits from them."""
+    with contextlib.suppress(ChildProcessError):  # until there is none
+        while True:
+            for child in _children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.01)
+
+
+def _children() -> list[int]:
+    """Return the children of this process, as Linux lists them."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            parent = file.read_text().rpartition(")")[2].split()[1]
+            if int(parent) == os.getpid():
+                found.append(int(file.parent.name))
+    return found

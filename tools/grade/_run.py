@@ -1,0 +1,77 @@
+"""Run the code of a submission, and ask its answers: ``make grade`` starts this in a folder.
+
+The folder holds ``job.json``, with the code of all cells and the name of the answer that each check
+is about. ``notes.pt`` is written into it: what became of the cells and what the answers gave. This
+process and its children are fenced in, and nothing that it says of itself decides anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+from tools.grade._fence import limit, run_apart
+
+TOO_LATE = 3  # exit status: time was up
+DEFINED = re.compile(r"^(?:(?:async )?def |class )?(\w+)(?=\(| *[=:])", re.MULTILINE)
+
+
+def play(folder: Path) -> None:
+    """Run all cells, and write what the answers give to the checks."""
+    limit(folder)
+    import torch
+
+    torch.set_num_threads(1)
+    from attnlab import exercises
+    from tools.grade._replay import Recorder, pack
+
+    job = json.loads((folder / "job.json").read_text())
+    checks = {check: (getattr(exercises, check), name) for check, name in job["answers"].items()}
+    names, errors = run_cells(job["cells"], job["seconds"])
+    notes = {}
+    for key, (check, name) in checks.items():
+        if name in names:
+            answer = Recorder(names[name])
+            verdict = check(answer)
+            said = verdict.done, verdict.ok, verdict.message
+            notes[key] = ("asked", name, answer.notes, said)
+        else:
+            notes[key] = ("missing", name, errors.get(name, ""), None)
+    (folder / "notes.pt").write_bytes(pack(notes))
+    os._exit(0)
+
+
+def run_cells(cells: list[str], seconds: float) -> tuple[dict[str, object], dict[str, str]]:
+    """Run cells as a notebook does, each for some seconds at most.
+
+    Return the names that they define, and for some that they should define what went wrong.
+    """
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from attnlab.clinic._calling import Outcome, call
+
+    shell = InteractiveShell.instance()
+    shell.history_manager.enabled = False
+    shell.display_formatter.active_types = ["text/plain"]  # nobody looks
+    errors = {}
+    for source in cells:
+        outcome = call(shell.run_cell, source, time_limit=seconds)
+        result = outcome.value
+        error = outcome.error or result.error_before_exec or result.error_in_exec
+        if error is not None:
+            errors |= dict.fromkeys(DEFINED.findall(source), Outcome(error=error).trouble)
+    return shell.user_ns, errors
+
+
+def main() -> None:
+    """Run the submission in a child, kill what is left of it, and say how it ended."""
+    folder = Path.cwd()
+    status = run_apart(lambda: play(folder))
+    sys.exit(TOO_LATE if status is None else min(abs(status), 1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Read what learners handed in, and what a lesson asks of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from tools.lint.lesson import defined_names, headings, parse_code
+from tools.notebooks import NOTEBOOKS, find_notebooks, is_lesson, read_notebook, tags
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A task of a lesson: the check, the name of the answer, and how tables call it."""
+
+    check: str
+    answer: str
+    title: str
+
+
+@dataclass(frozen=True, eq=False)
+class Submission:
+    """A notebook that a learner handed in; ``trouble`` says why it cannot be read."""
+
+    path: Path
+    learner: str
+    cells: list[str] = field(default_factory=list)
+    predictions: int = 0  # how many were answered, as hand_in wrote: nobody has verified it
+    trouble: str = ""
+
+    def touched(self, exercise: Exercise, lesson: NotebookNode) -> bool:
+        """Return whether the learner changed a cell that defines the answer."""
+        given = {cell.source.strip() for cell in lesson.cells}
+        defining = [one for one in self.cells if exercise.answer in defined_names(one)]
+        return not defining or any(one.strip() not in given for one in defining)
+
+
+def read_submissions(folder: Path) -> list[Submission]:
+    """Return all notebooks below a folder, in order, also those that cannot be read."""
+    paths = sorted(folder.rglob("*.ipynb"))
+    return [_read(path, folder) for path in paths if ".ipynb_checkpoints" not in path.parts]
+
+
+def _read(path: Path, folder: Path) -> Submission:
+    """Return a submission; its learner is named by its folder, if it has one, or by its name."""
+    inside = path.relative_to(folder)
+    learner = inside.parts[0] if len(inside.parts) > 1 else path.stem
+    try:
+        notebook = read_notebook(path)
+        cells = [_code(cell.source) for cell in notebook.cells if cell.cell_type == "code"]
+        predictions = len(notebook.metadata.get("attnlab", {}).get("predictions", ()))
+    except Exception:
+        return Submission(path, learner, trouble="This file is not a notebook.")
+    return Submission(path, learner, cells, predictions)
+
+
+def _code(source: object) -> str:
+    """Return the source of a cell; a file that Jupyter wrote may hold it as lines."""
+    return source if isinstance(source, str) else "".join(source)
+
+
+def lesson_of(submission: Submission) -> Path | None:
+    """Return the lesson whose answers a submission defines, or None; its name does not count."""
+    defined = {name for source in submission.cells for name in defined_names(source)}
+    called = {name for source in submission.cells for name, _ in calls_of_checks(source)}
+    known = {
+        path: len({one.check for one in exercises_of(path)} & called)
+        + len({one.answer for one in exercises_of(path)} & defined) / 100
+        for path in lessons()
+    }
+    best = max(known, key=known.get)
+    return best if known[best] else None
+
+
+@cache
+def lessons() -> tuple[Path, ...]:
+    """Return the lessons of this repository."""
+    return tuple(filter(is_lesson, find_notebooks(NOTEBOOKS)))
+
+
+@cache
+def exercises_of(path: Path) -> tuple[Exercise, ...]:
+    """Return the exercises of a lesson that have a check, in order."""
+    found, heading, stubs = [], "", set()
+    for cell in read_notebook(path).cells:
+        heading = next((text for level, text in headings(cell) if level == 3), heading)
+        if cell.cell_type != "code" or "solution" in tags(cell):
+            continue
+        if "exercise" in tags(cell):
+            stubs.update(defined_names(cell.source))
+        asked = [(check, name) for check, name in calls_of_checks(cell.source) if name in stubs]
+        found += [Exercise(check, name, heading.partition(" ★")[0]) for check, name in asked]
+    return tuple(found)
+
+
+def calls_of_checks(source: str) -> Iterable[tuple[str, str]]:
+    """Yield the checks that a cell calls with a name, and the name."""
+    for node in ast.walk(parse_code(source)):
+        match node:
+            case ast.Call(func=ast.Name(id=check), args=[ast.Name(id=name)]):
+                if check.startswith("check_"):
+                    yield check, name
