@@ -7,7 +7,8 @@ make site SOLUTIONS=no       without solutions
 The pages are made from the notebooks as they are stored; those with live figures are executed once
 more, for the pictures at all other stops of their controls. Each page is a single file with its
 figures, style and script, which makes no request and opens from a folder; only the index of the
-search and the notebooks to download are files of their own. The same notebooks give the same bytes.
+search, the notebooks to download and the trained model, which reads sentences of one's own, are
+files of their own. The same notebooks give the same bytes.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from nbformat import NotebookNode
 from attnlab import palette
 from tools._site_frames import Frames, frames_of, script_of
 from tools._site_html import Prose, SiteError, rewrite
+from tools._site_model import model_scripts, reads_sentences
 from tools._site_search import index_script
 from tools.extract_figures import Figure, figures_of
 from tools.notebooks import ROOT, find_notebooks, read_notebook, tags
@@ -152,10 +154,12 @@ class PageExporter(TemplateExporter):
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
             style=asset("site.css"),
             settings=asset("settings.js"),
+            reader="\n".join(asset(f"{name}.js") for name in ("spelling", "encoder", "reader")),
             script=f"{asset('site.js')}\n{asset('search.js')}",
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.register_filter("fold", fold_of)
+        self.environment.tests["reading"] = reads_sentences
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
         """Return the page of a lesson.
@@ -224,7 +228,8 @@ def pages(
     }
     notebooks = {f"{path.name}.js": notebook_script(exporter.edition(path)) for path in paths}
     search = {SEARCH: index_script(lessons)}
-    return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search}
+    model = model_scripts() if any(map(reads_sentences, lessons.values())) else {}
+    return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search, **model}
 
 
 def write_site(
@@ -246,7 +251,9 @@ def write_site(
             old.unlink()
     sizes = {}
     for name, page in made.items():
-        sizes[name] = (folder / name).write_bytes(page.encode())
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)  # the model has a folder of its own
+        sizes[name] = path.write_bytes(page.encode())
     return sizes
 
 
