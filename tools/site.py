@@ -8,8 +8,8 @@ make site URL=https://...    for this address, which links that are shared then 
 The pages are made from the notebooks as they are stored; those with live figures are executed once
 more, for the pictures at all other stops of their controls. Each page is a single file with its
 figures, style and script, which makes no request and opens from a folder; only the index of the
-search, the notebooks to download and the pictures for shared links are files of their own. The same
-notebooks give the same bytes.
+search, the notebooks to download, the pictures for shared links and the trained model, which reads
+sentences of one's own, are files of their own. The same notebooks give the same bytes.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from attnlab import palette
 from tools._site_api import API, api_notebook
 from tools._site_frames import Frames, frames_of, script_of
 from tools._site_html import Prose, SiteError, meanings_of, rewrite
+from tools._site_model import model_scripts, reads_sentences
 from tools._site_preview import SIZE, preview_of
 from tools._site_search import index_script
 from tools._site_teaching import write_page
@@ -182,10 +183,12 @@ class PageExporter(TemplateExporter):
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
             style=asset("site.css"),
             early="\n".join(asset(name) for name in ("settings.js", "address.js")),
+            reader="\n".join(asset(f"{name}.js") for name in ("spelling", "encoder", "reader")),
             script="\n".join(asset(f"{name}.js") for name in ("figures", "site", "search")),
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.register_filter("fold", fold_of)
+        self.environment.tests["reading"] = reads_sentences
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
         """Return the page of a lesson.
@@ -276,7 +279,8 @@ def pages(
     notebooks = {f"{path.name}.js": notebook_script(exporter.edition(path)) for path in paths}
     search = {SEARCH: index_script(lessons)}
     shared = {one.file_name: preview_of(one.png) for one in exporter.previews.values()}
-    return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search, **shared}
+    model = model_scripts() if any(map(reads_sentences, lessons.values())) else {}
+    return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search, **shared, **model}
 
 
 def write_site(
@@ -301,7 +305,9 @@ def write_pages(folder: Path, made: dict[str, str | bytes]) -> dict[str, int]:
     sizes = {}
     for name, page in made.items():
         data = page if isinstance(page, bytes) else page.encode()
-        sizes[name] = (folder / name).write_bytes(data)
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)  # the model has a folder of its own
+        sizes[name] = path.write_bytes(data)
     return sizes
 
 

@@ -51,8 +51,9 @@ def a_place(name: str, value: object, _explorer: SentenceExplorer) -> int:
 class SentenceExplorer(Explorer):
     """What explorers share in which a sentence can be chosen or typed.
 
-    In Jupyter any English sentence can be typed, and Python computes it; a page without a kernel
-    carries a few. ``js/sentences.mjs`` has their controls and the sentence with its arcs.
+    In Jupyter any English sentence can be typed, and Python computes it. A page without a kernel
+    carries a few, and computes others itself if it brings what ``js/sentences.mjs`` looks for: the
+    site does. There are also the controls, and the sentence with its arcs.
 
     Attributes
     ----------

@@ -89,8 +89,8 @@ class Labelled(NamedTuple):
 class LayersExplorer(SentenceExplorer):
     """A word in six layers: between its two meanings, and what it attends to.
 
-    In Jupyter any English sentence can be typed, and Python computes it; a page without a kernel
-    carries a few.
+    In Jupyter any English sentence can be typed, and Python computes it; on the pages of the site
+    the browser does. Any other page without a kernel carries a few.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class LayersExplorer(SentenceExplorer):
 
     def make_data(self) -> dict[str, object]:
         """Return weights, curves and words of all choices."""
-        others = WORDS["others"].format(known=listed(list(_rows())))
+        others = WORDS["others"].format(known=listed(list(labelled_rows())))
         return {**self.told_choices(), "words": {**WORDS, "others": others}, "close": CLOSE}
 
     @classmethod
@@ -195,7 +195,7 @@ class LayersExplorer(SentenceExplorer):
                 for place, (meanings, curves) in known.items()
                 if meanings
             },
-            "code": code(sentence),
+            "code": code(sentence, len(tokens)),
         }
 
     # --- the picture ------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def _read(sentence: str) -> EncoderReading:
 
 
 @cache
-def _rows() -> dict[str, list[tuple[str, str]]]:
+def labelled_rows() -> dict[str, list[tuple[str, str]]]:
     """Return meaning and sentence of every row of the tables that is not set aside, by word."""
     found: dict[str, list[tuple[str, str]]] = {}
     for table in TABLES:
@@ -274,9 +274,9 @@ def _rows() -> dict[str, list[tuple[str, str]]]:
 @cache
 def labelled(word: str) -> Labelled | None:
     """Return the labelled sentences of a word, if there are any."""
-    if word not in _rows():
+    if word not in labelled_rows():
         return None
-    meanings, sentences = zip(*_rows()[word], strict=True)
+    meanings, sentences = zip(*labelled_rows()[word], strict=True)
     first, second = dict.fromkeys(meanings)
     is_first = torch.tensor([meaning == first for meaning in meanings])
     vectors = vectors_of(_encoder(), word, sentences)
@@ -308,9 +308,8 @@ def _map(head: str | int) -> int:
     return 0 if head == MEAN else 1 + head
 
 
-def code(sentence: str) -> str:
-    """Return the lines of PyTorch that read a sentence."""
-    length = len(_read(sentence).tokens)
+def code(sentence: str, length: object) -> str:
+    """Return the lines of PyTorch that read a sentence of so many tokens."""
     return (
         "encoder = load_encoder()\n"
         f"tokens, vectors, weights = encoder.read({sentence!r})\n"

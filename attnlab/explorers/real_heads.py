@@ -49,8 +49,8 @@ class RealHeadsResult(NamedTuple):
 class RealHeadsExplorer(SentenceExplorer):
     """Twelve heads of a trained layer over a sentence: all maps, one head, one row.
 
-    In Jupyter any English sentence can be typed, and Python computes it; a page without a kernel
-    carries a few.
+    In Jupyter any English sentence can be typed, and Python computes it; on the pages of the site
+    the browser does. Any other page without a kernel carries a few.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class RealHeadsExplorer(SentenceExplorer):
             "sentence": sentence,
             "tokens": reading.tokens,
             "weights": numbers(reading.weights, DIGITS),
-            "code": code(sentence),
+            "code": code(sentence, len(reading.tokens)),
         }
 
     # --- the picture ------------------------------------------------------------------------------
@@ -168,9 +168,8 @@ def _read(sentence: str) -> Reading:
     return _layer().read(sentence)
 
 
-def code(sentence: str) -> str:
-    """Return the lines of PyTorch that compute the weights of a sentence."""
-    length = len(_read(sentence).tokens)
+def code(sentence: str, length: object) -> str:
+    """Return the lines of PyTorch that compute the weights of a sentence of so many tokens."""
     return (
         f"layer = load_layer()\n"
         f"tokens = layer.tokens({sentence!r})\n"

@@ -10,6 +10,7 @@ from attnlab.explorers._sentences import LONGEST
 from attnlab.explorers.real_heads import CHOICES
 from attnlab.palette import shade
 from attnlab.pretrained import load_layer
+from tests.browser.pages import pieces_of
 
 LOOK_EVERYWHERE = """card => [...card.querySelectorAll('.map')].map(map => {
     map.click();
@@ -104,3 +105,36 @@ def test_a_sentence_with_fewer_words_is_asked_by_its_last_word(open_cards):
     [card] = open_cards([explorer])
     assert card.locator(".arcs button[aria-pressed=true]").inner_text() == "bread"
     assert card.locator(".say").inner_text() == explorer.say()
+
+
+READER = """<script>
+    globalThis.asked = [];
+    const read = (text, tell) => new Promise((done, fail) => asked.push({text, tell, done, fail}));
+    globalThis.attnlabReaders = {real_heads: {note: "The note.", read}};
+</script>"""
+
+
+def test_a_page_that_reads_sentences_is_asked_and_its_last_answer_is_shown(tab, tmp_path):
+    page = tab.show(tmp_path, READER, *pieces_of([RealHeadsExplorer(ask=False)]))
+    card, box = page.locator(".card"), page.get_by_label("A sentence of your own")
+    note, problem = card.locator(".few"), card.locator(".problem")
+    sentences = ["she ate bread", "the river bank broke"]
+    for sentence in sentences:
+        box.fill(sentence)
+        box.press("Enter")
+    readings = [RealHeadsExplorer.told(sentence) for sentence in sentences]
+    page.evaluate("asked[0].tell('late'); asked[1].tell('Half of it is here.')")
+    assert note.inner_text() == "Half of it is here."
+    page.evaluate("readings => asked.forEach(({done}, i) => done(readings[1 - i]))", readings[::-1])
+    assert card.locator(".arcs button").all_inner_texts() == readings[1]["tokens"]
+    assert card.locator(".arcs button[aria-pressed=true]").inner_text() == "bank"
+    assert note.inner_text() == "The note."
+    box.press("Enter")
+    page.evaluate("asked[2].fail(new Error('No such word.'))")
+    assert problem.inner_text() == "No such word."
+    card.get_by_role("radio", name="bat, cave").check(force=True)
+    assert problem.is_hidden()
+    assert (
+        card.locator(".say").inner_text()
+        == RealHeadsExplorer(sentence=CHOICES["bat, cave"][0], word=2).say()
+    )

@@ -1,8 +1,12 @@
 """The web pages in a real browser, opened from a folder: quiet, alone, readable, all folds open."""
 
+import json
+import shutil
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import torch
 from nbformat import write
 from nbformat.v4 import (
     new_code_cell,
@@ -14,7 +18,10 @@ from nbformat.v4 import (
 
 from attnlab import _texts, palette, rotate
 from attnlab.exercises import predict
-from tests.browser.pages import FilePage, barriers
+from attnlab.explorers import LayersExplorer
+from attnlab.explorers.layers import labelled
+from attnlab.pretrained import load_layer
+from tests.browser.pages import FilePage, barriers, wait_until
 from tools import site
 from tools._site_api import API, api_notebook, entry
 from tools.notebooks import find_notebooks, read_notebook
@@ -527,6 +534,88 @@ def test_paper_is_white_and_nothing_hangs_over(lesson):
 def test_pages_were_quiet_and_asked_nothing_of_the_network(tab, visits):
     assert len(visits) == len(PAGES)
     assert tab.problems == tab.outside == []
+
+
+# --- sentences of one's own -----------------------------------------------------------------------
+
+HEADS, SIX_LAYERS = (
+    next(name for name in LESSONS if name[:2] == number) for number in ("10", "14")
+)
+SPELLED = Path(__file__).parent.with_name("minilm_spelled.tsv")
+OWN = "the café's bat flew over the clay court, constructor"
+READ = "([kind, text]) => attnlabReaders[kind].read(text, () => {})"
+
+
+def type_into(page, text, selector, wanted):
+    """Type a text into the explorer of a page; return its card when it shows the wanted words."""
+    card = page.locator(".attnlab-explorer .card")
+    card.get_by_label("A sentence of your own").fill(text)
+    card.get_by_role("button", name="Read").press("Enter")
+    shown = card.locator(selector)
+    wait_until(page, lambda: wanted in shown.all_inner_texts(), wanted)
+    return card
+
+
+def difference(one, other):
+    """Return the largest difference between two nested lists of numbers of the same shape."""
+    one, other = torch.tensor(one), torch.tensor(other)
+    assert one.shape == other.shape
+    return (one - other).abs().max().item()
+
+
+def test_a_page_spells_words_as_python_does(open_named):
+    lines = [line.split("\t") for line in SPELLED.read_text(encoding="utf-8").split("\n")[:-1]]
+    wanted = {json.loads(text): pieces.split(" ") for text, pieces in lines}
+    for text in ("ΟΔΟΣ", "a[MASK]b[mask]", "İI\u0307ẞ\u3000x\u2028y\x85z", "toString __proto__"):
+        wanted[text] = load_layer().tokens(text)
+    page = open_named(HEADS)
+    page.evaluate(READ, ["real_heads", "a"])
+    spell = "texts => texts.map((text) => tokensOf(text, parts.start.numbers))"
+    assert dict(zip(wanted, page.evaluate(spell, [*wanted]), strict=True)) == wanted
+    assert len(wanted) > 2000
+
+
+def test_real_heads_read_a_sentence_and_say_what_they_cannot_read(open_named):
+    page = open_named(HEADS)
+    card = type_into(page, OWN, ".arcs button", "cafe")
+    card.get_by_role("button", name="cafe (2)").press("Enter")
+    tokens, _, _, weights = load_layer().read(OWN)
+    assert card.locator(".arcs button").all_inner_texts() == tokens
+    shown = [float(text) for text in card.locator(".rows .figure b").all_inner_texts()]
+    assert difference(shown, weights[4, 2].tolist()) < 0.007
+    assert "In head 4, “cafe” attends most to" in card.locator(".say").inner_text()
+    assert difference(page.evaluate(READ, ["real_heads", OWN])["weights"], weights.tolist()) < 0.002
+    for text, problem in (
+        ("\u200b", "Type a sentence with at least one word."),
+        (
+            "bank " * 23,
+            "This sentence has 23 word pieces, but only 22 fit side by side. Please shorten it.",
+        ),
+    ):
+        type_into(page, text, ".problem", problem)
+
+
+def test_a_page_alone_says_which_file_it_needs(tab, folder, tmp_path):
+    page = tab.open(Path(shutil.copy(folder / f"{HEADS}.html", tmp_path)))
+    missing = "This needs the file model/start.js, which is not beside this page."
+    type_into(page, "the", ".problem", missing)
+
+
+@pytest.mark.parametrize("text", [OWN, labelled("bat").sentences[0]])
+def test_six_layers_read_a_sentence(open_named, text):
+    page = open_named(SIX_LAYERS)
+    card = type_into(page, text, ".arcs button", "flew")
+    card.get_by_role("button", name="bat (").press("Enter")
+    told = LayersExplorer.told(text)
+    assert card.locator(".arcs button").all_inner_texts() == told["tokens"]
+    names = card.locator(".legend span").filter(visible=True).all_inner_texts()
+    assert names == ["this word", "mean of animal", "mean of club"]
+    read = page.evaluate(READ, ["layers", text])
+    assert difference(read["maps"], told["maps"]) <= 1  # percent, rounded
+    assert read["known"].keys() == told["known"].keys()
+    for place, known in told["known"].items():
+        assert read["known"][place]["names"] == [*known["names"]]
+        assert difference(read["known"][place]["curves"], known["curves"]) < 0.001
 
 
 # --- a lesson with one cell of each kind ----------------------------------------------------------

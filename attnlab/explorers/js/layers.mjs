@@ -9,7 +9,7 @@ export const fits = fitsSentence;
 
 export function render(lab) {
   const { words, panels: [bars, curves] } = lab.data;
-  const text = sentences(lab, bars), controls = showControls(lab), charts = {};
+  const text = sentences(lab, bars, "layers"), controls = showControls(lab), charts = {};
   const name = html("h4", { class: "scaled" }), side = html("div", { style: "flex:1 1 13em;max-width:19em" });
   lab.picture.append(html("div", { class: "one" }, name, text.arcs, text.rows), side);
   lab.scale([0, 1], "weight");

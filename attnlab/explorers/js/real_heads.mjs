@@ -8,7 +8,7 @@ export const fits = fitsSentence;
 
 export function render(lab) {
   const { words, panels: [maps, bars] } = lab.data;
-  const text = sentences(lab, bars), heads = panelOf(lab, maps);
+  const text = sentences(lab, bars, "real_heads"), heads = panelOf(lab, maps);
   const name = html("h4", { class: "scaled" }), rowName = html("h4");
   lab.picture.append(heads.element,
     html("div", { class: "one" }, name, text.arcs, rowName, text.rows));

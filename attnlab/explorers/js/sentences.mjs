@@ -1,7 +1,7 @@
 // What explorers share in which a sentence is chosen or typed: controls, the sentence with its arcs.
 import { PATIENCE, SILENT } from "./base.mjs";
 import { choice, followPointer } from "./controls.mjs";
-import { html, svg, weightColours } from "./drawing.mjs";
+import { html, setText, svg, weightColours } from "./drawing.mjs";
 import { isPlace } from "./maths.mjs";
 import { panelOf } from "./panels.mjs";
 import { fill } from "./words.mjs";
@@ -18,16 +18,29 @@ export const fitsSentence = {
  * Put the controls of the sentence into the bar; returns the sentence with its arcs, the rows of
  * `bars` (a panel), `find(state)`, which gives the reading in force and the place of the token that
  * asks, and `paint(row, place)`, which shows the weights of that token.
+ *
+ * A page without Python may bring globalThis.attnlabReaders: by the `kind` of explorer a `note`, and
+ * `read(text, tell)`, which returns a promise of a reading and tells how far it is.
  */
-export function sentences(lab, bars) {
-  const { words } = lab.data;
-  const box = lab.model.alone ? null : makeBox(lab);
-  const choices = makeChoices(lab, () => box?.tell(""));
-  lab.bar.classList.add("sentences");
-  lab.bar.append(...(box ? [box.element] : []), choices.element,
-    box ? box.problem : html("p", { class: "note few" }, words.few));
-  const arcs = makeArcs(lab), rows = html("div", { class: "rows" });
+export function sentences(lab, bars, kind) {
+  const { words } = lab.data, { alone } = lab.model;
+  const reader = alone ? globalThis.attnlabReaders?.[kind] : null;
+  const note = html("p", { class: "note few", role: "status" }, reader?.note ?? words.few);
   let shown, parts;
+  const placeIn = ({ tokens }, place) => (place < tokens.length ? place : tokens.length - 2);
+  const accept = (reading) => {
+    const word = reading.tokens.indexOf(shown.tokens[placeIn(shown, lab.state.word)]);
+    lab.model.set("reading", reading);
+    lab.set({ sentence: reading.sentence, ...(word < 0 ? {} : { word }) });
+  };
+  const report = (text) => setText(note, text);
+  const ask = (tell) => (reader ? askPage(reader, { accept, report, tell }) : askPython(lab, tell));
+  const box = alone && !reader ? null : makeBox(lab, ask);
+  const choices = makeChoices(lab, box ? words.or : words.alone, () => box?.tell(""));
+  lab.bar.classList.add("sentences");
+  lab.bar.append(...(box ? [box.element] : []), choices.element, ...(box ? [box.problem] : []),
+    ...(alone ? [note] : []));
+  const arcs = makeArcs(lab), rows = html("div", { class: "rows" });
   const find = (state) => {
     const known = [...lab.data.readings, lab.model.get("reading") ?? {}];
     const reading = known.find(({ sentence }) => sentence === state.sentence) ?? shown;
@@ -46,7 +59,7 @@ export function sentences(lab, bars) {
     shown = reading;
     choices.show(state.sentence);
     box?.show(state.sentence);
-    return { reading, place: state.word < tokens.length ? state.word : tokens.length - 2 };
+    return { reading, place: placeIn(reading, state.word) };
   };
   const paint = (row, place) => {
     parts.forEach((part) => part.show(row));
@@ -58,39 +71,48 @@ export function sentences(lab, bars) {
 // --- sentences -------------------------------------------------------------------------------------
 
 /** Sentences computed beforehand. */
-function makeChoices(lab, onPick) {
-  const { readings, words } = lab.data, named = readings.filter(({ name }) => name);
+function makeChoices(lab, label, onPick) {
+  const { readings } = lab.data, named = readings.filter(({ name }) => name);
   const pick = (sentence) => {
     lab.model.set("problem", "");
     onPick();
     lab.set({ sentence, word: named.find((one) => one.sentence === sentence).word });
   };
-  return choice(lab, { label: lab.model.alone ? words.alone : words.or, onPick: pick,
+  return choice(lab, { label, onPick: pick,
     options: named.map(({ sentence, name }) => [sentence, name]) });
 }
 
-/** A box for a sentence that Python reads. */
-function makeBox(lab) {
-  const { model } = lab, { words } = lab.data;
+/** A box for a sentence; `ask(tell)` returns what hands a text to a reader, and tells problems. */
+function makeBox(lab, ask) {
+  const { words } = lab.data;
   const input = html("input", { type: "text", "aria-label": words.box, spellcheck: "false",
     autocomplete: "off" });
   const problem = html("p", { class: "error problem", role: "alert", hidden: "" });
   const element = html("form", { class: "control own" }, input, html("button", {}, words.read));
-  let timer, shown;
+  let shown;
   const tell = (text) => {
     problem.textContent = text;
     problem.hidden = !text;
   };
+  const read = ask(tell);
   lab.on(element, "submit", (event) => {
     event.preventDefault();
     const text = input.value.trim();
-    if (!text) return tell(words.empty);
-    model.set("typed", text);
-    model.save_changes();
-    clearTimeout(timer);
-    timer = setTimeout(() => tell(SILENT), PATIENCE);
+    if (text) read(text);
+    else tell(words.empty);
   });
   lab.on(input, "input", () => tell(""));
+  const show = (sentence) => {
+    if (shown !== sentence) input.value = sentence;
+    shown = sentence;
+  };
+  return { element, problem, show, tell };
+}
+
+/** Return what hands a text to Python. */
+function askPython(lab, tell) {
+  const { model } = lab;
+  let timer;
   const answered = () => {
     if (model.get("typed")) return;
     clearTimeout(timer);
@@ -103,11 +125,24 @@ function makeBox(lab) {
     heard.forEach((name) => model.off(name, answered));
     clearTimeout(timer);
   });
-  const show = (sentence) => {
-    if (shown !== sentence) input.value = sentence;
-    shown = sentence;
+  return (text) => {
+    model.set("typed", text);
+    model.save_changes();
+    clearTimeout(timer);
+    timer = setTimeout(() => tell(SILENT), PATIENCE);
   };
-  return { element, problem, show, tell };
+}
+
+/** Return what hands a text to the page; if several wait, only the last one is shown. */
+function askPage({ note, read }, { accept, report, tell }) {
+  let latest;
+  return async (text) => {
+    latest = text;
+    const ifLatest = (act) => (value) => { if (latest === text) act(value); };
+    tell("");
+    await read(text, ifLatest(report)).then(ifLatest(accept), ifLatest((error) => tell(error.message)));
+    ifLatest(report)(note);
+  };
 }
 
 // --- arcs ------------------------------------------------------------------------------------------
