@@ -87,7 +87,7 @@ for n in (19, 35, 48):
         )
     assert min(held) > 0.91 and abs(sum(held) / len(held) - 0.95) < 0.015
 
-# %% after: read-intervals  numbers: 16, 19, 35, 24, 98%, 26, 72, 2%
+# %% after: read-intervals  numbers: 16, 19, 35, 26, 72, 2%
 assert abs(1 - wilson_interval(19, 19)[0] - 1 / 6) < 0.005
 torch.manual_seed(0)
 shuffles = []
@@ -256,6 +256,8 @@ removed = vectors_of(encoder, "bank", sentences, edit=lambda layer, weights: 0 *
 alone_right = is_right(leans(removed, is_river))[:, -1]
 is_late = torch.tensor([encoder.tokens(one).index("bank") for one in sentences]) > 5
 assert torch.equal(alone_right, is_late == is_river) and alone_right.sum() == 23
+by_layer = is_right(leans(removed, is_river)).sum(dim=0)
+assert by_layer[0] == 16 and (by_layer.diff() >= 0).all()
 
 # %% after: open-words
 assert of_96.tolist() == [[56, 77, 80, 78, 79, 81, 83], [56, 66, 76, 76, 78, 74, 77]]

@@ -86,8 +86,8 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 # $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}} \text{ FLOPs,}$$
 #
 # and the second part overtakes the first at $n = 2d$. Most Transformer blocks also have an MLP, usually with matrices
-# of shapes $(d, 4d)$ and $(4d, d)$, which take $16\, n\, d^2$ FLOPs. All the rest is then $24\, n\, d^2$, and the
-# quadratic part catches up with it at $n = 6d$.
+# of shapes $(d, 4d)$ and $(4d, d)$, which take $16\, n\, d^2$ FLOPs. With the projections, that makes $24\, n\, d^2$,
+# and the quadratic part catches up with this sum at $n = 6d$.
 #
 # ### Your experiment: double the length
 #
@@ -421,8 +421,9 @@ show_figure(fig, "8.4")
 # ## The long text
 #
 # Now we are ready for 16,384 tokens: one layer, eight heads with 64 features each, and a causal mask. Random numbers
-# stand in for the queries, keys and values; they cost as much as real ones. We use `tiled_attention` from attnlab. It
-# is the faster loop mentioned above, with a backward pass of its own. On one core, it takes a few seconds.
+# stand in for queries, keys and values; they cost as much as real ones. We use `tiled_attention` from attnlab. It goes
+# through the tiles as our loop does, but faster, and has a backward pass of its own. On one core, it takes a few
+# seconds.
 
 # %% read-long-text
 heads = torch.randn(1, 8, 16_384, 64)  # (N, H, L, E), for query, key and value
@@ -550,8 +551,8 @@ assert torch.allclose(d_q, q.grad, atol=1e-5)
 #   with $n^2$.
 # - Moving numbers costs time, and on a CPU, new memory can cost even more. A fused kernel never stores the table. On a
 #   GPU it is fast because it moves far fewer bytes; on our CPU, mostly because it asks for no new tables.
-# - Tiles that a mask blocks completely can be skipped: nearly half of them under a causal mask, and all but a band
-#   under a window.
+# - Tiles that a mask blocks completely can be skipped. Under a causal mask, these are nearly half of all tiles; under a
+#   window, all but a band.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -628,9 +629,9 @@ check_needed_tile(needed_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `broken` goes through the keys once, in pieces, and forgets the scores of each piece. That part is correct, but it has
-# three bugs. Write a corrected version, `mended`. The check also looks at how your function works: at no time may it
-# hold all scores of a row, and it may compute each score only once.
+# `broken` goes through the keys once, in pieces, and forgets the scores of each piece. That part is correct, but the
+# function has three bugs. Write a corrected version, `mended`. The check also looks at how your function works: at no
+# time may it hold all scores of a row, and it may compute each score only once.
 #
 # <details><summary>Hint</summary>
 #
@@ -734,8 +735,8 @@ check_joined_pieces(joined_solution)
 # leaves empty.
 #
 # `nn.MultiheadAttention` stores the weights by default. On a CPU, in eval mode, without gradients and with
-# `batch_first=True`, self-attention with biases and an even number of heads takes a path that stores them even with
-# `need_weights=False`. (`PeakMemory` does not see them there; `torch.profiler` does.)
+# `batch_first=True`, self-attention with biases and an even number of heads takes a path that stores the weights even
+# with `need_weights=False`. (`PeakMemory` does not see them there; `torch.profiler` does.)
 
 # %% sources [markdown]
 # ## Sources

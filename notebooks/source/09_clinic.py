@@ -280,8 +280,9 @@ pd.DataFrame(table).replace({True: "passes", False: "fails"}).T
 # %% the-clinic [markdown]
 # The shape test catches none of the patients, but each of them is caught by at least one other probe. The divisor probe
 # catches all five but explains only B and C. Its formula assumes that the weights of a query come from one softmax over
-# its own keys. In A and G the softmax is a different one. In F the weights are correct, but the output is scattered. So
-# for these patients the computed divisor means nothing. If another probe fails as well, begin with that one.
+# its own keys. In A and G the softmax is a different one. In F the weights inside the function are correct, but the
+# output is in the wrong order. Probe 1 reads the weights from the output, so the row sums fail as well. So for these
+# patients the computed divisor means nothing. If another probe fails as well, begin with that one.
 #
 # ## Let the clinic do it
 #
@@ -488,9 +489,10 @@ panel.pivot(index=["examined", "answer"], columns="half", values="number").filln
 # %% closing [markdown]
 # Most of the bugs were named, and only a few were missed. But correct code was accused as well, less often with the
 # appropriate options than without, and some of it could not be examined. Moreover, we wrote all of these
-# implementations ourselves. A review of an earlier version used 143 public implementations instead, and 43 of the 101
-# correct ones among them were accused at first. Without those that follow a convention of their own, such as True for
-# blocked, the share was still 24%. So be prepared for more false findings in your own code than the table shows.
+# implementations ourselves. A review of an earlier version of the clinic used 143 public implementations instead, and
+# 43 of the 101 correct ones among them were accused at first. Without those that follow a convention of their own, such
+# as True for blocked, the share was still 24%. So be prepared for more false findings in your own code than the table
+# shows.
 #
 # ## So how do you find a bug without a correct version?
 #
@@ -524,7 +526,7 @@ gap_at_1000.abs().max()
 # %% intention [markdown]
 # Nor can a probe know what you intended. The language model T5 leaves out the divisor on purpose and makes up for it
 # when it initialises its parameters. For such a function, `diagnose` gives the same report as for patient B. It is up
-# to you whether you want a property.
+# to you to decide which properties your function should have.
 #
 # ### Heads have no names
 #
@@ -772,7 +774,7 @@ check_disguise(wolf_solution)
 # `torch.testing.assert_close` compares your output with that of a correct version, and `torch.autograd.gradcheck`
 # compares gradients with finite differences. `F.scaled_dot_product_attention` can serve as the correct version if yours
 # computes the same thing. In its Boolean mask, True means *may attend*, whereas in `nn.MultiheadAttention` it means
-# *blocked*. It returns no weights, but probe 1 recovers them.
+# *blocked*. It returns no weights itself, but probe 1 recovers them.
 
 # %% sources [markdown]
 # ## Sources

@@ -396,12 +396,12 @@ Table(list(kinds), names, torch.tensor(table).round(decimals=2))
 # first layer writes notes only up to place 15. Without jumps, the text ends after 12 letters of the second round, and
 # their notes stand before that place. With jumps, later ones are needed as well.
 #
-# This is why our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter
-# is always the one whose last appearance is furthest back, in loops of any length. A model that follows this rule need
-# not look up anything. In our stored runs on loops of 8 to 15 letters without jumps, more than half of the wide layer's
-# guesses are correct after 1,000 steps of training. With jumps, the rule itself is right in fewer than half of the
-# cases, as the first section marked "Further" shows. *If a task can be solved in another way, a good result says
-# nothing about the way you had in mind.*
+# So our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter is always
+# the one whose last appearance is furthest back, in loops of any length. A model that follows this rule need not look
+# up anything. In stored runs on loops of 8 to 15 letters without jumps, more than half of the wide layer's guesses are
+# correct after 1,000 steps of training. With jumps, the rule itself is right in fewer than half of the cases, as the
+# first section marked "Further" shows. *If a task can be solved in another way, a good result says nothing about the
+# way you had in mind.*
 #
 # ## What this shows, and what it does not
 #

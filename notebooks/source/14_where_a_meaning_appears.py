@@ -44,7 +44,7 @@ lesson_setup()
 #
 # We use the 35 sentences with "bank" from lesson 5. In 19 of them, which we call *clear*, every clue points to the same
 # bank. The other 16 are *mixed*: they also have words that suggest the wrong bank. `vectors_of` reads every sentence
-# and keeps the seven vectors of "bank".
+# and keeps the seven vectors of "bank". A folded cell defines helpers, which you need not read.
 
 # %% all-banks
 encoder, bank = load_encoder(), pd.read_csv(data_path("bank_sentences.csv"))
@@ -167,8 +167,8 @@ for correct, total in ((19, 19), (33, 35), (16, 35)):
 # %% read-intervals [markdown]
 # Even 19 of 19 does not mean "always": a model that is wrong on one in six such sentences could manage it. And 16 of 35
 # is what guessing would give. (Another way to see what chance can do is to shuffle the 35 meanings, so that the means
-# carry no information. After layer 6, at most 24 sentences then come out right in about 98% of the shuffles, and 26 or
-# more in fewer than 2%. So we call 26 or more *hardly luck*.)
+# carry no information. After layer 6, 26 or more sentences then come out right in fewer than 2% of the shuffles. So we
+# call 26 or more *hardly luck*.)
 #
 # ## Is this due to attention?
 #
@@ -176,11 +176,11 @@ for correct, total in ((19, 19), (33, 35), (16, 35)):
 # [control](glossary.ipynb#control) of lesson 5, the plain average. In all 72 heads, every token now gives the same
 # weight to all tokens. Everything else stays: values, output projections, MLPs and norms.
 #
-# We pass a function as `edit`. The model calls it in every layer with the number of the layer, counted from 0, and its
-# weights, and continues with the weights that it returns.
+# We pass a function as `edit`. In every layer, the model calls this function with the number of the layer, counted from
+# 0, and its attention weights. It then continues with the weights that the function returns.
 #
-# A control must have the same freedom as what it is compared with. The vectors of the average lie elsewhere, so we do
-# not measure them against the means of the trained model. They get means of their own.
+# A control must have the same freedom as what it is compared with, so the vectors of the average get means of their
+# own.
 
 
 # %% plain-average
@@ -239,13 +239,13 @@ pd.DataFrame(counts, ["only trained", "only average"], places)
 # After layer 1, ten sentences are right with the trained weights only, and one with the average only. If both were
 # equally good, each of these eleven would be like the toss of a coin. Eleven tosses can fall in $2^{11}$ = 2,048 ways.
 # In 12 of them the trained weights win ten or eleven times, and in 12 more the average does. So a result at least as
-# one-sided as ours comes up in 24 of 2,048 cases, about once in 85. After layers 3 and 4, seven and six to none come up
-# about once in 64 and once in 32, and after layer 6, five to one about once in five. We did not choose a layer
-# beforehand, so no single one of these proves much, but the trained weights are ahead after every layer.
+# one-sided as ours comes up in 24 of 2,048 cases, about once in 85. By the same count, the seven to none after layer 3
+# comes up about once in 64, and the six to none after layer 4 about once in 32. Something as one-sided as the five to
+# one after layer 6 comes up about once in five. We did not choose a layer beforehand, so no single one of these proves
+# much, but the trained weights are ahead after every layer.
 #
-# We must be careful. The MLPs and norms were trained with these attention weights, and never with an
-# average. A model that was trained to average might do better, so our control can make attention look more important
-# than it is.
+# The MLPs and norms were trained with these attention weights, and never with an average. A model that was trained to
+# average might do better, so our control can make attention look more important than it is.
 #
 # ## Does the order of the words matter?
 #
@@ -268,10 +268,11 @@ by_change = [is_right(leans(one, is_river)).sum(dim=0) for one in changed.values
 pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 
 # %% explore [markdown]
-# After layer 1, more sentences are right without positions: 31 instead of 29. For the average the difference is larger,
-# 27 instead of 20. So there, positions mostly add noise. Without it, four sentences are right with the trained weights
-# only, and none with the average only, which comes up about one time in eight. So for the first layer alone, we cannot
-# say that attention does better than an average, and this agrees with lesson 5.
+# After layer 1, more sentences are right without positions: 31 instead of 29, and for the average 27 instead of 20. So
+# there, positions disturb the average more than the trained weights. When all words get the same position, four
+# sentences are right with the trained weights only, and none with the average only. If both were equally good, so
+# one-sided a result would come up about one time in eight. So for the first layer alone, we cannot say that attention
+# does better than an average, and this agrees with lesson 5.
 #
 # ### Your experiment: from layer to layer
 #
@@ -292,9 +293,10 @@ LayersExplorer(layer=0, ask=False)
 #
 # ## Which heads does the model need?
 #
-# In lesson 5, head 4 of the first layer stood out. We put 4,999 other words in the place of "bank", and on average none
-# of them gave the clue as much weight in this head. Does the model need it? We take it out, as in lesson 12. If `edit`
-# sets the weights of a head to 0, the head adds nothing. All later layers work with what is left.
+# In lesson 5, head 4 of the first layer stood out. We put each of 4,999 other words in the place of "bank". In this
+# head, none of them gave the clue as much weight, on average, as "bank" did. Does the model need it? We take it out, as
+# in lesson 12. If `edit` sets the weights of a head to 0, the head adds nothing. All later layers work with what is
+# left.
 
 
 # %% without
@@ -320,7 +322,8 @@ count(is_right(leans(without_4, is_river)))
 #
 # A count out of 35 is a coarse measure, so we now use the size of the lean as well. It is positive here if it is to the
 # correct side, and we take its mean after layer 6. We remove each head in turn, and divide the mean lean by that of the
-# whole model: on the left for "bank", and on the right for eight other words, which we will use in the next section.
+# whole model. Figure 14.2 shows the result, on the left for "bank", and on the right for eight other words, which we
+# will use in the next section.
 
 # %% draw-heads jupyter={"source_hidden": true}
 # %%answer 14/without-head-4
@@ -355,12 +358,12 @@ show_figure(fig, "14.2")
 # | one head alone, the other 71 removed | 21 to 29 |
 # | no head at all | 23 |
 #
-# Without any head, no other word can reach "bank", and only its own position is left. In our sentences "bank" stands
-# early more often if it means money, and the 23 comes from that: what can be read need not be the meaning. A single
-# head, with nothing else, can reach 29, which is hardly luck. It is head 4 of the first layer, which we chose in lesson
-# 5 for another reason. So for "bank", this head alone comes close by the count, though its mean lean is only a ninth of
-# the whole model's. And yet it is not needed: even without it, the model gets 31. The meaning can reach "bank" by more
-# than one route. As in lesson 12, if a removal changes hardly anything, another part may do the same work.
+# Without any head, no other word can reach "bank", and only its own position is left, which the MLPs bring out more and
+# more. In our sentences, "bank" more often comes early when it means money, and that accounts for the 23: what can be
+# read need not be the meaning. A single head, with nothing else, can reach 29, which is hardly luck. It is head 4 of
+# the first layer, which we chose in lesson 5 for another reason. So for "bank", this head alone comes close by the
+# count, though its mean lean is only a ninth of the whole model's. And yet it is not needed: even without it, the model
+# gets 31. The meaning can reach "bank" by more than one route.
 #
 # ## More words, and sentences set aside
 #
@@ -368,7 +371,8 @@ show_figure(fig, "14.2")
 # other words: bat, cell, court, match, mouse, plant, seal and spring. Each has 18 sentences, nine for each of two
 # meanings, such as *a seal was lying on the ice* for the animal. Twelve of them are *open* to us. The other six were
 # drawn by lot and set aside before the model had read any of them. `is_first` now does what `is_river` did: it says
-# whether a sentence has the meaning that comes first in the file. First the open sentences:
+# whether a sentence has the meaning that comes first in the file, and `read` returns the vectors of a word and these
+# labels. First the open sentences:
 
 # %% open-words
 words = pd.read_csv(data_path("two_meanings.csv"))
@@ -390,11 +394,10 @@ pd.DataFrame(of_96, ["trained", "average"], places)
 
 # %% read-open [markdown]
 # A smaller share is right, but here the means come from only eleven sentences instead of 34. Again the average is not
-# far behind. For the sentences set aside, we have to decide *now* what we will count, otherwise we could pick the best
+# far behind. For the sentences set aside, we have to decide *now* what we will count. Otherwise we could pick the best
 # layer afterwards. We take the layer that was best on the open sentences, and the control may choose in the same way:
-# layer 6 for the trained model, and layer 4 for the average. (At these two places, in 13 of the open sentences only the
-# trained model is right, and in 8 only the average.) The means come from the open sentences alone. And we look only
-# once.
+# layer 6 for the trained model, and layer 4 for the average. The means come from the open sentences alone. And we look
+# only once.
 
 
 # %% look-once
@@ -415,20 +418,20 @@ print(differing(trained_aside, average_aside))
 
 # %% read-once [markdown]
 # On sentences that had not been looked at, the trained model is as good as on the open ones: 42 of 48 are right,
-# compared with 83 of 96. The average gets fewer, 34 of 48 after 78 of 96, though its interval still contains the old
-# share. In ten sentences only the trained model is right, and in two only the average. Counted as above, a result at
-# least as one-sided would come up about one time in 26 if both were equally good. But it is one look at 48 sentences,
-# and the plain average is a harsh control. Afterwards we tried a milder one: each head keeps its weights on the token
-# itself and on the two markers, and shares the rest equally among the other words. After layer 6, it gets 40 of the 48.
-# This was a second look, so it counts for less, but it warns us not to make too much of the first.
+# compared with 83 of 96. The average does worse than before, with 34 of 48 compared with 78 of 96, though its interval
+# still contains the old share. In ten sentences only the trained model is right, and in two only the average. Counted
+# as above, a result at least as one-sided would come up about one time in 26 if both were equally good. But it is one
+# look at 48 sentences, and the plain average is a harsh control. Afterwards we tried a milder one: each head keeps its
+# weights on the token itself and on the two markers, and shares the rest equally among the other words. After layer 6,
+# it gets 40 of the 48. This was a second look, so it counts for less, but it warns us not to make too much of the
+# first.
 #
 # ### Your experiment: two sentences
 #
 # Type in two sentences with "bank". The first row shows the cosine of their vectors. The other rows show the average
 # cosine for all pairs of our 35 sentences: first the pairs with the same meaning, then those with different meanings.
 # The two sentences in the cell have different meanings, and yet after layer 6 their cosine is above the average for the
-# *same* meaning. A single cosine says little. Can you find two sentences with the same meaning whose cosine after layer
-# 6 is below the last row?
+# *same* meaning.  Can you find two sentences with the same meaning whose cosine after layer 6 is below the last row?
 
 # %% two-sentences
 my_sentences = ["the bank closed at five", "a heron stood on the bank"]
@@ -620,8 +623,8 @@ check_fooling_sentence(
 # First: how well does a control with the same freedom do? The control could be the vectors before the first layer,
 # where "went" already differs from "goes", or a model whose heads all average. If the control reaches nearly 95% as
 # well, layer 3 has added little. Second: what happens if the property is removed from the vector, or replaced by the
-# other one? If the output of the model then changes as it should, the model uses the property. If it does not change,
-# the model may still get the tense from elsewhere.
+# opposite one, present instead of past? If the output of the model then changes as it should, the model uses the
+# property. If it does not change, the model may still get the tense from elsewhere.
 # </details>
 
 # %% in-torch [markdown]
