@@ -422,8 +422,7 @@ show_figure(fig, "8.4")
 #
 # Now we are ready for 16,384 tokens: one layer, eight heads with 64 features each, and a causal mask. Random numbers
 # stand in for queries, keys and values; they cost as much as real ones. We use `tiled_attention` from attnlab. It goes
-# through the tiles as our loop does, but faster, and has a backward pass of its own. On one core, it takes a few
-# seconds.
+# through the tiles faster than our loop, and has a backward pass of its own. On one core, it takes a few seconds.
 
 # %% read-long-text
 heads = torch.randn(1, 8, 16_384, 64)  # (N, H, L, E), for query, key and value
