@@ -34,7 +34,7 @@ KIB = 2 * LAYERS * KV_HEADS * HEAD_DIM * EACH // 1024
         "That is in units of 1,000 bytes. One KiB has 1,024.": KIB * 1.024,
         "That is one kv head. The model has eight in each layer.": KIB // KV_HEADS,
     },
-    verified="For each token, 80 layers keep a key and a value of 8 heads with 128 features.",
+    verified="For each token, 80 layers keep keys and values of 128 features for 8 kv heads.",
     otherwise="Multiply: key and value, layers, kv heads, features of a head, bytes of a number.",
 )
 def check_bytes_of_a_token(kib: float) -> str:

@@ -176,12 +176,12 @@ for word in range(len(explorer.tokens)):
 
 
 # a tick speaks of the sizes that were tried
-def fails_at_1000(query, key, value):
-    assert key.shape[-2] < 1000
+def fails_at_16(query, key, value):
+    assert key.shape[-2] < 16
     return attention(query, key, value)
 
 
-ticks = YourAttentionExplorer(fails_at_1000).checks
+ticks = YourAttentionExplorer(fails_at_16).checks
 assert all(check.mark == "yes" for check in ticks)
 assert any("size tried" in check.words for check in ticks)
 
@@ -210,6 +210,20 @@ class Padded(torch.nn.Module):
 
 assert diagnose(Padded()).findings[0].name == "mask-inverted"
 assert diagnose(Padded(), mask="blocked").ok
+
+
+# %% after: options
+def adds(query, key, value, mask):
+    return (query @ key.mT / query.shape[-1] ** 0.5 + mask).softmax(dim=-1) @ value
+
+
+def add_bias(query, key, value, mask):
+    return adds(query, key, value, mask)
+
+
+assert diagnose(adds).findings and not diagnose(adds, mask="additive").findings
+of_bias = diagnose(add_bias)
+assert of_bias.ok and any("boolean mask must be converted" in str(note) for note in of_bias.notes)
 
 # %% after: what-you-mean
 blocked = diagnose(mine, mask="blocked")
@@ -360,9 +374,27 @@ correct, accused = {"plain": 68, "own convention": 33}, {"plain": 16, "own conve
 assert sum(correct.values()) == 101 and sum(accused.values()) == 43
 assert round(100 * accused["plain"] / correct["plain"]) == 24
 
+# %% after: further
+lengths = {"function": set(), "layer": set()}
+
+
+def noting(query, key, value):
+    lengths["function"].add(key.shape[-2])
+    return attention(query, key, value)
+
+
+class Noting(MyLayer):
+    def forward(self, x):
+        lengths["layer"].add(x.shape[1])
+        return super().forward(x)
+
+
+assert diagnose(noting).ok and diagnose(Noting(attention)).ok
+assert max(lengths["function"]) == 12 and max(lengths["layer"]) == 7
+
 # %% after: patient-long
-assert diagnose(patient_long).ok and gap_at_1000.abs().max() > 0.1
-few = torch.randn(1, 999, E, generator=torch.Generator().manual_seed(0))
+assert diagnose(patient_long).ok and gap_at_16.abs().max() > 0.1
+few = torch.randn(1, 15, E, generator=torch.Generator().manual_seed(0))
 assert torch.allclose(patient_long(query[:1], few, few), attention(query[:1], few, few))
 
 # %% after: backwards

@@ -188,21 +188,20 @@ show_figure(axes[0], "8.1")
 # ## Slow and fast memory
 #
 # A processor has a small, fast memory close to it. In a CPU, this is a *cache* of some MiB. The main memory is large
-# and slow. The left panel of Figure 8.1 shows how long the division takes for more and more numbers. When they come
-# from main memory, each takes two to three times as long as in the cache. A result that needs *new* memory is far more
-# expensive here: the system first has to provide it, page by page, and clear it.
+# and slow. The left panel of Figure 8.1 shows the time of the division for more and more numbers. Along the lower line,
+# each number takes two to three times as long from main memory as from the cache. A result that needs *new* memory (the
+# upper line) is far more expensive here: the system first has to provide it, page by page, and clear it.
 #
 # The right panel shows the steps of attention. The two matrix products, scores and average, account for nearly all the
 # FLOPs, and with reused tables they also take most of the time. But `plain` makes new tables of 64 MiB and takes more
 # than twice as long: even its bar for the scores doubles, because the product is written to new memory. Blocks of 64
-# rows fit into the cache and take the least time if they are reused. `by_rows` asks for its blocks anew each time, and
-# it takes about half the time of `plain`.
+# rows fit into the cache and take the least time if they are reused. `by_rows` asks for its blocks anew each time, but
+# small blocks cost less than large tables, and it takes about half the time of `plain`.
 #
-# The last bar is `F.scaled_dot_product_attention`. It takes hardly more than the two products alone. Compared with
-# `plain`, it saves 6.2 of 9.4 ns: about 5 ns because it asks for no new tables, and the rest because its blocks fit
-# into the cache and its steps are faster. (One of the three tables is not even needed: we could divide the query
-# instead of the scores.) PyTorch runs it here as a [**fused kernel**](glossary.ipynb#fused-kernel): one compiled
-# program for all four steps, which works on one block of the table at a time.
+# The last bar is `F.scaled_dot_product_attention`. It takes hardly more than the two products. Compared with `plain`,
+# it saves 6.2 of 9.4 ns: about 5 ns because it asks for no new tables (the first two bars), and the rest because its
+# blocks fit into the cache and its steps are faster. PyTorch runs this function here as a [**fused
+# kernel**](glossary.ipynb#fused-kernel): one compiled program for all four steps, which works on one block at a time.
 
 # %% traffic jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_memory_traffic
@@ -217,9 +216,9 @@ show_figure(draw_memory_traffic(), "8.2")
 # between slow and fast memory and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although by their count it needs
 # about 13% *more* FLOPs, because its backward pass computes the weights a second time instead of storing them.
 #
-# The fast memory of that GPU holds 192 KB for each of its processors, and 64 rows of 16,384 scores take 4 MiB. So not
-# even ten rows fit there, and the rows themselves have to be cut into pieces. But how can you take the softmax of half
-# a row?
+# The fast memory of that GPU holds 192 KB for each of its processors, and a single row of 16,384 scores takes 64 KiB.
+# So at most three rows fit there, and the rows themselves have to be cut into pieces. But how can you take the softmax
+# of half a row?
 #
 # ## One row in pieces
 #
@@ -415,8 +414,9 @@ axes[0].set_ylabel("queries")
 show_figure(fig, "8.4")
 
 # %% long-text [markdown]
-# A padding mask leaves out whole columns of tiles. A causal window leaves a band, and the number of its tiles grows
-# only in proportion to the length. But a window changes what the model can see, so it is a different computation.
+# With a padding mask, whole columns of tiles are skipped. With a causal window, only a band remains, and the number of
+# its tiles grows only in proportion to the length. But a window changes what the model can see, so it is a different
+# computation.
 #
 # ## The long text
 #

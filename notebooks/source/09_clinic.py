@@ -302,8 +302,9 @@ diagnose(patient_b)
 # ### Your experiment: a function, drawn and checked
 #
 # This explorer uses probe 1 to draw the weights of patient E, at first without a mask, and lists what the clinic
-# checked with inputs of its own. Click a word to turn it into padding, and read the row sums: which of them change?
-# Then put a function of your own in place of `patient_e`, with or without a mask in which True means "may attend".
+# checked with inputs of its own. Click a word to turn it into padding. The sentence then names the first three rows
+# whose weights no longer sum to 1. Then put a function of your own in place of `patient_e`, with or without a mask in
+# which True means "may attend".
 
 # %% explore
 YourAttentionExplorer(patient_e, mask="none", ask=False)
@@ -326,9 +327,11 @@ diagnose(mine)
 # %% options [markdown]
 # ### Say what you mean
 #
-# This finding accuses a correct function. `diagnose` calls your code with masks in which True means "may attend", unless
-# you tell it otherwise. It cannot know what you mean, so its sentence names the option that settles the question. These
-# are the options that you are most likely to need:
+# This finding accuses a correct function. Unless an option or the words of your code say otherwise, `diagnose` calls it
+# with masks in which True means "may attend". It cannot know what you mean, so its sentence names the option that
+# settles the question. (The words of your code are its names and its docstring. A function called `add_bias`, for
+# example, gets a mask of 0 and $-\infty$, and the report says under *Good to know* that a Boolean mask would have to be
+# converted.) These are the options that you are most likely to need:
 #
 # | your code | your option |
 # |---|---|
@@ -470,8 +473,8 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 #
 # </details>
 #
-# In any report, read three things: the outcome, the notes under *Good to know*, and the list of what was checked. Does
-# that list include what you care about?
+# In any report, read three things: the outcome, the notes under *Good to know*, if there are any, and the list of what
+# was checked. Does that list include what you care about?
 #
 # ### How often is the clinic right?
 #
@@ -507,21 +510,22 @@ panel.pivot(index=["examined", "answer"], columns="half", values="number").filln
 #
 # ### What no probe can tell
 #
-# A probe sees what a function does only for the sizes and numbers that the probe tries. The next patient forgets its divisor if
-# there are a thousand keys or more.
+# A probe sees what a function does only for the sizes and numbers that the probe tries. The clinic tries short inputs,
+# with at most 12 keys for a function and at most 7 tokens for a layer like ours. The next patient forgets its divisor
+# if there are 16 keys or more.
 
 
 # %% patient-long
 def patient_long(query, key, value):
-    divisor = query.shape[-1] ** 0.5 if key.shape[-2] < 1000 else 1.0
+    divisor = query.shape[-1] ** 0.5 if key.shape[-2] < 16 else 1.0
     return (query @ key.mT / divisor).softmax(dim=-1) @ value
 
 
 torch.manual_seed(0)
-many = torch.randn(1, 1000, E)
-gap_at_1000 = patient_long(query[:1], many, many) - attention(query[:1], many, many)
+many = torch.randn(1, 16, E)
+gap_at_16 = patient_long(query[:1], many, many) - attention(query[:1], many, many)
 print(diagnose(patient_long).summary)
-gap_at_1000.abs().max()
+gap_at_16.abs().max()
 
 # %% intention [markdown]
 # Nor can a probe know what you intended. The language model T5 leaves out the divisor on purpose and makes up for it

@@ -6,10 +6,10 @@
 # thousands of words. Yet the last word appears about as quickly as the first ones did. Why does one more word not cost
 # a pass over the whole text?
 #
-# In this lesson you will let the model of lesson 12 write a text and count how much work it repeats. You will store
-# what can be used again and check, letter by letter, that the numbers stay the same. Then you will meet bugs that raise
-# no error. You will also find out how much memory the store takes in well-known models, and what happens when a model
-# forgets the beginning of its text.
+# In this lesson you will let the model of lesson 12 write a text, and you will count how much work it repeats. You will
+# store what can be used again and check, letter by letter, that the numbers stay the same. Then you will meet bugs that
+# raise no error. You will also find out how much memory the store takes in well-known models, and what happens when a
+# model forgets the beginning of its text.
 #
 # **You need** lesson 12, whose model we use, the masks and the leak test of lesson 3, and the heads of lesson 7.
 #
@@ -59,12 +59,12 @@ write("KQZBMTARK", 23)
 # %% rows [markdown]
 # The model continues the loop without a mistake up to 32 tokens, which is all that this model can read. But look at the
 # work. One run of the model over a text is called a *pass*, and every layer computes a query, a key and a value for
-# each token in it. We call everything that a pass computes for one token a *row*. The first pass has 9 rows, the next
-# has 10, and the last has 31. That makes 460 rows for 23 letters, although we read only one row of each pass.
+# each token in it. All that a pass computes for one token we call a *row*. The first pass has 9 rows, the next has 10,
+# and the last has 31. That makes 460 rows for 23 letters, although we read only one row of each pass.
 #
-# Do we have to compute the other rows anew? We compare two passes. The first reads 20 letters, and the second the same
-# 20 letters and one more. The logits of a row depend on everything that both layers have computed for it, so we compare
-# them row by row.
+# Do we need the other rows again? We compare two passes. The first reads 20 letters, and the second the same 20 letters
+# and one more. The logits of a row depend on everything that both layers have computed for it, so we compare them row
+# by row.
 
 # %% two-passes
 tokens = to_tokens("KQZBMTARKQZBMTARKQZBM")[None]  # (1, 21)
@@ -213,7 +213,7 @@ show_figure(ax, "13.1")
 torch.manual_seed(0)
 q, k, v = torch.randn(3, 1, 1, 11, 16)  # (N, H, S, E) each
 whole = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-new = q[:, :, 8:]  # the last three queries; keys and values of all eleven
+new = q[:, :, 8:]  # the last three queries; k and v hold all eleven
 
 # %% one-query
 alone = F.scaled_dot_product_attention(q[:, :, -1:], k, v, is_causal=True)
@@ -252,9 +252,9 @@ for name, mask in masks.items():
 # Our half of the leak test finds rows that see the changed token too early. It cannot find a mask that hides too much,
 # because what a token does not see cannot leak to it. For that you need the other half of the leak test: change each
 # earlier token, and every row that should see it must move. The comparison finds both bugs at once, and also the next
-# one, which neither half finds. So **compare all new rows with a whole pass**, in calls that can fail. The cache must
-# not be empty: in a prefill there are as many queries as keys, so both corners give the same mask. And try several new
-# tokens as well as one, because a single new token needs no mask.
+# one, which neither half finds. So **compare all new rows with those of a whole pass**, in calls where these bugs can
+# show. The cache must not be empty: in a prefill there are as many queries as keys, so both corners give the same mask.
+# And try several new tokens as well as one, because a single new token needs no mask.
 #
 # ## Bug 3: positions counted from 0 again
 #
@@ -291,10 +291,10 @@ for prompt in ("KQZBMTARK", "KQZ"):
 # %% places-read [markdown]
 # The text on the left is written with correct places, and the text on the right with place 0 for every new letter. With
 # the first prompt, the wrong places do no visible harm. This model writes its notes in the first half of a text (lesson
-# 12), and this prompt contains the whole loop, so all notes are written when the bug sets in. The prompt `KQZ` is too
-# short for a loop. The model happens to begin again with K, and from then on the new letters need notes as well. The
-# first layer finds the preceding token by its place, so a letter that claims to be at place 0 takes its note from other
-# tokens, and the text breaks down. With most prompts of three letters, the bug does not change the text.
+# 12), and this prompt contains the whole loop, so all notes have been written by the time the bug sets in. The prompt
+# `KQZ` is too short for a loop. The model happens to begin again with K, and from then on the new letters need notes as
+# well. The first layer finds the preceding token by its place, so a letter that claims to be at place 0 takes its note
+# from other tokens, and the text breaks down. With most prompts of three letters, the bug does not change the text.
 #
 # So a text that looks fine does not prove a cache correct. The comparison needs no luck: even with the first prompt,
 # the logits of the first new row differ from those of a whole pass.
@@ -394,9 +394,9 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 # very first tokens, whatever these are, as in the [attention sink](glossary.ipynb#attention-sink) that you met in
 # lesson 10. The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look
 # for. If a window drops the sink, this weight falls on other tokens. Their values then make up much of the output,
-# although in training they hardly entered it. Xiao et al. (2023) tried language models of four families, which all
-# became worse, two of them beyond use, as soon as their first tokens had left the window. With four of these tokens
-# kept, they again predicted nearly as well as before, though what was dropped stayed forgotten.
+# although in training they hardly entered it. Xiao et al. (2023) tried language models of four families. All four
+# predicted worse as soon as the first tokens had left the window, and two of them became unusable. With four of these
+# tokens kept, they again predicted nearly as well as before, though what was dropped stayed forgotten.
 #
 # We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you took
 # apart in lesson 10. It has six layers and a marker, `[CLS]`, at the beginning of each sentence. For each of the 35
@@ -533,9 +533,9 @@ print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
 # - Prefill reads the whole prompt in one pass. Decoding reads one token at a time and fetches all parameters for it.
 # - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner. `is_causal=True` puts it at the
 #   upper left.
-# - To test a cache, compare all new rows with those of a whole pass over the same text alone. Start from a cache that
-#   is not empty, once with one new token and once with several. A leak test that changes only the last token finds too
-#   little.
+# - To test a cache, compare all new rows with those of a whole pass over the same text, run by itself. Start from a
+#   cache that is not empty, once with one new token and once with several. A leak test that changes only the last token
+#   finds too little.
 # - A cache takes 2 · layers · kv heads · head_dim numbers for each token. Grouped heads and windows make it smaller;
 #   which tokens can be dropped depends on the training.
 
@@ -579,9 +579,10 @@ check_bytes_of_a_token(bytes_of_a_token_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (6 minutes)
 #
-# Write a function that updates the keys of a cache with a window. (It returns only what is kept for later calls.
-# Several new tokens have to attend before the oldest keys are dropped.) `kept` has the shape (N, H, tokens, E) and may
-# be empty, `new` holds one or more new tokens, and `window` is the largest number of tokens that may stay, at least 1.
+# Write a function that updates the keys of a cache with a window. (It returns only what is kept for later calls. When
+# several new tokens arrive at once, they attend first, and only then are the oldest keys dropped.) `kept` has the shape
+# (N, H, tokens, E) and may be empty, `new` holds one or more new tokens, and `window` is the largest number of tokens
+# that may stay, at least 1.
 #
 # <details><summary>Hint</summary>
 #
@@ -686,8 +687,8 @@ check_mended_decoding(mended_solution)
 # The first letter after a prompt comes from the prefill, where the cache is empty, so nothing that happens later has
 # been tested. The places could begin at 0 again: comparing the logits at every step with those of a whole pass would
 # find this. When a second question brings several tokens at once, their mask could be missing: she should compare all
-# new rows of such a call, since single tokens need no mask. Prompts of equal length need no padding, so a missing mask
-# would not show either: she should compare a padded batch with each prompt alone.
+# new rows of such a call, since single tokens need no mask. Prompts of equal length need no padding, so a missing
+# padding mask would not show either: she should compare a padded batch with each prompt run by itself.
 # </details>
 
 # %% in-torch [markdown]
