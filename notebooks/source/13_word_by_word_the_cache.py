@@ -177,8 +177,8 @@ ax.legend(title="")
 show_figure(ax, "13.1")
 
 # %% time-read [markdown]
-# At 32 tokens, a step takes less than half the time of a pass. At 2,048 tokens, the pass takes about 50 times as long
-# as the step.
+# At 32 tokens, a step takes less than half the time of a pass. At 2,048, the pass takes about 50 times as long as the
+# step.
 #
 # Up to 128 tokens, the step takes nearly the same time at every length, because the work that grows with the text is
 # still a small part of it. At 2,048 tokens, the step takes about seven times as long as at 32. A large part of this
@@ -290,14 +290,14 @@ for prompt in ("KQZBMTARK", "KQZ"):
 
 # %% places-read [markdown]
 # The text on the left is written with correct places, and the text on the right with place 0 for every new letter. With
-# the first prompt, the wrong places do no visible harm. This model writes its notes in the first half of a text (lesson
+# the first prompt, wrong places do no visible harm. This model writes its notes in the first half of a text (lesson
 # 12), and this prompt contains the whole loop, so all notes have been written by the time the bug sets in. The prompt
 # `KQZ` is too short for a loop. The model happens to begin again with K, and from then on the new letters need notes as
 # well. The first layer finds the preceding token by its place, so a letter that claims to be at place 0 takes its note
 # from other tokens, and the text breaks down. With most prompts of three letters, the bug does not change the text.
 #
-# So a text that looks fine does not prove a cache correct. The comparison needs no luck: even with the first prompt,
-# the logits of the first new row differ from those of a whole pass.
+# A text that looks fine does not prove a cache correct. The comparison needs no luck: even with the first prompt, the
+# logits of the first new row differ from those of a whole pass.
 #
 # **Bug 4**, a batch of prompts of different lengths without a mask for the padding, is shown in the first section marked
 # "Further".
@@ -390,13 +390,13 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 #
 # ### The first token
 #
-# In large language models, there is one more reason to keep the beginning. Many heads give much of their weight to the
-# very first tokens, whatever these are, as in the [attention sink](glossary.ipynb#attention-sink) that you met in
-# lesson 10. The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look
-# for. If a window drops the sink, this weight falls on other tokens. Their values then make up much of the output,
-# although in training they hardly entered it. Xiao et al. (2023) tried language models of four families. All four
-# predicted worse as soon as the first tokens had left the window, and two of them became unusable. With four of these
-# tokens kept, they again predicted nearly as well as before, though what was dropped stayed forgotten.
+# Large language models have one more reason to keep the beginning. Many heads give much of their weight to the very
+# first tokens, whatever these are, as in the [attention sink](glossary.ipynb#attention-sink) that you met in lesson 10.
+# The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look for. If a
+# window drops the sink, this weight falls on other tokens. Their values then make up much of the output, although in
+# training they hardly entered it. Xiao et al. (2023) tried language models of four families. All four predicted worse
+# as soon as the first tokens had left the window, and two of them became unusable. With four of these tokens kept, they
+# again predicted nearly as well as before, though what was dropped stayed forgotten.
 #
 # We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you took
 # apart in lesson 10. It has six layers and a marker, `[CLS]`, at the beginning of each sentence. For each of the 35
