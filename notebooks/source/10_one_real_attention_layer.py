@@ -68,10 +68,10 @@ RealHeadsExplorer(ask=False)
 #
 # ## When is a weight large?
 #
-# Now we turn to many sentences. Each of our 46 sentences contains one of 21 ambiguous words. The words that show its
-# meaning were marked by one person as **clues**. We need these later; first we ask which token gets the largest weight
-# in each row. We leave out the rows of the two markers (`1:-1`), and the helper `over_words` joins what we measure for
-# all words.
+# Now we turn to many sentences. Each of our 46 sentences contains one of 21 ambiguous words. The words that show the
+# meaning of the ambiguous word were marked by one person as **clues**. We will need these later; first we ask which
+# token gets the largest weight in each row. We leave out the rows of the two markers (`1:-1`), and the helper
+# `over_words` joins what we measure for all words.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
@@ -99,7 +99,7 @@ def shuffled(reading):
 
 
 def less_of_words(reading):
-    """Take as much weight from words, in random order, as [CLS] has, or all of it."""
+    """Take as much weight from words, in random order, as [CLS] has, or all."""
     order = 1 + torch.randperm(len(reading.tokens) - 2)
     words = reading.weights[..., order]
     earlier = words.cumsum(dim=-1) - words
@@ -330,7 +330,7 @@ pd.DataFrame(lengths[[4, 6, 9]], ["head 4", "head 6", "head 9"], sat.tokens).rou
 # lesson 4. A sink is often described as a place for attention that a head does not need elsewhere. So can we do without
 # it?
 #
-# We take `[CLS]` away: no token may look at it any more. Then we compare the *contribution* of the head to each word,
+# We take `[CLS]` away: no token may look at it any more. Then we compare the *contribution* of each head to each word,
 # $\sum_j \text{weight}_{h,i,j} \, u_{h,j}$, before and after. As a control, we leave `[CLS]` alone and take as much
 # weight from words as `[CLS]` has. (The helper `less_of_words` takes them in random order.) In both cases, the rest of
 # the row is scaled up to sum to 1 again.
@@ -462,9 +462,9 @@ show_figure(grid.figure, "10.5")
 # does not show that the model knows which bank is meant.
 #
 # Do the weights explain the output? The output is computed from them, so it usually moves further where more attention
-# moves. But how far depends on the vectors $u$: in head 2 nearly the same attention moves in every row, and the output
-# moves by 0.17 to 0.55. To know whether something matters, remove it and measure the output. For the whole model,
-# measure how well it does what it was trained to do.
+# moves. But how far depends on the vectors $u$: in head 2 nearly the same amount of attention moves in every row, and
+# the output moves by 0.17 to 0.55. To know whether something matters, remove it and measure the output. For the whole
+# model, measure how well it does what it was trained to do.
 #
 # And this is only one of six layers. A [**residual connection**](glossary.ipynb#residual-connection) adds the layer's
 # output to its input, and for our words the sum still points nearly in the direction of the input, with a cosine of
@@ -546,9 +546,9 @@ pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
 # - Before you describe a head, measure it on many sentences, show all heads, and compare the result with what you would
 #   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
 # - In our short sentences, some heads of this layer (2 and 5, and to some extent 4) look at particular places other
-#   than those of the markers. In others (1, 4, 8 and 10), ambiguous words give their clues more, on average, than
-#   nearly all other words would. In ten heads, words look most at `[CLS]`, and four of these (4, 8, 10 and 11) respond
-#   to its position.
+#   than those of the markers. In heads 1, 4, 8 and 10, ambiguous words give their clues more, on average, than nearly
+#   all other words would. In ten heads, words look most at `[CLS]`, and four of these (4, 8, 10 and 11) respond to its
+#   position.
 # - An attention sink gets a lot of weight but contributes little. But without it, the head's contributions become
 #   longer: in short sentences, the sink sets how much a head adds.
 # - In a first layer, the ratio of two weights in the same row does not depend on any third word, as long as all words
@@ -678,8 +678,8 @@ check_mended_ablation(careful_solution)
 #
 # Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with "glass", "tank" and "coach", for
 # example. By chance, a word is among the first 100 of 5,000 in one head out of 50, so at least one of twelve heads
-# passes with a probability of $1 - 0.98^{12}$, about one in five. When we measured this, with at least one uniform
-# share asked for, it was about one sentence in six.
+# passes with a probability of $1 - 0.98^{12}$, about one in five. When we measured this, also requiring at least one
+# uniform share, it happened in about one sentence in six.
 # </details>
 
 
@@ -768,8 +768,8 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.** The layer and the explorer: 8. When a weight is large, and the portrait: 8. Places: 5. The word that
-# asks, and "it": 10. What reaches the output, and the sink: 7. Heads removed or made uniform, and the answer: 7. Leave
-# "Further" for home.
+# asks, and "it": 10. What reaches the output, and the sink: 7. Heads removed or made uniform, and the answer: 7. Set
+# "Further" as homework.
 #
 # **Where a class stalls.** *A beautiful arc:* ask how many pictures the author looked at before choosing this one, and
 # what another word would do in the same place. *"`[CLS]` is important, since everything looks at it":* ask what the

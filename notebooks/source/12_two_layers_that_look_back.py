@@ -46,7 +46,7 @@ lesson_setup()
 # Each text has a loop of its own, and the loops differ in length, so there is nothing to learn by heart. A text has 33
 # tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count a guess if the
 # text itself contains the answer: the current letter has been played before, and the letter that is about to come has
-# followed it before. We leave out the guess at a letter that is followed by a bar, because a jump cannot be foreseen.
+# followed it before. We leave out the guess that is made directly before a bar, because a jump cannot be foreseen.
 # Below, a `^` under a letter means that the guess made there is counted.
 
 # %% three-texts
@@ -175,7 +175,7 @@ show_figure(ax, "12.2")
 
 # %% why-two [markdown]
 # The figure also shows longer runs of the single layer, with 1, 4 or 22 heads and at two learning rates. More heads
-# help a little: with 22, up to 6 of 20 guesses are correct. No single layer that we trained comes near two.
+# help a little: with 22, up to 6 of 20 guesses are correct. No single layer that we trained comes near the two layers.
 #
 # ## Why one look is not enough
 #
@@ -200,8 +200,8 @@ show_figure(ax, "12.2")
 # ## Find the heads with a score
 #
 # If the idea is correct, we should find two kinds of heads. For each kind we define a number: the average weight that a
-# head puts where a head of this kind should look. Such a number is also called a *score*, and is no score before a
-# softmax.
+# head puts where a head of this kind should look. Such a number is also called a *score*, but not of the kind that goes
+# into a softmax.
 #
 # - The *previous-token score* is the weight on the token directly before.
 # - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It is
@@ -393,8 +393,8 @@ Table(list(kinds), names, torch.tensor(table).round(decimals=2))
 # loops of 11 letters, the token 11 places back is the current letter itself, and nearly every guess is wrong. The model
 # with two layers was trained on loops of 8 to 15 letters. It also guesses correctly in loops of 5 letters, because its
 # second layer goes by the letters and not by the distance. On loops of 20 it is perfect only without jumps, because the
-# first layer writes notes only up to place 15. Without jumps, the text ends after 12 letters of the second round, and
-# their notes stand before that place. With jumps, later ones are needed as well.
+# first layer writes notes only up to place 15. Without jumps, the text ends 12 letters into the second round, and these
+# letters search for notes at places 1 to 12. With jumps, notes at later places are needed as well.
 #
 # So our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter is always
 # the one whose last appearance is furthest back, in loops of any length. A model that follows this rule need not look
@@ -462,9 +462,9 @@ shared.layers[1].out_proj.weight[:, :32] = head_0
 print("without head 1:", test(shared))
 
 # %% two-heads-read [markdown]
-# Each head alone is nearly enough, and with neither of them hardly any guess is correct, so either can replace the
-# other. If an ablation changes hardly anything, the head may be useless, or another head may do the same job. To tell
-# these two cases apart, remove the other head alone, and then both.
+# Either head alone is nearly enough, but when both are removed, hardly any guesses are correct. So either can replace
+# the other. If an ablation changes hardly anything, the head may be useless, or another head may do the same job. To
+# tell these two cases apart, remove the other head alone, and then both.
 
 # %% remember [markdown]
 # ## What to remember
@@ -622,8 +622,9 @@ check_mended_stream(mended_solution)
 #
 # She should measure the score in texts of random symbols with repetitions at random distances. If it stays high, the
 # head is neither counting places nor relying on word sequences learned in training. Then she should remove the head,
-# and measure whether the guesses at repeated words get worse, and how much worse than after the removal of other heads.
-# If they do not, the head may look there without being needed, or another head does the same job.
+# and measure how much worse the guesses made at repeated words become, compared with the removal of other heads. If
+# they hardly change, the head may look at the followers without being needed, or another head may be doing the same
+# job.
 # </details>
 
 # %% in-torch [markdown]

@@ -42,9 +42,9 @@ def folder(figure, shown, tmp_path_factory):
     notebook = folder / "00_made_up.ipynb"
     write(new_notebook(cells=cells), notebook)
     frames = {output.data["text/html"]: shown}
-    site.write_site(folder / "moving", [notebook], lambda path: frames)
+    site.write_site(folder / "moving", [notebook], frames=lambda path: frames)
     site.write_site(folder / "still", [notebook])
-    slides.write_slides(folder / "slides", [notebook], lambda path: frames)
+    slides.write_slides(folder / "slides", [notebook], frames=lambda path: frames)
     return folder
 
 

@@ -132,9 +132,10 @@ def test_the_question_is_answered_by_the_model():
 @pytest.mark.parametrize("sentence", [SENTENCES[0], OWN])
 def test_the_lines_of_pytorch_give_vectors_and_weights(sentence):
     names = {"load_encoder": ENCODER}
-    exec(code(sentence), names)
+    lines = code(sentence, len(READ(sentence).tokens))
+    exec(lines, names)
     wanted = tuple(names["vectors"].shape), tuple(names["weights"].shape)
-    assert f"vectors.shape, weights.shape  # {wanted[0]}, {wanted[1]}" in code(sentence)
+    assert f"vectors.shape, weights.shape  # {wanted[0]}, {wanted[1]}" in lines
     torch.testing.assert_close(names["weights"], READ(sentence).weights)
 
 

@@ -73,10 +73,11 @@ def test_to_change_a_result_changes_nothing():
 @pytest.mark.parametrize("sentence", [SENTENCES[0], SENTENCES[-1], OWN])
 def test_the_lines_of_pytorch_give_the_weights(sentence):
     names = {"load_layer": LAYER}
-    exec(code(sentence), names)
-    weights = at(RealHeadsExplorer, sentence=sentence).result.weights
+    tokens, weights = at(RealHeadsExplorer, sentence=sentence).result
+    lines = code(sentence, len(tokens))
+    exec(lines, names)
     torch.testing.assert_close(names["weights"][0], weights, atol=1e-6, rtol=0)
-    assert f"weights.shape  # {tuple(names['weights'].shape)}" in code(sentence)
+    assert f"weights.shape  # {tuple(names['weights'].shape)}" in lines
 
 
 def test_the_browser_gets_every_choice_and_little_else():
