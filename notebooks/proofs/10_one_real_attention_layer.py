@@ -382,6 +382,7 @@ bias_of_4 = columns[4].T @ layer.attention.v_proj.bias[128:160]
 assert torch.allclose(lost, (sat.weights @ u)[4] + bias_of_4, atol=1e-5)
 assert change.shape == (2, 12, 304)
 part = change[1].mean(dim=-1) / change[0].mean(dim=-1)
+assert [round(part[head].item(), 2) for head in (2, 5, 9)] == [0.90, 0.87, 0.82]
 assert part.topk(3).indices.tolist() == [2, 5, 9] and part[9] > 0.8 > 0.75 > part.topk(4).values[3]
 
 

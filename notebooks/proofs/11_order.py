@@ -180,7 +180,7 @@ ahead = rotate(vector[None], torch.tensor([-3]))
 scores = rotate(ahead.expand(30, 16)) @ rotate(vector.expand(30, 16)).T
 assert (scores.argmax(dim=-1)[3:] == torch.arange(27)).all()
 
-# %% after: after-back
+# %% after: after-back  numbers: 15
 assert back.query("scheme == 'rotary' and tokens <= 40")["accuracy"].min() > 0.995
 at_40 = back.query("scheme == 'slow rotary' and tokens == 40")
 assert at_40["accuracy"].max() < 0.6

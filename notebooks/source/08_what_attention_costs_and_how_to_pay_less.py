@@ -188,18 +188,18 @@ show_figure(axes[0], "8.1")
 # ## Slow and fast memory
 #
 # A processor has a small, fast memory close to it. In a CPU, this is a *cache* of some MiB. The main memory is large
-# and slow. The left panel of Figure 8.1 shows the time of the division for more and more numbers. Along the lower line,
-# each number takes two to three times as long from main memory as from the cache. A result that needs *new* memory (the
-# upper line) is far more expensive here: the system first has to provide it, page by page, and clear it.
+# and slow. The left panel of Figure 8.1 shows the time of a division for more and more numbers. The lower line rises
+# where they no longer fit into the cache: from main memory, each number takes two to three times as long. A result that
+# needs *new* memory (the upper line) costs far more: the system first has to provide it, page by page, and clear it.
 #
 # The right panel shows the steps of attention. The two matrix products, scores and average, account for nearly all the
 # FLOPs, and with reused tables they also take most of the time. But `plain` makes new tables of 64 MiB and takes more
-# than twice as long: even its bar for the scores doubles, because the product is written to new memory. Blocks of 64
-# rows fit into the cache and take the least time if they are reused. `by_rows` asks for its blocks anew each time, but
-# small blocks cost less than large tables, and it takes about half the time of `plain`.
+# than twice as long. Blocks of 64 rows fit into the cache. If they are reused, the same four steps take even less time
+# (third bar). `by_rows` asks for new blocks each time, but small blocks cost less than large tables, and it takes about
+# half the time of `plain`.
 #
 # The last bar is `F.scaled_dot_product_attention`. It takes hardly more than the two products. Compared with `plain`,
-# it saves 6.2 of 9.4 ns: about 5 ns because it asks for no new tables (the first two bars), and the rest because its
+# it saves 6.2 of 9.4 ns: about 5 because it asks for no new tables (the first two bars), and the rest because its
 # blocks fit into the cache and its steps are faster. PyTorch runs this function here as a [**fused
 # kernel**](glossary.ipynb#fused-kernel): one compiled program for all four steps, which works on one block at a time.
 
@@ -209,16 +209,16 @@ from attnlab.diagrams import draw_memory_traffic
 show_figure(draw_memory_traffic(), "8.2")
 
 # %% one-row [markdown]
-# On a GPU, PyTorch keeps freed memory and reuses it, so the cost of new memory is gone. But a GPU computes so fast that
-# the traffic between slow and fast memory matters far more there, relative to the arithmetic. This is why
-# *FlashAttention*, the best-known fused kernel, was written. On an A100, its authors measured one attention layer of
-# the size used in GPT-2 medium, forward and backward, for 64 texts of 1,024 tokens. The usual code moved 40.3 GB
-# between slow and fast memory and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms, although by their count it needs
-# about 13% *more* FLOPs, because its backward pass computes the weights a second time instead of storing them.
+# On a GPU, PyTorch keeps freed memory and reuses it, so the cost of new memory is gone. But it computes so fast that
+# the traffic between slow and fast memory matters far more there. This is why *FlashAttention*, the best-known fused
+# kernel, was written. On an A100, its authors measured one attention layer of the size used in GPT-2 medium, forward
+# and backward, for 64 texts of 1,024 tokens. The usual code moved 40.3 GB between slow and fast memory and took 41.7
+# ms. Theirs moved 4.4 GB and took 7.3 ms, although it needs about 13% *more* FLOPs, because its backward pass computes
+# the weights a second time instead of storing them.
 #
 # The fast memory of that GPU holds 192 KB for each of its processors, and a single row of 16,384 scores takes 64 KiB.
-# So at most three rows fit there, and the rows themselves have to be cut into pieces. But how can you take the softmax
-# of half a row?
+# So at most three rows fit there, and keys and values would have to be read again for every three queries. To take many
+# queries at once, we have to cut the rows themselves into pieces. But how can you take the softmax of half a row?
 #
 # ## One row in pieces
 #

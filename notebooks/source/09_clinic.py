@@ -280,9 +280,10 @@ pd.DataFrame(table).replace({True: "passes", False: "fails"}).T
 # %% the-clinic [markdown]
 # The shape test catches none of the patients, but each of them is caught by at least one other probe. The divisor probe
 # catches all five but explains only B and C. Its formula assumes that the weights of a query come from one softmax over
-# its own keys. In A and G the softmax is a different one. In F the weights inside the function are correct, but the
-# output is in the wrong order. Probe 1 reads the weights from the output, so the row sums fail as well. So for these
-# patients the computed divisor means nothing. If another probe fails as well, begin with that one.
+# its own keys. In A every key has a total of its own. In G a query also attends to the other sequence, and probe 1 adds
+# up two weights for each key. In F the weights inside the function are correct, but the output is in the wrong order.
+# Probe 1 reads the weights from the output, so the row sums fail as well. So for these patients the computed divisor
+# means nothing. If another probe fails as well, begin with that one.
 #
 # ## Let the clinic do it
 #
@@ -302,9 +303,9 @@ diagnose(patient_b)
 # ### Your experiment: a function, drawn and checked
 #
 # This explorer uses probe 1 to draw the weights of patient E, at first without a mask, and lists what the clinic
-# checked with inputs of its own. Click a word to turn it into padding. The sentence then names the first three rows
-# whose weights no longer sum to 1. Then put a function of your own in place of `patient_e`, with or without a mask in
-# which True means "may attend".
+# checked with inputs of its own. It starts without a mask, so every row sums to 1. Click a word to turn it into
+# padding. The sentence below the drawing then names the first three rows that no longer do. Then put a function of your
+# own in place of `patient_e`, with or without a mask in which True means "may attend".
 
 # %% explore
 YourAttentionExplorer(patient_e, mask="none", ask=False)
@@ -327,18 +328,18 @@ diagnose(mine)
 # %% options [markdown]
 # ### Say what you mean
 #
-# This finding accuses a correct function. Unless an option or the words of your code say otherwise, `diagnose` calls it
-# with masks in which True means "may attend". It cannot know what you mean, so its sentence names the option that
-# settles the question. (The words of your code are its names and its docstring. A function called `add_bias`, for
-# example, gets a mask of 0 and $-\infty$, and the report says under *Good to know* that a Boolean mask would have to be
-# converted.) These are the options that you are most likely to need:
+# This finding accuses a correct function. By default, `diagnose` calls your code with masks in which True means "may
+# attend". It departs from this only if you pass an option, or if a name or the docstring in your code suggests another
+# kind of mask. (A function called `add_bias`, for example, is given a mask of 0 and $-\infty$, and the report says so
+# under *Good to know*.) It cannot know what you mean, so its sentence names the option that settles the question. These
+# are the options that you are most likely to need:
 #
 # | your code | your option |
 # |---|---|
 # | In its mask, True means blocked. | `mask="blocked"` |
 # | Its mask is added to the scores and contains 0 or $-\infty$. | `mask="additive"` |
 # | No query is meant to see a later key. | `causal=True` |
-# | It is a layer whose query, key and value are all the same tokens. | `self_attention=True` |
+# | It is a layer that takes query, key and value, and you always pass the same tokens for all three. | `self_attention=True` |
 # | It has to be called in a special way. | `call=adapter` |
 #
 # Unless you pass `causal=`, the clinic guesses from the name of the function whether it is meant to be causal. If
@@ -481,7 +482,8 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 # We wrote 78 correct implementations of attention in the style of public code, and put several hundred textbook bugs
 # into them, one at a time. We set half of these implementations aside until the clinic had been written. The first
 # column of the table shows our first look at this half. Afterwards we improved the clinic with both halves before us,
-# so the other two columns may look better than they would on new code.
+# so the other two columns may look better than they would on new code. *Other name* means that the clinic found
+# something wrong, but did not name this bug. Of the first look, some counts were not recorded.
 
 # %% how-often
 panel = pd.read_csv(data_path("clinic_panel.csv"))

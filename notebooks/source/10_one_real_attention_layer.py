@@ -193,10 +193,10 @@ show_figure(ax, "10.2")
 # ## Does a head look at a place?
 #
 # Head 2 gives nearly all of its weight to the previous *place*, whatever word is there. (Its 8.8 uniform shares are
-# therefore roughly the number of tokens, and they grow with the length of the text.) A head can also look at certain
+# therefore roughly the number of tokens: longer sentences have more words to count.) A head can also look at certain
 # *words*, wherever they are. To tell the two apart, we shuffle the words of each sentence and read it again. If a head
-# looks at words, its weights move along with them, and every word still gives the same weight to the same words. If it
-# looks at places, the weight now goes to other words.
+# looks at words, every word still gives the same weight to the same words, wherever they are now. If it looks at
+# places, the weight now goes to other words.
 #
 # We measure the **attention that moves**: half the sum of the absolute changes in a row (half, because what one token
 # loses, another gains). It is 0 if no weight changes and 1 if the new row has nothing in common with the old one. (The
@@ -399,10 +399,10 @@ ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.4")
 
 # %% moving [markdown]
-# In heads 2, 5 and 9, making the weights uniform moves the output nearly as far as removing the whole head. In heads 5
-# and 9 this is partly due to the lost sink: if the markers keep their weights and only the words share equally, the
-# output moves only 0.57 and 0.43 times as far as when the head is removed. In head 2 the ratio is still 0.81, so an
-# average cannot replace what this head contributes.
+# In heads 2, 5 and 9, making the weights uniform moves the output 0.90, 0.87 and 0.82 times as far as removing the
+# head. In heads 5 and 9 this is partly due to the lost sink: if the markers keep their weights and only the words share
+# equally, the ratios fall to 0.57 and 0.43. In head 2 it falls only to 0.81, so an average cannot replace what this
+# head contributes.
 #
 # ## Does the output follow the attention?
 #
@@ -505,7 +505,7 @@ def off_by(some_layer):
 slip = load_layer()
 slip.attention.out_proj.weight.copy_(layer.attention.out_proj.weight.T)
 print("our copy differs by less than 0.002:", bool((off_by(layer) < 0.002).all()))
-print("with the matrix transposed, the weights do, too:", bool(off_by(slip)[0] < 0.002))
+print("transposed, the weights still differ by less:", bool(off_by(slip)[0] < 0.002))
 print(f"but the output differs by up to {off_by(slip)[1]:.1f}")
 
 # %% further-same-weights [markdown]

@@ -243,7 +243,7 @@ rotate_by_hand(queries) @ rotate_by_hand(keys).T
 # says that it answers all questions correctly. It reads a list of 16 tokens. A token is either an entry, such as `cat
 # 4`, which notes a number for an animal, or a question, such as `cat?`, which asks for the number noted *last* for this
 # animal. The list ends with a question, and only this one is graded. There are four animals and the numbers 0 to 7, so
-# guessing is correct in one of eight cases. (The model reads each token as 16 zeros and ones.)
+# guessing is correct in one of eight cases.
 
 # %% task jupyter={"source_hidden": true}
 from attnlab import MultiHeadAttention
@@ -364,7 +364,7 @@ bias[[0, 3, 7], -1].softmax(dim=-1)
 
 # %% slopes-text [markdown]
 # The first head sees little more than the last few words, and the last of the three spreads its weight almost evenly.
-# Nothing has to be learned, but other things being equal, the nearer key gets more weight.
+# Other things being equal, the nearer key gets more weight.
 #
 # ## Train short, test long
 #
@@ -411,7 +411,7 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 # At 32 tokens, twice the training length, the rotary layer is still correct in at least 94% of the cases, even in its
 # worst run. Distances above 15 never occurred in training, and beyond 32 tokens the accuracy declines. With the larger
 # base it declines earlier here, but with 8 heads the ranking is different (see "Further"). Of these layers, only ALiBi
-# stays above 90% at every length: here, a longer distance means a lower score and nothing else.
+# stays above 90% at every length.
 #
 # ## Another task
 #
@@ -431,18 +431,19 @@ show_figure(plot_lengths(back, "Which number was three tokens back?"), "11.4")
 #
 # ALiBi's preference for near keys suited the first task, but here the token itself and the two before it are all wrong.
 # A rotary layer can solve the task. Suppose that $W_Q$ and $W_K$ are zero, so that only the bias vectors of these two
-# projections are left. They can make every key one vector, and every query this vector turned *back* by three steps.
-# Then a key at $n$ is turned by $n$ steps and a query at $m$ by $m - 3$, and the score is largest where $n = m - 3$. On
-# lists of up to 40 tokens, the rotary layer is perfect in all four runs. At 48 tokens, one run is still correct in 96%
-# of the cases and another in only 13%. The slow rotary layer falls even earlier. Lists of 16 tokens never show such
-# distances, so nothing in the training kept their scores low.
+# projections are left. Before the rotation, all keys are then the same vector, and so are all queries. Let the query be
+# the vector of the keys, turned *back* by three steps. Then a key at $n$ is turned by $n$ steps and a query at $m$ by
+# $m - 3$, and the score is largest where $n = m - 3$. On lists of up to 40 tokens, the rotary layer is perfect in all
+# four runs. At 48 tokens, one run is still correct in 96% of the cases and another in only 13%. The slow rotary layer
+# falls even earlier. In a list of 16, no two tokens are more than 15 apart, so the training never had to keep scores at
+# larger distances low.
 #
 # So with four heads, the best scheme depends on the task.
 #
 # ### What about the mask alone?
 #
-# Finally, here are three models with *two* layers, again trained on lists of 16 tokens: one without positions, one with
-# rotary positions and one with ALiBi. (They also have residual connections and LayerNorm.)
+# Finally, here are three models with *two* layers, residual connections and LayerNorm, again trained on lists of 16
+# tokens: without positions, with rotary positions and with ALiBi.
 
 # %% mask-alone
 two = results.query("layers == 2")
@@ -452,7 +453,7 @@ two.pivot_table("accuracy", ["task", "scheme"], "tokens", sort=False).round(2)
 # On lists of 64, the model with two layers and no positions finds the latest entry in 78% of the cases. The model with
 # rotary positions does so in only 58%, and ALiBi is better than either. In the other task, the layers without positions
 # name the number in only a third of the cases even on lists of 16. There ALiBi reaches 71%, and the rotary layers name
-# every number; on lists of 64, it is 54% and 36%.
+# every number. On lists of 64, ALiBi still reaches 54%, but the rotary layers only 36%.
 #
 # So who tells attention where words stand? Attention by itself cannot know. A causal mask tells it a little, and
 # several layers under such a mask can work out more. In most models we tell it ourselves, with vectors that are added,

@@ -175,7 +175,7 @@ show_figure(ax, "12.2")
 
 # %% why-two [markdown]
 # The figure also shows longer runs of the single layer, with 1, 4 or 22 heads and at two learning rates. More heads
-# help a little: with 22, up to 6 of 20 guesses are correct. No single layer that we trained comes near the two layers.
+# help a little: with 22, up to 6 of 20 guesses are correct. No single layer here comes near the two layers.
 #
 # ## Why one look is not enough
 #
@@ -200,8 +200,8 @@ show_figure(ax, "12.2")
 # ## Find the heads with a score
 #
 # If the idea is correct, we should find two kinds of heads. For each kind we define a number: the average weight that a
-# head puts where a head of this kind should look. Such a number is also called a *score*, but not of the kind that goes
-# into a softmax.
+# head puts where a head of this kind should look. Such a number is also called a *score*, but not of the kind before a
+# softmax.
 #
 # - The *previous-token score* is the weight on the token directly before.
 # - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It is
@@ -285,8 +285,8 @@ show_figure(figure, "12.3")
 # line below the diagonal for the first fifteen places, and after that hardly ever. (Where it looks can differ from
 # place to place, because every place has a vector of its own; place 18, with 0.5, is an exception in this model.) In
 # the second layer, look at the rows below the first bar: where a letter has an earlier copy, the dark cell lies in the
-# column after such a copy. In the rows above, no letter has an earlier copy yet. These guesses are not counted in
-# training, so the weights there mean little.
+# column after such a copy. In the rows above, no letter has one yet. These guesses are not counted in training, so the
+# weights there mean little.
 #
 # ### Follow the two steps
 #
@@ -399,9 +399,9 @@ Table(list(kinds), names, torch.tensor(table).round(decimals=2))
 # So our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter is always
 # the one whose last appearance is furthest back, in loops of any length. A model that follows this rule need not look
 # up anything. In stored runs on loops of 8 to 15 letters without jumps, more than half of the wide layer's guesses are
-# correct after 1,000 steps of training. With jumps, the rule itself is right in fewer than half of the cases, as the
-# first section marked "Further" shows. *If a task can be solved in another way, a good result says nothing about the
-# way you had in mind.*
+# correct after 1,000 steps. With jumps, the rule itself is right in fewer than half of the cases, as the first section
+# marked "Further" shows. *If a task can be solved in another way, a good result says nothing about the way you had in
+# mind.*
 #
 # ## What this shows, and what it does not
 #

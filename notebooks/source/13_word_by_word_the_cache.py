@@ -182,11 +182,10 @@ show_figure(ax, "13.1")
 #
 # Up to 128 tokens, the step takes nearly the same time at every length, because the work that grows with the text is
 # still a small part of it. At 2,048 tokens, the step takes about seven times as long as at 32. A large part of this
-# rise comes from our simple cache, which copies itself at every step. Some costs do not depend on the text at all: the
-# functions of each layer have to be called, and in a large model all parameters have to be fetched from memory to be
-# used for a single row. A prefill pays these two costs once for all its rows, and decoding pays them for every token.
-# On a GPU, decoding mostly waits for memory. So programs with many users decode many texts side by side, so that
-# fetched parameters serve many rows (Shazeer, 2019; Pope et al., 2022).
+# rise comes from our simple cache, which copies itself at every step. The other costs do not depend on the text:
+# functions have to be called, and in a large model all parameters have to be fetched from memory. A prefill pays this
+# once for all its rows, but decoding pays it for every single row. On a GPU, decoding mostly waits for memory. So
+# programs with many users decode many texts side by side (Shazeer, 2019; Pope et al., 2022).
 #
 # ## Two tests
 #
@@ -291,13 +290,15 @@ for prompt in ("KQZBMTARK", "KQZ"):
 # %% places-read [markdown]
 # The text on the left is written with correct places, and the text on the right with place 0 for every new letter. With
 # the first prompt, wrong places do no visible harm. This model writes its notes in the first half of a text (lesson
-# 12), and this prompt contains the whole loop, so all notes have been written by the time the bug sets in. The prompt
-# `KQZ` is too short for a loop. The model happens to begin again with K, and from then on the new letters need notes as
-# well. The first layer finds the preceding token by its place, so a letter that claims to be at place 0 takes its note
-# from other tokens, and the text breaks down. With most prompts of three letters, the bug does not change the text.
+# 12), and this prompt contains the whole loop, so all notes have been written by the time the bug sets in. After `KQZ`
+# the model can only guess, and it happens to guess K. Q and Z follow, because their notes are in the prompt. But the
+# new Z asks what came after the earlier Z. That is the new K, and it needs the note *"the letter before me is Z"*. The
+# first layer finds the preceding token by its place. The K claims to be at place 0, so its note comes from other
+# tokens, and the text breaks down.
 #
-# A text that looks fine does not prove a cache correct. The comparison needs no luck: even with the first prompt, the
-# logits of the first new row differ from those of a whole pass.
+# A text that looks fine does not prove a cache correct: with most prompts of three letters, too, the bug does not
+# change the text. The comparison does: even with the first prompt, the logits of the first new row differ from those of
+# a whole pass.
 #
 # **Bug 4**, a batch of prompts of different lengths without a mask for the padding, is shown in the first section marked
 # "Further".
@@ -430,10 +431,10 @@ show_figure(ax, "13.2")
 # ## Why one more word is cheap
 #
 # Under a causal mask, old rows never change, so their keys and values can be stored. One more word then costs one row:
-# its own query against all stored keys. The price is memory, which grows with every token of every text. The risk is a
-# mistake that does not show in the text. A comparison of all new rows with whole passes finds the three bugs above, if
-# the cache is not empty and new tokens arrive both one at a time and several at once. (For a batch, the prompts must
-# differ in length.)
+# its own query against all stored keys. The price is memory, which grows with every token. The risk is a mistake that
+# does not show in the text. A comparison of all new rows with whole passes finds the three bugs above, if the cache is
+# not empty and new tokens arrive both one at a time and several at once. (For a batch, the prompts must differ in
+# length.)
 
 # %% further-batch [markdown]
 # ## Further: a batch of prompts
