@@ -303,9 +303,9 @@ diagnose(patient_b)
 # ### Your experiment: a function, drawn and checked
 #
 # This explorer uses probe 1 to draw the weights of patient E, at first without a mask, and lists what the clinic
-# checked with inputs of its own. It starts without a mask, so every row sums to 1. Click a word to turn it into
-# padding. The sentence below the drawing then names the first three rows that no longer do. Then put a function of your
-# own in place of `patient_e`, with or without a mask in which True means "may attend".
+# checked with inputs of its own. At first every row sums to 1. Click a word to turn it into padding. The sentence below
+# the drawing then names the first three rows that no longer do. Then put a function of your own in place of
+# `patient_e`, with or without a mask in which True means "may attend".
 
 # %% explore
 YourAttentionExplorer(patient_e, mask="none", ask=False)
