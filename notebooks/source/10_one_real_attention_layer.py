@@ -218,8 +218,8 @@ over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  #
 # %% by-asker [markdown]
 # The markers stayed in place, so this test cannot say whether a head looks at `[CLS]` or at the first place. We
 # therefore swap the position vectors of `[CLS]` and the first word, and we leave out the row of this word. Ten heads
-# looked most at `[CLS]`. In four of them (4, 8, 10 and 11), the first word, which is now in place 0, gets more than
-# `[CLS]`, so these heads respond to the position. In the other six, `[CLS]` still gets more.
+# looked most at `[CLS]`. In all ten, the first word gets more in place 0 than in its own place, so they respond to the
+# position. In four of them (4, 8, 10 and 11) it now even gets more than `[CLS]`.
 #
 # ## Does it matter which word asks?
 #
@@ -400,9 +400,9 @@ show_figure(ax, "10.4")
 
 # %% moving [markdown]
 # In heads 2, 5 and 9, making the weights uniform moves the output 0.90, 0.87 and 0.82 times as far as removing the
-# head. In heads 5 and 9 this is partly due to the lost sink: if the markers keep their weights and only the words share
-# equally, the ratios fall to 0.57 and 0.43. In head 2 it falls only to 0.81, so an average cannot replace what this
-# head contributes.
+# head. In heads 5 and 9 this is partly due to the lost sink: if `[CLS]` keeps its weight and the other tokens share the
+# rest, the ratios fall to 0.68 and 0.58. In head 2 it falls only to 0.82, so an average cannot replace what this head
+# contributes.
 #
 # ## Does the output follow the attention?
 #
@@ -547,8 +547,7 @@ pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
 #   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
 # - In our short sentences, some heads of this layer (2 and 5, and to some extent 4) look at particular places other
 #   than those of the markers. In heads 1, 4, 8 and 10, ambiguous words give their clues more, on average, than nearly
-#   all other words would. In ten heads, words look most at `[CLS]`, and four of these (4, 8, 10 and 11) respond to its
-#   position.
+#   all other words would. In ten heads, words look most at `[CLS]`, and all ten respond to its position.
 # - An attention sink gets a lot of weight but contributes little. But without it, the head's contributions become
 #   longer: in short sentences, the sink sets how much a head adds.
 # - In a first layer, the ratio of two weights in the same row does not depend on any third word, as long as all words
@@ -751,7 +750,7 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 #   and the effect measured on the task of the model.
 # - Jain and Wallace, [Attention is not Explanation](https://arxiv.org/abs/1902.10186), 2019, and the reply by Wiegreffe
 #   and Pinter, [Attention is not not Explanation](https://arxiv.org/abs/1908.04626), 2019. The reply objects to weights
-#   that are set by hand for each example, independently of the rest of the model; it proposes uniform weights as a
+#   that are replaced for each example, independently of the rest of the model; it proposes uniform weights as a
 #   baseline, but with a model that is trained with them. Ours is not.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: heads that look at
 #   the previous token, in models that predict the next word.

@@ -39,8 +39,8 @@ lesson_setup()
 # The model is all-MiniLM-L6-v2, whose first attention layer you know from lessons 2, 5 and 10. `load_encoder` loads it
 # as a whole. Each of its six layers has two parts: attention with twelve heads, and then an [MLP](glossary.ipynb#MLP),
 # which processes every token separately. Each part adds its result to the [residual
-# stream](glossary.ipynb#residual-stream), and a norm follows. So every token has one vector that is changed six times.
-# We get all seven: the vector before the first layer, and those after layers 1 to 6.
+# stream](glossary.ipynb#residual-stream), and a norm follows. So every token has one vector, which each layer changes.
+# We get it at seven places: before the first layer, and after layers 1 to 6.
 #
 # We use the 35 sentences with "bank" from lesson 5. In 19 of them, which we call *clear*, every clue points to the same
 # bank. The other 16 are *mixed*: they also have words that suggest the wrong bank. `vectors_of` reads every sentence
@@ -73,10 +73,10 @@ def read(rows, edit=None):  # the vectors of one word (N, 7, E), and its meaning
     return found, torch.tensor(rows.is_first.tolist())
 
 
-def at_one_position(sentence, position=5):  # "bank" if all words have one position
+def at_one_position(sentence, edit=None, position=5):  # "bank" if all words have one
     tokens = encoder.tokens(sentence)
     positions = [0, *[position] * (len(tokens) - 2), len(tokens) - 1]
-    found, _ = encoder(tokens, positions=positions)  # (7, 1, L, E)
+    found, _ = encoder(tokens, positions=positions, edit=edit)  # (7, 1, L, E)
     return found[:, 0, tokens.index("bank")]  # (7, E)
 
 
@@ -179,8 +179,8 @@ for correct, total in ((19, 19), (33, 35), (16, 35)):
 # We pass a function as `edit`. In every layer, the model calls this function with the number of the layer, counted from
 # 0, and its attention weights. It then continues with the weights that the function returns.
 #
-# A control must have the same freedom as what it is compared with, so the vectors of the average get means of their
-# own.
+# A control must have the same freedom as what it is compared with, so we make new means from the vectors of the
+# averaging model.
 
 
 # %% plain-average
@@ -238,9 +238,9 @@ pd.DataFrame(counts, ["only trained", "only average"], places)
 # %% read-paired [markdown]
 # After layer 1, ten sentences are right with the trained weights only, and one with the average only. If both were
 # equally good, each of these eleven would be like the toss of a coin. Eleven tosses can fall in $2^{11}$ = 2,048 ways.
-# In 12 of them the trained weights win ten or eleven times, and in 12 more the average does. So a result at least as
-# one-sided as ours comes up in 24 of 2,048 cases, about once in 85. By the same count, the seven to none after layer 3
-# comes up about once in 64, and the six to none after layer 4 about once in 32. Something as one-sided as the five to
+# In 11 + 1 of them the trained weights win ten or eleven times, and in 12 more the average does. So a result at least
+# as one-sided as ours comes up in 24 of 2,048 cases, about once in 85. By the same count, the seven to none after layer
+# 3 comes up about once in 64, and the six to none after layer 4 about once in 32. Something as one-sided as the five to
 # one after layer 6 comes up about once in five. We did not choose a layer beforehand, so no single one of these proves
 # much, but the trained weights are ahead after every layer.
 #
@@ -259,7 +259,8 @@ predict("14/without-order")
 # %% see-order
 # %%answer 14/without-order
 changed = {"as written": vectors}
-changed["same position"] = torch.stack([at_one_position(one) for one in sentences])
+for name, edit in (("same position", None), ("the same, average", plain_average)):
+    changed[name] = torch.stack([at_one_position(one, edit) for one in sentences])
 for seed in range(4):
     torch.manual_seed(seed)
     texts = [shuffled(one) for one in sentences]
@@ -268,11 +269,11 @@ by_change = [is_right(leans(one, is_river)).sum(dim=0) for one in changed.values
 pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 
 # %% explore [markdown]
-# After layer 1, more sentences are right without positions: 31 instead of 29, and for the average 27 instead of 20. So
-# there, positions disturb the average more than the trained weights. When all words get the same position, four
-# sentences are right with the trained weights only, and none with the average only. If both were equally good, so
-# one-sided a result would come up about one time in eight. So for the first layer alone, we cannot say that attention
-# does better than an average, and this agrees with lesson 5.
+# Without positions, more sentences are right after layer 1: 31 instead of 29, and for the average 27 instead of 20. So
+# there, positions disturb the average most, and much of the ten to one above is due to them. Now four sentences are
+# right with the trained weights only, and none with the average only. If both were equally good, so one-sided a result
+# would come up about one time in eight. So for the first layer alone, we cannot say that attention does better than an
+# average, and this agrees with lesson 5.
 #
 # ### Your experiment: from layer to layer
 #
@@ -358,12 +359,12 @@ show_figure(fig, "14.2")
 # | one head alone, the other 71 removed | 21 to 29 |
 # | no head at all | 23 |
 #
-# Without any head, no other word can reach "bank", and only its own position is left, which the MLPs bring out more and
-# more. In our sentences, "bank" more often comes early when it means money, and that accounts for the 23: what can be
-# read need not be the meaning. A single head, with nothing else, can reach 29, which is hardly luck. It is head 4 of
-# the first layer, which we chose in lesson 5 for another reason. So for "bank", this head alone comes close by the
-# count, though its mean lean is only a ninth of the whole model's. And yet it is not needed: even without it, the model
-# gets 31. The meaning can reach "bank" by more than one route.
+# Without any head, no other word can reach "bank", and only its own position is left. Before the first layer this
+# gave 16. After layer 6 it gives 23, because in our sentences "bank" more often comes early when it means money. So
+# what can be read need not be the meaning. A single head, with nothing else, can reach 29, which is hardly luck. It
+# is head 4 of the first layer, which we chose in lesson 5 for another reason. So for "bank", this head alone comes
+# close by the count, though its mean lean is only a ninth of the whole model's. And yet it is not needed: even
+# without it, the model gets 31. The meaning can reach "bank" by more than one route.
 #
 # ## More words, and sentences set aside
 #
@@ -421,10 +422,9 @@ print(differing(trained_aside, average_aside))
 # compared with 83 of 96. The average does worse than before, with 34 of 48 compared with 78 of 96, though its interval
 # still contains the old share. In ten sentences only the trained model is right, and in two only the average. Counted
 # as above, a result at least as one-sided would come up about one time in 26 if both were equally good. But it is one
-# look at 48 sentences, and the plain average is a harsh control. Afterwards we tried a milder one: each head keeps its
-# weights on the token itself and on the two markers, and shares the rest equally among the other words. After layer 6,
-# it gets 40 of the 48. This was a second look, so it counts for less, but it warns us not to make too much of the
-# first.
+# look at 48 sentences, and the plain average is a harsh control, which also takes the sink away (lesson 10). Afterwards
+# we tried a milder one: each head keeps its weights on the token itself and the two markers, and shares the rest
+# equally. After layer 6, it gets 40 of the 48. This was a second look, so it counts for less, but it is a warning.
 #
 # ### Your experiment: two sentences
 #
