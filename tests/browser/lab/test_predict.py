@@ -162,7 +162,8 @@ def test_the_keyboard_commits_to_a_wrong_option_that_gets_no_tick(look):
     assert page.evaluate(FOCUSED) == "nothing"
     box.get_by_role("button", name="some").click(force=True)  # it is too late
     assert "You said nothing." in box.inner_text()
-    assert look.ask("from attnlab import _folds; print(_folds.committed)") == "{'17/choice': 'nothing'}"
+    told = look.ask("from attnlab import _folds; print(_folds.committed)")
+    assert told == "{'17/choice': 'nothing'}"
     assert page.evaluate(COUNTS) == counts  # no shortcut of JupyterLab ran a cell
 
 
