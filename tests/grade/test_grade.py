@@ -189,13 +189,10 @@ def test_the_table_tells_what_a_file_claims_was_predicted(tmp_path, monkeypatch,
 
 def test_a_cell_that_runs_too_long_is_said():
     try:
-        _, errors = run_cells(["answer = 1\nwhile True: pass", "answer_2 = 1 / 0"], 0.2)
+        _, errors = run_cells(["answer = 1\nwhile True: pass"], 0.3)
     finally:
         InteractiveShell.clear_instance()
-    assert errors == {
-        "answer": "This cell ran for more than 0.2 seconds.",
-        "answer_2": "ZeroDivisionError: division by zero",
-    }
+    assert errors == {"answer": "This cell ran for more than 0.3 seconds."}
 
 
 def test_an_empty_folder_is_said(tmp_path, monkeypatch):
