@@ -5,8 +5,8 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-# Every Jupyter, IPython and matplotlib folder lies inside .venv: nothing is written outside, and
-# nobody's own settings come in.
+# Every Jupyter, IPython and matplotlib folder lies inside .venv: only pip's cache of downloads is
+# written outside, and nobody's own settings come in.
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help

@@ -99,10 +99,22 @@ def test_solutions_are_folded_as_colab_folds(copies):
     assert {cell.metadata.get("cellView") for cell in cells} == {"form"}
 
 
+def test_the_command_says_what_to_upload(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(colab, "write_copies", lambda address: ["one", "two"])
+    monkeypatch.setattr(colab, "build_wheel", lambda folder: tmp_path / "attnlab-1.whl")
+    monkeypatch.setattr(sys, "argv", ["colab", ADDRESS])
+    colab.main()
+    assert capsys.readouterr().out == (
+        "colab/ now contains 2 notebooks and the wheel. "
+        f"Upload attnlab-1.whl so that it can be loaded from {ADDRESS}.\n"
+    )
+
+
 @pytest.mark.parametrize(
     "address", ["", "attnlab.whl", "https://example.org/", "https://a b/attnlab-1-py3-none-any.whl"]
 )
 def test_an_address_that_is_none_is_refused(address, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["colab", address])
-    with pytest.raises(SystemExit, match=r"make colab URL=https://.*\.whl"):
+    said = r"Give the full address .* make colab URL=https://.*\.whl"
+    with pytest.raises(SystemExit, match=said):
         colab.main()

@@ -17,12 +17,19 @@ import nbformat
 from nbformat import NotebookNode
 from packaging.requirements import Requirement
 
-from tools.notebooks import NOTEBOOKS, ROOT, find_notebooks, read_notebook, tags
+from tools.notebooks import (
+    NOTEBOOKS,
+    ROOT,
+    find_notebooks,
+    read_notebook,
+    replace_passages,
+    tags,
+)
 
 COPIES = ROOT / "colab"
 ADDRESS = re.compile(r"(https?|file)://[\w.~:/@%+=-]+/attnlab-[\w.+]+-py3-none-any\.whl")
 FIRST_CELL = """\
-# Run this cell first, each time you open the page. It installs attnlab, and what is missing here.
+# Run this cell first, each time you open this notebook. It installs attnlab and missing packages.
 from importlib.metadata import distributions
 
 here = {{str(package.name).lower() for package in distributions()}}
@@ -37,9 +44,9 @@ PASSAGES = {
     "### If a package is missing": """\
 ### If a package is missing
 
-If a cell fails with `ModuleNotFoundError`, run the first cell of this page, and then the cells
-after it again. The first cell installs attnlab and whatever else is missing. The cell below lists
-the packages that are still missing.""",
+If a cell fails with `ModuleNotFoundError`, run the first cell of this notebook, and then the
+cells after it again. The first cell installs attnlab and whatever else is missing. The cell below
+lists the packages that are still missing.""",
     "There are three ways to use the series.": """\
 This copy is made for Google Colab. To keep your work, choose *Save a copy in Drive* in the menu
 *File*.""",
@@ -55,9 +62,7 @@ def colab_copy(lesson: NotebookNode, address: str) -> NotebookNode:
     for cell in copy.cells:
         if "solution" in tags(cell):
             cell.metadata["cellView"] = "form"  # Colab's own way to fold the code of a cell
-        for start, passage in PASSAGES.items():
-            if cell.cell_type == "markdown" and start in cell.source:
-                cell.source = cell.source.partition(start)[0] + passage
+    replace_passages(copy, PASSAGES)
     return copy
 
 
@@ -96,12 +101,15 @@ def main() -> None:
     address = sys.argv[1] if len(sys.argv) == 2 else ""
     if not ADDRESS.fullmatch(address):
         sys.exit(
-            "Name the address at which the wheel will be, for example: "
-            "make colab URL=https://example.org/attnlab-0.1.0-py3-none-any.whl"
+            "Give the full address at which you will put the wheel, with the name of its file, for "
+            "example: make colab URL=https://example.org/attnlab-0.1.0-py3-none-any.whl"
         )
     copies = write_copies(address)
     wheel = build_wheel(COPIES)
-    print(f"{COPIES.name}/ holds {len(copies)} pages for Colab; put {wheel.name} at {address}.")
+    print(
+        f"{COPIES.name}/ now contains {len(copies)} notebooks and the wheel. "
+        f"Upload {wheel.name} so that it can be loaded from {address}."
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Write copies of the lessons for a class, without answers and teacher notes: `make student`.
 
-A copy holds no outputs, since they show what the predictions ask for. At its end a cell writes what
-the learner did into a file to hand in. The page START_HERE.md says how to open the copies.
+A copy has no outputs, because they show what the predictions ask for. Its last cell writes what the
+learner did into a file to hand in. The page START_HERE.md says how to open the copies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from tools.notebooks import NOTEBOOKS, ROOT, find_notebooks, is_lesson, read_notebook, tags
+from tools.notebooks import (
+    NOTEBOOKS,
+    ROOT,
+    find_notebooks,
+    is_lesson,
+    read_notebook,
+    replace_passages,
+    tags,
+)
 
 COPIES = ROOT / "student"
 LEFT_OUT = frozenset({"solution", "teacher"})
@@ -23,27 +31,47 @@ ANSWER = re.compile(r"\n*<details><summary>An answer</summary>.*?</details>", re
 FOLD = re.compile(r"\n*<details><summary>(?!Hint).*?</details>", re.DOTALL)
 HAND_IN = """## Hand in
 
-Write your name between the quotes. Restart the kernel, run all cells and answer the predictions on
-the way, so that the file holds all that you did. The last cell writes it beside this notebook."""
+Write your name between the quotes. If you have worked through this lesson without restarting the
+kernel, run the cell below. Otherwise restart the kernel and run the cells one at a time from the
+top, and answer each prediction as you come to it, because a restart erases the predictions that you
+made before. The cell below writes a file beside this notebook. Hand in that file."""
 PAGE = "START_HERE.md"
 START_HERE = """# Start here
 
 These notebooks are the lessons of attnlab. Begin with [lesson 0](00_start_here.ipynb).
 
-- **On a hub or a computer of your school**, everything is installed. Upload this folder, and open
-  a notebook in it.
-- **On your own computer**, you need Python 3.11 or newer. Ask your teacher for the address of
-  attnlab, and run these two commands in this folder:
+- **On your school's hub or computers**, everything is already installed. Upload this folder, and
+  open a notebook in it.
+- **On your own computer**, you need Python 3.11 or newer and git. On Windows, use WSL with Ubuntu.
+  If the last command below still says ADDRESS, ask your teacher what to write there. Install
+  attnlab once, in a terminal in this folder:
 
   ```
+  python3 -m venv attnlab-env
+  source attnlab-env/bin/activate
   pip install "attnlab[lessons] @ git+ADDRESS"
-  jupyter lab
   ```
 
-Predict before you run a cell that begins with `%%answer`. The check below an exercise tells you
-what is not right yet, as often as you like. When you have finished a lesson, write your name into
-its last cell and run it. It names the file that you hand in.
+  From then on, open the notebooks with `attnlab-env/bin/jupyter lab`.
+
+Answer the box headed *Predict* before you run a cell that begins with `%%answer`. Run the check
+below an exercise as often as you like; it tells you what is still wrong. When you have finished a
+lesson, write your name into its last cell and run it. The cell prints the name of the file to hand
+in.
 """
+# What a lesson says of `make` and of solutions, from these words to the end of their cell.
+PASSAGES = {
+    "- **Exercises.** Most have": """\
+- **Exercises.** Most have an empty function for you to fill in, a check that says what went wrong,
+  and a hint.
+- **Numbers you can trust.** Each result in the text is shown by a cell or checked by a test that is
+  not on the page.""",
+    "### If a package is missing": f"""\
+### If a package is missing
+
+If the first cell of a lesson fails with `ModuleNotFoundError`, run the cell below, which lists the
+packages that are missing. Ask your teacher, or repeat the installation that `{PAGE}` describes.""",
+}
 
 
 def student_copy(lesson: NotebookNode, left_out: Set[str] = LEFT_OUT) -> NotebookNode:
@@ -63,9 +91,10 @@ def student_copy(lesson: NotebookNode, left_out: Set[str] = LEFT_OUT) -> Noteboo
 def hand_out(path: Path) -> NotebookNode:
     """Return the copy of a lesson that learners get: nothing in it tells an answer.
 
-    Of the folds, hints are kept. The outputs go, and a cell that hands in comes.
+    Hints are the only folds that it keeps. It has no outputs, and its last cell hands it in.
     """
     notebook = student_copy(read_notebook(path))
+    replace_passages(notebook, PASSAGES)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
@@ -96,7 +125,7 @@ def write_copies(lessons: Path = NOTEBOOKS, copies: Path = COPIES) -> list[Path]
 def main() -> None:
     """Write the copies and print how many there are."""
     count = len(write_copies())
-    print(f"{COPIES.name}/ holds {count} notebooks without answers, and {PAGE}.")
+    print(f"{COPIES.name}/ now contains {count} notebooks without answers, and {PAGE}.")
 
 
 if __name__ == "__main__":

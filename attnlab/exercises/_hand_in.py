@@ -45,7 +45,9 @@ def hand_in(lesson: str, *, name: str) -> None:
     check_type("name", name, str, "a string")
     shell = running_shell()
     if shell is None:
-        raise RuntimeError("hand_in writes what a notebook has run, so it needs a notebook.")
+        raise RuntimeError(
+            "hand_in must be called in a notebook, because it collects the cells that were run."
+        )
     if not name.strip():
         print(ASK_NAME)
         return
@@ -55,14 +57,15 @@ def hand_in(lesson: str, *, name: str) -> None:
     sources = [source for source in shell.history_manager.input_hist_raw if source.strip()]
     path = Path(f"handin_{_as_file_name(lesson)}_{_as_file_name(name)}.ipynb")
     path.write_text(json.dumps(_notebook(sources, told), indent=1) + "\n", encoding="utf-8")
-    correct = sum(one == "Correct" for one in verdicts.values())
-    print(
-        f"Hand in the file {path.name}. It holds your code, {_count(len(predictions))}, and "
-        f"{correct} of {len(verdicts)} answers that your checks found correct."
-    )
+    print(f"Hand in the file {path.name}. It contains your code and {_count(len(predictions))}.")
+    if verdicts:
+        correct = sum(one == "Correct" for one in verdicts.values())
+        print(f"The checks that you ran accepted {correct} of {len(verdicts)} answers.")
 
 
 def _count(predictions: int) -> str:
+    if predictions == 0:
+        return "no predictions, because none was answered since the kernel started"
     return "1 prediction" if predictions == 1 else f"{predictions} predictions"
 
 

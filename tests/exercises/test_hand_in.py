@@ -38,8 +38,8 @@ def test_the_file_holds_code_predictions_and_verdicts_and_can_be_graded(shell, t
     capsys.readouterr()
     hand_in("00", name="Ada / é")
     said = (
-        "Hand in the file handin_00_Ada_é.ipynb. It holds your code, 1 prediction, and 0 of 1 "
-        "answers that your checks found correct.\n"
+        "Hand in the file handin_00_Ada_é.ipynb. It contains your code and 1 prediction.\n"
+        "The checks that you ran accepted 0 of 1 answers.\n"
     )
     assert capsys.readouterr().out == said
     path = tmp_path / "handin_00_Ada_é.ipynb"
@@ -53,22 +53,25 @@ def test_the_file_holds_code_predictions_and_verdicts_and_can_be_graded(shell, t
     }
     (submission,) = read_submissions(tmp_path)
     assert submission.cells == [ANSWER, CHECK]
-    assert submission.predictions == 1
+    assert submission.predictions == {first: question.answer}
     assert lesson_of(submission).name.startswith("00")
 
 
 def _questions():
-
     return [
         f"00/{name}" for name, one in read(prediction_files()["00"]).items() if "options" in one
     ]
 
 
-def test_a_stub_is_no_verdict(shell, tmp_path):
+def test_a_stub_is_no_verdict(shell, tmp_path, capsys):
     check_is_distribution(None)
     hand_in("00", name="a")
     told = json.loads((tmp_path / "handin_00_a.ipynb").read_text())["metadata"]["attnlab"]
     assert told["verdicts"] == {}
+    assert capsys.readouterr().out == (
+        "Hand in the file handin_00_a.ipynb. It contains your code and no predictions, because "
+        "none was answered since the kernel started.\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "  "])
@@ -86,7 +89,7 @@ def test_a_name_leads_nowhere_else(shell, tmp_path, name):
 
 
 def test_outside_a_notebook_it_says_so():
-    with pytest.raises(RuntimeError, match="so it needs a notebook"):
+    with pytest.raises(RuntimeError, match="hand_in must be called in a notebook"):
         hand_in("00", name="a")
     with pytest.raises(TypeError, match="name must be"):
         hand_in("00", name=None)

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab import exercises
 from tools.grade import __main__ as grading
 from tools.grade import _fence
+from tools.grade._run import run_cells
 from tools.grade._submissions import Submission, exercises_of, lesson_of, lessons, read_submissions
-from tools.notebooks import ROOT, read_notebook
+from tools.notebooks import ROOT, read_notebook, tags
 
 FIRST = lessons()[0]
 RIGHT = """
@@ -45,11 +47,12 @@ SURVIVOR = [  # every cell of it does harm, and the answer is right
     "print('me  correct')",
     RIGHT,
 ]
+(STUB,) = (one.source for one in read_notebook(FIRST).cells if "exercise" in tags(one))
 CLASS = {  # what is handed in, and the verdict
     "survivor": (SURVIVOR, "correct: The function accepts both test rows"),
     "overwrite": ([WRONG, OVERWRITE], "not yet: "),
-    "exit": ([RIGHT, "import os; os._exit(0)"], "failed to run: It ended before the checks ran."),
-    "stub": (["def is_distribution(weights):\n    pass"], "missing"),
+    "exit": ([RIGHT, "import os; os._exit(0)"], f"failed to run: {grading.ENDED}"),
+    "stub": ([STUB], "missing"),  # as it was handed out, so nothing runs
 }
 
 
@@ -134,7 +137,65 @@ def test_what_a_learner_writes_stays_on_one_line_and_is_no_formula():
     assert grading._safe("=1+1") == "'=1+1"
 
 
+def write_notebook(path, *sources, **told):
+    path.parent.mkdir(exist_ok=True)
+    cells = [new_code_cell(source) for source in sources]
+    nbformat.write(new_notebook(cells=cells, metadata={"attnlab": told}), path)
+
+
+def test_why_a_submission_is_not_graded_is_said(tmp_path, monkeypatch, capsys):
+    def refuse(submission, lesson):
+        raise OSError("no space is left\non the disk")
+
+    monkeypatch.setattr(grading, "grade", refuse)
+    monkeypatch.setattr(grading, "can_fence", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["grade", str(tmp_path)])
+    (tmp_path / "ada.ipynb").write_text("{")
+    write_notebook(tmp_path / "Bob" / "02.ipynb", "print(1)")
+    write_notebook(tmp_path / "Cleo" / "00.ipynb", RIGHT, CHECK)
+    grading.main()
+    said, *lines = capsys.readouterr().out.splitlines()
+    assert said == (
+        "This system cannot stop a submission from reading or changing your files, or from using "
+        "the network. (Linux 5.13 and newer can limit the access to files, if Landlock is "
+        "enabled.) Grade only submissions that you trust, or run make grade in a container."
+    )
+    reasons = {
+        "ada.ipynb": "This file cannot be read as a notebook.",
+        "Bob (02.ipynb)": "It contains no exercise of any lesson.",
+        "Cleo (00.ipynb)": "Grading it failed: OSError: no space is left on the disk",
+    }
+    assert set(lines[:3]) == {f"{name}: not graded" for name in reasons}
+    at_the_end = {f"{name} was not graded. {why}" for name, why in reasons.items()}
+    assert set(filter(None, lines[3:])) == at_the_end
+
+
+def test_the_table_tells_what_a_file_claims_was_predicted(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(grading, "grade", lambda *_: {"check_is_distribution": ("missing", "")})
+    monkeypatch.setattr(sys, "argv", ["grade", str(tmp_path)])
+    claims = {"00/mat": "cat", "00/share": 0.25}
+    write_notebook(tmp_path / "ada.ipynb", RIGHT, CHECK, predictions=claims)
+    write_notebook(tmp_path / "bob.ipynb", RIGHT, CHECK, predictions={"=1+1": ["a\n"] * 999})
+    write_notebook(tmp_path / "cleo.ipynb", RIGHT, CHECK)
+    write_notebook(tmp_path / "dan.ipynb", RIGHT, CHECK, predictions=7)
+    grading.main()
+    told = {name: row["predictions (unverified)"] for name, row in rows(tmp_path).items()}
+    assert told.pop("bob")[:4] == "'=1+"
+    assert told == {"ada": "00/mat: cat; 00/share: 0.25", "cleo": ""}
+    printed = capsys.readouterr().out
+    assert "dan.ipynb was not graded. This file cannot be read as a notebook." in printed
+    assert f"The explanations are in {tmp_path / 'grades_00.csv'}." in printed
+
+
+def test_a_cell_that_runs_too_long_is_said():
+    try:
+        _, errors = run_cells(["answer = 1\nwhile True: pass"], 0.3)
+    finally:
+        InteractiveShell.clear_instance()
+    assert errors == {"answer": "This cell ran for more than 0.3 seconds."}
+
+
 def test_an_empty_folder_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["grade", str(tmp_path / "none")])
-    with pytest.raises(SystemExit, match="put those of your learners there"):
+    with pytest.raises(SystemExit, match=r"No notebooks were found in .* make grade DIR=FOLDER"):
         grading.main()

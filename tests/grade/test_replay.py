@@ -76,6 +76,13 @@ def test_forged_notes_are_not_correct(name, notes):
     assert sentence
 
 
+def test_a_stub_that_gives_nothing_is_missing():
+    check = exercises.check_is_distribution
+    there, _, notes = both(check, lambda weights: None)
+    told = ("asked", "f", notes, (there.done, there.ok, there.message))
+    assert judged(check, told) == ("missing", "")
+
+
 def test_what_only_the_process_of_the_answer_sees_counts_against_it():
     form = FORMS["check_normed_scores"]
 

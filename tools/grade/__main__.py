@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools.grade._fence import SECONDS, can_fence
+from tools.grade._judge import UNREADABLE
 from tools.grade._run import TOO_LATE
 from tools.grade._submissions import (
     Exercise,
@@ -36,11 +37,19 @@ Verdict = tuple[str, str]  # correct, not yet, missing or failed to run; and a s
 CELL = 30  # seconds for one cell
 PATIENCE = 30  # seconds more than a process has, until it is killed from outside
 LENGTH = 300  # letters of a sentence
+SHOWN = 30  # predictions of one learner
 KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
 UNFENCED = (
-    "This system cannot keep a submission from writing files (Linux 5.13 or newer can). Grade only "
-    "what you trust, or grade in a container."
+    "This system cannot stop a submission from reading or changing your files, or from using the "
+    "network. (Linux 5.13 and newer can limit the access to files, if Landlock is enabled.) Grade "
+    "only submissions that you trust, or run make grade in a container."
 )
+ENDED = (
+    "The notebook ended its Python process, perhaps by running out of memory, before the checks "
+    "could run."
+)
+OUT_OF_TIME = f"The notebook did not finish within {SECONDS} seconds."
+NO_EXERCISE = "It contains no exercise of any lesson."
 
 
 # --- one submission -------------------------------------------------------------------------------
@@ -63,15 +72,12 @@ def _judged(cells: list[str], wanted: dict[str, str]) -> dict[str, Verdict]:
         (folder / "job.json").write_text(json.dumps(job))
         status, _ = _started("tools.grade._run", [], folder)
         if status != 0 or not (folder / "notes.pt").is_file():
-            why = "It ended before the checks ran." if status != TOO_LATE else OUT_OF_TIME
+            why = ENDED if status != TOO_LATE else OUT_OF_TIME
             return dict.fromkeys(wanted, ("failed to run", why))
         status, told = _started("tools.grade._judge", list(wanted), folder)
     if status != 0:
-        return dict.fromkeys(wanted, ("failed to run", "What it gives cannot be read."))
+        return dict.fromkeys(wanted, ("failed to run", UNREADABLE))
     return {check: (kind, _one_line(words)) for check, (kind, words) in json.loads(told).items()}
-
-
-OUT_OF_TIME = f"It did not end within {SECONDS} seconds."
 
 
 def _started(module: str, arguments: list[str], folder: Path) -> tuple[int, str]:
@@ -111,15 +117,20 @@ def _one_line(words: object) -> str:
 def grade_class(
     submissions: list[Submission], say: Callable[[str], None], workers: int
 ) -> dict[Path | None, dict[Submission, dict[str, Verdict]]]:
-    """Return the verdicts on each submission, by lesson; None holds those without a lesson."""
+    """Return the verdicts on each submission, by lesson.
+
+    None holds those that are not graded, with one verdict each, which says why.
+    """
 
     def one(submission: Submission) -> tuple[Path | None, dict[str, Verdict]]:
         try:
             lesson = None if submission.trouble else lesson_of(submission)
-            verdicts = grade(submission, lesson) if lesson else {}
+            why = submission.trouble or NO_EXERCISE
+            verdicts = grade(submission, lesson) if lesson else {"": ("not graded", why)}
         except Exception as error:  # of one submission, and the others are not lost
-            lesson, verdicts = None, {"": ("failed to run", type(error).__name__)}
-        say(f"{submission.path.name}: {_counted(verdicts)}")
+            why = f"Grading it failed: {type(error).__name__}: {error}"
+            lesson, verdicts = None, {"": ("not graded", _one_line(why))}
+        say(f"{_named(submission)}: {_counted(verdicts)}")
         return lesson, verdicts
 
     found: dict[Path | None, dict] = {}
@@ -130,9 +141,17 @@ def grade_class(
     return found
 
 
+def _named(submission: Submission) -> str:
+    """Return a learner and the file, or only the file if it names the learner."""
+    path, learner = submission.path, submission.learner
+    return _one_line(path.name if learner == path.stem else f"{learner} ({path.name})")
+
+
 def _counted(verdicts: dict[str, Verdict]) -> str:
+    if "" in verdicts:
+        return "not graded"
     counts = Counter(kind for kind, _ in verdicts.values())
-    return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "no lesson"
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
 
 
 def table(exercises: Iterable[Exercise], graded: dict[Submission, dict[str, Verdict]]) -> str:
@@ -154,12 +173,18 @@ def write_table(
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         titles = (one.title for one in exercises)
-        writer.writerow(["learner", "file", *titles, "predictions, as the file tells"])
+        writer.writerow(["learner", "file", *titles, "predictions (unverified)"])
         for submission, verdicts in graded.items():
             told = (": ".join(filter(None, verdicts[one.check])) for one in exercises)
             names = (submission.learner, submission.path.name)
             named = (_safe(_one_line(name)) for name in names)
-            writer.writerow([*named, *told, submission.predictions])
+            writer.writerow([*named, *told, _predicted(submission)])
+
+
+def _predicted(submission: Submission) -> str:
+    """Return the predictions that a file claims were made; nobody has verified them."""
+    claimed = list(submission.predictions.items())[:SHOWN]
+    return _safe("; ".join(_one_line(f"{key}: {said}") for key, said in claimed))
 
 
 def _safe(name: str) -> str:
@@ -175,18 +200,21 @@ def main() -> None:
     asked = parser.parse_args()
     submissions = read_submissions(asked.folder) if asked.folder.is_dir() else []
     if not submissions:
-        sys.exit(f"There is no notebook in {asked.folder}: put those of your learners there.")
+        sys.exit(
+            f"No notebooks were found in {asked.folder}. Put the notebooks of your learners there, "
+            "or name another folder: make grade DIR=FOLDER."
+        )
     if not can_fence():
         print(UNFENCED)
     graded = grade_class(submissions, lambda line: print(line, flush=True), asked.workers)
-    for submission in graded.pop(None, {}):
-        why = submission.trouble or "It calls no check of a lesson."
-        print(f"\n{submission.path.name} is not graded. {why}")
+    for submission, verdicts in graded.pop(None, {}).items():
+        _, why = verdicts[""]
+        print(f"\n{_named(submission)} was not graded. {why}")
     for lesson, verdicts in graded.items():
         path = asked.folder / f"grades_{lesson.stem[:2]}.csv"
         write_table(path, exercises_of(lesson), verdicts)
         print(f"\n{lesson.stem}\n\n{table(exercises_of(lesson), verdicts)}\n")
-        print(f"The sentences are in {path}.")
+        print(f"The explanations are in {path}.")
 
 
 if __name__ == "__main__":

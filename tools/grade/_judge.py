@@ -12,6 +12,8 @@ from pathlib import Path
 
 from tools.grade._fence import FILE, limit
 
+UNREADABLE = "The results of this notebook could not be read."
+
 
 def judged(check: object, told: tuple) -> tuple[str, str]:
     """Return the verdict of a check and its sentence, from what was noted where an answer ran."""
@@ -48,7 +50,7 @@ def main() -> None:
         try:
             verdicts[key] = judged(getattr(exercises, key), notes[key])
         except Exception:  # notes that no honest process writes
-            verdicts[key] = ("failed to run", "What it gives cannot be read.")
+            verdicts[key] = ("failed to run", UNREADABLE)
     print(json.dumps(verdicts))
 
 

@@ -19,7 +19,7 @@ from attnlab.clinic._report import Gap, Said
 from attnlab.exercises._answers import Answer, NotDone, NoValue, Read, Wrong
 
 CLASSES = [frozenset, nn.Linear]  # what an answer may give beside tensors and plain data
-SILENCE = "Its process sent no more answers, or one that cannot be checked."
+SILENCE = "The answer returned something that cannot be checked, or nothing at all."
 
 Note = tuple[str, object, list]  # what came of a question, what it gave, calls of a layer
 NOTHING: Note = ("nothing", None, [])

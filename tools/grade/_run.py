@@ -16,6 +16,7 @@ from pathlib import Path
 from tools.grade._fence import limit, run_apart
 
 TOO_LATE = 3  # exit status: time was up
+TOO_SLOW = "This cell ran for more than {} seconds."
 DEFINED = re.compile(r"^(?:(?:async )?def |class )?(\w+)(?=\(| *[=:])", re.MULTILINE)
 
 
@@ -62,7 +63,10 @@ def run_cells(cells: list[str], seconds: float) -> tuple[dict[str, object], dict
         result = outcome.value
         error = outcome.error or result.error_before_exec or result.error_in_exec
         if error is not None:
-            errors |= dict.fromkeys(DEFINED.findall(source), Outcome(error=error).trouble)
+            # the alarm may hit IPython while it tells of the alarm, so the error says little
+            late = outcome.seconds >= seconds
+            why = TOO_SLOW.format(seconds) if late else Outcome(error=error).trouble
+            errors |= dict.fromkeys(DEFINED.findall(source), why)
     return shell.user_ns, errors
 
 

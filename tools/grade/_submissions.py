@@ -30,7 +30,7 @@ class Submission:
     path: Path
     learner: str
     cells: list[str] = field(default_factory=list)
-    predictions: int = 0  # how many were answered, as hand_in wrote: nobody has verified it
+    predictions: dict[str, object] = field(default_factory=dict)  # as the file tells them
     trouble: str = ""
 
     def touched(self, exercise: Exercise, lesson: NotebookNode) -> bool:
@@ -53,9 +53,9 @@ def _read(path: Path, folder: Path) -> Submission:
     try:
         notebook = read_notebook(path)
         cells = [_code(cell.source) for cell in notebook.cells if cell.cell_type == "code"]
-        predictions = len(notebook.metadata.get("attnlab", {}).get("predictions", ()))
+        predictions = dict(notebook.metadata.get("attnlab", {}).get("predictions", {}))
     except Exception:
-        return Submission(path, learner, trouble="This file is not a notebook.")
+        return Submission(path, learner, trouble="This file cannot be read as a notebook.")
     return Submission(path, learner, cells, predictions)
 
 
