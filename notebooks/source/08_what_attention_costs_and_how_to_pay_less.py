@@ -764,8 +764,8 @@ check_joined_pieces(joined_solution)
 # **Where a class stalls.** *The factor:* let two students add up exponentials on paper, one with top 1 and one with top
 # 2, and ask how to join their sums. *"Then it is linear":* ask what is stored and what is computed, and point to the
 # level lines of figure 8.3. *"But more calls must take longer":* have the class measure `plain` and `by_rows` at 4,096
-# tokens in this notebook. (With short texts, or where the system keeps freed memory for the program, both take about
-# the same time, because `plain` can reuse its tables, too. That also shows that more calls need not take longer.)
+# tokens in this notebook. (With short texts, or where the system keeps freed memory for the program, both can take
+# about the same time, because `plain` may reuse its tables, too. That also shows that more calls need not take longer.)
 # *"What about a million tokens?":* have them put that number into the formula.
 # </details>
 
