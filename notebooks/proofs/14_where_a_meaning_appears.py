@@ -166,12 +166,14 @@ at_5 = [
 assert [one.sum().item() for one in at_5] == [31, 27]
 assert differing(*at_5).tolist() == [4, 0]
 
-# %% after: ask-order  numbers: 23, 19, 16, 13, 11, 9
+# %% after: ask-order  numbers: 23, 19, 16, 13, 11, 9, 17
 
 # %% after: see-order
 last = torch.stack(by_change)[:, -1].tolist()
 assert last == [32, 30, 28, 26, 29, 29, 28], last
 of_mixed = [is_right(leans(one, is_river))[is_mixed, -1].sum() for one in changed.values()]
+of_clear = [is_right(leans(one, is_river))[~is_mixed, -1].sum() for one in changed.values()]
+assert (min(of_clear[3:]), max(of_clear[3:])) == (17, 19)
 assert of_mixed[:2] == [13, 11] and (min(of_mixed[3:]), max(of_mixed[3:])) == (9, 11)
 assert by_change[2][1] == 27 and by_change[1][1] == 31
 # other positions, and more shuffles
@@ -241,12 +243,10 @@ assert eight.lean.idxmin()[0] == 0 and eight.lean.min() < 0.95 * all_heads
 # averaged in place of removed: the same head
 assert of("averaged").lean.idxmin() == (0, 4)
 
-# %% after: read-heads  numbers: 72, 23, 29, 35, 71, 31
+# %% after: read-heads  numbers: 72, 23, 29, 35, 71, 31, 16, 14
 alone = of_alone = heads[(heads.word == "bank") & (heads.change == "others removed")]
 assert alone.right.min() == 21 and alone.right.max() == 29
 best = alone.loc[alone.right.idxmax()]
-whole = heads[(heads.word == "bank") & (heads.change == "nothing")].lean.item()
-assert 1 / 10 < best.lean / whole < 1 / 8
 assert (best.layer, best["head"]) == (0, 4) and (alone.right == 29).sum() == 1
 beside = heads[(heads.word == "bank") & (heads.change == "others averaged")]
 assert beside.right.min() == 27 and beside.right.max() == 29
@@ -257,6 +257,18 @@ removed = vectors_of(encoder, "bank", sentences, edit=lambda layer, weights: 0 *
 alone_right = is_right(leans(removed, is_river))[:, -1]
 is_late = torch.tensor([encoder.tokens(one).index("bank") for one in sentences]) > 5
 assert torch.equal(alone_right, is_late == is_river) and alone_right.sum() == 23
+
+
+def only_head_4(layer, weights):
+    kept = torch.zeros_like(weights)
+    if layer == 0:
+        kept[:, 4] = weights[:, 4]
+    return kept
+
+
+of_head_4 = is_right(leans(vectors_of(encoder, "bank", sentences, edit=only_head_4), is_river))
+assert differing(of_head_4[:, -1:], alone_right[:, None]).tolist() == [[7], [1]]
+assert round(2**8 / (2 * (1 + 8))) == 14
 by_layer = is_right(leans(removed, is_river)).sum(dim=0)
 assert by_layer[0] == 16 and (by_layer.diff() >= 0).all()
 
