@@ -363,8 +363,8 @@ show_figure(fig, "14.2")
 # gave 16. After layer 6 it gives 23, because in our sentences "bank" more often comes early when it means money. So
 # what can be read need not be the meaning. A single head, with nothing else, can reach 29. It is head 4 of the first
 # layer, which we chose in lesson 5 for another reason. Compared with no head at all, it is ahead by seven sentences
-# to one, which would come up about one time in 14 if the head were of no use. And yet it is not needed: even without
-# it, the model gets 31. The meaning can reach "bank" by more than one route.
+# to one, which comes up about one time in 14 by chance. And yet it is not needed: even without it, the model gets 31.
+# The meaning can reach "bank" by more than one route.
 #
 # ## More words, and sentences set aside
 #
