@@ -75,6 +75,34 @@ def test_the_tables_of_lessons_tell_the_minutes_of_the_lessons() -> None:
     assert minutes_in("| 3 | [Masks](03) | why? | 45 / 90 | cells |") == {"3": "45 / 90"}
 
 
+def needed() -> dict[int, set[int]]:
+    """Return the lessons that each lesson names where it says what it needs."""
+    told = {}
+    for path in filter(is_lesson, find_notebooks()):
+        opening = read_notebook(path).cells[0].source
+        (needs,) = re.findall(r"\*\*You need:?\*\*(.*?)\n\n", opening, re.DOTALL)
+        told[int(path.name[:2])] = {int(number) for number in re.findall(r"lesson (\d+)", needs)}
+    return told
+
+
+def gaps(choice: str) -> list[tuple[int, set[int]]]:
+    """Return the lessons of a choice that need others which do not come before them."""
+    numbers = [int(number) for number in re.findall(r"\d+", choice)]
+    missing = [(one, needed()[one] - set(numbers[:at])) for at, one in enumerate(numbers)]
+    return [(one, others) for one, others in missing if others]
+
+
+def test_the_choices_of_lessons_contain_what_their_lessons_need() -> None:
+    text = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
+    section = text.partition("### Which lessons to choose")[2].partition("\n## ")[0]
+    choices = re.findall(r"^\| .* \| (\d.*) \|", section, re.MULTILINE)
+    assert len(choices) == 5
+    assert [gaps(choice) for choice in choices] == [[]] * 5
+    assert needed()[14] == {5, 10, 12}
+    assert "Lesson 14 needs lessons 5, 10 and 12." in section
+    assert gaps("0, 1, 4, 8") == [(4, {3}), (8, {3, 7})]
+
+
 def test_the_example_runs(capsys) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec(example, {})

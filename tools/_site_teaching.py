@@ -1,4 +1,4 @@
-"""The page for teachers of the site: TEACHING.md, with the notes of all lessons at its end."""
+"""The page for teachers of the site: TEACHING.md, with the notes of all lessons after it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,8 @@ PLANS = "## Plans of the lessons"
 
 
 def write_page(folder: Path, lessons: list[Path]) -> Path:
-    """Write the page for teachers as a notebook into a folder, and return its path.
-
-    The list of lessons at the end of the text gives way to their notes.
-    """
-    text, mark, rest = TEXT.read_text(encoding="utf-8").partition(PLANS)
-    about = rest.partition("\n- ")[0]
-    parts = [text.rstrip(), f"{mark}{about}"]
+    """Write the page for teachers as a notebook into a folder, and return its path."""
+    parts = [TEXT.read_text(encoding="utf-8").rstrip(), PLANS]
     for path in filter(is_lesson, lessons):
         cells = read_notebook(path).cells
         title = cells[0].source.partition("\n")[0].lstrip("# ")
