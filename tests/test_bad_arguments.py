@@ -137,6 +137,7 @@ SDPA = QKV | {"attn_mask": allowed(L, S), "dropout_p": 0.0, "is_causal": False, 
 WEIGHTS = numbers(L, S).softmax(dim=-1)
 LEAF = numbers(L, E).requires_grad_()
 LABELS = {"queries": list("abc"), "keys": list("vwxyz")}
+torch.manual_seed(0)  # of the parameters of the layers below
 LAYER = attnlab.MultiHeadAttention(E, H).eval()
 ONE_HEAD = attnlab.SelfAttention(E, EV).eval()
 MODEL = pretrained.load_layer()

@@ -6,6 +6,7 @@ import io
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -108,6 +109,7 @@ def test_draw_finds_the_style_of_the_lessons_whatever_the_notebook_has_set():
 
 def test_the_browser_gets_places_picture_and_sentence_at_once(monkeypatch):
     widget, sent = a_live(), []
+    widget.comm = Mock()  # an open line to a browser
     monkeypatch.setattr(type(widget), "send_state", lambda self, key=None: sent.append({*key}))
     widget.set_state({"places": {"d_k": 2}})
     assert {"picture", "shown"} in [keys & {"picture", "shown"} for keys in sent]
