@@ -95,7 +95,7 @@ def _look(value: float, shaded: bool) -> str:
 def _number(value: float) -> str:
     if value != value or abs(value) == float("inf"):
         return "NaN" if value != value else str(value)
-    if value == round(value) and abs(value) < 1e6:
+    if math.isclose(value, round(value), rel_tol=1e-6) and abs(value) < 1e6:  # but for rounding
         return str(round(value))
     if abs(value) >= 1e4 or abs(value) < 1e-3:
         return f"{value:.1e}"
