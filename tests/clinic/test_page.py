@@ -86,6 +86,13 @@ def test_cells_are_shaded_but_for_sums_and_nan():
     assert ["outline" in cell["style"] for cell in cells] == [False] * 5 + [True] * 2
 
 
+def test_a_number_is_whole_but_for_rounding_or_shown_with_decimals():
+    values = torch.tensor([[1 - 6e-8, 0.0, 1e-9, 0.9996, 5.0]], dtype=torch.float64)
+    table = Evidence("Numbers:", values, ("row",), tuple("abcde"))
+    shown = re.findall(r"<td[^>]*>([^<]+)</td>", table._repr_html_())
+    assert shown == ["1", "0", "1.0e-09", "1.000", "5"]
+
+
 def test_a_good_report_shows_its_properties():
     good = Report("mine", "softmax", properties=("one", "two"))
     page = Reader(good._repr_html_())
