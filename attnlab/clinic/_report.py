@@ -209,8 +209,8 @@ class Report:
         state = {True: " attnlab-ok", None: " attnlab-open", False: ""}[self.ok]
         label, body = escape(f"Report on {self.target}"), "\n".join(filter(None, parts))
         return (
-            f'{CSS}\n<section class="attnlab-report{state}" aria-label="{label}">\n'
-            f"{body}\n</section>"
+            f'{CSS}\n<div class="attnlab-report{state}" role="group" aria-label="{label}">\n'
+            f"{body}\n</div>"
         )
 
     def _headline(self) -> str:

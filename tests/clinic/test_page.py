@@ -78,6 +78,12 @@ def test_the_table_has_headers_and_a_caption():
     assert "Weights of <head> 0:" in page.text
 
 
+def test_reports_on_targets_of_one_name_are_no_landmarks_of_one_name():
+    page = Reader(REPORT._repr_html_())
+    assert page.all("div")[0]["role"] == "group"
+    assert not page.all("section")
+
+
 def test_cells_are_shaded_but_for_sums_and_nan():
     cells = Reader(REPORT._repr_html_()).all("td")
     paints = [re.findall(r"(?:background|;color):(#\w{6})", cell["style"]) for cell in cells]
