@@ -238,6 +238,7 @@ assert (
 
 # %% after: bytes-read  numbers: 2, 12.6, 7, 2023, 4,096, 32, 20, 16, 4, 31
 parameters = 6.74e9  # of Llama 2 7B, with two bytes each
+assert abs(2 * parameters / 2**30 - 12.6) < 0.1
 assert 6 * 2 * 2**30 < 2 * parameters < 7 * 2 * 2**30
 sizes = {}
 from attnlab import MultiHeadAttention
