@@ -78,6 +78,8 @@ function showProgress() {
   if (sum) total.append(" ", toolButton("Forget my answers", forgetAnswers));
 }
 
+addEventListener("storage", showProgress);  // answered on another page
+
 function forgetAnswers() {
   keep("answers", {});
   showProgress();
@@ -233,22 +235,20 @@ function placeOf(link) {
   return decodeURIComponent(link.hash.slice(1));
 }
 
-/** Note where a word of the glossary was followed, for the link that leads back. */
+/** Let a word's link to the glossary say where it stands, for the link that leads back. */
 function noteWay(link, i) {
   const place = make("span", { id: `word-${i + 1}` });  // the link itself would take the focus
   link.before(place);
-  const note = () => keep("way", { to: link.hash, from: lesson, place: place.id });
-  link.addEventListener("click", note);
-  link.addEventListener("auxclick", note);
+  link.search = new URLSearchParams({ from: lesson, at: place.id });
 }
 
 /** Put a link back to the lesson below the word of the glossary that was followed from there. */
 function offerWayBack() {
-  const way = recall("way") ?? {};
+  const way = new URLSearchParams(location.search);
   const from = [...document.querySelectorAll("aside.contents ol > li > a")]
-    .find((link) => link.getAttribute("href") === `${way.from}.html`);
-  if (lesson !== "glossary" || !from || way.to !== location.hash) return;
-  const back = make("p", {}, make("a", { href: `${way.from}.html#${way.place}` },
+    .find((link) => link.getAttribute("href") === `${way.get("from")}.html`);
+  if (lesson !== "glossary" || !from) return;
+  const back = make("p", {}, make("a", { href: `${way.get("from")}.html#${way.get("at")}` },
     `← Back to ${from.textContent}`));
   const put = () => document.getElementById(placeOf(location))?.after(back);
   addEventListener("hashchange", put);  // from one word to another
