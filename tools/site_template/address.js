@@ -42,31 +42,30 @@ function addressOf(entries, place = "") {
 
 /** Return a link to what one explorer shows. */
 function linkTo(number) {
-  return addressOf(explorers.get(number).entries, `explorer-${number}`);
+  return addressOf(explorers.get(number).entries(), `explorer-${number}`);
 }
 
 function writeAddress() {
-  const all = [...explorers.values()].reverse().flatMap(({ entries }) => entries);
+  const all = [...explorers.values()].reverse().flatMap(({ entries }) => entries());
   history.replaceState(null, "", addressOf(all));
 }
 
 const asked = readAddress();
 let writing;
 
-document.addEventListener("attnlab:start", ({ target, detail: { explorer, stored } }) => {
+document.addEventListener("attnlab:start", ({ target, detail: { explorer, stored, get } }) => {
   const number = String([...document.querySelectorAll(".attnlab-explorer")].indexOf(target) + 1);
   const { state, data } = stored, before = { ...state };
   const wanted = (asked.get(number) ?? [])
     .filter(([name, value]) => canShow(explorer, data, name, value));
   Object.assign(state, Object.fromEntries(wanted));
   stored.opened = wanted.length > 0;  // who follows a link sees what its sender saw
-  const entriesOf = (values) => data.state.filter((name) => !isSame(values[name], before[name]))
-    .map((name) => [`${number}.${name}`, JSON.stringify(values[name])]);
-  const shown = { target, opened: stored.opened, entries: entriesOf(state) };
+  const entries = () => data.state.filter((name) => !isSame(get(name), before[name]))
+    .map((name) => [`${number}.${name}`, JSON.stringify(get(name))]);
+  const shown = { target, opened: stored.opened, entries };
   target.id = `explorer-${number}`;
   explorers.set(number, shown);
-  target.addEventListener("attnlab:moved", ({ detail }) => {
-    shown.entries = entriesOf(detail);
+  target.addEventListener("attnlab:moved", () => {
     explorers.delete(number);
     explorers.set(number, shown);
     clearTimeout(writing);

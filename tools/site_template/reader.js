@@ -7,6 +7,8 @@ const VALUES = new Uint8Array(128);  // of a letter, by its code
 const LAYERS = 6;
 const WHOLE = ["meanings", ...[...Array(LAYERS).keys()].flatMap((i) => [`scores_${i}`, `layer_${i}`])];
 const parts = {};
+// The address may ask for a sentence before the scripts at the end of the page have run.
+const pageIsRead = new Promise((done) => { addEventListener("DOMContentLoaded", done); });
 
 /** Return a matrix of tools/_site_model.py as one list of numbers, row after row. */
 function unpacked({ steps, letters }) {
@@ -34,6 +36,7 @@ function keepPart(name, part) {
 async function partsOf(names, tell) {
   const missing = names.filter((name) => !parts[name]);
   let loaded = 0;
+  await pageIsRead;
   await Promise.all(missing.map(async (name) => {
     try {
       await load(`model/${name}.js`);

@@ -2,7 +2,7 @@
 import { mount } from "./base.mjs";
 
 /**
- * A stand-in for the model of a widget: it remembers what is set, and `onSave` gets all values.
+ * A stand-in for the model of a widget: it remembers what is set, and calls `onSave` after it.
  * `opened` leaves out the prediction, for a state that is shown on purpose.
  */
 export function loneModel({ state, data, answer, opened = false }, onSave = () => {}) {
@@ -12,7 +12,7 @@ export function loneModel({ state, data, answer, opened = false }, onSave = () =
     opened,
     get: (name) => values[name],
     set: (name, value) => { values[name] = value; },
-    save_changes: () => onSave(values),
+    save_changes: onSave,
     on: () => {},
     off: () => {},
   };
@@ -22,7 +22,7 @@ export function loneModel({ state, data, answer, opened = false }, onSave = () =
  * Start every explorer of the page whose module has arrived and that does not move yet.
  *
  * Two events tell the page around it: "attnlab:start", whose listener may change what is stored
- * before it is shown, and "attnlab:moved", with the values after a change.
+ * before it is shown and may later ask for a value, and "attnlab:moved", soon after a change.
  */
 export function wake(modules) {
   for (const host of document.querySelectorAll(".attnlab-explorer")) {
@@ -33,7 +33,9 @@ export function wake(modules) {
     const tell = (name, detail) =>
       host.dispatchEvent(new CustomEvent(`attnlab:${name}`, { bubbles: true, detail }));
     const stored = JSON.parse(block.textContent);
-    tell("start", { explorer, stored });
-    mount(explorer, loneModel(stored, (values) => tell("moved", values)), host);
+    let model;
+    tell("start", { explorer, stored, get: (name) => model.get(name) });
+    model = loneModel(stored, () => tell("moved"));
+    mount(explorer, model, host);
   }
 }

@@ -8,9 +8,10 @@ import { fill } from "./words.mjs";
 
 const HEIGHT = 92, LINE = 16;  // of the arcs, in pixels; width of the arc of a weight of 1
 
-/** What has no control and may come from elsewhere: a sentence that the page knows, and a place. */
+/** What has no control and may come from elsewhere: a sentence that can be read, and a place. */
 export const fitsSentence = {
-  sentence: (text, { readings }) => readings.some(({ sentence }) => sentence === text),
+  sentence: (text, { readings }) => readings.some(({ sentence }) => sentence === text)
+    || (Boolean(globalThis.attnlabReaders) && typeof text === "string" && text.trim() !== ""),
   word: (place, { longest }) => isPlace(place, { length: longest }),
 };
 
@@ -29,9 +30,10 @@ export function sentences(lab, bars, kind) {
   let shown, parts;
   const placeIn = ({ tokens }, place) => (place < tokens.length ? place : tokens.length - 2);
   const accept = (reading) => {
+    const isNew = reading.sentence !== lab.state.sentence;  // else it stood in the address
     const word = reading.tokens.indexOf(shown.tokens[placeIn(shown, lab.state.word)]);
     lab.model.set("reading", reading);
-    lab.set({ sentence: reading.sentence, ...(word < 0 ? {} : { word }) });
+    lab.set({ sentence: reading.sentence, ...(isNew && word >= 0 ? { word } : {}) });
   };
   const report = (text) => setText(note, text);
   const ask = (tell) => (reader ? askPage(reader, { accept, report, tell }) : askPython(lab, tell));
@@ -43,7 +45,7 @@ export function sentences(lab, bars, kind) {
   const arcs = makeArcs(lab), rows = html("div", { class: "rows" });
   const find = (state) => {
     const known = [...lab.data.readings, lab.model.get("reading") ?? {}];
-    const reading = known.find(({ sentence }) => sentence === state.sentence) ?? shown;
+    const reading = known.find(({ sentence }) => sentence === state.sentence) ?? shown ?? known[0];
     const { tokens } = reading;
     if (shown !== reading) {
       const columns = tokens.length > 14 && rows.clientWidth > 600 ? 3 : 2;
@@ -65,6 +67,8 @@ export function sentences(lab, bars, kind) {
     parts.forEach((part) => part.show(row));
     arcs.paint(row, place);
   };
+  const { sentence } = lab.state;
+  if (reader && !lab.data.readings.some((known) => known.sentence === sentence)) box.read(sentence);
   return { arcs: arcs.element, rows, find, paint };
 }
 
@@ -106,7 +110,7 @@ function makeBox(lab, ask) {
     if (shown !== sentence) input.value = sentence;
     shown = sentence;
   };
-  return { element, problem, show, tell };
+  return { element, problem, read, show, tell };
 }
 
 /** Return what hands a text to Python. */
