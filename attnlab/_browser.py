@@ -12,9 +12,9 @@ def read(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def script(name: str) -> str:
-    """Return the script of a widget."""
-    return read("shared.mjs") + "\n" + read(f"{name}.mjs")
+def script(*names: str) -> str:
+    """Return the script of a widget, joined of these."""
+    return "\n".join(read(f"{name}.mjs") for name in ("shared", *names))
 
 
 def style_sheet(name: str, selector: str) -> str:

@@ -110,7 +110,7 @@ class Live(Storable, anywidget.AnyWidget):
         What ``draw`` raised at the current values.
     """
 
-    _esm = _browser.script("live")
+    _esm = _browser.script("projector", "live")
     _css = _browser.style_sheet("live", ".attnlab-live")
     stops = traitlets.List().tag(sync=True)
     alt = traitlets.Unicode().tag(sync=True)

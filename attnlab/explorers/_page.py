@@ -50,9 +50,11 @@ _stored: set[str] = set()  # keys of the modules that outputs of this kernel car
 
 @lru_cache
 def source_of(name: str) -> str:
-    """Return the text of a module of ``js/``; that of "style" is made from ``style.css``."""
+    """Return the text of a module; "style" is made from ``style.css``, "projector" is shared."""
     if name == "style":
         return _style_module()
+    if name == "projector":
+        return _browser.read("projector.mjs")
     return (FOLDER / f"{name}.mjs").read_text(encoding="utf-8")
 
 

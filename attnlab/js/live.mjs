@@ -16,10 +16,11 @@ function render({ model, el }) {
     model.save_changes();
     wait();
   };
+  const stop = new AbortController();
   const controls = model.get("stops").map(({ name, kind, labels }) =>
     (kind === "slider" ? sliderOf : choiceOf)(name, labels, (place) => set(name, place)));
   const bar = make("div", { class: "attnlab-live-bar", role: "group", "aria-label": "Controls" },
-    ...controls.map(({ element }) => element));
+    ...controls.map(({ element }) => element), projectorButton(stop.signal));
   image.style.width = `${model.get("width")}px`;
   el.classList.add("attnlab-live");
   el.replaceChildren(bar, sentence, note, error, picture);
@@ -65,10 +66,23 @@ function render({ model, el }) {
     model.on(`change:${name}`, callback);
   }
   return () => {
+    stop.abort();
     clearTimeout(timer);
     URL.revokeObjectURL(address);
     for (const [name, callback] of Object.entries(callbacks)) model.off(`change:${name}`, callback);
   };
+}
+
+/** A button that makes the page larger, and shows whether it is, until the signal comes. */
+function projectorButton(signal) {
+  const button = make("button", { type: "button", class: "projector" }, "Projector");
+  const show = () => button.setAttribute("aria-pressed", isProjected());
+  const watcher = new MutationObserver(show);
+  watcher.observe(document.documentElement, { attributes: true });
+  signal.addEventListener("abort", () => watcher.disconnect());
+  button.addEventListener("click", project);
+  show();
+  return button;
 }
 
 function sliderOf(name, labels, onMove) {

@@ -13,16 +13,13 @@
 // such function here. A page without Python may know more of them: answer.others, for other states.
 import { button, meets } from "./controls.mjs";
 import { codeLines, html, rich, weightColours } from "./drawing.mjs";
+import { isProjected, project } from "./projector.mjs";
 import { STYLE } from "./style.mjs";
 
 export const PATIENCE = 2500;  // ms until a silent kernel is spoken of
 export const SILENT = "Python has not answered yet: the kernel may be busy, or was restarted.";
 const SHEET = new CSSStyleSheet();
 SHEET.replaceSync(STYLE);
-// Of the page for a projector: what is JupyterLab's own, and the other widgets of a lesson.
-const PROJECTED = new CSSStyleSheet();
-PROJECTED.replaceSync(`[data-projector=on] { --jp-content-font-size1: 20px; --jp-code-font-size: 18px; }
-[data-projector=on] :is(.attnlab-live, .attnlab-predict) { zoom: 1.25; }`);
 
 /** Put an explorer into an element; returns a function that takes it out and forgets it. */
 export function mount(explorer, model, host) {
@@ -244,17 +241,6 @@ function followPage(lab) {
   }
   requestAnimationFrame(look);  // a widget is put into the page after it is made
   lab.signal.addEventListener("abort", () => watcher.disconnect());
-}
-
-function isProjected() {
-  return document.documentElement.dataset.projector === "on";
-}
-
-/** Make everything on the page larger, for a projector, or as it was. */
-function project() {
-  document.documentElement.dataset.projector = isProjected() ? "off" : "on";
-  if (document.adoptedStyleSheets.includes(PROJECTED)) return;
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, PROJECTED];
 }
 
 function isDarkBehind(element) {

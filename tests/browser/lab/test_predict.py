@@ -220,6 +220,16 @@ def test_a_live_figure_can_be_used_by_everybody(look):
     assert slider.bounding_box()["height"] >= 24
 
 
+def test_a_live_figure_makes_the_page_large_for_a_projector_and_small_again(look):
+    figure = look.page.locator(".attnlab-live")
+    button, width = figure.get_by_role("button", name="Projector"), figure.bounding_box()["width"]
+    for pressed, zoom in (("true", "1.25"), ("false", "1")):
+        button.press("Enter")
+        expect(button).to_have_attribute("aria-pressed", pressed)
+        assert figure.evaluate("figure => getComputedStyle(figure).zoom") == zoom
+    assert figure.bounding_box()["width"] == width
+
+
 def test_a_kernel_that_was_restarted_is_told_of_and_the_next_run_mends_it(look):
     figure = look.page.locator(".attnlab-live")
     figure.get_by_role("slider").press("ArrowRight")
