@@ -10,6 +10,9 @@ more, for the pictures at all other stops of their controls. Each page is a sing
 figures, style and script, which makes no request and opens from a folder; only the index of the
 search, the notebooks to download, the pictures for shared links and the trained model, which reads
 sentences of one's own, are files of their own. The same notebooks give the same bytes.
+
+They are made by nbconvert with templates of our own, since generators of books fetch a part of
+each page from elsewhere: Jupyter Book 1 the formulas, MyST its theme.
 """
 
 from __future__ import annotations
