@@ -204,8 +204,8 @@ def sentence(step: int, place: int) -> str:
     """Return both looks in words, and the guess."""
     second, target, first, source, guess, chance = follow(step, place)
     start = (
-        f"**Step {step}:** from {_named(place)}, layer 2 looks most at {_named(target)}, with "
-        f"weight {decimals(second[target].item())}. From there, layer 1 looked most at "
+        f"**Step {step}:** from {_named(place)}, layer 2 attends most to {_named(target)}, with "
+        f"weight {decimals(second[target].item())}. From there, layer 1 attended most to "
         f"{_named(source)} ({decimals(first[source].item())})."
     )
     rows = followers(to_tokens(TEXT)[None])[0, place].nonzero().flatten().tolist()
@@ -222,7 +222,7 @@ def _letter(place: int) -> str:
 
 
 def _named(place: int) -> str:
-    return f"{'the bar' if TEXT[place] == '|' else TEXT[place]} at {place}"
+    return f"the {'bar' if TEXT[place] == '|' else TEXT[place]} at place {place}"
 
 
 def code(place: int, target: int) -> str:

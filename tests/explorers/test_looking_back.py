@@ -14,8 +14,9 @@ from attnlab.explorers.looking_back import NAMES, STOPS, TEXT, scores
 from attnlab.looking_back import SYMBOLS, load_looking_back, to_tokens
 from tests.explorers.common import ExplorerTests, assert_same, at
 
-LOOK = r"from (.+?) at (\d+), layer 2 looks most at (.+?) at (\d+), with weight (\d\.\d\d)\. "
-LOOK += r"From there, layer 1 looked most at (.+?) at (\d+) \((\d\.\d\d)\)\. "
+LOOK = r"from the (.+?) at place (\d+), layer 2 attends most to the (.+?) at place (\d+), "
+LOOK += r"with weight (\d\.\d\d)\. "
+LOOK += r"From there, layer 1 attended most to the (.+?) at place (\d+) \((\d\.\d\d)\)\. "
 LOOK += r"The model guesses (.) with probability (\d\.\d\d)"
 
 
@@ -41,7 +42,7 @@ class TestLookingBack(ExplorerTests):
         }
 
     def check_words(self, explorer, said, result):
-        names = [TEXT[one].replace("|", "the bar") for one in range(len(TEXT))]
+        names = [TEXT[one].replace("|", "bar") for one in range(len(TEXT))]
         start, at_2, weight_2, at_1, weight_1 = re.search(LOOK, said).group(2, 4, 5, 7, 8)
         letters = re.search(LOOK, said).group(1, 3, 6)
         places = [int(one) for one in (start, at_2, at_1)]
