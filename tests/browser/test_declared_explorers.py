@@ -315,8 +315,8 @@ def test_strips_are_filled_as_far_as_the_steps_are_taken(cards, explorer):
 def test_squares_name_their_size(cards, explorer):
     texts = cards(explorer).locator(".squares text").all_text_contents()
     tile = explorer.frame_now()["squares"]["tile"]
-    assert texts[:5] == [tile] * 5
-    assert texts[5:7] == [f"n = {explorer.n}", f"n = {2 * explorer.n}"]
+    assert texts[:10] == tile.split() * 5
+    assert texts[10:12] == [f"n = {explorer.n}", f"n = {2 * explorer.n}"]
     boxes = (
         cards(explorer)
         .locator(".squares rect")

@@ -37,15 +37,15 @@ export const SPECIAL = {
   /** n x n weights, and the four times as many of twice the tokens. */
   squares: () => {
     const side = 54, tiles = [[4, 30], [118, 2], [118, 59], [175, 2], [175, 59]];
-    const texts = tiles.map(([x, y]) => svg("text",
-      { x: x + side / 2, y: y + side / 2 + 5, "text-anchor": "middle" }));
+    const texts = tiles.flatMap(([x, y]) => [-3, 14].map((down) => svg("text",
+      { x: x + side / 2, y: y + side / 2 + down, "text-anchor": "middle" })));  // number and unit
     const names = [[4 + side / 2, 130], [118 + side, 130]].map(([x, y]) =>
       svg("text", { x, y, "text-anchor": "middle" }));
     const picture = svg("svg", { viewBox: "0 0 240 134", role: "img", class: "squares" },
       tiles.map(([x, y]) => svg("rect", { x, y, width: side, height: side, rx: 5 })), texts, names,
       svg("text", { x: 88, y: 62, "text-anchor": "middle" }, "→"));
     const show = ({ n, tile, label }) => {
-      texts.forEach((text) => { text.textContent = tile; });
+      texts.forEach((text, i) => { text.textContent = tile.split(" ")[i % 2]; });
       names.forEach((name, i) => { name.textContent = `n = ${n * (i + 1)}`; });
       picture.setAttribute("aria-label", label);
     };
