@@ -139,9 +139,10 @@ assert weights[0, -3:].sum() > 0.75 and weights[2].max() < 1.2 * weights[2].min(
 slopes = -bias[:, 1, 0]
 assert torch.allclose(slopes, 2.0 ** -torch.arange(1, 9)) and slopes[-1] == 1 / 256
 
-# %% after: slopes-text  numbers: 10,000, 1,000,000, 1,000
+# %% after: slopes-text  numbers: 4, 16, 64, 256, 1,000
+assert torch.allclose(-alibi_bias(4, 2)[:, 1, 0], 4.0 ** -torch.arange(1, 5))
 
-# %% after: ask-long  numbers: 1,000,000, 15, 91, 46
+# %% after: ask-long  numbers: 15, 87, 91, 46
 
 # %% after: see-long
 assert results["accuracy"].between(0, 1).all()
@@ -149,19 +150,51 @@ assert (
     results.groupby(["task", "scheme", "layers", "heads", "tokens"])["seed"].nunique() == 4
 ).all()
 by = latest.set_index(["scheme", "tokens"])["accuracy"]
-kinds = ["learned", "sinusoidal", "rotary", "slow rotary", "ALiBi"]
+kinds = ["learned", "sinusoidal", "rotary", "ALiBi"]
 assert all(by[kind, 16].min() >= 0.96 for kind in kinds)
 assert by["ALiBi"].min() > 0.9 and by["ALiBi", 64].between(0.905, 0.935).all()
 assert by["none", 16].between(0.45, 0.55).all() and by["none", 64].between(0.3, 0.325).all()
 for kind in ("learned", "sinusoidal"):
+    assert abs(by[kind, 64].mean() - 0.23) < 0.02
     assert by[kind, 64].mean() < by["none", 64].mean() and by[kind, 24].max() < 0.7
-assert by["rotary", 32].min() >= 0.94 and by["rotary", 64].between(0.455, 0.625).all()
+assert abs(by["rotary", 32].min() - 0.94) < 0.006 and by["rotary", 64].between(0.455, 0.625).all()
 assert abs(by["ALiBi", 64].min() - 0.91) < 0.005 and abs(by["ALiBi", 64].max() - 0.93) < 0.005
 assert abs(by["rotary", 64].min() - 0.46) < 0.006 and abs(by["rotary", 64].max() - 0.62) < 0.005
-assert by["slow rotary", 64].between(0.395, 0.485).all()
-assert by["slow rotary", 32].max() < by["rotary", 32].min()
 
-# %% after: after-long  numbers: 15
+# %% after: how-far-back
+# an entry of the animal is one token in eight, so the wanted one is near in most questions
+torch.manual_seed(0)
+long_, _, graded = make_lists(8000, 64)
+animal_, asked_ = long_[..., :4], long_[:, -1, 12:]
+is_meant = torch.einsum("nla,na->nl", animal_, asked_)  # entries of the animal in question
+steps_back = (63 - (is_meant * torch.arange(1, 65)).argmax(dim=-1))[graded].float()
+assert abs((steps_back <= 15).float().mean() - 0.867) < 0.012
+assert abs(1 - (7 / 8) ** 15 - 0.865) < 0.001 and graded.float().mean() > 0.99
+groups = ["scheme", "layers", "heads", "reads", "distance"]
+assert (far.groupby(groups)["seed"].nunique() == 4).all()
+assert set(shown["scheme"]) == {"rotary", "ALiBi"}
+by_range = shown.query("scheme == 'ALiBi' and reads == 64 and seed == 0")
+asked_of = by_range.set_index("distance")["questions"]
+assert abs(asked_of["1-15"] / asked_of["all"] - 0.867) < 0.005
+assert asked_of.drop("all").sum() == asked_of["all"] and asked_of.min() > 400
+one = far_in_one.set_index(["scheme", "reads", "distance"])
+one = one["accuracy"].sort_index()
+assert one["ALiBi", 64, "1-15"].between(0.975, 0.99).all()
+assert one["ALiBi", 64, "16-23"].between(0.68, 0.74).all()
+assert one["ALiBi", 64, "24-31"].between(0.14, 0.16).all()
+assert one["ALiBi", 64, "32-63"].max() < 1 / 8
+# the baseline: a window of 16 tokens carries any of the layers with positions nearly as far
+for kind in ("learned", "sinusoidal", "rotary", "slow rotary", "ALiBi"):
+    assert one[kind, 16, "all"].between(0.86, 0.89).all()
+    for name in ("16-23", "24-31", "32-63"):  # guesses
+        assert one[kind, 16, name].between(0.09, 0.16).all()
+assert one["rotary", 16, "all"].between(0.875, 0.885).all()
+assert abs(one["rotary", 64, "all"].mean() - 0.55) < 0.005
+gain = one["ALiBi", 64, "all"].mean() - one["rotary", 16, "all"].mean()
+lift = one["rotary", 16, "all"].mean() - one["rotary", 64, "all"].mean()
+assert 0.02 < gain < 0.05 < 0.25 < lift
+
+# %% after: after-long  numbers: 15, 87, 31
 
 # %% after: see-back
 of = back.set_index(["scheme", "tokens"])["accuracy"]
@@ -182,8 +215,6 @@ assert (scores.argmax(dim=-1)[3:] == torch.arange(27)).all()
 
 # %% after: after-back  numbers: 15
 assert back.query("scheme == 'rotary' and tokens <= 40")["accuracy"].min() > 0.995
-at_40 = back.query("scheme == 'slow rotary' and tokens == 40")
-assert at_40["accuracy"].max() < 0.6
 # no sum of ALiBi's four averages singles out distance 3
 near_ = alibi_bias(4, 16)[:, -1].softmax(dim=-1).flip(-1).T  # (distance, head)
 wanted = F.one_hot(torch.tensor(3), 16).float()[:, None]
@@ -197,6 +228,9 @@ assert pairs["latest", "ALiBi", 64].min() > pairs["latest", "none", 64].max()
 assert (abs(pairs["three back", "none", 16] - 1 / 3) < 0.02).all()
 assert pairs["three back", "ALiBi", 16].between(0.66, 0.76).all()
 assert pairs["three back", "rotary", 16].min() > 0.995
+pair = far.query("layers == 2 and reads == 64").set_index(["scheme", "distance"])["accuracy"]
+for name in ("24-31", "32-63"):
+    assert pair["none", name].min() > 0.84 > 0.83 > pair["ALiBi", name].max()
 
 # %% after: counting
 assert torch.allclose(
@@ -204,18 +238,22 @@ assert torch.allclose(
     1 / torch.arange(1.0, 7),
 )
 
-# %% after: further-heads  numbers: 8, 16
+# %% after: further-heads  numbers: 4, 8, 16, 24, 10,000, 1,000,000
 
 # %% after: eight-heads
-wide = eight.set_index(["task", "scheme", "tokens"])["accuracy"]
+wide = bases.query("heads == 8").set_index(["task", "scheme", "tokens"])["accuracy"]
 for task in ("latest", "three back"):
-    for tokens in eight["tokens"].unique():
+    for tokens in bases["tokens"].unique():
         slow, usual = wide[task, "slow rotary", tokens], wide[task, "rotary", tokens]
         assert slow.mean() >= usual.mean()
-assert (
-    latest.query("scheme == 'rotary' and tokens >= 32")["accuracy"].mean()
-    > latest.query("scheme == 'slow rotary' and tokens >= 32")["accuracy"].mean()
-)
+# with four heads, the slow ones fall below 0.95 at a shorter length, in both tasks
+narrow = bases.query("heads == 4").groupby(["task", "scheme", "tokens"])["accuracy"].mean()
+for task, here in (("latest", 32), ("three back", 40)):
+    assert narrow[task, "slow rotary", here] < 0.9 and narrow[task, "rotary", here] > 0.94
+slow_far = far.query("scheme == 'slow rotary' and heads == 8 and reads == 64")
+slow_far = slow_far[slow_far["distance"].isin(["24-31", "32-63"])]["accuracy"]
+assert slow_far.between(0.1, 0.2).all()
+assert narrow["three back", "slow rotary", 64] > narrow["three back", "rotary", 64]
 
 # %% after: both-layouts
 # rows of W_Q and W_K reordered: the layer works with halves, as exercise 4 does it
