@@ -134,6 +134,7 @@ for seed in (0, 1, 2):
     torch.manual_seed(seed)
     by_head = over_words(lambda one: moved(*shuffled(one))[:, 1:-1], joined(9)).mean(dim=-1)
     assert (by_head > 0.1).nonzero().flatten().tolist() == [0, 2, 3, 4, 5, 8, 11]
+    assert abs(by_head[3] - 0.36) < 0.01
 # each word keeps its position vector: nothing moves
 mixed_up = [sat.tokens[j] for j in (0, 4, 2, 7, 1, 3, 8, 5, 6, 9)]
 kept = layer.attention(layer.embed(mixed_up, positions=[0, 4, 2, 7, 1, 3, 8, 5, 6, 9]))
@@ -425,7 +426,7 @@ def changes_with(reading):
 for seed in (0, 1, 2):
     torch.manual_seed(seed)
     by_chance = over_words(changes_with, readings)
-    assert abs(agreement(attention, by_chance) - 0.81) < 0.01
+    assert 0.8 < agreement(attention, by_chance) < 0.83
 within = torch.stack(within)
 assert within.argmin() == 2 and abs(within[2] - 0.51) < 0.006
 assert within.argmax() == 11 and abs(within[11] - 0.87) < 0.006

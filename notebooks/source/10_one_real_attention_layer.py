@@ -1,8 +1,8 @@
 # %% opening [markdown]
 # # 10 · One real attention layer: what it looks at
 #
-# Many articles show a sentence with an arc from *bank* to *river*. The caption says that the model connects the two
-# words, or even that it knows which bank is meant. You can draw this picture with the layer of this lesson, too. But
+# You may have seen a picture with an arc from *bank* to *river*. The caption says that the model connects the two
+# words, or even that it knows which bank is meant. You can draw such a picture with the layer of this lesson, too. But
 # each of its twelve heads has a row of weights for every token of every sentence. With so many pictures to choose from,
 # you will find one for almost any story.
 #
@@ -99,7 +99,7 @@ def shuffled(reading):
 
 
 def less_of_words(reading):
-    """Take as much weight from words, in random order, as [CLS] has, or all."""
+    """Take from words, in random order, as much weight as [CLS] has, or all."""
     order = 1 + torch.randperm(len(reading.tokens) - 2)
     words = reading.weights[..., order]
     earlier = words.cumsum(dim=-1) - words
@@ -193,10 +193,10 @@ show_figure(ax, "10.2")
 # ## Does a head look at a place?
 #
 # Head 2 gives nearly all of its weight to the previous *place*, whatever word is there. (Its 8.8 uniform shares are
-# therefore roughly the number of tokens: longer sentences have more words to count.) A head can also look at certain
-# *words*, wherever they are. To tell the two apart, we shuffle the words of each sentence and read it again. If a head
-# looks at words, every word still gives the same weight to the same words, wherever they are now. If it looks at
-# places, the weight now goes to other words.
+# therefore roughly the number of tokens. Longer sentences count more in this average, because they have more words.) A
+# head can also look at certain *words*, wherever they are. To tell the two apart, we shuffle the words of each sentence
+# and read it again. If a head looks at words, every word still gives the same weight to the same words, wherever they
+# are now. If it looks at places, the weight now goes to other words.
 #
 # We measure the **attention that moves**: half the sum of the absolute changes in a row (half, because what one token
 # loses, another gains). It is 0 if no weight changes and 1 if the new row has nothing in common with the old one. (The
@@ -227,8 +227,8 @@ over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  #
 # which heads? For each sentence, we measure the uniform shares that the ambiguous word gives to a clue, on average.
 # Then we let the 5,000 words of lesson 5 ask in its place, with their own queries.
 #
-# This control is necessary. In most of these sentences, *every* word with a meaning of its own is marked as a clue,
-# unlike "the" and "in". So a head that favours such words will give a lot of weight to the clues, even if it does not
+# This control is necessary. In most of these sentences, *every* word with a meaning of its own (unlike "the" and "in")
+# is marked as a clue. So a head that favours such words will give a lot of weight to the clues, even if it does not
 # care which word asks.
 
 # %% askers
@@ -271,12 +271,12 @@ ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
 show_figure(ax, "10.3")
 
 # %% third-word [markdown]
-# Two numbers describe a head here: the share that the clues get, and the percentage of askers that give them less, the
-# percentile. Heads 1, 4 and 10 score high on both, but only on average. Sentence by sentence, the picture is less
-# clear: in each of these heads, the ambiguous word beats 90% of the askers in only 18 of the 46 sentences. (By chance
-# alone, it would do so in about five.) And the arc from "bank" to "river"? In head 4, fewer than ten of the 5,000
-# askers would give "river" more than "bank" gives it. Twelve heads and 46 sentences are 552 chances, so we would expect
-# about one such case (552 · 10/5,000). There are 15, so the arc is probably not a lucky pick.
+# Two numbers describe a head here: the share that the clues get, and the percentage of askers that give them less (the
+# percentile). Heads 1, 4 and 10 rank high on both, but only on average: in each of these heads, the ambiguous word
+# beats 90% of the askers in only 18 of the 46 sentences. (By chance alone, it would do so in about five.) And the arc
+# from "bank" to "river"? In head 4, fewer than ten of the 5,000 askers would give "river" more than "bank" gives it.
+# Twelve heads and 46 sentences are 552 chances, so we would expect about one such case (552 · 10/5,000). There are 15,
+# so the arc is probably not a lucky pick.
 #
 # ## Can "it" find the animal?
 #
@@ -401,8 +401,8 @@ show_figure(ax, "10.4")
 # %% moving [markdown]
 # In heads 2, 5 and 9, making the weights uniform moves the output 0.90, 0.87 and 0.82 times as far as removing the
 # head. In heads 5 and 9 this is partly due to the lost sink: if `[CLS]` keeps its weight and the other tokens share the
-# rest, the ratios fall to 0.68 and 0.58. In head 2 it falls only to 0.82, so an average cannot replace what this head
-# contributes.
+# rest, the ratios fall to 0.68 and 0.58. In head 2 the ratio falls only to 0.82, so an average cannot replace what this
+# head contributes.
 #
 # ## Does the output follow the attention?
 #
@@ -455,16 +455,16 @@ show_figure(grid.figure, "10.5")
 # ## So what does a trained layer look at?
 #
 # On average over our sentences, ten of the layer's twelve heads look at `[CLS]` more than at any other place that we
-# tried, and this keeps their contributions short. Apart from the markers, heads 2 and 5, and to some extent head 4,
-# choose by position. In heads 1, 4, 8 and 10, the ambiguous words give their clues more, on average, than nearly all
-# other words would. Head 4 does both, since a score depends on the words and on their positions. So the arc from "bank"
-# to "river" in head 4 shows something real. But in no head can a third word change the score of "river", so the arc
-# does not show that the model knows which bank is meant.
+# tried, and this keeps their contributions short. Among the words of these short sentences, heads 2 and 5, and to some
+# extent head 4, choose by position. In heads 1, 4, 8 and 10, the ambiguous words give their clues more, on average,
+# than nearly all other words would. Head 4 does both, since a score depends on the words and on their positions. So the
+# arc from "bank" to "river" in head 4 shows something real. But in no head can a third word change the score of
+# "river", so the arc does not show that the model knows which bank is meant.
 #
 # Do the weights explain the output? The output is computed from them, so it usually moves further where more attention
 # moves. But how far depends on the vectors $u$: in head 2 nearly the same amount of attention moves in every row, and
-# the output moves by 0.17 to 0.55. To know whether something matters, remove it and measure the output. For the whole
-# model, measure how well it does what it was trained to do.
+# the output moves by 0.17 to 0.55. To know whether something matters, remove or replace it and measure the output. For
+# the whole model, measure how well it does what it was trained to do.
 #
 # And this is only one of six layers. A [**residual connection**](glossary.ipynb#residual-connection) adds the layer's
 # output to its input, and for our words the sum still points nearly in the direction of the input, with a cosine of
@@ -475,8 +475,8 @@ show_figure(grid.figure, "10.5")
 #
 # Our layer is a copy, made from a file of numbers. A copy can run, draw plausible maps and still be wrong, for example
 # because a matrix is transposed. So we stored the weights and outputs of the original model for 13 sentences, and we
-# compare ours with them. Our numbers are kept in float16, so a difference of 0.002 is allowed. Then we transpose the
-# last matrix of a second copy. It is square, so no error is raised.
+# compare ours with them. The numbers in our file are kept in float16, so a difference of 0.002 is allowed. Then we
+# transpose the last matrix of a second copy. It is square, so no error is raised.
 
 # %% compare-copy
 import json
@@ -505,8 +505,8 @@ def off_by(some_layer):
 slip = load_layer()
 slip.attention.out_proj.weight.copy_(layer.attention.out_proj.weight.T)
 print("our copy differs by less than 0.002:", bool((off_by(layer) < 0.002).all()))
-print("transposed, the weights still differ by less:", bool(off_by(slip)[0] < 0.002))
-print(f"but the output differs by up to {off_by(slip)[1]:.1f}")
+print("the second copy's attention weights do, too:", bool(off_by(slip)[0] < 0.002))
+print(f"but its output differs by up to {off_by(slip)[1]:.1f}")
 
 # %% further-same-weights [markdown]
 # With the transposed matrix, every weight is still correct, and so is every picture drawn from the weights. Only the
@@ -542,18 +542,18 @@ pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
 # ## What to remember
 #
 # - Count in uniform shares. In most heads, a weight falls as the sentence grows, because more tokens share the row. (A
-#   head that looks at a place, such as head 2, keeps its weight, and its shares grow.)
+#   head such as head 2, which looks at a place, keeps its weight, and its shares grow.)
 # - Before you describe a head, measure it on many sentences, show all heads, and compare the result with what you would
 #   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
 # - In our short sentences, some heads of this layer (2 and 5, and to some extent 4) look at particular places other
 #   than those of the markers. In heads 1, 4, 8 and 10, ambiguous words give their clues more, on average, than nearly
 #   all other words would. In ten heads, words look most at `[CLS]`, and all ten respond to its position.
-# - An attention sink gets a lot of weight but contributes little. But without it, the head's contributions become
-#   longer: in short sentences, the sink sets how much a head adds.
+# - An attention sink gets a lot of weight but contributes little. Yet in short sentences it keeps the head's
+#   contributions short: without it, they become longer.
 # - In a first layer, the ratio of two weights in the same row does not depend on any third word, as long as all words
 #   keep their places.
-# - The output follows the weights only in part, since the vectors $u$ matter too. To know what matters, remove
-#   something and measure the output.
+# - The output follows the weights only in part, since the vectors $u$ matter too. To know what matters, remove or
+#   replace something and measure the output.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -568,7 +568,7 @@ pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
 #
 # <details><summary>Hint</summary>
 #
-# Which scores have changed? A weight is $e$ to the power of its score, divided by the sum of the row.
+# Which scores have changed? A weight is $e$ to the power of its score, divided by the sum of these powers over the row.
 # </details>
 
 # %%
@@ -778,7 +778,7 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** A token gets a weight of 0.1. Is that a lot? **It depends on the number of tokens.** *No, 0.1 is a small
 # weight:* in a text of 60 tokens it is six uniform shares. *Yes:* in a sentence of five tokens it is half of one.
