@@ -9,8 +9,7 @@
 # second layer add?
 #
 # In this lesson you will train a model with one layer and a model with two, each in a few seconds. You will find out
-# which head does what, and take the heads out one by one. You will also see a good result that does not mean what it
-# seems to mean.
+# which head does what, and take the heads out one by one.
 #
 # **You need** the causal mask from lesson 3, multi-head attention from lesson 7, and positions from lesson 11. You
 # should know what a loss and an optimizer are.
@@ -107,7 +106,7 @@ class LookingBack(nn.Module):
 # %% training [markdown]
 # We train it as a language model is trained, except that only the counted guesses enter the loss, which is the
 # cross-entropy. (So the model never learns to announce a bar.) The result is tested on 1,000 new texts. `share_correct`
-# returns the share of guesses that are correct, again only of those whose answer can be known.
+# returns the share of guesses that are correct, again counting only those whose answer can be known.
 #
 # We will train one layer and then two. To make the comparison fair, the single layer gets 88 features and four heads,
 # so that it has as many parameters as two layers with 64 features and one head each.
@@ -119,7 +118,7 @@ def train(*sizes, steps=200, seed=0, **kind):
     model = LookingBack(*sizes)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     for _ in range(steps):
-        tokens, known = make_texts(64, **kind)
+        tokens, known = make_texts(64, **kind)  # (64, 33), (64, 32)
         logits, _ = model(tokens[:, :-1])
         loss = F.cross_entropy(logits[known], tokens[:, 1:][known])
         optimizer.zero_grad()
@@ -175,7 +174,7 @@ show_figure(ax, "12.2")
 
 # %% why-two [markdown]
 # The figure also shows longer runs of the single layer, with 1, 4 or 22 heads and at two learning rates. More heads
-# help a little: with 22, up to 6 of 20 guesses are correct. No single layer here comes near the two layers.
+# help: with 22, up to 6 of 20 guesses are correct. But no single layer here comes near the two layers.
 #
 # ## Why one look is not enough
 #
@@ -183,8 +182,8 @@ show_figure(ax, "12.2")
 # should Z look at?
 #
 # - It can find the earlier Z: its query asks for the letter Z. The value of that token says "I am Z, at place 2".
-#   Neither is the answer. The layer would now have to look at place 3, but it has already looked: its queries were made
-#   before it knew about place 2.
+#   Neither Z nor 2 is the answer. The layer would now have to look at place 3, but it has already looked: its queries
+#   were made before it knew about place 2.
 # - The token that it needs is B. But the key of B is made from B and its place alone. That key does not say that Z
 #   comes before B, so the query of Z cannot recognise it.
 #
@@ -192,16 +191,18 @@ show_figure(ax, "12.2")
 # made from vectors that contain a place, so the query of a token at place 3 can ask for place 2. The token can then add
 # the letter that it finds there to its own vector. But how can a later layer tell this note from a Z? The letter passes
 # through the value and output projections first, so "Z is before me" can be a different vector from "I am Z". A second
-# layer can then look for the note. These are two steps, and the second needs the result of the first, so a head cannot
-# take both in one look. Other heads of its layer cannot pass it the result, because they all work at the same time. (A
-# single layer can solve the task in other ways, but it has to grow with the text; see Sources.) Whether the trained
-# model really works like this is a question that we can test.
+# layer can then look for the note.
+#
+# These are two steps, and the second needs the result of the first, so a head cannot take both in one look. Other heads
+# of its layer cannot pass it the result, because they all work at the same time. (A single layer can solve the task in
+# other ways, but the longer the text, the larger it has to be; see Sources.) Whether the trained model really works
+# like this is a question that we can test.
 #
 # ## Find the heads with a score
 #
 # If the idea is correct, we should find two kinds of heads. For each kind we define a number: the average weight that a
-# head puts where a head of this kind should look. Such a number is also called a *score*, but not of the kind before a
-# softmax.
+# head puts where a head of this kind should look. Such a number is also called a *score*, but it is not the kind that
+# goes into a softmax.
 #
 # - The *previous-token score* is the weight on the token directly before.
 # - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It is
@@ -213,17 +214,17 @@ show_figure(ax, "12.2")
 from attnlab.looking_back import followers
 
 
-def previous_score(weights):  # (..., N, H, L, L) -> (..., H)
-    before = weights.diagonal(-1, dim1=-2, dim2=-1)  # (..., N, H, L - 1)
-    return before.mean(dim=(-3, -1))  # over the texts and the places
+def previous_score(weights):  # (N, H, L, L) -> (H,)
+    before = weights.diagonal(-1, dim1=2, dim2=3)  # (N, H, L - 1)
+    return before.mean(dim=(0, 2))  # over the texts and the places
 
 
-def follower_score(weights, texts):  # (..., N, H, L, L) -> (..., H)
+def follower_score(weights, texts):  # (N, H, L, L) -> (H,)
     tokens, known = texts
-    # sum over the marked columns: (..., N, H, L)
-    found = (weights * followers(tokens[:, :-1])[:, None]).sum(dim=-1)
-    # mean over the tokens that count
-    return (found * known[:, None]).sum(dim=(-3, -1)) / known.sum()
+    marked = followers(tokens[:, :-1])[:, None]  # (N, 1, L, L), the same in all heads
+    found = (weights * marked).sum(dim=-1)  # (N, H, L)
+    counted = found * known[:, None]  # 0 where the next letter cannot be known
+    return counted.sum(dim=(0, 2)) / known.sum()
 
 
 # %% stored-model [markdown]
@@ -240,8 +241,10 @@ texts = make_texts(1000)
 
 # %% score-table
 def scores_of(model):
-    weights = model(texts.tokens[:, :-1])[1]  # (layers, N, H, L, L)
-    return previous_score(weights)[:, 0], follower_score(weights, texts)[:, 0]
+    weights = model(texts.tokens[:, :-1])[1]  # (layers, N, 1, L, L)
+    previous = torch.cat([previous_score(one) for one in weights])
+    follower = torch.cat([follower_score(one, texts) for one in weights])
+    return previous, follower  # one number for each layer
 
 
 scores = torch.stack(scores_of(model), dim=-1)  # (layers, 2)
@@ -285,8 +288,8 @@ show_figure(figure, "12.3")
 # line below the diagonal for the first fifteen places, and after that hardly ever. (Where it looks can differ from
 # place to place, because every place has a vector of its own; place 18, with 0.5, is an exception in this model.) In
 # the second layer, look at the rows below the first bar: where a letter has an earlier copy, the dark cell lies in the
-# column after such a copy. In the rows above, no letter has one yet. These guesses are not counted in training, so the
-# weights there mean little.
+# column after such a copy. In the rows above, no letter has one yet. Guesses made there were not counted in training,
+# so the weights in these rows mean little.
 #
 # ### Follow the two steps
 #
@@ -301,8 +304,8 @@ LookingBackExplorer()
 # %% remove [markdown]
 # ## Take one out
 #
-# In the explorer, the scores of the two layers rise together, after about 30 steps. The more notes there are, the more
-# useful a search for them becomes, and the other way round. But a score says where a head looks, and not what the model
+# In the explorer, the scores of the two layers rise together, after about 30 steps. Probably, the more notes there are,
+# the more useful a search for them becomes, and vice versa. But a score says where a head looks, and not what the model
 # needs it for. To find that out, we remove a head and see what changes: this is called an
 # [ablation](glossary.ipynb#ablation). We set its output projection to zero, so that it still looks but adds nothing to
 # the stream. (Its own score therefore stays as it was.)
@@ -362,8 +365,8 @@ predict("12/no-scratch")
 # %%answer 12/no-scratch
 torch.manual_seed(3)
 twelves = make_texts(1000, **regular)
-score = follower_score(regular_model(twelves.tokens[:, :-1])[1], twelves)
-print(f"correct {share_correct(regular_model, twelves):.1f}, score {score[0, 0]:.1f}")
+score = follower_score(regular_model(twelves.tokens[:, :-1])[1][0], twelves)
+print(f"correct {share_correct(regular_model, twelves):.1f}, score {score[0]:.1f}")
 
 # %% other-loops [markdown]
 # Does this layer look up what followed last time? Let us test this layer and the stored model with two layers on loops
@@ -371,37 +374,36 @@ print(f"correct {share_correct(regular_model, twelves):.1f}, score {score[0, 0]:
 
 
 # %% on-loops
-def on_loops(model, length, jump=0.0):
+def on_loops(model, length):
     torch.manual_seed(4)
-    loops = make_texts(1000, jump=jump, shortest=length, longest=length)
+    loops = make_texts(1000, jump=0.0, shortest=length, longest=length)
     return share_correct(model, loops)
 
 
 # %% see-other-loops
 # %%answer 12/no-scratch
-kinds = {f"loops of {n}": (n,) for n in (5, 11, 12, 20)} | {
-    "20, with jumps": (20, 0.25)  # the usual rate of jumps
-}
+loop_lengths = (5, 11, 12, 15)
 both = (regular_model, model)
-table = [[on_loops(one, *kind) for one in both] for kind in kinds.values()]
+table = [[on_loops(one, length) for one in both] for length in loop_lengths]
+row_names = [f"loops of {length}" for length in loop_lengths]
 names = ["one layer, trained on 12", "two layers, trained with jumps"]
-Table(list(kinds), names, torch.tensor(table).round(decimals=2))
+Table(row_names, names, torch.tensor(table).round(decimals=2))
 
 # %% counting-read [markdown]
 # The single layer has learned to look 11 or 23 places back, whichever letter is there. In the texts on which it was
 # trained, that letter is always the follower, so the score cannot tell counting places from looking up a letter. In
 # loops of 11 letters, the token 11 places back is the current letter itself, and nearly every guess is wrong. The model
 # with two layers was trained on loops of 8 to 15 letters. It also guesses correctly in loops of 5 letters, because its
-# second layer goes by the letters and not by the distance. On loops of 20 it is perfect only without jumps, because the
-# first layer writes notes only up to place 15. Without jumps, the text ends 12 letters into the second round, and these
-# letters search for notes at places 1 to 12. With jumps, notes at later places are needed as well.
+# second layer goes by the letters and not by the distance. (Since the notes end at place 15, it makes mistakes in loops
+# of 20 letters with jumps.)
 #
-# So our loops have different lengths. But why does the record have a scratch? Without jumps, the next letter is always
-# the one whose last appearance is furthest back, in loops of any length. A model that follows this rule need not look
-# up anything. In stored runs on loops of 8 to 15 letters without jumps, more than half of the wide layer's guesses are
-# correct after 1,000 steps. With jumps, the rule itself is right in fewer than half of the cases, as the first section
-# marked "Further" shows. *If a task can be solved in another way, a good result says nothing about the way you had in
-# mind.*
+# Our loops differ in length so that counting places is not enough. But why does the record have a scratch? In
+# `ABCDEFGHAB`, the next letter is C, whose last appearance is furthest back. Without jumps this is so from the second
+# round on, in loops of any length. A program that follows this rule need not look up what followed B, so even a perfect
+# score would not prove a look-up. The wide layer with four heads does better without jumps: in stored runs of 1,000
+# steps, more than half of its guesses are correct, but with jumps less than a quarter. (We have not examined how it
+# does this.) With jumps, the rule itself is right in fewer than half of the cases, as the first section marked
+# "Further" shows. *If a task can be solved in another way, a good result says nothing about the way you had in mind.*
 #
 # ## What this shows, and what it does not
 #
@@ -411,20 +413,20 @@ Table(list(kinds), names, torch.tensor(table).round(decimals=2))
 # Olsson et al. (2022) found such pairs of heads in language models with two or more attention layers, and none in
 # models with a single one. During training they appear in a short phase in which the models suddenly become better at
 # using earlier text. In small models without MLPs, ablations showed that the second head of a pair, the induction head,
-# brings most of this gain. For large models the authors call their evidence correlational. Our model has two heads, one
-# task, and texts without any meaning. It shows that the mechanism is possible, that gradient descent can find it, and
-# how to test for it. It does not show that a large model repeats "Tolliver" for this reason.
+# accounts for most of this gain. For large models the authors call their evidence correlational. Our model has two
+# heads, one task, and texts without any meaning. It shows that the mechanism is possible, that gradient descent can
+# find it, and how to test for it. It does not show that a large model repeats "Tolliver" for this reason.
 
 # %% further-oldest [markdown]
-# ## Further: the letter played longest ago
+# ## Further: the letter whose last appearance is furthest back
 #
 # Here is the rule that solves loops without jumps. For each token, we note when each letter was last played, and guess
-# the one that was played longest ago.
+# the letter for which that was longest ago.
 
 
 # %% oldest
 def oldest(text):
-    """Return the letter of a text that was played longest ago."""
+    """Return the letter whose last appearance in the text is furthest back."""
     return min(set(text) - {"|"}, key=text.rindex)
 
 
@@ -443,7 +445,7 @@ smooth, scratched = make_texts(200, jump=0.0), make_texts(200)
 
 # %% further-two-heads [markdown]
 # With jumps the rule is right in fewer than half of the cases. (After a jump the oldest letter can be any letter of the
-# loop. Where no jump has happened yet, the rule still works.)
+# loop but the current one. Where no jump has happened yet, the rule still works.)
 #
 # ## Further: two heads share the work
 #
@@ -452,14 +454,13 @@ smooth, scratched = make_texts(200, jump=0.0), make_texts(200)
 
 # %% two-heads
 shared = train(2, 64, 2)
-print("both heads:    ", test(shared))
-head_0 = shared.layers[1].out_proj.weight[:, :32].clone()
-shared.layers[1].out_proj.weight[:, :32] = 0  # the features of head 0
-print("without head 0:", test(shared))
-shared.layers[1].out_proj.weight[:] = 0
-print("without both:  ", test(shared))
-shared.layers[1].out_proj.weight[:, :32] = head_0
-print("without head 1:", test(shared))
+last = shared.layers[1].out_proj.weight
+intact = last.clone()
+for removed in ([], [0], [0, 1], [1]):
+    last.copy_(intact)
+    for head in removed:
+        last[:, 32 * head : 32 * (head + 1)] = 0  # the features of this head
+    print(f"removed {removed}: {test(shared)}")
 
 # %% two-heads-read [markdown]
 # Either head alone is nearly enough, but when both are removed, hardly any guesses are correct. So either can replace
@@ -469,8 +470,8 @@ print("without head 1:", test(shared))
 # %% remember [markdown]
 # ## What to remember
 #
-# - In a residual stream, layers read and add. What one layer adds, every later layer can use in its queries, keys and
-#   values.
+# - Layers read from the residual stream and add to it. What one layer adds, every later layer can use in its queries,
+#   keys and values.
 # - Looking up what followed takes two steps. The first layer copies the previous letter to each token, and the second
 #   searches for a token whose note is the current letter. The head of the second step is called an induction head.
 # - To find a head of a certain kind, measure how much weight each head puts where a head of that kind should look. A
@@ -518,8 +519,8 @@ check_place_to_look(place_to_look_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (10 minutes)
 #
-# Write `followers` for texts without bars. Row $i$, column $j$ is True if token $j$ is not later than $i$ and comes
-# directly after a copy of token $i$. Do not use a Python loop.
+# Write `followers` for texts without bars. Row $i$, column $j$ is True if token $j$ comes directly after a copy of
+# token $i$ but not later than token $i$ itself. Do not use a Python loop.
 #
 # <details><summary>Hint</summary>
 #
@@ -615,16 +616,16 @@ check_mended_stream(mended_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★★ (6 minutes)
 #
-# A friend finds a head in a large model whose follower score is 0.9 on one news article. "An induction head," she says.
-# Name two tests that she should run, and say what each of them would rule out.
+# In a large model, a friend finds a head whose follower score is 0.9 on one news article. "An induction head," she
+# says. Name two tests that she should run, and say what each of them would rule out.
 #
 # <details><summary>An answer</summary>
 #
 # She should measure the score in texts of random symbols with repetitions at random distances. If it stays high, the
 # head is neither counting places nor relying on word sequences learned in training. Then she should remove the head,
-# and measure how much worse the guesses made at repeated words become, compared with the removal of other heads. If
-# they hardly change, the head may look at the followers without being needed, or another head may be doing the same
-# job.
+# measure how much worse the guesses at repeated words become, and compare this with the effect of removing other heads.
+# If the guesses hardly change, the head may look at the followers without being needed, or another head may be doing
+# the same job.
 # </details>
 
 # %% in-torch [markdown]
@@ -669,14 +670,14 @@ check_mended_stream(mended_solution)
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** In `ABCDE|BC`, where should the second layer look from the last token? **At the D.** *At the earlier C:* its
 # value says only C. *At the B directly before it:* that is what the first layer does.
 #
-# **2.** Why can a single layer with a few heads not solve the task? **All its heads work at the same time, from the
-# same vectors.** *It has too few parameters:* the wide layer had as many as the two together. *It was trained too
-# briefly:* a thousand steps helped little.
+# **2.** Why does a single layer with a few heads not solve the task? **All its heads work at the same time, from the
+# same vectors.** *It has too few parameters:* the wide layer had as many as the two together (though a much larger one
+# could solve it). *It was trained too briefly:* a thousand steps did not close the gap.
 #
 # **3.** You remove the second layer. What happens to the first head's weights? **Nothing.** *They get worse:* nothing
 # flows back from a later layer when the model is used. A later layer influences an earlier one only during training.
