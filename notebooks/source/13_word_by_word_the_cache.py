@@ -59,8 +59,8 @@ write("KQZBMTARK", 23)
 # %% rows [markdown]
 # The model continues the loop without a mistake up to 32 tokens, which is all that this model can read. But look at the
 # work. One run of the model over a text is called a *pass*, and every layer computes a query, a key and a value for
-# each token in it. All that a pass computes for one token we call a *row*. The first pass has 9 rows, the next has 10,
-# and the last has 31. That makes 460 rows for 23 letters, although we read only one row of each pass.
+# each token in it. Everything that a pass computes for one token is called a *row*. The first pass has 9 rows, the next
+# has 10, and the last has 31. That makes 460 rows for 23 letters, although we read only one row of each pass.
 #
 # Do we need the other rows again? We compare two passes. The first reads 20 letters, and the second the same 20 letters
 # and one more. The logits of a row depend on everything that both layers have computed for it, so we compare them row
@@ -88,7 +88,8 @@ change = (longer[:, :20] - shorter).norm(dim=-1)  # (1, 20): a number for each o
 # the new token is compared with the keys of all tokens, and the output is an average of their values. Nothing else from
 # the old rows is needed, because their queries have already done their work. So we keep the keys and values of each
 # layer and append those of the new token. Such a store is a [**key-value cache**](glossary.ipynb#cache). (It has
-# nothing to do with the cache of a processor in lesson 8.) For one head, the whole idea takes four lines:
+# nothing to do with the cache of a processor in lesson 8.) For one head, the whole idea takes four lines. The cell
+# below them tests it against a whole pass.
 
 
 # %% by-hand
@@ -141,8 +142,8 @@ write_with_cache("KQZBMTARK", 23)
 #
 # ### Step through a generation
 #
-# In the explorer, the model writes one letter at each step. The upper table is the same for both layers: see which
-# queries, keys and values are computed at a step, and which are read from the cache. Then compare the number of rows
+# In the explorer, the model writes one letter at each step. The upper table, which is the same for both layers, shows
+# which queries, keys and values are computed at a step and which are read from the cache. Compare the number of rows
 # with and without a cache.
 
 # %% explorer
@@ -182,17 +183,19 @@ show_figure(ax, "13.1")
 #
 # Up to 128 tokens, the step takes nearly the same time at every length, because the work that grows with the text is
 # still a small part of it. At 2,048 tokens, the step takes about seven times as long as at 32. A large part of this
-# rise comes from our simple cache, which copies itself at every step. The other costs do not depend on the text:
-# functions have to be called, and in a large model all parameters have to be fetched from memory. A prefill pays this
-# once for all its rows, but decoding pays it for every single row. On a GPU, decoding mostly waits for memory. So
-# programs with many users decode many texts side by side (Shazeer, 2019; Pope et al., 2022).
+# rise comes from our simple cache, which copies itself at every step. Attention takes longer, too, because it reads
+# every stored key and value. Two further costs are the same at every length: functions have to be called, and in a
+# large model all parameters have to be fetched from memory. A prefill pays them once for all its rows, but decoding
+# pays them for every single row. On a GPU, decoding mostly waits for memory. So programs with many users decode texts
+# side by side, to share each fetch (Shazeer, 2019; Pope et al., 2022).
 #
 # ## Two tests
 #
 # A cache takes only a few lines of code, but each of them can be wrong without raising an error. There are two tests:
 #
 # - **Comparison.** The rows computed with a cache must equal those of a whole pass.
-# - **Leak test** (lesson 3). We take only half of it: if we change the last token, the rows before it must not move.
+# - **Leak test** (lesson 3). We take only its first half: if we change the last token, the rows before it must not
+#   move.
 #
 # The comparison needs code that is known to be correct, and the leak test does not. Is this half of the leak test
 # enough?
@@ -203,7 +206,7 @@ show_figure(ax, "13.1")
 # `is_causal=True`, as in training. But PyTorch aligns this mask at the *upper left* corner: the first query may see
 # only the first key, whichever tokens they belong to (lesson 3). With a cache, the last query belongs to the last key,
 # so the mask must be aligned at the *lower right*. **Bug 2.** When a user asks a second question, several new tokens
-# come at once. Then a mask is needed, which a program for single tokens never had to pass.
+# come at once. Then a mask is needed, but a program for single tokens never had to supply one.
 #
 # Suppose that the cache holds 8 tokens and 3 new ones arrive. We take random queries, keys and values of one head. First
 # we give `is_causal=True` to the last query alone, and compare its output with the value of the very first token.
@@ -257,10 +260,10 @@ for name, mask in masks.items():
 #
 # ## Bug 3: positions counted from 0 again
 #
-# Besides its letter, each token enters our model with a place (lesson 12). So far, the model has counted the places for
-# us, from the length of its cache. A program that counts for itself, passes one token at a time and numbers the tokens
-# of each call from 0 gives place 0 to every new letter. To see what happens, we write out the forward pass of lesson
-# 12, so that the places can be set from outside.
+# Each token enters our model with a letter and a place (lesson 12). So far, the model has counted the places for us,
+# from the length of its cache. Suppose that a program counts them itself and begins at 0 in each call. Then every new
+# letter gets place 0, because each is read in a call of its own. We write out the forward pass of lesson 12, so that
+# the places can be set from outside.
 
 
 # %% read
@@ -274,7 +277,8 @@ def read(tokens, caches, places, attn_mask=None):
 # %% continue-text
 def continue_text(prompt, counting=True, count=14):
     caches = [KeyValueCache() for _ in model.layers]
-    logits, text = read(to_tokens(prompt)[None], caches, torch.arange(len(prompt))), ""
+    text = ""
+    logits = read(to_tokens(prompt)[None], caches, torch.arange(len(prompt)))
     for _ in range(count):
         new = logits[:, -1:].argmax(dim=-1)
         text += to_text(new[0])
@@ -285,20 +289,21 @@ def continue_text(prompt, counting=True, count=14):
 
 # %% see-places
 for prompt in ("KQZBMTARK", "KQZ"):
-    print(continue_text(prompt), continue_text(prompt, counting=False))
+    with_places, without = continue_text(prompt), continue_text(prompt, counting=False)
+    print(f"{prompt:9} + {with_places}   {without}")
 
 # %% places-read [markdown]
-# The text on the left is written with correct places, and the text on the right with place 0 for every new letter. With
-# the first prompt, wrong places do no visible harm. This model writes its notes in the first half of a text (lesson
-# 12), and this prompt contains the whole loop, so all notes have been written by the time the bug sets in. After `KQZ`
-# the model can only guess, and it happens to guess K. Q and Z follow, because their notes are in the prompt. But the
-# new Z asks what came after the earlier Z. That is the new K, and it needs the note *"the letter before me is Z"*. The
-# first layer finds the preceding token by its place. The K claims to be at place 0, so its note comes from other
-# tokens, and the text breaks down.
+# After each prompt you see the new letters, first with correct places and then with place 0 for each of them. With the
+# first prompt, wrong places do no visible harm. This model writes its notes in the first half of a text (lesson 12),
+# and this prompt contains the whole loop, so all notes have been written by the time the bug sets in. After `KQZ` the
+# model can only guess, and it happens to guess K. Q and Z follow, because their notes are in the prompt. But the new Z
+# asks what came after the earlier Z. That is the new K, and it needs the note *"the letter before me is Z"*. The first
+# layer finds the preceding token by its place. The K claims to be at place 0, so its note comes from other tokens, and
+# the text breaks down.
 #
 # A text that looks fine does not prove a cache correct: with most prompts of three letters, too, the bug does not
-# change the text. The comparison does: even with the first prompt, the logits of the first new row differ from those of
-# a whole pass.
+# change the text. The comparison finds the bug: even with the first prompt, the logits of the first new row differ from
+# those of a whole pass.
 #
 # **Bug 4**, a batch of prompts of different lengths without a mask for the padding, is shown in the first section marked
 # "Further".
@@ -336,9 +341,9 @@ models
 #
 # The table assumes 2 bytes per number for all four models, and the column *tokens* gives the largest number of tokens
 # that the cache keeps. In the last two models, several query heads share one head for keys and values (a *kv head*),
-# and only the kv heads count. We will come to that below. A full cache of Llama 2 7B takes 2 GiB for one text. The
-# parameters of this model take about 12.6 GiB, so seven long texts side by side need more memory than the model itself.
-# At every step, all of this has to be read. The cache saves arithmetic and pays with memory.
+# and only the kv heads count. A full cache of Llama 2 7B takes 2 GiB for one text. The parameters of this model take
+# about 12.6 GiB, so seven long texts side by side need more memory than the model itself. At every step, all of this
+# has to be read.
 #
 # ## Grouped heads
 #
@@ -346,7 +351,7 @@ models
 # be with 32 kv heads. These are [grouped heads](glossary.ipynb#grouped-heads). In attnlab they are an option of the
 # layer: `MultiHeadAttention(512, 32, num_kv_heads=8)`. Sharing costs some quality. Ainslie et al. (2023) converted
 # trained models to grouped heads, trained them for another 5% of the original steps, and reported nearly the quality of
-# separate heads. The second section marked "Further" shows a bug that keeps every shape.
+# separate heads. The second section marked "Further" shows how the grouping can go wrong.
 #
 # ## A window
 #
@@ -362,10 +367,10 @@ models
 # %% window
 def share_correct(texts, allowed, first=20):
     tokens, known = texts
-    x = model.symbol(tokens[:, :-1]) + model.place.weight
-    for norm, layer in zip(model.norms, model.layers, strict=True):
-        x = x + layer(norm(x), attn_mask=allowed & causal_mask(32)).output
-    correct = model.guess(model.last_norm(x)).argmax(dim=-1) == tokens[:, 1:]
+    no_caches = [None] * len(model.layers)  # in one pass, to hide a token is to drop it
+    mask = allowed & causal_mask(32)
+    logits = read(tokens[:, :-1], no_caches, torch.arange(32), mask)
+    correct = logits.argmax(dim=-1) == tokens[:, 1:]
     return correct[:, first:][known[:, first:]].float().mean().round(decimals=2)
 
 
@@ -386,8 +391,8 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 # %% window-read [markdown]
 # ### What the old tokens are for
 #
-# The oldest tokens are the ones that this model needs, because its notes are there. What can be dropped depends on what
-# the model has learned. A model that is trained with a window can learn to do without the rest.
+# This model needs the first half of its text, because its notes are there. What can be dropped depends on what the
+# model has learned. A model that is trained with a window can learn to do without the rest.
 #
 # ### The first token
 #
@@ -396,8 +401,8 @@ print("first 16 and last 4 ", share_correct(texts, (j < 16) | (i - j < 4)))
 # The usual explanation is that the weights of a row must add up to 1, even if a head has nothing to look for. If a
 # window drops the sink, this weight falls on other tokens. Their values then make up much of the output, although in
 # training they hardly entered it. Xiao et al. (2023) tried language models of four families. All four predicted worse
-# as soon as the first tokens had left the window, and two of them became unusable. With four of these tokens kept, they
-# again predicted nearly as well as before, though what was dropped stayed forgotten.
+# as soon as the first tokens had left the window, and two of them became unusable. With the first four tokens kept,
+# they again predicted nearly as well as before, though what was dropped stayed forgotten.
 #
 # We cannot run a large language model here, but we can hide tokens from the trained encoder, whose first layer you took
 # apart in lesson 10. It has six layers and a marker, `[CLS]`, at the beginning of each sentence. For each of the 35
@@ -433,8 +438,7 @@ show_figure(ax, "13.2")
 # Under a causal mask, old rows never change, so their keys and values can be stored. One more word then costs one row:
 # its own query against all stored keys. The price is memory, which grows with every token. The risk is a mistake that
 # does not show in the text. A comparison of all new rows with whole passes finds the three bugs above, if the cache is
-# not empty and new tokens arrive both one at a time and several at once. (For a batch, the prompts must differ in
-# length.)
+# not empty and new tokens arrive both one at a time and several at once.
 
 # %% further-batch [markdown]
 # ## Further: a batch of prompts
@@ -451,8 +455,9 @@ def continue_batch(prompts, masked, counted, count=14):
     lengths = torch.tensor([len(prompt) for prompt in prompts])
     width = max(map(len, prompts))
     new = torch.stack([to_tokens(prompt.rjust(width, "A")) for prompt in prompts])
-    # True for real tokens: the padding is on the left, `count` tokens will follow
-    real = sequence_mask(lengths + count, width + count).flip(-1)[:, None, None]
+    # True for tokens that are real or will be written; mirrored, as we pad on the left
+    padded_right = sequence_mask(lengths + count, width + count)
+    real = padded_right.flip(-1)[:, None, None]
     # how much padding stands before the first letter of each prompt, (N, 1)
     shift = (width - lengths)[:, None] if counted else 0
     caches, texts = [KeyValueCache() for _ in model.layers], [""] * len(prompts)
@@ -468,7 +473,7 @@ def continue_batch(prompts, masked, counted, count=14):
 
 # %% batch-text [markdown]
 # We let the model continue `MILKSHAM` together with a prompt that is ten letters longer: first with neither the mask
-# nor the corrected places, then with the mask alone, and finally with both.
+# nor the corrected places, then with one of them, and finally with both.
 
 # %% see-batch
 pair = ["MILKSHAM", "ABCDEFGHIJKLMNABCD"]
@@ -476,15 +481,16 @@ print("alone          ", [continue_text(prompt) for prompt in pair])
 for name, how in {
     "neither": (False, False),
     "mask": (True, False),
+    "places": (False, True),
     "mask and places": (True, True),
 }.items():
     print(f"{name:15}", continue_batch(pair, *how))
 
 # %% further-grouped [markdown]
 # Only with both does the short prompt get the text that it gets alone. The longer prompt has no padding, so its text is
-# correct in all three cases. A test in which all prompts have the same length finds nothing.
+# correct in all four cases. A test in which all prompts have the same length finds nothing.
 #
-# ## Further: the bug that keeps every shape
+# ## Further: grouped heads in the wrong order
 #
 # To compute grouped heads, each kv head is repeated for its group. Here we have four query heads and two kv heads. The
 # first two query heads belong to kv head 0, and the last two to kv head 1.
@@ -534,9 +540,9 @@ print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
 # - Prefill reads the whole prompt in one pass. Decoding reads one token at a time and fetches all parameters for it.
 # - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner. `is_causal=True` puts it at the
 #   upper left.
-# - To test a cache, compare all new rows with those of a whole pass over the same text, run by itself. Start from a
-#   cache that is not empty, once with one new token and once with several. A leak test that changes only the last token
-#   finds too little.
+# - To test a cache, compare all new rows with those of a whole pass over each text on its own. Start from a cache that
+#   is not empty, once with one new token and once with several. A leak test that changes only the last token finds too
+#   little.
 # - A cache takes 2 · layers · kv heads · head_dim numbers for each token. Grouped heads and windows make it smaller;
 #   which tokens can be dropped depends on the training.
 
@@ -582,8 +588,8 @@ check_bytes_of_a_token(bytes_of_a_token_solution)
 #
 # Write a function that updates the keys of a cache with a window. (It returns only what is kept for later calls. When
 # several new tokens arrive at once, they attend first, and only then are the oldest keys dropped.) `kept` has the shape
-# (N, H, tokens, E) and may be empty, `new` holds one or more new tokens, and `window` is the largest number of tokens
-# that may stay, at least 1.
+# (N, H, tokens, E) and may be empty, `new` holds one or more new tokens, and `window` (at least 1) is the largest
+# number of tokens that may stay.
 #
 # <details><summary>Hint</summary>
 #
@@ -611,7 +617,7 @@ check_windowed_keys(windowed_keys_solution)
 # ### 3 · Modify ★★ (8 minutes)
 #
 # Change a causal window so that the first tokens stay visible. In the mask (L, L), each token sees itself and the
-# `window - 1` tokens before it, and also the first `sinks` tokens, but nothing later.
+# `window - 1` tokens before it, and also the first `sinks` tokens, but no token after itself.
 #
 # <details><summary>Hint</summary>
 #
@@ -716,7 +722,7 @@ check_mended_decoding(mended_solution)
 #   happens when the first tokens leave the window.
 # - The sizes in the table are those of the models' public configurations: Radford et al., 2019 (GPT-2, the smallest),
 #   [Touvron et al.](https://arxiv.org/abs/2307.09288), 2023 (Llama 2), [Grattafiori et
-#   al.](https://arxiv.org/abs/2407.21783), 2024 (Llama 3), and Jiang et al., 2023.
+#   al.](https://arxiv.org/abs/2407.21783), 2024 (Llama 3, as first released), and Jiang et al., 2023.
 # - The times and the effects of hiding tokens are our own measurements.
 
 # %% next [markdown]
@@ -738,10 +744,10 @@ check_mended_decoding(mended_solution)
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** A model with a full cache writes one more word. Which rows are computed? **Only the new one.** *All of them,
-# because the text has changed:* under a causal mask nothing flows back.
+# **1.** A model with a cache writes one more word. How many rows are computed? **A single one.** *All of them, because
+# the text has changed:* under a causal mask nothing flows back.
 #
 # **2.** Two new tokens come after ten old ones. Which keys does the first of the two see? **Eleven: the old ones and
 # itself.** *One:* this is what `is_causal=True` gives. *Twelve:* this is what you get without a mask.
@@ -749,8 +755,8 @@ check_mended_decoding(mended_solution)
 # **3.** You change the last token, and no earlier row moves. Is the cache correct? **We do not know.** *Yes:* a mask
 # that hides too much does not leak.
 #
-# **4.** A model with 32 heads is rebuilt with 8 kv heads. What becomes smaller? **The cache, to a quarter, and the
-# matrices for keys and values.** *The number of scores:* there are still 32 tables.
+# **4.** A model with 32 heads is rebuilt with 8 kv heads. What becomes smaller? **The cache and the matrices for keys
+# and values: each shrinks to a quarter of its size.** *The number of scores:* there are still 32 tables.
 #
 # **5.** A window of 4,096 tokens is added to a model that was trained without one. What can go wrong? **It may need the
 # tokens that are dropped, the first one above all.** *Nothing, because old words hardly matter:* how far away a token
