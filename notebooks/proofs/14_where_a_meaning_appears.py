@@ -37,7 +37,7 @@ at = [encoder.tokens(one).index("bank") for one in sentences]
 for a, b in combinations(range(35), 2):
     assert torch.equal(vectors[a, 0], vectors[b, 0]) == (at[a] == at[b])
 
-# %% after: ask-included  numbers: 17, 21
+# %% after: ask-included  numbers: 17, 22
 
 # %% after: see-included
 assert is_right(included)[:, 0].sum() == 24 and is_right(left_out)[:, 0].sum() == 16
@@ -54,12 +54,14 @@ assert left_out.abs().min() > 1e-4  # no sign hangs on rounding
 
 # with shuffled meanings, each sentence in its own mean
 torch.manual_seed(0)
-lucky = []
-for _ in range(100):
-    labels = is_river[torch.randperm(35)]
-    found = torch.stack([lean(one, vectors[:, :1], labels) for one in vectors[:, :1]])
-    lucky.append(((found[:, 0] > 0) == labels).sum())
-assert 20.5 < torch.stack(lucky).float().mean() < 22
+labels = torch.stack([is_river[torch.randperm(35)] for _ in range(2000)])
+unit = torch.nn.functional.normalize(vectors[:, 0], dim=-1)  # (35, 384)
+to_river, to_money = (
+    torch.nn.functional.normalize(of.float() @ vectors[:, 0], dim=-1) @ unit.T
+    for of in (labels, ~labels)
+)
+lucky = ((to_river > to_money) == labels).sum(dim=-1).float()
+assert abs(lucky.mean() - 21.6) < 0.1
 
 # %% after: see-layers
 clear = ~is_mixed
@@ -87,7 +89,7 @@ for n in (19, 35, 48):
         )
     assert min(held) > 0.91 and abs(sum(held) / len(held) - 0.95) < 0.015
 
-# %% after: read-intervals  numbers: 16, 19, 35, 26, 72, 2%
+# %% after: read-intervals  numbers: 16, 19, 35, 72
 assert abs(1 - wilson_interval(19, 19)[0] - 1 / 6) < 0.005
 torch.manual_seed(0)
 shuffles = []
@@ -95,7 +97,6 @@ for _ in range(200):
     labels = is_river[torch.randperm(35)]
     shuffles.append(((leans(vectors, labels) > 0) == labels[:, None]).sum(dim=0))
 shuffles = torch.stack(shuffles).float()
-assert 0.96 < (shuffles[:, 6] <= 24).float().mean() < 1
 assert (shuffles[:, 6] >= 26).float().mean() < 0.02
 assert ((shuffles.mean(dim=0) - 17.5).abs() < 1).all()
 
@@ -138,7 +139,7 @@ assert all(low < high for low, high in zip(trained_low, average_high, strict=Tru
 # %% after: paired
 assert counts.tolist() == [[0, 10, 4, 7, 6, 5, 5], [0, 1, 0, 0, 0, 0, 1]]
 
-# %% after: read-paired  numbers: 85, 2,048, 24, 12, 64, 32
+# %% after: read-paired  numbers: 85, 2,048, 24, 12, 20
 from math import comb
 
 
@@ -149,7 +150,7 @@ def once_in(more, fewer):
 
 
 assert round(once_in(10, 1)) == 85 and 4.5 < once_in(5, 1) < 5
-assert once_in(7, 0) == 64 and once_in(6, 0) == 32
+assert (counts[0] > counts[1])[1:].all()
 
 
 # with one position for all words: 31 and 27, and four sentences that differ
@@ -243,7 +244,7 @@ assert eight.lean.idxmin()[0] == 0 and eight.lean.min() < 0.95 * all_heads
 # averaged in place of removed: the same head
 assert of("averaged").lean.idxmin() == (0, 4)
 
-# %% after: read-heads  numbers: 72, 23, 29, 35, 71, 31, 16, 14
+# %% after: read-heads  numbers: 72, 23, 29, 35, 71, 31, 16
 alone = of_alone = heads[(heads.word == "bank") & (heads.change == "others removed")]
 assert alone.right.min() == 21 and alone.right.max() == 29
 best = alone.loc[alone.right.idxmax()]
@@ -257,6 +258,13 @@ removed = vectors_of(encoder, "bank", sentences, edit=lambda layer, weights: 0 *
 alone_right = is_right(leans(removed, is_river))[:, -1]
 is_late = torch.tensor([encoder.tokens(one).index("bank") for one in sentences]) > 5
 assert torch.equal(alone_right, is_late == is_river) and alone_right.sum() == 23
+assert wilson_interval(23, 35)[0] < 0.5
+# before the first layer: in three positions, every sentence pulls its own lean to the wrong side
+at = torch.tensor([encoder.tokens(one).index("bank") for one in sentences])
+tipped = torch.isin(at, torch.tensor([5, 8, 9]))
+before = trained_right[:, 0]
+assert not before[tipped].any() and torch.equal(before[~tipped], (is_late == is_river)[~tipped])
+assert tipped.sum() == 15 and before.sum() == 16
 
 
 def only_head_4(layer, weights):
@@ -268,7 +276,6 @@ def only_head_4(layer, weights):
 
 of_head_4 = is_right(leans(vectors_of(encoder, "bank", sentences, edit=only_head_4), is_river))
 assert differing(of_head_4[:, -1:], alone_right[:, None]).tolist() == [[7], [1]]
-assert round(2**8 / (2 * (1 + 8))) == 14
 by_layer = is_right(leans(removed, is_river)).sum(dim=0)
 assert by_layer[0] == 16 and (by_layer.diff() >= 0).all()
 
@@ -287,14 +294,14 @@ assert trained_aside.sum() == 42 and average_aside.sum() == 34
 assert (trained_aside & ~average_aside).sum() == 10
 assert (average_aside & ~trained_aside).sum() == 2
 
-# %% after: read-once  numbers: 83, 96, 78, 26
+# %% after: read-once  numbers: 83, 96, 78, 26, 35, 34, 29, 42, 40, 32
 from math import comb
 
 one_sided = sum(comb(12, k) for k in range(3))
 assert round(2**12 / (2 * one_sided)) == 26
 
 
-def milder(layer, weights):
+def second(layer, weights):
     """Keep the weights on the token itself and on the markers; average the rest."""
     length = weights.shape[-1]
     kept = torch.eye(length, dtype=torch.bool)
@@ -303,18 +310,36 @@ def milder(layer, weights):
     return torch.where(kept, weights, rest / (~kept).sum(dim=-1, keepdim=True).clamp(min=1))
 
 
-assert on_aside(6, milder).sum() == 40
+of_bank = is_right(leans(vectors_of(encoder, "bank", sentences, edit=second), is_river))
+second_open, second_aside = [], []
+for word, rows in aside.groupby("word"):
+    old, old_is_first = read(seen[seen.word == word], second)
+    new, is_first = read(rows, second)
+    second_open.append((leans(old, old_is_first) > 0) == old_is_first[:, None])
+    second_aside.append((lean(new, old, old_is_first) > 0) == is_first[:, None])
+second_open = torch.cat(second_open).sum(dim=0)
+assert second_open.tolist() == [56, 66, 68, 76, 76, 77, 78] and second_open.argmax() == 6
+table = {
+    "trained": (trained_right.sum(dim=0).max(), of_96[0].max(), trained_aside.sum()),
+    "second": (of_bank.sum(dim=0).max(), second_open.max(), torch.cat(second_aside)[:, 6].sum()),
+    "average": (average_right.sum(dim=0).max(), of_96[1].max(), average_aside.sum()),
+}
+table = {name: [int(one) for one in row] for name, row in table.items()}
+assert table == {"trained": [34, 83, 42], "second": [32, 78, 40], "average": [29, 78, 34]}
+leads = [
+    best - other
+    for name in ("second", "average")
+    for best, other in zip(table["trained"], table[name], strict=True)
+]
+assert min(leads) == 2 and max(leads) == 8  # what-it-shows: by two to eight sentences
 
 # %% after: two-sentences
 assert mine[6] > same_meaning[6] + 0.005
 assert (same_meaning > different_meaning).all()
 assert ((same_meaning - different_meaning)[1:] > 0.015).all()
 
-# %% after: what-it-shows  numbers: 29, 34, 42, 40
+# %% after: what-it-shows  numbers: 29, 34, 35, 23
 assert average_right.sum(dim=0).max() == 29 and trained_right.sum(dim=0).max() == 34
-springs = words[words.word == "spring"]
-phrase = springs.sentence.str.contains("in spring", regex=False)
-assert phrase.sum() >= 3 and (springs[phrase].meaning == "season").all()
 
 # %% after: exercise-1  numbers: 0.9
 
