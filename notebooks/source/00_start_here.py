@@ -400,7 +400,7 @@ masked[cat]
 # </details>
 
 # %% questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** All six scores of a row are equal. What are the weights? **A sixth each.** *All 0* takes equal scores to mean that no word is looked at. *A
 # single 1* mistakes the softmax for a maximum.

@@ -539,7 +539,7 @@ by_torch[1]
 # </details>
 
 # %% questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why a wrong answer is tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** Four scores are 0. What are the weights? **A quarter each.** *All 0* mistakes scores for weights. *NaN* is what you get if you divide each
 # score by the sum of the scores.

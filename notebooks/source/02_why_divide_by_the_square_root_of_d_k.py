@@ -785,7 +785,7 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** $d_k = 64$, and the features have mean 0 and variance 1 and are independent. What is the standard deviation of
 # a raw score? **8.** *64* is the variance. *1* is what we get after the division.

@@ -723,7 +723,7 @@ check_padded_batch(mended_solution)
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** Padding is all zeros, and there is no mask. How much weight does it take? **Some.** *None* reads a score of 0
 # as a weight of 0. *All* would need all other scores to lie far below 0.

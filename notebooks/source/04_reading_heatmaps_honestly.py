@@ -677,7 +677,7 @@ mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** Four questions attend to nine words. What sums to 1? **Each of the four rows.** *Each column* reads the table
 # from the side of the keys. *The whole table:* this treats the table as a single distribution.

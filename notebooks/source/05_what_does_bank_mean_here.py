@@ -683,7 +683,7 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** Suppose that no attention weight is near 0. After attention, are two tokens of a sentence usually more alike
 # than before, or less? **More alike.** *Less:* this confuses attending to words with sorting them. *As before:* this

@@ -808,7 +808,7 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** A layer gets a longer sentence. What does it need? **Nothing new.** *More parameters* mistakes scores for
 # parameters. *A larger $W_Q$* overlooks that its rows belong to features, not to tokens.

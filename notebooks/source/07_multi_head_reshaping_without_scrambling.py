@@ -832,7 +832,7 @@ check_pair_test(is_correct_solution)
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** `x` is (2, 5, 12). Which line splits it into 3 heads? **`x.view(2, 5, 3, 4).transpose(1, 2)`.** *`x.view(2, 3,
 # 5, 4)`* cuts each sentence into three blocks of neighbouring numbers, so that head 0 gets all of token 0 and two

@@ -770,7 +770,7 @@ check_joined_pieces(joined_solution)
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** A text has three times as many tokens. How much more memory do its stored weights take? **9 times as much.** *3
 # times as much* counts the rows only. *27 times as much* would be true if there were also three times as many heads.

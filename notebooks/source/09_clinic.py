@@ -812,7 +812,7 @@ check_disguise(wolf_solution)
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
-# <details><summary>For teachers: five questions, and why the wrong answers are tempting</summary>
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.** The output has the correct shape. What does that show? **Nothing about the numbers.** *The sequences stay apart:* a batch that
 # is joined into one text has the same shape. *The softmax runs over the correct axis:* patient A has the correct shape too.
