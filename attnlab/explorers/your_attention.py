@@ -312,7 +312,7 @@ PROPERTIES = (
         always=False,
     ),
     Property(
-        "it ran at every size tried, with the same result each time",
+        "it ran at every size tried, and the same call gave the same result",
         ("contiguity", "device"),
         (
             *("not-callable", "not-done", "raises", "wrong-type", "wrong-shape", "square-only"),

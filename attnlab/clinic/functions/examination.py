@@ -62,7 +62,7 @@ from attnlab.clinic.names import SIDES, numbers_of
 
 LETTERS = {2: "(L, E)", 3: "(N, L, E)", 4: "(N, H, L, E)"}
 LARGE = 200.0  # scores of this size overflow exp in float32 unless a maximum is taken off
-REMEDY = "Pass call=, a function (target, query, key, value, attn_mask) that returns its output."
+REMEDY = "Pass call=, a function (target, query, key, value, attn_mask) that calls it."
 LOWER_RIGHT = "torch.ones(L, S).tril(diagonal=S - L) lets query i see key j where j <= S - L + i."
 SCALED = {way.cause for way in SCALES} | {"scale-constant", "scale-other"}
 OPEN_STEPS = tuple(step for step in STEPS if step != "masking")
