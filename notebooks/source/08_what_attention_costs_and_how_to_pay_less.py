@@ -56,10 +56,10 @@ predict("08/memory-of-the-weights")
 # %%answer 08/memory-of-the-weights
 texts = (512, 2048, 16_000)  # tokens
 gib = {
-    f"{h} head{'s' * (h > 1)}": [weight_bytes(n, h) / GiB for n in texts]
+    f"{h} head{'s' * (h > 1)} (GiB)": [weight_bytes(n, h) / GiB for n in texts]
     for h in (1, 8, 32)
 }
-pd.DataFrame(gib, texts).rename_axis("GiB").round(3)
+pd.DataFrame(gib, texts).rename_axis("tokens").round(3)
 
 # %% not-only-weights [markdown]
 # ## Does everything grow with the square?
@@ -109,7 +109,7 @@ CostExplorer(n=64, ask=False)
 #
 # How much memory does attention hold at its worst moment? To find out, you can use a counter from attnlab,
 # `PeakMemory`. Every tensor that an operation returns inside the `with` block is counted until it is freed, and `peak`
-# is the largest number of bytes alive at any one time. (What an operation uses only inside itself is not seen.)
+# is the largest number of bytes alive at any one time. (Memory that an operation uses only internally is not counted.)
 
 
 # %% plain
@@ -187,10 +187,11 @@ show_figure(axes[0], "8.1")
 # %% slow-and-fast [markdown]
 # ## Slow and fast memory
 #
-# A processor has a small, fast memory close to it. In a CPU, this is a *cache* of some MiB. The main memory is large
-# and slow. The left panel of Figure 8.1 shows the time of a division for more and more numbers. The lower line rises
-# where they no longer fit into the cache: from main memory, each number takes two to three times as long. A result that
-# needs *new* memory (the upper line) costs far more: the system first has to provide it, page by page, and clear it.
+# A processor has a small, fast memory close to it. In a CPU, this is a *cache* of a few MiB. The main memory is large
+# and slow. The left panel of Figure 8.1 shows how long a division takes per number as the tensor grows. The lower line
+# rises where the tensor no longer fits into the cache: from main memory, a number takes two to three times as long. A
+# result that needs *new* memory (the upper line) costs far more: the system first has to provide it, page by page, and
+# clear it.
 #
 # The right panel shows the steps of attention. The two matrix products, scores and average, account for nearly all the
 # FLOPs, and with reused tables they also take most of the time. But `plain` makes new tables of 64 MiB and takes more
@@ -209,12 +210,12 @@ from attnlab.diagrams import draw_memory_traffic
 show_figure(draw_memory_traffic(), "8.2")
 
 # %% one-row [markdown]
-# On a GPU, PyTorch keeps freed memory and reuses it, so the cost of new memory is gone. But it computes so fast that
-# the traffic between slow and fast memory matters far more there. This is why *FlashAttention*, the best-known fused
-# kernel, was written. On an A100, its authors measured one attention layer of the size used in GPT-2 medium, forward
-# and backward, for 64 texts of 1,024 tokens. The usual code moved 40.3 GB between slow and fast memory and took 41.7
-# ms. Theirs moved 4.4 GB and took 7.3 ms, although it needs about 13% *more* FLOPs, because its backward pass computes
-# the weights a second time instead of storing them.
+# On a GPU, PyTorch keeps freed memory and reuses it, so the cost of new memory is gone. But a GPU computes so fast that
+# memory traffic matters far more there. This is why *FlashAttention*, the best-known fused kernel, was written. On an
+# A100, its authors measured one attention layer of the size used in GPT-2 medium, forward and backward, for 64 texts of
+# 1,024 tokens. The usual code moved 40.3 GB between slow and fast memory and took 41.7 ms. Theirs moved 4.4 GB and took
+# 7.3 ms, although it needs about 13% *more* FLOPs, because its backward pass computes the weights a second time instead
+# of storing them.
 #
 # The fast memory of that GPU holds 192 KB for each of its processors, and a single row of 16,384 scores takes 64 KiB.
 # So at most three rows fit there, and keys and values would have to be read again for every three queries. To take many
@@ -772,8 +773,9 @@ check_joined_pieces(joined_solution)
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** A text has three times as many tokens. How much more memory do its stored weights take? **9 times as much.** *3
-# times as much* counts the rows only. *27 times as much* would be true if there were also three times as many heads.
+# **1.** One text has three times as many tokens as another. How many times as much memory do its stored weights take?
+# **9 times as much.** *3 times as much* counts the rows only. *27 times as much* would be true if there were also three
+# times as many heads.
 #
 # **2.** A layer with 768 features reads 200 tokens. Where are most of its FLOPs? **In the projections.** *In scores and
 # averages* forgets that the square is multiplied by a smaller number. *Half and half* is true at 1,536 tokens.
