@@ -304,8 +304,8 @@ diagnose(patient_b)
 #
 # This explorer uses probe 1 to draw the weights of patient E, at first without a mask, and lists what the clinic
 # checked with inputs of its own. At first every row sums to 1. Click a word to turn it into padding. The sentence below
-# the drawing then names the first three rows that no longer do. Then put a function of your own in place of
-# `patient_e`, with or without a mask in which True means "may attend".
+# then names the first three rows that no longer sum to 1. Then put a function of your own in place of `patient_e`, with
+# or without a mask in which True means "may attend".
 
 # %% explore
 YourAttentionExplorer(patient_e, mask="none", ask=False)
@@ -483,7 +483,7 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 # into them, one at a time. We set half of these implementations aside until the clinic had been written. The first
 # column of the table shows our first look at this half. Afterwards we improved the clinic with both halves before us,
 # so the other two columns may look better than they would on new code. *Other name* means that the clinic found
-# something wrong, but did not name this bug. Of the first look, some counts were not recorded.
+# something wrong, but did not name this bug. Some counts from the first look were not recorded.
 
 # %% how-often
 panel = pd.read_csv(data_path("clinic_panel.csv"))
@@ -780,7 +780,7 @@ check_disguise(wolf_solution)
 # `torch.testing.assert_close` compares your output with that of a correct version, and `torch.autograd.gradcheck`
 # compares gradients with finite differences. `F.scaled_dot_product_attention` can serve as the correct version if yours
 # computes the same thing. In its Boolean mask, True means *may attend*, whereas in `nn.MultiheadAttention` it means
-# *blocked*. It returns no weights itself, but probe 1 recovers them.
+# *blocked*. The function itself returns no weights, but probe 1 recovers them.
 
 # %% sources [markdown]
 # ## Sources
@@ -820,8 +820,9 @@ check_disguise(wolf_solution)
 # **2.** All rows of weights add up to 1. What follows? **Other bugs may remain.** *The divisor is correct:* patient B passes.
 # *The causal mask works:* a leaking function passes too.
 #
-# **3.** With dropout switched off, you replace the last token of a sequence, and all outputs of a function that is meant
-# to be causal move. What does this show? **It leaks.** *That is normal* is true without a mask. *Only the last token may look ahead:* nothing comes after it.
+# **3.** A function is meant to be causal. With dropout switched off, you replace the last token of a sequence, and all
+# outputs move. What does this show? **It leaks.** *That is normal* is true without a mask. *Only the last token may
+# look ahead:* nothing comes after it.
 #
 # **4.** If you write 99 into the blocked keys, the output moves; if you write it into the blocked values, it does not. What is wrong?
 # **The weights are set to zero after the
