@@ -124,14 +124,14 @@ show_figure(fig, "11.1")
 # In the table on the right, no gradient ever reached the rows below the dashed line, though the eye cannot tell them
 # from the others.
 #
-# Adding a vector has another drawback. In language, the distance between two words often matters more than their
-# places. But if positions $p_m$ and $p_n$ are added to the tokens $x$ and $y$, the score of one for the other is a sum
-# of four terms,
+# Adding a vector has another drawback. If positions $p_m$ and $p_n$ are added to the tokens $x$ and $y$, the score of
+# one for the other is a sum of four terms,
 #
 # $$(x + p_m)\cdot(y + p_n) = x \cdot y + x \cdot p_n + p_m \cdot y + p_m \cdot p_n.$$
 #
 # (We left out $W_Q$, $W_K$ and the division.) The two terms in the middle mix what a token means with the place of the
-# other one. Can positions enter the scores without this mixture?
+# other one. In language, however, the distance between two words often matters more than their places. Can positions
+# enter the scores so that only the distance counts?
 #
 # ## Turning instead of adding
 #
@@ -399,24 +399,25 @@ show_figure(plot_lengths(latest, "Which entry is the latest?"), "11.3")
 
 # %% how-far-back
 # %%answer 11/which-at-64
-shown = far_in_one.query("scheme in ['rotary', 'ALiBi']")  # reads all 64, or 16
+shown = far_in_one.query("scheme in ['rotary', 'ALiBi']")  # reads the last 64 or 16
 shown.pivot_table("accuracy", ["scheme", "reads"], "distance", sort=False).round(2)
 
 # %% after-long [markdown]
 # ### Reading the figure and the table
 #
 # At 16 tokens, the layer without positions is correct in about half of the cases: it finds the entries for the animal,
-# but it cannot tell which of them is the latest. Beyond 16 tokens, the learned positions fail at once, because their
-# rows were never trained. The sinusoidal ones fail almost as fast, although they can be computed for any position.
+# but it cannot tell which of them is the latest. Beyond 16 tokens, the model with learned positions fails at once,
+# because the rows for later positions were never trained. The sinusoidal ones fail almost as fast, although they can be
+# computed for any position.
 #
-# At 32 tokens, even the worst rotary run is still correct in 94% of the cases. Distances above 15 never occurred in
-# training, and beyond 32 tokens the accuracy declines. Only ALiBi stays above 90% at every length.
+# The rotary layer stays above 90% on lists of up to 32 tokens, and ALiBi on all of them.
 #
 # Does ALiBi look back 64 tokens, then? The table sorts the questions on lists of 64 by how far back the wanted entry
-# is. In 87% of them it is at most 15 tokens back, as in training, and there ALiBi is correct in 98% of the cases. At 24
-# to 31 tokens, it is correct in only 15%, hardly better than guessing. The rows with 16 are a baseline, where the same
-# trained layers read only the last 16 tokens of each list. There the rotary layer answers 88% of all questions
-# correctly instead of 55%. So ALiBi does well mainly because it ignores what is far away.
+# is. In 87% of them it is at most 15 tokens back, as in training, and there ALiBi is correct in 98% of the cases. When
+# the entry is 24 to 31 tokens back, ALiBi is correct in only 15%. In the rows with 16, a baseline, the same layers read
+# only the last 16 tokens of each list. Then the rotary layer finds nearly every entry that is there to be found; on the
+# whole lists it found 61% of these. So far keys, at distances never seen in training, took weight from the near ones.
+# ALiBi's bias keeps them out, and this is mainly why it does well.
 #
 # ## Another task
 #
@@ -435,9 +436,9 @@ show_figure(plot_lengths(back, "Which number was three tokens back?"), "11.4")
 # ### Reading the second figure
 #
 # ALiBi's preference for near keys does not suit this task. A rotary layer can solve it, and we can say how. Let $W_Q$
-# and $W_K$ be zero, so that each projection returns only its constant vector, whatever the token means. Then all keys
-# are the same vector. Let the query be this vector, turned *back* by three steps. After the rotation, a key at $n$ is
-# turned by $n$ steps and a query at $m$ by $m - 3$. Where $n = m - 3$, the two point the same way, so the score is
+# and $W_K$ be zero, so that each projection (an `nn.Linear`) returns only its bias, whatever the token means. Then all
+# keys are the same vector. Let the query be this vector, turned *back* by three steps. After the rotation, a key at $n$
+# is turned by $n$ steps and a query at $m$ by $m - 3$. Where $n = m - 3$, the two point the same way, so the score is
 # largest there.
 #
 # The trained rotary layers do solve the task, perfectly in all four runs on lists of up to 40 tokens. Beyond that they
@@ -448,9 +449,9 @@ show_figure(plot_lengths(back, "Which number was three tokens back?"), "11.4")
 #
 # ### What about the mask alone?
 #
-# Finally, here are three models with *two* layers, again trained on lists of 16 tokens. They also have the residual
-# connections of lesson 10 and LayerNorm, which rescales each token's vector by itself (lesson 12). Neither looks at
-# other tokens, so neither can tell the order.
+# Finally, here are three models with *two* layers, again trained on lists of 16 tokens. They also have residual
+# connections (lesson 10) and LayerNorm (lesson 12), which rescales the vector of each token. Neither looks at other
+# tokens, so neither can tell the order.
 
 # %% mask-alone
 two = results.query("layers == 2")
@@ -458,10 +459,9 @@ two.pivot_table("accuracy", ["task", "scheme"], "tokens", sort=False).round(2)
 
 # %% the-answer [markdown]
 # On lists of 64, the two-layer model without positions finds the latest entry in 78% of the cases, and the rotary one
-# in only 58%. ALiBi is better than either, but when the entry is 24 tokens back or more, the model without positions
-# finds it more often. In the other task, the two-layer models without positions name the number in only a third of the
-# cases, even on lists of 16, where the rotary models name every number. On lists of 64, ALiBi reaches 54% and the
-# rotary models only 36%.
+# in only 58%. ALiBi is better than either. But if the entry is at least 32 tokens back, ALiBi finds it in only 35% of
+# the cases, and the model without positions in 95%. In the other task, the two-layer models without positions name the
+# number in only a third of the cases, even on lists of 16, where the rotary models name every number.
 #
 # So who tells attention where words stand? Attention by itself cannot know. A causal mask tells it a little, and
 # several layers under such a mask can work out more. In most models we tell it ourselves, with vectors that are added,
@@ -489,8 +489,8 @@ F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0]
 # Many models for long texts use a larger base. “Slow rotary” positions have a base of 1,000,000 instead of 10,000, so
 # all pairs but the first turn more slowly. With 4 heads of 16 features, their accuracy declines earlier than that of
 # the usual ones, though in the second task it ends higher. With 8 heads of 8 features, they are at least as good in
-# both tasks and at every length. (In the first task, they owe this to near entries, as ALiBi does: from 24 tokens back
-# on, they are close to guessing.)
+# both tasks and at every length. (In the first task, they owe this to near entries, as ALiBi does: when the entry is 24
+# or more tokens back, they do little better than guessing.)
 
 # %% eight-heads
 bases = results.query("layers == 1 and scheme in ['rotary', 'slow rotary']")
@@ -521,8 +521,8 @@ assert torch.allclose(reordered, rotate(some)[:, order], atol=1e-5)
 # - The two layouts of the rotation, neighbouring pairs and halves, give results of the same shape and pass the same
 #   tests. Parameters only work properly in the layout with which they were trained.
 # - A model that works at the length it was trained on need not work on longer texts. Test it there and on your own
-#   task, and look at the questions that need a long distance separately: a high average may only mean that they are
-#   few.
+#   task, and look separately at the questions whose answer lies far back: a high average may only mean that they are
+#   rare.
 
 # %% exercises [markdown]
 # ## Exercises
