@@ -176,6 +176,8 @@ of_mixed = [is_right(leans(one, is_river))[is_mixed, -1].sum() for one in change
 of_clear = [is_right(leans(one, is_river))[~is_mixed, -1].sum() for one in changed.values()]
 assert (min(of_clear[3:]), max(of_clear[3:])) == (17, 19)
 assert of_mixed[:2] == [13, 11] and (min(of_mixed[3:]), max(of_mixed[3:])) == (9, 11)
+one_place = is_right(leans(changed["same position"], is_river))
+assert one_place[~is_mixed, 1].all()  # one layer is enough for all clear sentences
 assert by_change[2][1] == 27 and by_change[1][1] == 31
 # other positions, and more shuffles
 for position in (1, 3, 8):
@@ -338,7 +340,7 @@ assert mine[6] > same_meaning[6] + 0.005
 assert (same_meaning > different_meaning).all()
 assert ((same_meaning - different_meaning)[1:] > 0.015).all()
 
-# %% after: what-it-shows  numbers: 29, 34, 35, 23
+# %% after: what-it-shows  numbers: 29, 34, 35
 assert average_right.sum(dim=0).max() == 29 and trained_right.sum(dim=0).max() == 34
 
 # %% after: exercise-1  numbers: 0.9

@@ -238,8 +238,9 @@ pd.DataFrame(counts, ["only trained", "only average"], places)
 # After layer 1, ten sentences are right with the trained weights only, and one with the average only. If both were
 # equally good, each of these eleven would be like the toss of a coin, and eleven tosses can fall in $2^{11}$ = 2,048
 # ways. The trained weights win all tosses in 1 way, and all but one in 11 ways, because any of the eleven may be the
-# lost one. In 12 more ways, the average does so. So a result at least as one-sided as ours comes up in 24 of 2,048
-# cases, about once in 85. By a common but arbitrary rule, a result rarer than once in 20 is taken seriously.
+# lost one. In 12 more ways, it is the average that wins all or all but one. So a result at least as one-sided as ours
+# comes up in 24 of 2,048 cases, about once in 85. By an arbitrary rule, a result rarer than once in 20 is taken
+# seriously.
 #
 # But among six layers, a single rare result does not prove much, and five against one, as after layer 6, comes up about
 # once in five. Still, the trained weights are ahead after every layer.
@@ -271,9 +272,9 @@ pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 # %% explore [markdown]
 # If all words have the same position, more sentences are right after layer 1: 31 instead of 29, and for the average 27
 # instead of 20. So in layer 1, positions disturb the average more than they disturb the trained weights, and much of
-# the lead that we counted there is due to them. The two now differ in only four sentences, all won by the trained
-# weights, but four tosses of a coin fall the same way one time in eight. So for the first layer alone, we cannot say
-# that attention does better than an average, and this agrees with lesson 5.
+# the lead that we counted there is due to the positions. The two now differ in only four sentences, all won by the
+# trained weights, but four tosses of a coin fall the same way one time in eight. So for the first layer alone, we
+# cannot say that attention does better than an average.
 #
 # ### Your experiment: from layer to layer
 #
@@ -424,8 +425,8 @@ print(differing(trained_aside, average_aside))
 #
 # Is this lead due to selecting words? The plain average also takes the sink away (lesson 10). So afterwards we tried a
 # second control, which keeps the sink: every token keeps its weights on itself and on the two markers, and shares the
-# rest equally among the other words. In each row, we count after the best layer, and on the sentences set aside, after
-# the layer that was best on the open ones:
+# rest equally among the other words. For "bank" and for the open sentences, we count after the best layer of each row;
+# for those set aside, after the layer that was best on the open ones:
 #
 # | | "bank", of 35 | open, of 96 | set aside, of 48 |
 # |---|---|---|---|
@@ -435,7 +436,7 @@ print(differing(trained_aside, average_aside))
 #
 # On the sentences set aside, the second control comes close to the trained weights, but on the open ones it does no
 # better than the plain average. So our sentences do not settle how much the sink matters, and a second look counts for
-# less than the first.
+# less.
 #
 # ### Your experiment: two sentences
 #
@@ -465,9 +466,9 @@ pd.DataFrame(rows, places).T.round(2)
 #
 # - *It can be read* does not mean that *it is used*. We needed labels to find the two means. The model has no such
 #   labels, and nothing here shows that a later layer makes use of the difference. To test that, one has to change the
-#   vector and watch what the model does.
-# - What can be read need not be the meaning. Without any head, 23 of 35 sentences were right because of the position of
-#   "bank" alone.
+#   vector and watch the model.
+# - What can be read need not be the meaning. Without heads, it is only the position of "bank", and such a cue could
+#   pass for a meaning.
 # - One person wrote these sentences, for nine words. Sentences from books are less tidy.
 
 # %% remember [markdown]
@@ -644,9 +645,10 @@ check_fooling_sentence(
 #
 # To change what a part of your own model passes on, use a hook: `module.register_forward_hook(function)` calls the
 # function with the module, its input and its output. If the function returns something, the model continues with that
-# as the output. A hook cannot change attention weights that have already been used: for that, write the attention
-# yourself, as our `edit` does. In Hugging Face Transformers, `model(..., output_hidden_states=True)` returns the
-# vectors before the first layer and after every layer, like our seven.
+# as the output. A hook cannot change attention weights that have already been used: for that, you need an
+# implementation of your own, such as our encoder, which calls `edit` before it uses the weights. In Hugging Face
+# Transformers, `model(..., output_hidden_states=True)` returns the vectors before the first layer and after every
+# layer, like our seven.
 
 # %% sources [markdown]
 # ## Sources
