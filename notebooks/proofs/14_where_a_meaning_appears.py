@@ -246,7 +246,7 @@ assert eight.lean.idxmin()[0] == 0 and eight.lean.min() < 0.95 * all_heads
 # averaged in place of removed: the same head
 assert of("averaged").lean.idxmin() == (0, 4)
 
-# %% after: read-heads  numbers: 72, 23, 29, 35, 71, 31, 16
+# %% after: read-heads  numbers: 72, 23, 29, 35, 71, 31
 alone = of_alone = heads[(heads.word == "bank") & (heads.change == "others removed")]
 assert alone.right.min() == 21 and alone.right.max() == 29
 best = alone.loc[alone.right.idxmax()]

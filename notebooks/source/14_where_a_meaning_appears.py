@@ -272,9 +272,9 @@ pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 # %% explore [markdown]
 # If all words have the same position, more sentences are right after layer 1: 31 instead of 29, and for the average 27
 # instead of 20. So in layer 1, positions disturb the average more than they disturb the trained weights, and much of
-# the lead that we counted there is due to the positions. The two now differ in only four sentences, all won by the
-# trained weights, but four tosses of a coin fall the same way one time in eight. So for the first layer alone, we
-# cannot say that attention does better than an average.
+# the lead that we counted there is due to the positions. After layer 1, the trained weights and the average now differ
+# in only four sentences, all won by the trained weights, but four tosses of a coin fall the same way one time in eight.
+# So for the first layer alone, we cannot say that attention does better than an average.
 #
 # ### Your experiment: from layer to layer
 #
@@ -363,9 +363,8 @@ show_figure(fig, "14.2")
 #
 # Without any head, no other word can reach "bank", so its vector depends only on its position. In our sentences, an
 # early "bank" more often means money, and after layer 6 this alone makes 23 right, not many more than guessing would.
-# (Before the first layer only 16 were right: the vectors there are so similar that leaving a sentence out often tips
-# its lean to the wrong side.) Head 4 of the first layer, with nothing else, reaches 29. And yet the model does not need
-# it: without this head, it gets 31. The meaning can reach "bank" by more than one route.
+# Head 4 of the first layer, with nothing else, reaches 29. And yet the model does not need it: without this head, it
+# gets 31. The meaning can reach "bank" by more than one route.
 #
 # ## More words, and sentences set aside
 #
@@ -435,8 +434,8 @@ print(differing(trained_aside, average_aside))
 # | plain average | 29 | 78 | 34 |
 #
 # On the sentences set aside, the second control comes close to the trained weights, but on the open ones it does no
-# better than the plain average. So our sentences do not settle how much the sink matters, and a second look counts for
-# less.
+# better than the plain average. So our sentences do not settle how much of the lead comes from the sink and how much
+# from selecting words, and a second look counts for less.
 #
 # ### Your experiment: two sentences
 #
