@@ -165,6 +165,25 @@ def test_an_import_loads_what_it_needs_and_no_more():
     assert "matplotlib" in pictures
 
 
+def test_neither_a_check_nor_a_measurement_waits_for_torchs_compiler():
+    """It takes a second to load."""
+    script = """
+import sys
+import torch
+from attnlab import PeakMemory
+from attnlab.exercises import check_is_distribution
+
+with PeakMemory() as counted:
+    torch.ones(2) + 1
+verdict = check_is_distribution(lambda weights: False)
+print(counted.peak, verdict.ok, "torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["16", "False", "False"]
+
+
 def test_everything_that_the_package_lists_is_there():
     import attnlab
 

@@ -190,14 +190,14 @@ def _torch_as_it_is() -> Iterator[None]:
     # a default device is a mode, too, which torch remembers at two more places
     chosen, current = torch._GLOBAL_DEVICE_CONTEXT, _device.CURRENT_DEVICE
     held = getattr(chosen, "device_context", None)
-    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    threads, strictness = torch.get_num_threads(), _strictness()
     try:
         yield
     finally:
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(strict, warn_only=warns)
+        if _strictness() != strictness:  # to set it loads torch's compiler, which takes a second
+            torch.use_deterministic_algorithms(strictness[0], warn_only=strictness[1])
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)
         if (left := modes_of_torch()) != modes:
@@ -206,6 +206,14 @@ def _torch_as_it_is() -> Iterator[None]:
             for mode in modes:
                 _push_mode(mode)
             chosen.device_context, _device.CURRENT_DEVICE = held, current
+
+
+def _strictness() -> tuple[bool, bool]:
+    """Return whether torch insists on deterministic algorithms, and whether it only warns."""
+    return (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
 
 
 def parameters(function: Callable) -> list[inspect.Parameter] | None:
