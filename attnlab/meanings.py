@@ -42,7 +42,8 @@ def vectors_of(
     sentences : sequence of str, N of them
         Each holds the word once.
     edit : function, optional
-        As for ``PretrainedEncoder.read``.
+        As for ``PretrainedEncoder.read``. Sentences of the same length are read together, so it
+        gets weights of shape (n, 12, L, L).
 
     Returns
     -------
@@ -70,17 +71,26 @@ def vectors_of(
     check_list("sentences", sentences, "a list of texts")
     if not sentences:
         raise ValueError("sentences must hold at least one text, got none.")
-    found = []
-    for sentence in sentences:
-        check_type("sentences", sentence, str, "texts")
-        tokens, vectors, _ = encoder.read(sentence, edit=edit)
-        if tokens.count(word) != 1:
-            raise ValueError(
-                f"sentences must hold the word {word!r} once as a piece, got "
-                f"{tokens.count(word)} in {short(sentence)}."
-            )
-        found.append(vectors[:, tokens.index(word)])
-    return torch.stack(found)
+    tokens = [_tokens_with(encoder, word, sentence) for sentence in sentences]
+    found: dict[int, Tensor] = {}
+    for length in sorted({*map(len, tokens)}):
+        numbers = [number for number, one in enumerate(tokens) if len(one) == length]
+        x = torch.cat([encoder.embed(tokens[number]) for number in numbers])  # (n, L, 384)
+        vectors, _ = encoder.encode(x, edit=edit)
+        found |= {n: vectors[:, row, tokens[n].index(word)] for row, n in enumerate(numbers)}
+    return torch.stack([found[number] for number in range(len(tokens))])
+
+
+def _tokens_with(encoder: PretrainedEncoder, word: str, sentence: str) -> list[str]:
+    """Return the tokens of a sentence, one of which must be the word."""
+    check_type("sentences", sentence, str, "texts")
+    tokens = encoder.tokens(sentence)
+    if tokens.count(word) != 1:
+        raise ValueError(
+            f"sentences must hold the word {word!r} once as a piece, got "
+            f"{tokens.count(word)} in {short(sentence)}."
+        )
+    return tokens
 
 
 def lean(vectors: Tensor, others: Tensor, is_first: Tensor) -> Tensor:

@@ -15,7 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab._checks import (
+    check_exact_ndim,
     check_list,
+    check_same_device,
+    check_same_dtype,
     check_size,
     check_tensor,
     check_type,
@@ -466,7 +469,41 @@ class PretrainedEncoder(PretrainedEmbedding):
         --------
         read : the same for a text, without a batch dimension.
         """
-        x = self.embed(tokens, positions=positions)
+        return self.encode(self.embed(tokens, positions=positions), edit=edit)
+
+    def encode(self, x: Tensor, *, edit: Edit | None = None) -> tuple[Tensor, Tensor]:
+        """Return the vectors and weights of sentences of one length that are embedded already.
+
+        Parameters
+        ----------
+        x : Tensor, shape (N, L, 384)
+            From ``embed``, for one sentence or joined for several.
+        edit : function, optional
+            As for ``read``; it gets weights of shape (N, 12, L, L).
+
+        Returns
+        -------
+        vectors : Tensor, shape (7, N, L, 384)
+            ``x``, and the vectors after each of the six layers.
+        weights : Tensor, shape (6, N, 12, L, L)
+            The weights that were used.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``x`` has another shape or dtype, or ``edit`` is wrong as ``read`` says.
+
+        See Also
+        --------
+        torch.nn.TransformerEncoder : it returns the last vectors only.
+        """
+        check_exact_ndim("x", x, "(N, L, 384)", ndim=3, fix="use embed.")
+        if x.shape[-1] != EMBED_DIM:
+            raise ValueError(
+                f"x must have {EMBED_DIM} features (dimension -1), got {shape(x)}; use embed."
+            )
+        check_same_dtype("x", x, "encoder", self.norm.weight)
+        check_same_device("x", x, "encoder", self.norm.weight)
         if edit is not None and not callable(edit):
             raise TypeError(
                 f"edit must be a function of a layer's number and its weights, got {short(edit)}."

@@ -359,6 +359,7 @@ CALLS = {
         "positions": [0, 1],
         "edit": None,
     },
+    "pretrained.PretrainedEncoder.encode": {"x": torch.randn(2, 3, 384), "edit": None},
     "pretrained.PretrainedEncoder.read": {"text": "the bank", "edit": None},
     "pretrained.PretrainedLayer": {"vocabulary": PIECES},
     "pretrained.PretrainedLayer.tokens": {"text": "the bank"},

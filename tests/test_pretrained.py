@@ -245,6 +245,30 @@ def test_the_numbers_of_the_layers_and_the_shape_of_the_weights(whole):
     assert seen == [(layer, (1, 12, 10, 10)) for layer in range(6)]
 
 
+def test_sentences_of_one_length_are_read_together(whole):
+    both = [whole.tokens(text) for text in (RIVER, "he took all the money to the bank")]
+    x = torch.cat([whole.embed(tokens) for tokens in both])
+    vectors, weights = whole.encode(x, edit=lambda _, weights: weights.flip(-1))
+    assert (vectors.shape, weights.shape) == ((7, 2, 10, 384), (6, 2, 12, 10, 10))
+    for place, tokens in enumerate(both):
+        alone = whole(tokens, edit=lambda _, weights: weights.flip(-1))
+        torch.testing.assert_close(vectors[:, place], alone[0][:, 0], rtol=0, atol=1e-4)
+        torch.testing.assert_close(weights[:, place], alone[1][:, 0], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "sentence"),
+    [
+        (torch.ones(5, 384), ValueError, "x must have shape (N, L, 384), got (5, 384); use embed."),
+        (torch.ones(2, 5, 7), ValueError, "x must have 384 features (dimension -1), got (2, 5, 7)"),
+        (torch.ones(2, 5, 384).double(), TypeError, "x and encoder must have the same dtype, got "),
+    ],
+)
+def test_wrong_vectors_are_one_sentence(whole, x, error, sentence):
+    with pytest.raises(error, match="^" + re.escape(sentence)):
+        whole.encode(x)
+
+
 def test_the_positions_reach_the_first_layer(whole):
     tokens = whole.tokens(RIVER)
     kept, _ = whole(tokens, positions=range(10))

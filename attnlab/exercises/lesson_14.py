@@ -152,7 +152,7 @@ EVERY = range(6)
 
 
 @Compared(
-    answer="A function of a layer's number and its weights (1, H, L, L) that returns weights.",
+    answer="A function of a layer's number and its weights (N, H, L, L) that returns weights.",
     see="attnlab.pretrained.PretrainedEncoder.read : calls it in every layer.",
     right=gone(ALL, HEAD),
     what="weights",
@@ -168,6 +168,8 @@ EVERY = range(6)
         "Axis 3 holds the keys, so one token gets no weight. Heads are axis 1.": Either(
             gone(ALL, ALL, ALL, HEAD), gone(ALL, ALL, ALL, HEAD, layers=(2,))
         ),
+        "Only the first sentence has lost the head. Axis 0 holds the sentences, all of which lose "
+        "it.": gone(0, HEAD),
         "Heads are counted from 0, so head 3 has the index 3.": gone(ALL, HEAD - 1),
         "Everything but the head is gone. Keep the others.": gone(
             ALL, [head for head in range(12) if head != HEAD]
@@ -185,7 +187,7 @@ def check_removed_head() -> Iterator[tuple[str, tuple]]:
     Verified: the weights of all six layers, for random weights.
     """
     for layer in (0, 2, LAYER, 3, 4, 5):  # so that each mistake shows by itself
-        (scores,) = randoms((1, 12, L, L), seed=layer)
+        (scores,) = randoms((2, 12, L, L), seed=layer)
         yield f"layer = {layer}", (layer, scores.softmax(dim=-1))
 
 

@@ -183,7 +183,7 @@ for correct, total in ((19, 19), (33, 35), (16, 35)):
 
 
 # %% plain-average
-def plain_average(layer, weights):  # weights: (1, H, L, L)
+def plain_average(layer, weights):  # weights: (N, H, L, L)
     return torch.full_like(weights, 1 / weights.shape[-1])
 
 
@@ -304,7 +304,7 @@ LayersExplorer(layer=0, ask=False)
 
 # %% without
 def without(number, head):
-    def edit(layer, weights):  # weights: (1, H, L, L)
+    def edit(layer, weights):  # weights: (N, H, L, L)
         if layer == number:  # layers are counted from 0 here
             weights[:, head] = 0
         return weights
@@ -563,7 +563,7 @@ check_left_out(my_leans_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Which number does the second layer have? And what do the axes of the weights, (1, H, L, L), stand for?
+# Which number does the second layer have? And what do the axes of the weights, (N, H, L, L), stand for?
 # </details>
 
 
@@ -575,7 +575,7 @@ def careless(layer, weights):
 
 
 def careful(layer, weights):
-    """(1, H, L, L) -> (1, H, L, L)."""
+    """(N, H, L, L) -> (N, H, L, L)."""
 
 
 # %%

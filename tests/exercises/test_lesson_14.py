@@ -33,7 +33,7 @@ def in_place(vectors, is_first):
 
 def zeros(layer, weights):
     if layer == 1:
-        weights[0, 3] = 0.0
+        weights[:, 3] = 0.0
     return weights
 
 
