@@ -1,14 +1,17 @@
 """Pages of the tests: opened from a file in a browser that is offline, and waited for."""
 
 import importlib.resources
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+import torch
+from playwright.sync_api import Browser, Locator, Page
 
 from attnlab.explorers import Explorer, _page
+from attnlab.palette import shade
 
 AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js")
 SIZE = {"width": 1366, "height": 900}
@@ -64,6 +67,25 @@ def pieces_of(explorers: Sequence[Explorer]) -> list[str]:
         pages = [explorer.to_html(library=False) for explorer in explorers]
     names = [name for explorer in explorers for name in _page.modules_of(explorer.module)]
     return [f"<script>{{{_page.library(tuple(dict.fromkeys(names)))}}}</script>", *pages]
+
+
+def written(card: Locator, **names: object) -> dict[str, object]:
+    """Return what the lines of PyTorch beside a picture give."""
+    names["torch"] = torch
+    exec(card.locator("pre").text_content(), names)
+    return names
+
+
+def shown_weights(card: Locator) -> torch.Tensor:
+    """Return the weights that the cells of a map tell to who cannot see them."""
+    labels = card.locator("button.cell").evaluate_all("all => all.map(cell => cell.ariaLabel)")
+    return torch.tensor([float(one.partition("weight ")[2].split(",")[0]) for one in labels])
+
+
+def shades(numbers: torch.Tensor, low: float = 0, high: float = 1) -> list[tuple[int, ...]]:
+    """Return the colours of numbers on a scale, in a hundred steps; halves go up."""
+    places = (100 * (number - low) / (high - low) for number in numbers.flatten().tolist())
+    return [shade(math.floor(place + 0.5) / 100) for place in places]
 
 
 def wait_until(page: Page, condition: Callable[[], bool], what: str, limit: float = 30) -> None:

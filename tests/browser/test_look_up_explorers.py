@@ -7,6 +7,7 @@ import torch
 
 from attnlab.explorers import SoftLookupExplorer
 from attnlab.explorers.look_up import KEYS
+from tests.browser.pages import written
 
 LOOK_UPS = [
     SoftLookupExplorer(ask=False),
@@ -23,13 +24,6 @@ LOOK_UPS = [
 def cards(open_cards):
     """All of them, and one that asks first."""
     return open_cards([*LOOK_UPS, SoftLookupExplorer()])
-
-
-def written(card):
-    """Return what the lines of PyTorch beside the picture give."""
-    names = {"torch": torch}
-    exec(card.locator("pre").text_content(), names)
-    return names
 
 
 @pytest.mark.parametrize("index", range(len(LOOK_UPS)))

@@ -37,6 +37,7 @@ def test_without_the_first_output_the_others_stand_still_with_their_sentence(out
     for explorer, host in zip(made[1:], page.locator(".attnlab-explorer").all(), strict=True):
         assert host.locator("img").get_attribute("alt") == explorer.say()
         assert host.locator("p").first.inner_text() == explorer.say()
+        assert host.locator("p").first.is_visible()
         assert "Run this cell" in host.inner_text()
 
 
@@ -44,6 +45,7 @@ def test_they_move_when_the_scripts_come_in_whatever_order(outputs, show):
     made, pieces = outputs
     page = show(*reversed(pieces))
     assert said(page) == [explorer.say() for explorer in reversed(made)]
+    assert page.locator("img:visible").count() == 0
 
 
 def test_they_move_when_an_explorer_is_run_as_a_widget(outputs, show):

@@ -1,16 +1,13 @@
 """RealHeadsExplorer in a page without a kernel."""
 
-import math
-
 import pytest
 import torch
 
 from attnlab.explorers import RealHeadsExplorer
 from attnlab.explorers._sentences import LONGEST
 from attnlab.explorers.real_heads import CHOICES
-from attnlab.palette import shade
 from attnlab.pretrained import load_layer
-from tests.browser.pages import pieces_of
+from tests.browser.pages import pieces_of, shades
 
 LOOK_EVERYWHERE = """card => [...card.querySelectorAll('.map')].map(map => {
     map.click();
@@ -61,11 +58,6 @@ def test_the_maps_show_the_weights(open_cards, words):
         assert shown.tolist() == [[*colour, 255] for colour in shades(sent(weights))]
     marks = card.evaluate(MARKS)
     assert marks == pytest.approx([100 * (explorer.picked + 0.5) / (words + 2)] * 12, abs=1e-3)
-
-
-def shades(weights):
-    """Return the colours of weights: a hundred of them, halves go up."""
-    return [shade(math.floor(100 * weight + 0.5) / 100) for weight in weights.flatten().tolist()]
 
 
 def sent(weights):

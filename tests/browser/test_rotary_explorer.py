@@ -5,6 +5,7 @@ import torch
 
 from attnlab import rotate
 from attnlab.explorers import RotaryExplorer
+from tests.browser.pages import written
 
 STATES = [
     {},
@@ -22,19 +23,12 @@ def cards(open_cards):
     return open_cards([*(RotaryExplorer(ask=False, **one) for one in STATES), RotaryExplorer()])
 
 
-def written(card):
-    """Return what the lines of PyTorch beside the picture give."""
-    names = {"torch": torch, "rotate": rotate}
-    exec(card.locator("pre").text_content(), names)
-    return names
-
-
 @pytest.mark.parametrize("index", range(len(STATES)))
 def test_the_browser_says_draws_and_writes_what_torch_computes(cards, index):
     explorer, card = RotaryExplorer(ask=False, **STATES[index]), cards[index]
     result = explorer.result
     assert card.locator(".say").inner_text() == explorer.say()
-    assert written(card)["score"].item() == pytest.approx(result.score, abs=1e-4)
+    assert written(card, rotate=rotate)["score"].item() == pytest.approx(result.score, abs=1e-4)
     drawn = torch.tensor(card.locator(".turned .dot").evaluate_all(ENDS))  # query, key, query, ...
     wanted = torch.stack([result.query, result.key], dim=1).flatten(0, 1).float()
     torch.testing.assert_close(drawn, wanted, atol=1e-4, rtol=0)
@@ -48,11 +42,11 @@ def test_the_browser_says_draws_and_writes_what_torch_computes(cards, index):
 def test_positions_are_dragged_and_moved_together_as_far_as_they_go(cards):
     card = cards[0]
     query = card.get_by_role("slider", name="position of the query")
-    score = written(card)["score"]
+    score = written(card, rotate=rotate)["score"]
     for _ in range(3):
         card.get_by_role("button", name="on ▶").click()
     assert query.input_value() == "8"
-    assert written(card)["score"] == pytest.approx(score.item(), abs=1e-5)
+    assert written(card, rotate=rotate)["score"] == pytest.approx(score.item(), abs=1e-5)
     for _ in range(9):
         card.get_by_role("button", name="◀ back").click()
     assert query.input_value() == "3"  # the key is at 0

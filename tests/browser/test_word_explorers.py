@@ -1,6 +1,5 @@
 """Explorers around words: the browser says, shows and moves what torch computes."""
 
-import math
 import re
 
 import pytest
@@ -12,6 +11,7 @@ from attnlab.explorers import BankExplorer, CrossExplorer, OrderExplorer
 from attnlab.explorers.bank import MIDDLE, _where
 from attnlab.explorers.cross import OUTPUTS
 from attnlab.palette import shade, to_hex
+from tests.browser.pages import shades, written
 
 # The ends of lines and their widths; the shades of cells.
 LINES = """lines => lines.map(line => [line.x1.baseVal.value, line.x2.baseVal.value,
@@ -21,12 +21,6 @@ PLACES = "marks => marks.map(mark => [mark.style.left, mark.style.top].map(parse
 ELSEWHERE = """buttons => buttons.flatMap((button, place) =>
     button.classList.contains('elsewhere') ? [place] : [])"""
 SHADES = "cells => cells.map(cell => getComputedStyle(cell).backgroundColor)"
-
-
-def shades(numbers, low, high):
-    """Return the colours of numbers on a scale, as a browser writes them; halves go up."""
-    places = (100 * (number - low) / (high - low) for number in numbers.flatten().tolist())
-    return [f"rgb{shade(math.floor(place + 0.5) / 100)}" for place in places]
 
 
 SUNK = [("river", -3, -2.4)]
@@ -56,8 +50,7 @@ def test_bank_says_shows_and_writes_what_torch_computes(banks, index):
     assert card.locator(".say").inner_text() == explorer.say()
     shown = [float(text) for text in card.locator(".bars .figure b").all_inner_texts()]
     torch.testing.assert_close(torch.tensor(shown), result.weights.float(), atol=0.0051, rtol=0)
-    names = {"torch": torch}
-    exec(card.locator("pre").text_content(), names)
+    names = written(card)
     for name in ("weights", "output", "average"):
         wanted = getattr(result, name).float()
         torch.testing.assert_close(names[name], wanted, atol=1e-5, rtol=0)
@@ -152,7 +145,8 @@ def test_order_says_shows_and_writes_what_torch_computes(orders, index):
     wanted = torch.stack([result.before, result.after]).float()
     torch.testing.assert_close(shown, wanted, atol=0.0051, rtol=0)
     colours = card.locator(".cell").evaluate_all(SHADES)
-    assert colours == shades(torch.stack([result.before, result.after]), -0.8, 1.6)
+    wanted = shades(torch.stack([result.before, result.after]), -0.8, 1.6)
+    assert colours == [f"rgb{colour}" for colour in wanted]
     assert card.locator(".scale").all_inner_texts() == ["output −0.81.6"]
     ramp = card.locator(".scale i").get_attribute("style")
     assert f"(90deg,{to_hex(shade(0))}," in ramp
@@ -166,9 +160,8 @@ def test_order_says_shows_and_writes_what_torch_computes(orders, index):
     moved = [place for place, word in enumerate(explorer.order) if word != place]
     assert card.locator(".ordered button").evaluate_all(ELSEWHERE) == moved
     torch.manual_seed(0)
-    names = {"torch": torch, "F": F, "position": 0.5 * torch.randn(6, 5)}
-    names["x"] = load_table("the_cat_sat_on_the_mat.csv").values
-    exec(card.locator("pre").text_content(), names)
+    x = load_table("the_cat_sat_on_the_mat.csv").values
+    names = written(card, F=F, x=x, position=0.5 * torch.randn(6, 5))
     torch.testing.assert_close(names["change"], result.moved.float(), atol=1e-5, rtol=0)
 
 
@@ -177,13 +170,7 @@ def test_words_change_places_by_click_and_by_arrows(orders):
     words = card.get_by_role("group", name="sentence").locator("button")
     words.nth(1).click()
     assert words.all_inner_texts() == ["The", "sat", "cat", "on", "the", "mat"]
-    for key in (
-        "ArrowRight",
-        "ArrowRight",
-        "ArrowRight",
-        "ArrowRight",
-        "Enter",
-    ):  # “cat” keeps focus
+    for key in (*["ArrowRight"] * 4, "Enter"):  # “cat” keeps focus
         card.page.keyboard.press(key)
     assert words.all_inner_texts() == ["The", "sat", "on", "the", "cat", "mat"]
     card.get_by_role("button", name="mat", exact=True).press("ArrowRight")  # nothing to the right

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from attnlab.explorers import YourAttentionExplorer
+from tests.browser.pages import shown_weights
 
 
 def late_mask(query, key, value, mask):
@@ -34,15 +35,11 @@ def word(card, text):
     return card.get_by_role("button", name=text, exact=True)
 
 
-def shown_weights(card):
-    labels = card.locator("button.cell").evaluate_all("all => all.map(cell => cell.ariaLabel)")
-    return torch.tensor([float(label.partition("weight ")[2]) for label in labels]).view(6, 6)
-
-
 def assert_shows(card, explorer):
     """Fail unless the card shows and says what Python does."""
     assert card.locator(".say").inner_text() == explorer.say()
-    torch.testing.assert_close(shown_weights(card), explorer._shown().weights, atol=0.0051, rtol=0)
+    wanted = explorer._shown().weights.flatten()
+    torch.testing.assert_close(shown_weights(card), wanted, atol=0.0051, rtol=0)
     assert card.locator("pre").last.text_content().endswith(f"\n{explorer.answer['call']}")
     lines = card.locator(".checks li").evaluate_all(
         "all => all.map(li => [li.querySelector('i').textContent,"

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from attnlab import exercises
+from attnlab import scaled_dot_product_attention as attention
 from attnlab.exercises import Verdict, _answers
-from attnlab.exercises._forms import Check, Compared, Either, Value
+from attnlab.exercises._forms import Check, Compared, Either
 from attnlab.palette import BLUE, EDGE, ORANGE
-from tests.exercises.verdicts import accepted, refused
+from tests.exercises.verdicts import accepted, refused, steady
 
 CHECKS = {name: getattr(exercises, name) for name in exercises.__all__ if name.startswith("check_")}
 FORMS = {name: check.form for name, check in CHECKS.items() if hasattr(check, "form")}
@@ -26,6 +27,13 @@ SLIPS = [
     for why, ways in form.slips.items()
     for way in (ways if isinstance(ways, Either) else (ways,))
 ]
+COMPARED = [name for name, form in FORMS.items() if isinstance(form, Compared)]
+TENSORS = [name for name in COMPARED if FORMS[name].read is _answers.tensor]
+NUMBERS = [name for name, form in FORMS.items() if getattr(form, "read", None) is _answers.number]
+DECLARED = [name for name in NUMBERS if not callable(FORMS[name].right)]
+KEEP_THE_INPUTS = """check_followers check_left_out check_mended_decoding check_mended_rotary
+    check_mended_stream check_normed_scores check_plain_average check_rotate_at check_to_halves
+    check_windowed_keys""".split()
 every_check = pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 
 
@@ -37,11 +45,65 @@ def test_every_slip_is_named(name, why, way):
     refused(CHECKS[name], way, why)
 
 
-@pytest.mark.parametrize("name", [n for n, f in FORMS.items() if isinstance(f, Compared | Value)])
+@pytest.mark.parametrize("name", COMPARED)
 def test_what_a_form_calls_right_is_accepted(name):
+    accepted(CHECKS[name], FORMS[name].right)
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_a_number_is_accepted_in_any_form(name):
+    check, right = CHECKS[name], float(FORMS[name].right)
+    for answer in (right, [right], torch.tensor(right), torch.tensor([right]).requires_grad_()):
+        steady(check, answer)
+        steady(check, giving(answer))
+
+
+# --- wrong answers without a name -----------------------------------------------------------------
+
+
+def changed(name, change):
+    """Return the correct function of a check, with another result."""
     form = FORMS[name]
-    if isinstance(form, Compared) or not callable(form.right):
-        accepted(CHECKS[name], form.right)
+    return lambda *inputs: change(form.read(form.right(*inputs)))
+
+
+def otherwise(result):
+    if result.dtype == torch.bool:
+        return result ^ (torch.arange(result.shape[-1]) % 3 == 1)
+    return 3 * result + 0.37
+
+
+@pytest.mark.parametrize("name", [name for name in COMPARED if name != "check_joined_pieces"])
+def test_what_has_no_name_gets_the_advice_of_its_check(name):
+    advice = FORMS[name].otherwise
+    refused(CHECKS[name], changed(name, otherwise), *([advice] if isinstance(advice, str) else []))
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_without_a_name_gets_the_advice_of_its_check(name):
+    advice = FORMS[name].otherwise
+    refused(CHECKS[name], 12345.75, *([advice] if isinstance(advice, str) else []))
+    refused(CHECKS[name], [1.0, 2.0], "One number is asked for, and it gives the shape (2,).")
+    refused(CHECKS[name], math.inf, "It gives inf, which is not a finite number.")
+    refused(CHECKS[name], "2", "It gives a str, and numbers are asked for.")
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_the_shape_of_a_result_is_told(name):
+    refused(CHECKS[name], changed(name, lambda result: result[None]), "must be (", "got (1, ")
+    refused(CHECKS[name], giving((torch.ones(2), 1)), "a tuple of 2; return the output alone, as")
+
+
+@pytest.mark.parametrize("name", KEEP_THE_INPUTS)
+def test_a_change_in_place_is_told(name):
+    right = FORMS[name].right
+
+    def spoils(*inputs):
+        result = right(*inputs)
+        next(one for one in inputs if isinstance(one, Tensor)).zero_()
+        return result
+
+    refused(CHECKS[name], spoils, "it changes its arguments in place")
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -346,6 +408,8 @@ def test_every_check_has_answers_that_it_must_accept():
         ("check_zero_query", [1 / 3] * 3, "third"),
         ("check_always_true", "B", "B"),
         ("check_good_factor", 2.1, "2.1"),
+        ("check_hiding_sizes", (2, 5, 11, 11, 3), "11"),
+        ("check_disguise", lambda *qkv: attention(*qkv, scale=1 / 8), "d_k"),
     ],
 )
 def test_the_verdict_on_a_solution_does_not_give_it_away(name, answer, spoiler):

@@ -1,7 +1,5 @@
 """The check of lesson 0: what it accepts, and what it says of wrong answers that are not slips."""
 
-import math
-
 import torch
 
 from attnlab.exercises import check_is_distribution
@@ -22,8 +20,6 @@ test_accepts = accepts(
         check_is_distribution: [
             is_distribution,
             lambda row: (row >= 0).all() and torch.isclose(row.sum(), torch.tensor(1.0)),
-            lambda row: row.min() >= 0 and round(row.sum().item(), 5) == 1,
-            lambda row: all(w >= 0 for w in row) and abs(sum(row) - 1) < 1e-3,
             lambda row: ((row >= 0).all() & ((row.sum() - 1).abs() < 1e-6)).numpy(),
         ]
     }
@@ -33,13 +29,12 @@ test_names_the_mistake = names(
     {
         check_is_distribution: {
             "sums to 0.9999998": lambda row: bool((row >= 0).all() and row.sum() == 1),
-            "leave a tolerance": lambda row: math.isclose(row.sum(), 1) and bool((row >= 0).all()),
             "may be exactly 0": lambda row: bool((row > 0).all() and abs(row.sum() - 1) < 1e-5),
             "True of the row [0.9, 0.4, 0.0], shape (3,)": lambda row: bool((row >= 0).all()),
-            "-0.5 is negative": lambda row: bool(abs(row.sum() - 1) < 1e-5),
-            "[0.8, 0.7, -0.5]": lambda row: bool((row <= 1).all() and abs(row.sum() - 1) < 1e-5),
+            ("[0.8, 0.7, -0.5]", "-0.5 is negative: every entry"): (
+                lambda row: bool((row <= 1).all() and abs(row.sum() - 1) < 1e-5)
+            ),
             "without `abs`": lambda row: bool(abs(row.abs().sum() - 1) < 1e-5),
-            "every entry": lambda row: bool((row >= 0).any() and abs(row.sum() - 1) < 1e-5),
             "narrow the tolerance": (
                 lambda row: bool((row >= 0).all() and abs(row.sum() - 1) < 0.1)
             ),

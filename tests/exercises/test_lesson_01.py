@@ -56,14 +56,6 @@ def with_einsum(query, key, value):
     return torch.einsum("...ls,...sv->...lv", torch.softmax(scores, -1), value)
 
 
-def query_by_query(query, key, value):
-    rows = [
-        (query[..., i : i + 1, :] @ key.mT / query.size(-1) ** 0.5).softmax(-1) @ value
-        for i in range(query.shape[-2])
-    ]
-    return torch.cat(rows, dim=-2)
-
-
 def broken(query, key, value):
     scores = query @ key.transpose(-2, -1) / math.sqrt(len(key))
     return scores.softmax(dim=0) @ value
@@ -78,7 +70,6 @@ test_accepts = accepts(
     {
         check_zero_query: [
             lambda: [1 / 3, 1 / 3, 1 / 3],
-            lambda: (0.33, 0.33, 0.33),
             lambda: [0.34, 0.33, 0.33],
             lambda: torch.full((3,), 1 / 3, requires_grad=True),
             lambda: torch.ones(3, dtype=torch.float16) / 3,
@@ -94,16 +85,12 @@ test_accepts = accepts(
         check_mended: [
             attention,
             with_einsum,
-            query_by_query,
-            lambda query, key, value: scaled_dot_product_attention(query, key, value),
             F.scaled_dot_product_attention,
             functools.partial(attention),
         ],
         check_attention_from_exp: [
             from_exp,
             from_scores(lambda s: (s - s.logsumexp(dim=-1, keepdim=True)).exp()),
-            from_scores(lambda s: shared(torch.exp(s - s.max(dim=-1, keepdim=True).values))),
-            from_scores(lambda s: shared(math.e ** (s - s.amax(-1)[..., None]))),
         ],
     }
 )
@@ -112,24 +99,22 @@ test_names_the_mistake = names(
     {
         check_zero_query: {
             "four is the number of features": [0.25] * 4,
-            "yours has (2,)": lambda: [0.5, 0.5],
             "in percent?": [100 / 3] * 3,
             "yours sum to 0.900": [0.3, 0.3, 0.3],
             "No weight can be negative": [0.5, 0.6, -0.1],
             "not all equal. Does any key": [0.4, 0.3, 0.3],
             "NaN": [math.nan] * 3,
             "yours has (1, 3)": torch.full((1, 3), 1 / 3),
-            "a str": "a third",
         },
         check_query_for_awesome: {
-            "Make the query longer": X[2],
-            "the direction is good": X[2] - X[1],
-            "gets 0.867 of the weight. It has the largest weight already": [10.0, 0, 0, 0],
+            (
+                "gets 0.867 of the weight. It has the largest weight already",
+                "so the direction is good. Make the query longer",
+            ): [10.0, 0, 0, 0],
             "but “He” gets the largest. A longer query will not help": [-5.0, 0, 0, 0],
             "will not help, so choose another direction.": [5.0, 5, 0, 0],
             "choose another direction; the opposite": -20 * (X[2] - X[1]),
             "prefers none": torch.zeros(4),
-            "but “is” gets the largest.": torch.ones(4),
             "a single query": X[2][None],
             "for each feature, not each word": [0, 0, 1],
             "NaN or infinity": [1, math.inf, 0, 0],
@@ -139,7 +124,6 @@ test_names_the_mistake = names(
             "runs over the sequences of the batch": broken,
             "root of the batch size": half_mended,
             "runs over the queries": from_scores(lambda s: s.softmax(dim=-2)),
-            "root of S": lambda q, k, v: (q @ k.mT / k.shape[-2] ** 0.5).softmax(-1) @ v,
             "not scaled at all": lambda q, k, v: (q @ k.mT).softmax(-1) @ v,
             ("query (5, 11)", "Count the dimensions from the end"): (
                 from_scores(lambda s: s.softmax(dim=2))
@@ -152,7 +136,6 @@ test_names_the_mistake = names(
             "a tuple of 2; return the output alone": (
                 lambda q, k, v: (attention(q, k, v), scores_of(q, k))
             ),
-            "a list of 2": lambda q, k, v: attention(q, k, v).tolist(),
             "(2, 5, 7)": lambda q, k, v: scores_of(q, k).softmax(-1),
             "are exchanged": lambda q, k, v: attention(q, v, k),
             "query (2, 5, 11)": (
@@ -174,25 +157,13 @@ test_names_the_mistake = names(
             "The mean of a row": (
                 from_scores(lambda s: shared((s - s.mean(-1, keepdim=True)).exp()))
             ),
-            "scores far below 0 gives NaN": from_scores(lambda s: shared(s.clamp(max=80).exp())),
-            "finite, but wrong": from_scores(lambda s: shared(s.clamp(-80, 80).exp())),
-            "No score may be cut off": from_scores(lambda s: shared(s.exp()).nan_to_num()),
-            "numbers are finite": (
-                from_scores(
-                    lambda s: (
-                        (s - s.max()).exp() / ((s - s.max()).exp().sum(-1, keepdim=True) + 1e-30)
-                    )
-                )
+            ("finite, but wrong", "No score may be cut off"): (
+                from_scores(lambda s: shared(s.clamp(-80, 80).exp()))
             ),
             "sum to": from_scores(lambda s: (s - s.amax(-1, keepdim=True)).exp()),
-            "runs over the queries": from_scores(lambda s: s.exp() / s.exp().sum(-2, keepdim=True)),
-            "not scaled at all": (
-                lambda query, key, value: from_exp(query * query.shape[-1] ** 0.5, key, value)
-            ),
             "not divided by the root": (
                 from_scores(lambda s: shared(torch.exp2(s - s.amax(-1, keepdim=True))))
             ),
-            "keepdim=True": from_scores(lambda s: s.exp() / s.exp().sum(-1)),
         },
     }
 )

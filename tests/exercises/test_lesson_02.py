@@ -1,7 +1,6 @@
 """The checks of lesson 2: what they accept, and what they say of answers that are not slips."""
 
 import math
-import random
 
 import pytest
 import torch
@@ -66,8 +65,6 @@ test_accepts = accepts(
         check_always_true: [lambda: "B", lambda: " b ", "B"],
         check_hundred_dice: [
             lambda c: (MEAN / c, VARIANCE / c**2),
-            lambda c: [350 / c, 291.67 / c**2],
-            lambda c: torch.tensor([MEAN / c, VARIANCE / c**2]),
             lambda c: (torch.tensor(MEAN / c), torch.tensor(VARIANCE) / c**2),
         ],
         check_repeatable_experiment: [
@@ -78,12 +75,9 @@ test_accepts = accepts(
         check_good_factor: [lambda: 10 / 436.5**0.25, 2.1, lambda: torch.tensor([2.0])],
         check_normed_scores: [
             normed,
-            rescaled(lambda x: F.rms_norm(x, x.shape[-1:])),
             rescaled(lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)),
             lambda q, k: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * q.shape[-1] ** 0.5,
-            lambda q, k: attention_scores(q / size(q), k / size(k)),
             lambda q, k: normed(q.double(), k.double()),
-            lambda q, k: q @ k.mT / 11**0.5 / (size(q) * size(k).mT),
         ],
     }
 )
@@ -91,31 +85,24 @@ test_accepts = accepts(
 test_names_the_mistake = names(
     {
         check_always_true: {
-            "Return one letter": "AB",
-            '"A", "B", "C" or "D"': "",
-            'one letter: "A"': 2,
+            'Return one letter: "A", "B", "C" or "D"': "AB",
         },
         check_hundred_dice: {
             "Add up the means": lambda c: (300.0 / c, VARIANCE / c**2),
             "Add up the variances": lambda c: (MEAN / c, 200 / c**2),
             "NaN": lambda c: (MEAN / c, math.nan),
             "Return two numbers": lambda c: MEAN / c,
-            "a str": lambda c: "350 and 292",
         },
         check_repeatable_experiment: {
             "changes torch's global random state": with_common_stream,
             "Make the generator inside": with_one_generator(),
-            "must give 0.6555": lambda seed: experiment(seed + 1),
-            "Draw query and key, in this order": lambda seed: random.Random(seed).random(),
-            "shape (4, 4)": lambda seed: torch.ones(4, 4),
-            "not a finite number": lambda seed: math.nan,
+            "must give 0.6555, got 0.2836. Draw query and key, in this order": lambda seed: (
+                experiment(seed + 1)
+            ),
         },
         check_good_factor: {
             "436, so the factor is too large.": 10,
             "too small": 0,
-            "One number": torch.ones(2),
-            "not a finite number": math.inf,
-            "a str": "2.2",
         },
         check_normed_scores: {
             "must be (2, 5, 7), got (2, 7, 5). Count dimensions": lambda q, k: normed(k, q),
@@ -123,10 +110,7 @@ test_names_the_mistake = names(
             "key (7, 11) it raises IndexError": (
                 rescaled(lambda x: x / x.pow(2).mean(2, keepdim=True).sqrt())
             ),
-            "in place": lambda q, k: normed(q.div_(2), k),
-            "Queries and keys need the root mean square 1": lambda q, k: normed(q, k) + 1,
             "a root of a negative number": lambda q, k: normed(q, k).sub(9).sqrt(),
-            "a float; return the output": lambda q, k: 1.0,
         },
     }
 )

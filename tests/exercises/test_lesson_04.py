@@ -37,12 +37,6 @@ def basis_by_basis(attention, query, key):
     )
 
 
-def as_wide_as_the_query(attention, query, key):
-    S, E = key.shape[-2:]
-    value = torch.eye(S, S + E, dtype=key.dtype).expand(*key.shape[:-2], S, S + E)
-    return attention(query, key, value)[..., :S]
-
-
 def normed(attention, query, key):
     weights = recovered(attention, query, key)
     return weights / weights.sum(dim=-1, keepdim=True)
@@ -168,26 +162,19 @@ test_accepts = accepts(
         ],
         check_sharp_factor: [
             2.3,
-            lambda: 2.2996,
             torch.tensor(2.2996),
-            [2.3],
             math.log(198) ** 0.5,
         ],
-        check_contributions: [
-            lambda weights, value: weights * value.norm(dim=-1).unsqueeze(-2),
-            by_taking_out,
-        ],
+        check_contributions: [by_taking_out],
         check_darkest_range: [
             lambda shades: (1 / shades.shape[1], 1 / shades[1].sum().item()),
             lambda shades: torch.tensor([1 / shades.shape[-1], 1 / shades.sum(dim=-1).mean()]),
         ],
         check_recovered_weights: [
-            recovered,
             lambda attention, query, key: (  # without leading dimensions
                 attention(query, key, torch.eye(key.shape[-2], dtype=key.dtype))
             ),
             basis_by_basis,
-            as_wide_as_the_query,
         ],
         check_sequence_first: [turned, one_by_one],
     }
@@ -199,12 +186,10 @@ test_names_the_mistake = names(
             "softmax made them": softmax_of_scores,
             "sum to 1, yours to 1.020": [0.18, 0.48, 0.18, 0.18],
             "The weights differ": [0.1, 0.7, 0.1, 0.1],
-            "yours has (3,)": [0.2, 0.6, 0.2],
             "yours has (2, 2)": [[0.17, 0.48], [0.17, 0.17]],
             "NaN or infinity": [math.inf, 0, 0, 0],
         },
         check_sharp_factor: {
-            "0.9647. That is too little": 2.0,
             "0.9898. That is too little": 2.295,
             "a smaller factor reaches": 2.304,
             "does the same as 7": -7,
@@ -212,11 +197,9 @@ test_names_the_mistake = names(
             "One number": [2.3, 2.3],
         },
         check_contributions: {
-            "Set the value of one key to 0": lambda weights, value: 2 * weights,
             "One number for each query and key": lambda weights, value: value.norm(dim=-1),
         },
         check_darkest_range: {
-            "Which d fits w = 0": lambda shades: (0.3, 0.4),
             "yours has shape (3,)": lambda shades: (0.1, 0.2, 0.3),
         },
         check_recovered_weights: {
@@ -237,10 +220,6 @@ test_names_the_mistake = names(
             "One column per key": (
                 lambda attention, query, key: attention(query, key, key[..., :1])
             ),
-            "not what the function multiplied": (
-                lambda attention, query, key: recovered(attention, query, key) / 2
-            ),
-            "a list of 1": lambda attention, query, key: [1.0],
         },
         check_sequence_first: {
             "the batch in front": lambda layer, x: (
@@ -251,13 +230,11 @@ test_names_the_mistake = names(
             "Return two things": lambda layer, x: turned(layer, x)[0],
             "It switches the layer to batch_first": layer_switched,
             "Turn the data, not the layer": switched_and_back,
-            "builds another layer": rebuilt,
             "It builds another layer": rebuilt_beside_a_call,
             "another layer": lambda layer, x: rebuilt(layer, x, type(layer)),
             "It does not call the layer": (
                 lambda layer, x: layer_switched(copy.deepcopy(layer), x)
             ),
-            "does not call the layer": lambda layer, x: (x, x),
             "to training mode": left_in_training,
             "training mode": in_training,
             "its numbers are not": lambda layer, x: (layer(x, x, x)[0] + 1, x),

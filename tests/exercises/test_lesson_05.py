@@ -30,12 +30,6 @@ def filled_afterwards(value, attn_mask):
     return (weights @ value / weights.sum(dim=-1, keepdim=True)).nan_to_num()
 
 
-def emptied(value, attn_mask):
-    output = divided(value, attn_mask)
-    value.zero_()
-    return output
-
-
 def report(known, fresh):
     head = known.mean(dim=1).argmax()
     return head, fresh[head].mean()
@@ -53,14 +47,10 @@ test_accepts = accepts(
         check_needed_strength: [
             math.log(8),
             2.08,
-            torch.tensor(8.0).log(),
-            [2.079],
-            lambda: math.log(8),
         ],
-        check_plain_average: [divided, by_zero_query, filled_afterwards],
+        check_plain_average: [by_zero_query, filled_afterwards],
         check_tested_head: [report, lambda k, f: [one.item() for one in report(k, f)]],
         check_minimal_pair: [
-            SAILED,
             lambda: SAILED,
             ["She sat at the bank by the river.", "She works at the bank by the river."],
             ("they met at the bank near the lake", "they paid at the bank near the lake"),
@@ -75,13 +65,11 @@ test_names_the_mistake = names(
             "0.495 of the weight. That is too little": 2.06,
             "0.505 of the weight. That is too much": 2.1,
             "0.000 of the weight. That is too little": -1e6,
-            "One number": [1.0, 2.0],
         },
         check_plain_average: {
             "It gives NaN: a query": (
                 lambda value, mask: mask.float() @ value / mask.sum(dim=-1, keepdim=True)
             ),
-            "must be (4, 3), got (4, 5)": lambda value, mask: mask.float(),
             "must be torch.float64, got torch.float32": (
                 lambda value, mask: divided(value.float(), mask)
             ),
@@ -90,16 +78,6 @@ test_names_the_mistake = names(
                     mask.float() @ value / mask.sum(dim=-1, keepdim=True).clamp(min=1)
                 )
             ),
-            "changes its arguments in place": emptied,
-            "must be (2, 4, 3), got (1, 4, 3)": (
-                lambda value, mask: (
-                    divided(value[-1:], mask[-1:]) if value.ndim > 2 else divided(value, mask)
-                )
-            ),
-            "Every allowed value must count the same": (
-                lambda value, mask: value[..., :1, :] * mask.any(dim=-1, keepdim=True)
-            ),
-            "a tuple of 2; return the output alone": lambda value, mask: (value, mask),
         },
         check_tested_head: {
             "It chooses head 3, the best with the fresh": best_of_fresh,
@@ -109,7 +87,6 @@ test_names_the_mistake = names(
             "It chooses head 0; on the known ones alone head 1": lambda known, fresh: (0, 0.0),
             "0.000 is not its mean on the fresh": lambda known, fresh: (1, 0.0),
             "two numbers; it gives a Tensor": lambda known, fresh: report(known, fresh)[0],
-            "it gives a tuple of 3": lambda known, fresh: (1, 2, 3),
         },
         check_minimal_pair: {
             "“river” (0.537) in the first and to “robbed” (0.585)": (
@@ -128,16 +105,11 @@ test_names_the_mistake = names(
             ),
             "cannot read it: text must hold at least one word": ("", SAILED[1]),
             "cannot read it: text must be readable": ("a bank \udfff", SAILED[1]),
-            "Two sentences are asked for; it gives a str": SAILED[0],
             "one is an int": (SAILED[0], 3),
             "it gives a tuple of 3": (*SAILED, SAILED[0]),
             "does not know the word “snorkel”": (
                 "he rowed to the bank to snorkel",
                 "he rowed to the bank to withdraw",
-            ),
-            "does not know the word “paddled”": (
-                "we paddled from the bank",
-                "we borrowed from the bank",
             ),
             "“.” is a punctuation mark": (
                 "the fish swam near the bank .",

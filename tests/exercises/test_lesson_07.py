@@ -74,13 +74,6 @@ def is_right(split, merge):
     return anew and same_in(...)(split, merge)
 
 
-def by_slices(split, merge):
-    x = numbered()
-    heads = split(x, 3)
-    slices = [torch.equal(heads[:, h], x[:, :, 4 * h : 4 * h + 4]) for h in range(3)]
-    return heads.shape == (2, 3, 5, 4) and all(slices) and is_right(split, merge)
-
-
 def on_random_heads(split, merge):
     x, heads = torch.randn(2, 5, 12), torch.randn(2, 3, 5, 4)
     same = torch.equal(split(x, 3), split_heads(x, 3))
@@ -115,19 +108,15 @@ test_accepts = accepts(
     {
         check_tokens_in_head: [
             [3, 4],
-            (4, 3),
             lambda: {3, 4},
             torch.tensor([3, 4]),
-            [3.0, 4.0],
             lambda: torch.arange(6).repeat_interleave(8).view(4, 6, 2)[2].unique(),
         ],
-        check_by_letters: [by_letters, by_axes],
+        check_by_letters: [by_axes],
         check_mended_heads: [mended],
         check_pair_test: [
             is_right,
-            by_slices,
             on_random_heads,
-            lambda split, merge: torch.tensor(is_right(split, merge)),
             lambda split, merge: np.bool_(is_right(split, merge)),
         ],
     }
@@ -136,10 +125,8 @@ test_accepts = accepts(
 test_names_the_mistake = names(
     {
         check_tokens_in_head: {
-            "in the order of memory": [2, 3, 4],
             "The list is empty": [],
             "your list holds 6": [6, 7],
-            "your list holds -1": [-1],
             "Tokens are whole numbers": [3.5],
             "Tokens are whole numbers, counted": lambda: [math.nan],
             "These are the tokens. Name each of them once": [3, 3, 4],
@@ -151,11 +138,9 @@ test_names_the_mistake = names(
             "Which letter is summed over": (
                 lambda q, k, v: F.scaled_dot_product_attention(q, k[:, :5], v[:, :5])
             ),
-            "must be (2, 5, 3, 6), got (5, 3, 6).": lambda q, k, v: q[0],
         },
         check_mended_heads: {
             "With 3 heads it is correct. Is a size fixed?": lambda x, num_heads: mended(x, 3),
-            "must be (2, 5, 12), got (2, 3, 5, 4)": split_heads,
             "Follow one number": lambda x, num_heads: x,
             (
                 "it raises RuntimeError: view size",

@@ -22,8 +22,8 @@ SOURCE = Path(__file__).parents[2] / "notebooks" / "source" / "09_clinic.py"
 # --- two bugs -------------------------------------------------------------------------------------
 
 
-def weigh(query, key, mask, divisor=None, blocked=-torch.inf):
-    scores = query @ key.mT / (divisor or query.shape[-1] ** 0.5)
+def weigh(query, key, mask, blocked=-torch.inf):
+    scores = query @ key.mT / query.shape[-1] ** 0.5
     return scores.masked_fill(~mask, blocked).softmax(dim=-1)
 
 
@@ -164,7 +164,6 @@ test_accepts = accepts(
             mended,
             lambda q, k, v, mask: weigh(q, k, mask, blocked=-1e9) @ v,
             lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask),
-            lambda q, k, v, mask: attention(q, k, v, attn_mask=mask),
             lambda q, k, v, mask: weigh(q, k, mask).nan_to_num() @ v,
         ],
         check_learning_probe: [learns, by_autograd, by_trying, with_heads],
@@ -182,7 +181,6 @@ test_names_the_mistake = names(
             "query (2, 5, 11), key (2, 7, 11) and value (2, 7, 3) `patient_x` is off": (
                 lambda: (2, 5, 7, 11, 3)
             ),
-            "By which number does it divide": (2, 5, 16, 64, 3),
             "With one key its weight is 1": (2, 5, 1, 11, 3),
             "at least 2, and the smallest is 1": (1, 5, 11, 11, 3),
             "Five numbers are asked for, N, L, S, E, Ev; got 4": (2, 5, 11, 11),
@@ -192,7 +190,6 @@ test_names_the_mistake = names(
         },
         check_mended_mask: {
             ("not by its root", "mask (2, 5, 7)", "Something else is wrong as well"): two_bugs,
-            "not by its root": lambda q, k, v, mask: weigh(q, k, mask, q.shape[-1]) @ v,
             "e to the 0 is 1": multiplied,
             "True blocks a key in this mask": lambda q, k, v, mask: weigh(q, k, ~mask) @ v,
             "comes after the softmax": lambda q, k, v, mask: weigh(q, k, mask | True) * mask @ v,
@@ -202,7 +199,6 @@ test_names_the_mistake = names(
         },
         check_learning_probe: {
             "It never calls the function": lambda attend: True,
-            "It never calls": lambda attend: False,
             "only that some input gets one": lambda attend: attend(*fresh()).requires_grad,
             "False of attnlab's attention. No input asks for a gradient": (
                 lambda attend: attend(*(leaf.detach() for leaf in fresh())).requires_grad
@@ -211,7 +207,6 @@ test_names_the_mistake = names(
                 lambda attend: attend(*torch.randn(3, 2, 5, 11)).isfinite().all()
             ),
             "One tensor plays query, key and value": on_one_tensor,
-            "some input gets one": lambda attend: any(map(moves, after_backward(attend))),
             "0 everywhere": (
                 lambda attend: all(leaf.grad is not None for leaf in after_backward(attend))
             ),
@@ -223,24 +218,22 @@ test_names_the_mistake = names(
             ),
             "gets no gradient: return False": without_allowance,
             "starts at one number": lambda attend: attend(*fresh()).backward(),
-            "a detached output": without_a_guard,
-            "has no gradient, return False before backward()": without_a_guard,
+            ("a detached output", "has no gradient, return False before backward()"): (
+                without_a_guard
+            ),
             "on all three inputs": (
                 lambda attend: attend(*torch.randn(3, 2, 5, 11)).sum().backward()
             ),
             "returns None: return False": lambda attend: learns(attend) or None,
         },
         check_disguise: {
-            "the clinic finds nothing wrong either": attention,
             ("finds nothing wrong either", "only where the clinic does not look"): (
                 unscaled_at_a_thousand_keys
             ),
             ("weak_check notices it. With", "is off by up to", "Make it correct at exactly"): (
                 lambda q, k, v: attention(q, k, v, scale=1.0)
             ),
-            "weak_check notices it": lambda q, k, v: F.dropout(attention(q, k, v)),
             "got torch.float64": lambda q, k, v: attention(q, k, v).double(),
-            "must be (1, 10, 64), got (10, 64)": lambda q, k, v: attention(q, k, v)[0],
             "notices it. Called with query, key and value (1, 10, 64) it raises": (
                 lambda q, k, v: q @ k
             ),
@@ -282,14 +275,6 @@ def test_the_clinic_finds_what_the_weak_check_misses(function, finding):
     assert accepted(check_disguise, function).report.findings[0].name == finding
 
 
-@pytest.mark.parametrize(
-    ("check", "answer", "spoiler"),
-    [(check_hiding_sizes, (2, 5, 11, 11, 3), "11"), (check_disguise, with_64_features, "d_k")],
-)
-def test_the_verdict_on_a_solution_does_not_give_it_away(check, answer, spoiler):
-    assert spoiler not in repr(accepted(check, answer))
-
-
 # --- the functions that the notebook shows --------------------------------------------------------
 
 
@@ -322,13 +307,3 @@ def test_the_weak_check_of_the_notebook_says_the_same(function):
     (weak_check,) = shown("weak_check")
     noticed = "weak_check notices" in check_disguise(function).message
     assert weak_check(function) != noticed
-
-
-def test_the_stored_solutions_are_accepted():
-    stems = ("sizes_that_hide_it", "mended", "learning_probe", "wolf")
-    solutions = shown(*(f"{stem}_solution" for stem in stems))
-    inputs = (leaf.detach() for leaf in fresh())
-    solutions[2].__globals__.update(zip(("query", "key", "value"), inputs, strict=True))
-    checks = (check_hiding_sizes, check_mended_mask, check_learning_probe, check_disguise)
-    for check, solution in zip(checks, solutions, strict=True):
-        accepted(check, solution)

@@ -50,14 +50,6 @@ def put_back(layer, text, head):
     return output
 
 
-def without_what_it_adds(layer, text, head):
-    """Keep the constant, as the lesson's figure does."""
-    reading, attention = layer.read(text), layer.attention
-    value = reading.embedded @ attention.v_proj.weight.T  # no bias
-    added = reading.weights[head] @ value[:, columns(head)]
-    return reading.output - added @ attention.out_proj.weight[:, columns(head)].T
-
-
 # --- an ambiguous word ----------------------------------------------------------------------------
 
 GOLF = ("he hit the golf ball with a club", "golf", 10)
@@ -65,7 +57,7 @@ DANCED = ("they danced in the club", "danced", 10)
 
 test_accepts = accepts(
     {
-        check_third_word: [0.06, lambda: 0.06],
+        check_third_word: [0.06],
         check_sink_share: [share, lambda weights: share(weights).tolist()],
         check_mended_ablation: [
             on_a_copy(lambda matrix, head: matrix[:, columns(head)].zero_()),
@@ -79,16 +71,13 @@ test_names_the_mistake = names(
     {
         check_third_word: {"0.5 is not the weight. Both scores": lambda: 0.5},
         check_sink_share: {
-            "Which rows count": lambda weights: share(weights) + 0.01,
             "One number per head": lambda weights: share(weights).mean(),
-            "it gives (12, ": lambda weights: weights[:, 1:-1, 0],
         },
         check_mended_ablation: {
             "It changes the layer that it is given (attention.out_proj.weight)": careless,
             "lacks head 3: heads are counted from 0": (
                 on_a_copy(lambda matrix, head: matrix[:, columns(head - 1)].zero_())
             ),
-            "have a bias, and it is still in the output": without_what_it_adds,
             "Which 32 columns": on_a_copy(lambda matrix, head: matrix.zero_()),
             "must be (7, 384), got (12, 7, 7)": lambda layer, text, head: layer.read(text).weights,
             "is a tensor (L, 384)": lambda layer, text, head: layer.read(text),
@@ -105,12 +94,10 @@ test_names_the_mistake = names(
                 (*DANCED[:2], 2),
             ),
             "“club” must occur once": ("club", GOLF, ("a club is a club, we danced", "danced", 10)),
-            "“dance” must occur once": ("club", GOLF, ("they danced in the club", "dance", 10)),
             "“vexing” must occur once, as a whole word": (
                 ("club", GOLF, ("the vexing club", "vexing", 10))
             ),
             "cannot read": lambda: ("club", GOLF, ("the club \udfff danced", "danced", 10)),
-            "cannot read “”": ("club", GOLF, ("", "danced", 10)),
             "from 0 to 11": ("club", (*GOLF[:2], 12), DANCED),
             "must be texts": ("club", (3, "golf", 1), DANCED),
             "Return a word and two examples": ("club", GOLF),

@@ -54,7 +54,7 @@ def by_groups(query, key, value):
 
 test_accepts = accepts(
     {
-        check_bytes_of_a_token: [320, 320.0, lambda: torch.tensor(2 * 80 * 8 * 128 * 2 / 1024)],
+        check_bytes_of_a_token: [2 * 80 * 8 * 128 * 2 / 1024],
         check_windowed_keys: [with_the_cache, by_count],
         check_window_with_sinks: [by_loops, by_masks],
         check_mended_decoding: [by_torch, by_groups],
@@ -63,28 +63,9 @@ test_accepts = accepts(
 
 test_names_the_mistake = names(
     {
-        check_bytes_of_a_token: {
-            "7 is not the number. Multiply: key and value": 7,
-            "all 64 heads": lambda: 2560,
-        },
-        check_windowed_keys: {
-            "Append the new keys": lambda kept, new, window: 0 * with_the_cache(kept, new, window),
-            "changes its arguments in place": lambda kept, new, window: (
-                with_the_cache(kept.mul_(1), new.add_(0.0), window) * new.mul_(2).sum()
-            ),
-        },
+        check_bytes_of_a_token: {"7 is not the number. Multiply: key and value": 7, "all 64": 2560},
         check_window_with_sinks: {
             "must be torch.bool, got torch.float32": lambda *sizes: by_loops(*sizes).float(),
-            "Row i may see column j": lambda length, *_: torch.eye(length).bool(),
-        },
-        check_mended_decoding: {
-            "2 bugs are left": lambda q, k, v: F.scaled_dot_product_attention(
-                q,
-                k.repeat(1, q.shape[1] // k.shape[1], 1, 1),
-                v.repeat(1, q.shape[1] // v.shape[1], 1, 1),
-                is_causal=True,
-            ),
-            "Repeat each kv head": lambda q, k, v: by_torch(q, k, v) + 1,
         },
     }
 )

@@ -26,11 +26,6 @@ def by_sums(vectors, is_first):
     return torch.stack(found)
 
 
-def in_place(vectors, is_first):
-    vectors /= vectors.norm(dim=-1, keepdim=True)
-    return by_sums(vectors, is_first)
-
-
 def zeros(layer, weights):
     if layer == 1:
         weights[:, 3] = 0.0
@@ -45,7 +40,7 @@ def by_mask(layer, weights):
 
 test_accepts = accepts(
     {
-        check_needed_sentences: [35, 35.0, lambda: torch.tensor(35)],
+        check_needed_sentences: [35],
         check_left_out: [by_sums],
         check_removed_head: [zeros, by_mask],
         check_fooling_sentence: [
@@ -60,15 +55,9 @@ test_names_the_mistake = names(
         check_needed_sentences: {
             "The interval still reaches below 0.9": 20,
             "Fewer sentences are enough": lambda: 100,
-            "One too few".lower(): 34,
-        },
-        check_left_out: {
-            "must be (7, 7), got (7,)": lambda v, f: by_sums(v, f)[:, 0],
-            "For sentence i, take the means": lambda v, f: 2 * by_sums(v, f),
-            "changes its arguments in place": in_place,
+            "one too few": 34,
         },
         check_removed_head: {
-            "Only head 3 of the second layer": lambda layer, w: 0 * w if layer == 1 else w,
             ("layer = 1", "Nothing is removed"): lambda layer, w: w,
         },
         check_fooling_sentence: {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from types import ModuleType
 
 import torch
 from torch.testing import assert_close
 
+from attnlab import data_path
 from attnlab.explorers import Explorer
 
 one_of_each = cache(lambda kind: kind(ask=False))  # to make one takes longer than to move it
@@ -29,6 +32,14 @@ def assert_same(got: object, wanted: object, explorer: Explorer) -> None:
     got, wanted = (torch.as_tensor(one) for one in (got, wanted))
     message = f"{explorer!r}:\n".__add__
     assert_close(got, wanted, check_dtype=False, equal_nan=True, msg=message)
+
+
+def script(name: str) -> ModuleType:
+    """Return the module that made a file of ``data/``."""
+    spec = importlib.util.spec_from_file_location("made", data_path(name))
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
 
 
 class ExplorerTests:

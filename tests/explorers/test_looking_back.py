@@ -1,7 +1,6 @@
 """LookingBackExplorer: the stored looks, the model of lesson 12, words that are true."""
 
 import csv
-import importlib.util
 import itertools
 import re
 
@@ -12,7 +11,7 @@ from attnlab import data_path
 from attnlab.explorers import LookingBackExplorer
 from attnlab.explorers.looking_back import NAMES, STOPS, TEXT, scores
 from attnlab.looking_back import SYMBOLS, load_looking_back, to_tokens
-from tests.explorers.common import ExplorerTests, assert_same, at
+from tests.explorers.common import ExplorerTests, assert_same, at, script
 
 LOOK = r"from the (.+?) at place (\d+), layer 2 attends most to the (.+?) at place (\d+), "
 LOOK += r"with weight (\d\.\d\d)\. "
@@ -104,9 +103,7 @@ def test_both_are_learned_between_steps_30_and_60():
 
 
 def test_text_and_steps_are_those_of_the_script():
-    spec = importlib.util.spec_from_file_location("made", data_path("make_looking_back.py"))
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    made = script("make_looking_back.py")
     assert (made.WATCHED, made.STOPS) == (TEXT, STOPS)
     assert all(stop % made.TWO_EVERY == 0 for stop in STOPS)
 

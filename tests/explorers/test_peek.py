@@ -1,7 +1,6 @@
 """PeekExplorer: the stored losses, the numbers of lesson 3, words that are true."""
 
 import csv
-import importlib.util
 import itertools
 import math
 import re
@@ -12,7 +11,7 @@ import torch
 from attnlab import causal_mask, data_path
 from attnlab.explorers import PeekExplorer
 from attnlab.explorers.peek import STEPS, best_possible
-from tests.explorers.common import ExplorerTests, at
+from tests.explorers.common import ExplorerTests, at, script
 
 with data_path("peek_at_the_future.csv").open() as file:
     ROWS = list(csv.DictReader(file))
@@ -100,10 +99,7 @@ def test_the_cheater_wins_one_and_loses_the_other_from_step_10_on():
 
 
 def test_the_language_is_the_one_that_was_learned():
-    path = data_path("make_peek_at_the_future.py")
-    spec = importlib.util.spec_from_file_location("make_peek", path)
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    made = script("make_peek_at_the_future.py")
     assert best_possible() == pytest.approx(made.FLOOR)
     assert tuple(range(0, made.STEPS + 1, made.EVERY)) == STEPS
     assert at(PeekExplorer).result.guessing == math.log(made.WORDS)

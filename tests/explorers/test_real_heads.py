@@ -169,21 +169,6 @@ def test_the_longest_sentence_can_be_drawn():
     assert len(explorer.figure().axes[0].images) == 12
 
 
-@pytest.mark.parametrize(
-    ("typed", "tokens"),
-    [
-        ("Vienna is vexing", "vienna is ve ##xing"),
-        ("a 🙂 by the банк", "a [UNK] by the б ##ан ##к"),
-        ("b" * 101, "[UNK]"),
-    ],
-)
-def test_any_text_is_read_as_the_original_reads_it(typed, tokens):
-    explorer = at(RealHeadsExplorer)
-    explorer.typed = typed
-    assert list(explorer.result.tokens)[1:-1] == tokens.split()
-    assert explorer.problem == ""
-
-
 def test_the_still_picture_shows_every_head_and_the_row():
     explorer = at(RealHeadsExplorer, head=10)
     maps, row = explorer.figure().axes

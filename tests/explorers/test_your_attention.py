@@ -252,19 +252,6 @@ def no_empty_rows(query, key, value, mask):
     return right_with_nan(query, key, value, mask)
 
 
-def test_an_error_is_shown_with_its_line_and_goes_away():
-    explorer = YourAttentionExplorer(no_empty_rows)
-    drawn = explorer.answer["drawn"]
-    explorer.padding = [0]
-    assert isinstance(explorer.last_error, ValueError)
-    assert 'raise ValueError("a row sees nothing")' in explorer.answer["error"]
-    assert explorer.answer["drawn"] is drawn  # to be marked as stale
-    assert explorer.answer["checks"]
-    explorer.padding = []
-    assert explorer.answer["error"] == ""
-    assert "every row with an open key sums to 1" in explorer.say()
-
-
 @pytest.mark.parametrize(
     ("function", "sentence"),
     [
