@@ -78,16 +78,23 @@ class Answer:
         """Return what the answer gives without arguments, read by ``read``."""
         if callable(self.given):
             return self.ask(read=read)
-        return _settled(call(_read, self.given, read, time_limit=TIME_LIMIT), "")
+        return _settled(call(_read, self.given, read, time_limit=TIME_LIMIT), "", TIME_LIMIT)
 
     def observe(self, look: Callable[[object], object]) -> object:
         """Return what ``look`` finds out about the answer itself, such as how it computes."""
         return look(self.given)
 
-    def ask(self, *inputs: object, read: Read = lambda value: value, case: str = "") -> object:
+    def ask(
+        self,
+        *inputs: object,
+        read: Read = lambda value: value,
+        case: str = "",
+        patience: float = 1.0,
+    ) -> object:
         """Return what the answer gives for these inputs.
 
-        ``read`` runs under the same time limit. ``case`` says in a message what the inputs are.
+        ``read`` runs under the same time limit, which is ``patience`` times the usual one. ``case``
+        says in a message what the inputs are.
         Raises NotDone for a stub, and Wrong if the answer raises, hangs or is not a function.
         """
         if self.given is None or self.given is Ellipsis:
@@ -95,9 +102,10 @@ class Answer:
         if not callable(self.given):
             kind = article(type(self.given).__name__)
             raise Wrong(f"The check needs the function itself, not {kind}: its name without ().")
-        outcome = call(lambda: _read(self.given(*inputs), read), time_limit=TIME_LIMIT)
+        limit = patience * TIME_LIMIT
+        outcome = call(lambda: _read(self.given(*inputs), read), time_limit=limit)
         try:
-            return _settled(outcome, case)
+            return _settled(outcome, case, limit)
         except NotDone:
             if not isinstance(outcome.error, NotDone) or is_stub(self.given):
                 raise
@@ -155,7 +163,7 @@ def judge(given: object, decide: Callable[[Answer], Right]) -> Verdict:
         return Verdict(name, True, False, f"The check cannot read what it gives ({kind}).")
 
 
-def _settled(outcome: Outcome, case: str) -> object:
+def _settled(outcome: Outcome, case: str, limit: float) -> object:
     """Return the value of a call; raise NotDone or Wrong if there is none."""
     error = outcome.error
     if error is None:
@@ -170,7 +178,7 @@ def _settled(outcome: Outcome, case: str) -> object:
     if isinstance(error, Wrong):
         raise error
     if isinstance(error, OutOfTime):
-        raise Wrong(f"{_called(case)} did not come back within {TIME_LIMIT:g} seconds: a loop?")
+        raise Wrong(f"{_called(case)} did not come back within {limit:g} seconds: a loop?")
     stop = "..." if words.endswith("...") else "."  # a long text is cut
     told = f"{_called(case)} raises {words.rstrip('.')}{stop}"
     raise Wrong(hinted(told, HINTS), by_error=True)
