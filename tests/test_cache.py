@@ -23,13 +23,10 @@ from attnlab import (
 )
 from attnlab.looking_back import LENGTH, load_looking_back, make_texts
 from attnlab.pretrained import load_encoder
+from tests.kernels import draw
 
 N, H, L, D = 2, 6, 17, 5
 EMBED = H * D
-
-
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
 
 
 def layer_with(num_kv_heads: int = H) -> MultiHeadAttention:

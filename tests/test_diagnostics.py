@@ -23,14 +23,10 @@ from attnlab import (
     score_variance,
     softmax_jacobian,
 )
+from tests.kernels import NAN, draw
 
 N, H, L, S, E = 2, 3, 5, 7, 11
-NAN = float("nan")
 WEIGHT_MEASURES = (attention_entropy, effective_keys, max_weight)
-
-
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
 
 
 def draw_weights(*shape: int) -> Tensor:

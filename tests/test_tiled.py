@@ -61,13 +61,20 @@ def whole_mask(L: int, S: int, mask: Tensor | None, **options) -> Tensor:
 
 
 def assert_same_as_plain(tensors, mask=None, tile=TILE, **options) -> None:
-    """Assert that values and gradients are those of the plain kernel under one whole mask."""
+    """Assert that values and gradients are those of the plain kernel under one whole mask.
+
+    A query without an allowed key has 0 as output and as gradient, exactly.
+    """
     whole = whole_mask(tensors[0].shape[-2], tensors[1].shape[-2], mask, **options)
     whole = whole.to(tensors[0].device)
     scale = options.get("scale")
     ours = run(tiled_attention, tensors, mask, tile=tile, **options)
     assert all(tensor.isfinite().all() for tensor in ours.values())
     assert_same(ours, run(scaled_dot_product_attention, tensors, whole, scale=scale))
+    seeing = whole.any(dim=-1, keepdim=True)
+    assert (ours["output"].masked_select(~seeing) == 0).all()
+    nowhere = ~seeing.flatten(0, -3).any(dim=0) if seeing.ndim > 2 else ~seeing
+    assert (ours["query"].masked_select(nowhere) == 0).all()
 
 
 # --- the numbers of the plain kernel and of torch, values and gradients ---------------------------
@@ -88,13 +95,6 @@ def test_equals_the_plain_kernel_under_everything_combined(kind, size, device):
 
 def test_a_scale_of_zero_gives_the_mean_of_the_allowed_values():
     assert_same_as_plain(draw_qkv(), draw_mask("2-d"), scale=0.0)
-
-
-@pytest.mark.parametrize("tile", [(1, 1), (1, 100), (100, 1), (L, S), (5, 17), (256, 512)], ids=str)
-def test_the_tile_does_not_change_the_result(tile):
-    options = {"is_causal": True, "window": 7, "align": "lower_right"}
-    assert_same_as_plain(draw_qkv(), draw_mask("full"), tile, **options)
-    assert_same_as_plain(draw_qkv(), draw_mask("blocked rows"), tile)
 
 
 def random_call(dice: random.Random) -> tuple[list[Tensor], Tensor | None, dict[str, object]]:
@@ -158,28 +158,6 @@ def test_it_cannot_be_differentiated_twice_and_says_so():
 
 
 # --- rows that may look at nothing, and numbers at the edge ---------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("mask", "options", "empty"),
-    [
-        (torch.zeros(1, 1, dtype=torch.bool), {}, range(L)),
-        (torch.arange(L)[:, None] != 4, {}, [4]),
-        (None, {"is_causal": True, "align": "lower_right", "S": 9}, range(L - 9)),
-        (None, {"window": 2, "S": 5}, range(6, L)),
-        (torch.arange(S)[None] > 2, {"is_causal": True}, [0, 1, 2]),
-        (torch.arange(S)[None] > 8, {"window": 3}, range(7)),
-    ],
-    ids=["everything", "a row", "before the first key", "after the last", "causal", "window"],
-)
-def test_a_row_without_an_allowed_key_gives_zero_forward_and_backward(mask, options, empty):
-    tensors = draw_qkv(S=options.pop("S", S))
-    whole = whole_mask(L, tensors[1].shape[-2], mask, **options)
-    assert (~whole.any(dim=-1)).expand(L).nonzero().flatten().tolist() == list(empty)
-    output, d_query, *_ = run(tiled_attention, tensors, mask, tile=TILE, **options).values()
-    assert (output[..., list(empty), :] == 0).all()
-    assert (d_query[..., list(empty), :] == 0).all()
-    assert_same_as_plain(tensors, mask, **options)
 
 
 @pytest.mark.parametrize("size", [1e30, -1e30, 3e38, -3e38])
@@ -290,16 +268,6 @@ def test_the_memory_count_sees_the_matrices_of_the_plain_kernel():
     largest = count(scaled_dot_product_attention, draw_qkv(L=LONG, S=LONG), is_causal=True).largest
     assert largest[torch.float64] == N * H * LONG * LONG
     assert largest[torch.bool] == LONG * LONG
-
-
-def test_memory_beside_inputs_and_output_does_not_grow_with_the_length():
-    def largest(size: int) -> int:
-        tensors = draw(size, 1), draw(size, 1), draw(size, 1)
-        with Operations() as operations:
-            tiled_attention(*tensors, is_causal=True, tile=(64, 64))
-        return max(operations.largest.values())
-
-    assert largest(128) == largest(1024) == 64 * 64
 
 
 def tiles_with_something(whole: Tensor, tile: tuple[int, int]) -> int:
