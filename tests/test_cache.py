@@ -318,13 +318,6 @@ def test_caches_that_do_not_fit_are_refused_and_left_as_they_were(name):
     assert all(cache.key is key for cache, key in zip(caches, before, strict=True))
 
 
-def test_caches_are_a_list_of_caches():
-    model, tokens = load_looking_back(), torch.zeros(1, 3, dtype=torch.long)
-    for caches in (3, "ab", [None, None], KeyValueCache()):
-        with pytest.raises(TypeError, match="caches must be a list of KeyValueCache"):
-            model(tokens, caches)
-
-
 # --- the stored measurements of lesson 13 ---------------------------------------------------------
 
 

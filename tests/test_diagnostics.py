@@ -56,11 +56,6 @@ def test_rows_of_weights_that_are_known(measure, lead):
     assert_close(measure(weights), wanted, equal_nan=True)
 
 
-def test_entropy_of_any_weights():
-    weights = draw_weights(N, H, L, S)
-    assert_close(attention_entropy(weights), -(weights * weights.log()).sum(dim=-1))
-
-
 @pytest.mark.parametrize("measure", WEIGHT_MEASURES)
 def test_scores_in_place_of_weights_are_an_error(measure):
     sentence = "got -0.75; pass the weights after the softmax, not the scores."

@@ -77,21 +77,6 @@ def test_the_picture_is_what_draw_drew():
     assert red.sum() > 50
 
 
-def test_a_heatmap_can_be_drawn_live():
-    scores = torch.linspace(-1, 1, 35).view(5, 7)
-
-    def draw(fig, temperature):
-        plot_attention((scores / temperature).softmax(dim=-1), ax=fig.subplots())
-
-    widget = live(draw, temperature=[0.5, 1.0, 2.0])
-    pictures = {widget.picture}
-    for value in (1.0, 2.0):
-        widget.controls["temperature"].value = value
-        pictures.add(widget.picture)
-    assert len(pictures) == 3
-    assert widget.sentence == ""
-
-
 def test_draw_finds_the_style_of_the_lessons_whatever_the_notebook_has_set():
     sizes = []
 
