@@ -87,8 +87,3 @@ def test_no_solution_is_in_the_slides_and_notes_are_only_for_the_speaker(folder,
     solved = [cell.source for cell in read_notebook(path).cells if "solution" in tags(cell)]
     names = {name for source in solved for name in re.findall(r"def (\w*solution\w*)", source)}
     assert [name for name in names if name in page] == []
-
-
-def test_git_and_ruff_ignore_the_slides():
-    assert "slides/" in (slides.ROOT / ".gitignore").read_text().splitlines()
-    assert re.search(r'extend-exclude = \[.*"slides"', (slides.ROOT / "pyproject.toml").read_text())

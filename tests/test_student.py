@@ -173,8 +173,3 @@ def test_copies_are_written_again_and_other_files_stay(tmp_path):
     write_copies(copies=tmp_path)
     assert read_notebook(first[0]).cells
     assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
-def test_git_ignores_the_copies():
-    ignored = (student.ROOT / ".gitignore").read_text().splitlines()
-    assert f"{student.COPIES.name}/" in ignored
