@@ -49,12 +49,11 @@ def mask_of(window: int | None, length: int = L) -> Tensor:
 
 
 def full_pass(layer: MultiHeadAttention, x: Tensor, window: int | None) -> Tensor:
-    """Return what torch computes from all tokens at once, with keys and values per head."""
-    group = layer.num_heads // layer.num_kv_heads
+    """Return what torch computes from all tokens at once, with heads in the same groups."""
     q = split_heads(layer.q_proj(x), layer.num_heads)
     k, v = (split_heads(proj(x), layer.num_kv_heads) for proj in (layer.k_proj, layer.v_proj))
-    k, v = (torch.stack([one[:, h // group] for h in range(layer.num_heads)], 1) for one in (k, v))
-    heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_of(window, x.shape[1]))
+    options = {"attn_mask": mask_of(window, x.shape[1]), "enable_gqa": True}
+    heads = F.scaled_dot_product_attention(q, k, v, **options)
     return layer.out_proj(heads.transpose(1, 2).reshape(x.shape))
 
 
@@ -149,17 +148,6 @@ def test_grouped_heads_have_smaller_projections_and_a_smaller_cache():
     assert shapes["q_proj.weight"] == shapes["out_proj.weight"] == (EMBED, EMBED)
     assert cache.key.shape == cache.value.shape == (N, 2, L, D)
     assert cache.nbytes == 2 * N * 2 * L * D * 8
-
-
-def test_torch_groups_heads_in_the_same_way():
-    layer, x = layer_with(3), draw(N, L, EMBED)
-    q, k, v = (
-        split_heads(proj(x), heads)
-        for proj, heads in ((layer.q_proj, H), (layer.k_proj, 3), (layer.v_proj, 3))
-    )
-    heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    wanted = layer.out_proj(heads.transpose(1, 2).flatten(2))
-    assert_close(layer(x, is_causal=True).output, wanted)
 
 
 def test_what_grouped_heads_refuse():
