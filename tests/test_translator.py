@@ -203,15 +203,15 @@ def test_what_it_refuses(arguments, sentence):
         load_translator().translate(**{"english": "the cat", **arguments})
 
 
-def test_an_unknown_translator_is_an_error_that_names_the_known_ones():
-    with pytest.raises(ValueError, match="'second' or 'third' or 'untrained', got 'fourth'"):
-        load_translator("fourth")
-
-
-def test_a_rank_that_a_sentence_does_not_have_is_an_error():
-    with pytest.raises(ValueError, match="rank must be at most 4, got 5"):
-        changed_without(load_translator(), make_sentences(200), rank=5)
-    with pytest.raises(ValueError, match="at least one Sentence"):
-        darkest_on_partner(load_translator(), [])
-    with pytest.raises(ValueError, match="at least one Sentence"):
-        kinds_of_words([])
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: load_translator("fourth"), "'second' or 'third' or 'untrained', got 'fourth'"),
+        (lambda: changed_without(load_translator(), SENTENCES, rank=5), "at most 4, got 5"),
+        (lambda: darkest_on_partner(load_translator(), []), "at least one Sentence"),
+        (lambda: kinds_of_words([]), "at least one Sentence"),
+    ],
+)
+def test_what_its_measures_refuse(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()
