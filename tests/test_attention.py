@@ -222,6 +222,11 @@ def test_half_precision_is_computed_in_float32_and_rounded_once_at_the_end(dtype
     assert torch.equal(attention_scores(*tensors[:2]), narrow.scores)
     weights = attention_weights(narrow.scores.float(), attn_mask=mask.float())
     assert torch.equal(attention_weights(narrow.scores, attn_mask=mask), weights.to(dtype))
+    parts = run(KERNELS["tiled"], tensors, draw_bool(L, S))
+    assert {part.dtype for part in parts.values()} == {dtype}
+    for options in ({}, {"is_causal": True}):
+        exact = KERNELS["tiled"](*(tensor.float() for tensor in tensors), **options)
+        assert torch.equal(KERNELS["tiled"](*tensors, **options), exact.to(dtype))
 
 
 def test_float16_scores_beyond_its_range_do_not_spoil_the_output():

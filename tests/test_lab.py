@@ -172,13 +172,10 @@ def test_an_unfit_python_is_refused_in_one_sentence(pretence, message):
     assert re.search(message, made.stderr)
 
 
-def test_the_server_sees_no_settings_of_the_user(tmp_path):
+def test_the_server_sees_its_own_settings_asks_nothing_about_news_and_builds_nothing(tmp_path):
     variables = _server.server_environment(tmp_path, "secret")
     assert variables["JUPYTER_TOKEN"] == "secret"
     assert variables["JUPYTER_CONFIG_DIR"] == str(tmp_path / "config")
-
-
-def test_the_server_asks_no_question_about_news_and_builds_nothing(tmp_path):
     _server.write_settings(tmp_path)
     written = tmp_path / "config" / "labconfig"
     settings = json.loads((written / "default_setting_overrides.json").read_text())

@@ -161,13 +161,6 @@ def test_an_import_loads_what_it_needs_and_no_more():
     assert "matplotlib" in pictures
 
 
-def test_everything_that_the_package_lists_is_there():
-    import attnlab
-
-    assert attnlab.__all__ == sorted(attnlab.__all__)
-    assert all(hasattr(attnlab, name) for name in attnlab.__all__)
-
-
 @pytest.mark.parametrize(
     ("path", "package"),
     [

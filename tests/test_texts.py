@@ -125,16 +125,19 @@ def test_every_answer_to_a_prediction_gets_feedback(lesson):
     assert not any(missing.values()), missing
 
 
-def test_a_part_without_a_sentence_of_feedback_is_found(write):
-    write(CHOICE)
-    assert without_feedback(question_of("17/zebra")) == ["two"]
-    write(CHOICE.replace("few.", "few"))
-    assert without_feedback(question_of("17/zebra")) == ["one", "two"]
-    write(ESTIMATE)
-    parts = ["feedback", "low", "high", "slips"]
-    assert without_feedback(question_of("17/zebra")) == parts
-    told = 'feedback = "Yes.", low = "More.", high = "Less.", slips = [{value = 1, feedback = "x"}]'
-    write(ESTIMATE.replace("0.05", f"0.05, {told}"))
-    assert without_feedback(question_of("17/zebra")) == ["slip 1"]
-    write(ESTIMATE.replace("0.05", f"0.05, {told}".replace('"x"', '"Half of it."')))
-    assert without_feedback(question_of("17/zebra")) == []
+TOLD = 'feedback = "Yes.", low = "More.", high = "Less.", slips = [{value = 1, feedback = "x"}]'
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        (CHOICE, ["two"]),
+        (CHOICE.replace("few.", "few"), ["one", "two"]),
+        (ESTIMATE, ["feedback", "low", "high", "slips"]),
+        (ESTIMATE.replace("0.05", f"0.05, {TOLD}"), ["slip 1"]),
+        (ESTIMATE.replace("0.05", f"0.05, {TOLD}".replace('"x"', '"Half of it."')), []),
+    ],
+)
+def test_a_part_without_a_sentence_of_feedback_is_found(write, text, missing):
+    write(text)
+    assert without_feedback(question_of("17/zebra")) == missing

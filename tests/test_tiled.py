@@ -196,19 +196,6 @@ def test_a_blocked_nan_stays_in_the_tiles_that_are_skipped(place):
     assert nan_rows(output) == list(range(6, S))
 
 
-# --- precision ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_half_precision_is_computed_in_float32_and_rounded_once_at_the_end(dtype):
-    tensors = [tensor.to(dtype) for tensor in draw_qkv()]
-    options = {"attn_mask": draw_mask("padding"), "tile": TILE}
-    narrow = run(tiled_attention, tensors, **options)
-    assert {part.dtype for part in narrow.values()} == {dtype}
-    wide = tiled_attention(*(tensor.float() for tensor in tensors), **options)
-    assert torch.equal(narrow["output"], wide.to(dtype))
-
-
 # --- memory and work, counted ---------------------------------------------------------------------
 
 
