@@ -80,7 +80,9 @@ def test_draw_finds_the_style_of_the_lessons_whatever_the_notebook_has_set():
         sizes.append(mpl.rcParams["font.size"])
 
     with mpl.rc_context({"font.size": 30}):
-        live(draw, d_k=[1, 4]).controls["d_k"].value = 4
+        widget = live(draw, d_k=[1, 4])
+        widget.controls["d_k"].value = 4
+    assert widget.sentence == ""  # draw returns none
     style = mpl.rc_params_from_file(STYLE_FILE, use_default_template=False)
     assert sizes == [style["font.size"]] * 2
 

@@ -271,12 +271,16 @@ def test_words_for_a_kernel_are_replaced():
     assert rewrite("<th></th><th>a</th>", str) == "<td></td><th>a</th>"
 
 
-def test_html_without_anything_to_change_stays_byte_for_byte():
-    text = (
-        '<p title="a &amp; b">x &lt; y &#8211; <b>z</b><br><img alt=\'q\' src="data:,"/></p>'
-        "<style>p > b { color: red }</style><pre>$a$ &amp;</pre>"
-        "<div>$x$<script>const a = `$b$<!-- c -->`;</script></div>"  # an explorer
-    )
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<p title="a &amp; b">x &lt; y &#8211; <b>z</b><br><img alt=\'q\' src="data:,"/></p>',
+        "<style>p > b { color: red }</style><pre>$a$ &amp;</pre>",
+        "<div>$x$<script>const a = `$b$<!-- c -->`;</script></div>",
+    ],
+    ids=["text", "style and code", "an explorer"],
+)
+def test_html_without_anything_to_change_stays_byte_for_byte(text):
     assert rewrite(text, str) == text
 
 
