@@ -42,17 +42,16 @@ def whole_mask(L: int, S: int, mask: Tensor | None, **options) -> Tensor:
     return combine_masks(*masks)
 
 
-def assert_same_as_plain(tensors, mask=None, tile=TILE, **options) -> None:
+def assert_same_as_plain(tensors, mask, **options) -> None:
     """Assert that values and gradients are those of the plain kernel under one whole mask.
 
     A query without an allowed key has 0 as output and as gradient, exactly.
     """
     whole = whole_mask(tensors[0].shape[-2], tensors[1].shape[-2], mask, **options)
     whole = whole.to(tensors[0].device)
-    scale = options.get("scale")
-    ours = run(tiled_attention, tensors, mask, tile=tile, **options)
+    ours = run(tiled_attention, tensors, mask, **options)
     assert all(tensor.isfinite().all() for tensor in ours.values())
-    assert_same(ours, run(scaled_dot_product_attention, tensors, whole, scale=scale))
+    assert_same(ours, run(scaled_dot_product_attention, tensors, whole, scale=options["scale"]))
     seeing = whole.any(dim=-1, keepdim=True)
     assert (ours["output"].masked_select(~seeing) == 0).all()
     nowhere = ~seeing.flatten(0, -3).any(dim=0) if seeing.ndim > 2 else ~seeing
