@@ -23,6 +23,22 @@ def seed() -> None:
     torch.default_generator.manual_seed(0)  # torch.manual_seed notes who calls it: a millisecond
 
 
+@pytest.fixture
+def settings_stay():
+    """No setting of matplotlib changes, and no random number of Python or numpy is drawn."""
+    import random
+
+    import matplotlib as mpl
+    import numpy as np
+
+    def state():
+        return dict(mpl.rcParams), random.getstate(), np.random.get_state()[1].tolist()
+
+    before = state()
+    yield
+    assert state() == before
+
+
 # --- on several processors ------------------------------------------------------------------------
 
 LAB = "tests/browser/lab/"

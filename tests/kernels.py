@@ -11,19 +11,6 @@ from torch.testing import assert_close
 NAN, INF = float("nan"), float("inf")
 HALF = (torch.float16, torch.bfloat16)
 
-# leading dimensions of query, key and value that broadcast
-LEADS = [
-    [(), (), ()],
-    [(3,), (3,), (3,)],
-    [(2, 3, 5), (2, 3, 5), (2, 3, 5)],
-    [(), (3,), (3,)],
-    [(2, 3), (), ()],
-    [(2, 1), (1, 3), (3,)],
-    [(2, 1, 5), (3, 1), (5,)],
-    [(1, 3), (2, 3), (2, 1)],
-    [(3,), (3,), (2, 1)],
-]
-
 
 def draw(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64).to(dtype)

@@ -90,11 +90,6 @@ def test_a_tiny_run_prints_and_writes_every_row(tmp_path, capsys):
     assert all(float(row.split()[0]) > 0 for row in rows)
 
 
-def test_git_ignores_the_report():
-    ignored = subprocess.run(["git", "check-ignore", "-q", bench.REPORT], cwd=ROOT, check=False)
-    assert ignored.returncode == 0
-
-
 BUSY = "import time\nwhile time.process_time() < 0.3: pass"
 
 

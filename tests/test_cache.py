@@ -23,13 +23,10 @@ from attnlab import (
 )
 from attnlab.looking_back import LENGTH, load_looking_back, make_texts
 from attnlab.pretrained import load_encoder
+from tests.kernels import draw
 
 N, H, L, D = 2, 6, 17, 5
 EMBED = H * D
-
-
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
 
 
 def layer_with(num_kv_heads: int = H) -> MultiHeadAttention:
@@ -52,12 +49,11 @@ def mask_of(window: int | None, length: int = L) -> Tensor:
 
 
 def full_pass(layer: MultiHeadAttention, x: Tensor, window: int | None) -> Tensor:
-    """Return what torch computes from all tokens at once, with keys and values per head."""
-    group = layer.num_heads // layer.num_kv_heads
+    """Return what torch computes from all tokens at once, with heads in the same groups."""
     q = split_heads(layer.q_proj(x), layer.num_heads)
     k, v = (split_heads(proj(x), layer.num_kv_heads) for proj in (layer.k_proj, layer.v_proj))
-    k, v = (torch.stack([one[:, h // group] for h in range(layer.num_heads)], 1) for one in (k, v))
-    heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_of(window, x.shape[1]))
+    options = {"attn_mask": mask_of(window, x.shape[1]), "enable_gqa": True}
+    heads = F.scaled_dot_product_attention(q, k, v, **options)
     return layer.out_proj(heads.transpose(1, 2).reshape(x.shape))
 
 
@@ -152,17 +148,6 @@ def test_grouped_heads_have_smaller_projections_and_a_smaller_cache():
     assert shapes["q_proj.weight"] == shapes["out_proj.weight"] == (EMBED, EMBED)
     assert cache.key.shape == cache.value.shape == (N, 2, L, D)
     assert cache.nbytes == 2 * N * 2 * L * D * 8
-
-
-def test_torch_groups_heads_in_the_same_way():
-    layer, x = layer_with(3), draw(N, L, EMBED)
-    q, k, v = (
-        split_heads(proj(x), heads)
-        for proj, heads in ((layer.q_proj, H), (layer.k_proj, 3), (layer.v_proj, 3))
-    )
-    heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    wanted = layer.out_proj(heads.transpose(1, 2).flatten(2))
-    assert_close(layer(x, is_causal=True).output, wanted)
 
 
 def test_what_grouped_heads_refuse():
@@ -319,13 +304,6 @@ def test_caches_that_do_not_fit_are_refused_and_left_as_they_were(name):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         model(torch.zeros(2, 3, dtype=torch.long), caches)
     assert all(cache.key is key for cache, key in zip(caches, before, strict=True))
-
-
-def test_caches_are_a_list_of_caches():
-    model, tokens = load_looking_back(), torch.zeros(1, 3, dtype=torch.long)
-    for caches in (3, "ab", [None, None], KeyValueCache()):
-        with pytest.raises(TypeError, match="caches must be a list of KeyValueCache"):
-            model(tokens, caches)
 
 
 # --- the stored measurements of lesson 13 ---------------------------------------------------------

@@ -23,14 +23,10 @@ from attnlab import (
     score_variance,
     softmax_jacobian,
 )
+from tests.kernels import NAN, draw
 
 N, H, L, S, E = 2, 3, 5, 7, 11
-NAN = float("nan")
 WEIGHT_MEASURES = (attention_entropy, effective_keys, max_weight)
-
-
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64)
 
 
 def draw_weights(*shape: int) -> Tensor:
@@ -58,11 +54,6 @@ def test_rows_of_weights_that_are_known(measure, lead):
     wanted = columns[WEIGHT_MEASURES.index(measure)]
     wanted = torch.tensor(wanted, dtype=torch.float64).expand(*lead, L)
     assert_close(measure(weights), wanted, equal_nan=True)
-
-
-def test_entropy_of_any_weights():
-    weights = draw_weights(N, H, L, S)
-    assert_close(attention_entropy(weights), -(weights * weights.log()).sum(dim=-1))
 
 
 @pytest.mark.parametrize("measure", WEIGHT_MEASURES)

@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from tools.bench.__main__ import REPORT
 from tools.notebooks import find_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -125,6 +126,13 @@ def test_binder_trusts_the_lessons(tmp_path):
     lessons[0].cells.pop()
     assert not notary.check_signature(lessons[0])
     notary.store.close()
+
+
+def test_git_and_ruff_leave_alone_what_make_writes():
+    folders = {"colab", "site", "slides", "student"}
+    ignored = set((ROOT / ".gitignore").read_text().splitlines())
+    assert {REPORT.name, *(f"{folder}/" for folder in folders)} <= ignored
+    assert folders <= set(tomllib.loads(RANGES)["tool"]["ruff"]["extend-exclude"])
 
 
 @pytest.mark.parametrize(

@@ -66,19 +66,15 @@ def test_a_copy_is_its_lesson_and_what_a_kernel_says_of_python(tmp_path):
 @pytest.mark.parametrize("number", ["03", "3"])
 def test_fresh_sets_the_old_copy_aside(folders, number):
     lessons, copies = folders
-    copies.mkdir()
+    copy, aside = lab.take_fresh(number, lessons, copies)
+    assert copy.exists()
+    assert aside is None
     for attempt in ("first", "second"):
         (copies / "03_masks.ipynb").write_text(attempt)
         copy, _ = lab.take_fresh(number, lessons, copies)
     assert nbformat.read(copy, as_version=4).cells == []
     assert (copies / "03_masks.old-1.ipynb").read_text() == "first"
     assert (copies / "03_masks.old-2.ipynb").read_text() == "second"
-
-
-def test_fresh_without_an_old_copy_makes_one(folders):
-    copy, aside = lab.take_fresh("00", *folders)
-    assert copy.exists()
-    assert aside is None
 
 
 @pytest.mark.parametrize("number", ["7", "", "0", "masks"])
@@ -176,13 +172,10 @@ def test_an_unfit_python_is_refused_in_one_sentence(pretence, message):
     assert re.search(message, made.stderr)
 
 
-def test_the_server_sees_no_settings_of_the_user(tmp_path):
+def test_the_server_sees_its_own_settings_asks_nothing_about_news_and_builds_nothing(tmp_path):
     variables = _server.server_environment(tmp_path, "secret")
     assert variables["JUPYTER_TOKEN"] == "secret"
     assert variables["JUPYTER_CONFIG_DIR"] == str(tmp_path / "config")
-
-
-def test_the_server_asks_no_question_about_news_and_builds_nothing(tmp_path):
     _server.write_settings(tmp_path)
     written = tmp_path / "config" / "labconfig"
     settings = json.loads((written / "default_setting_overrides.json").read_text())

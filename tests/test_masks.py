@@ -2,12 +2,10 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.testing import assert_close
 
 from attnlab import (
-    attention_weights,
     causal_mask,
     combine_masks,
     from_hf_attention_mask,
@@ -54,19 +52,6 @@ def test_causal_mask_cell_by_cell(size, align, rows):
     assert drawn(mask) == rows
 
 
-@pytest.mark.parametrize("size", [(3, 0), (0, 3), (0, 0)], ids=str)
-def test_no_keys_or_no_queries_make_an_empty_mask(size):
-    assert causal_mask(*size).shape == size
-    assert sliding_window_mask(*size, window=2).shape == size
-
-
-@pytest.mark.parametrize("size", [(L, S), (S, L), (L, L)], ids=str)
-def test_causal_mask_is_what_torch_means_by_is_causal(size):
-    query, key, value = torch.randn(size[0], 11), torch.randn(size[1], 11), torch.randn(size[1], 13)
-    ours = scaled_dot_product_attention(query, key, value, attn_mask=causal_mask(*size))
-    assert_close(ours, F.scaled_dot_product_attention(query, key, value, is_causal=True))
-
-
 def test_lower_right_is_what_decoding_with_a_cache_needs():
     x = torch.randn(S, 11)
     whole = scaled_dot_product_attention(x, x, x, is_causal=True)
@@ -92,11 +77,6 @@ def test_sliding_window_mask_cell_by_cell(size, options, rows):
     mask = sliding_window_mask(*size, **options)
     assert_bool(mask)
     assert drawn(mask) == rows
-
-
-def test_a_window_under_a_causal_mask_leaves_the_query_and_those_before_it():
-    mask = combine_masks(causal_mask(S), sliding_window_mask(S, window=3))
-    assert mask.sum(dim=1).tolist() == [1, 2, 3, 3, 3, 3, 3]
 
 
 @pytest.mark.parametrize("lengths", [[3, 0, 2], torch.tensor([3, 0, 2])], ids=["list", "tensor"])
@@ -132,14 +112,7 @@ def test_combined_masks_allow_what_all_of_them_allow():
     assert combined.shape == (N, 1, L, L)
     assert torch.equal(combined, torch.logical_and(torch.logical_and(causal, window), real))
     assert drawn(combined[0, 0]) == [".....", ".x...", ".xx..", "..xx.", "...xx"]
-
-
-def test_combining_leaves_the_masks_as_they_were():
-    first, second = causal_mask(3), torch.zeros(3, 3, dtype=torch.bool)
-    for masks in ((first,), (first, second)):
-        combined = combine_masks(*masks)
-        combined.fill_(False)
-        assert drawn(first) == ["x..", "xx.", "xxx"]
+    assert torch.equal(causal, causal_mask(L))  # nothing is combined in place
 
 
 # --- converting -----------------------------------------------------------------------------------
@@ -165,18 +138,6 @@ def test_additive_mask_is_zero_where_allowed_and_minus_infinity_where_blocked(dt
 def test_additive_mask_is_float32_if_not_told_otherwise_and_stays_on_its_device():
     assert to_additive_mask(causal_mask(2)).dtype == torch.float32
     assert to_additive_mask(causal_mask(2, device="meta")).device.type == "meta"
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [lambda m: m.double(), lambda m: to_additive_mask(~m, torch.float64)],
-    ids=["0 and 1 added", "flipped"],
-)
-def test_short_cuts_to_an_additive_mask_give_other_weights(wrong):
-    scores, mask = torch.randn(L, L, dtype=torch.float64), causal_mask(L)
-    right = attention_weights(scores, attn_mask=mask)
-    assert_close(right, attention_weights(scores, attn_mask=to_additive_mask(mask, scores.dtype)))
-    assert not torch.allclose(right, attention_weights(scores, attn_mask=wrong(mask)))
 
 
 @pytest.mark.parametrize(

@@ -51,11 +51,6 @@ def test_the_peak_is_the_one_that_the_profiler_records(function, n, heads):
     assert 0 <= inside < 64  # a product of several matrices takes some bytes for itself
 
 
-def test_two_tables_and_the_output_are_the_peak_of_plain_attention():
-    query, key, value = torch.randn(3, 64, 16)
-    assert counted(plain, query, key, value) == 2 * 64 * 64 * 4 + 64 * 16 * 4
-
-
 def test_tensors_count_from_when_they_are_made_until_they_are_freed():
     before = torch.ones(KIB)
     with PeakMemory() as memory:

@@ -1,5 +1,6 @@
 """The pages at the top: links lead somewhere, commands exist, and the example runs."""
 
+import functools
 import re
 import tomllib
 from pathlib import Path
@@ -75,6 +76,7 @@ def test_the_tables_of_lessons_tell_the_minutes_of_the_lessons() -> None:
     assert minutes_in("| 3 | [Masks](03) | why? | 45 / 90 | cells |") == {"3": "45 / 90"}
 
 
+@functools.cache
 def needed() -> dict[int, set[int]]:
     """Return the lessons that each lesson names where it says what it needs."""
     told = {}

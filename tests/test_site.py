@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import io
 import re
-from html.parser import HTMLParser
 
 import pytest
 from nbformat import write
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
+from tests.notebooks.test_lint import code, printed, shown
+from tests.test_display import Elements
 from tools import site
 from tools._site_html import FORMULA, SiteError, rewrite, to_mathml
 from tools._site_search import sections_of
@@ -30,15 +31,9 @@ A blurb with $d_k$.
 **Time:** 5 minutes. <!-- constants: 5 -->"""
 
 
-def html(text, **metadata):
+def html(text):
     """Return a code cell whose output is a piece of HTML."""
-    output = new_output("execute_result", {"text/html": text, "text/plain": "-"}, execution_count=1)
-    return new_code_cell("show()", outputs=[output], metadata=metadata)
-
-
-def printed(source, text, **metadata):
-    output = new_output("stream", name="stdout", text=text)
-    return new_code_cell(source, outputs=[output], metadata=metadata)
+    return code("show()", shown("-", html=text))
 
 
 def write_lessons(folder, *cells, title=TITLE):
@@ -63,24 +58,18 @@ def page_of(tmp_path):
     return make
 
 
-class Anatomy(HTMLParser):
-    """The links of a page, and the places in it that a link can lead to."""
+def links_in(page):
+    return [one["href"] for tag, one in Elements(page).found if tag == "a" and one.get("href")]
 
-    def __init__(self, page):
-        super().__init__()
-        self.links, self.places = [], set()
-        self.feed(page)
-        self.close()
 
-    def handle_starttag(self, tag, attributes):
-        values = dict(attributes)
-        self.places |= {values["id"]} if "id" in values else set()
-        self.links += [values["href"]] if tag == "a" and values.get("href") else []
+def places_in(page):
+    """Return the places in a page that a link can lead to."""
+    return {one["id"] for _, one in Elements(page).found if "id" in one}
 
 
 def neighbours(page):
     """Return the links to the lessons before and after a page."""
-    return Anatomy(re.search(r'<nav class="neighbours".*?</nav>', page, re.DOTALL)[0]).links
+    return links_in(re.search(r'<nav class="neighbours".*?</nav>', page, re.DOTALL)[0])
 
 
 def without(page, *tags):
@@ -94,19 +83,13 @@ def without(page, *tags):
 
 
 def test_formulas_become_mathml_and_code_stays(page_of):
-    page = page_of("A $\\sqrt{d_k}$ and `$x$` cost.\n\n$$a = b$$\n\n```\n$HOME$\n```")
-    assert page.count("<math") == 3  # one in the blurb
-    assert "<msqrt>" in page
-    assert 'display="block"' in page
-    assert "<code>$x$</code>" in page
-    assert "$HOME$" in page
-
-
-def test_formulas_in_folded_html_and_in_outputs_become_mathml(page_of):
+    text = "A $\\sqrt{d_k}$ and `$x$` cost.\n\n$$a = b$$\n\n```\n$HOME$\n```"
     folded = "<details><summary>Hint</summary>Why $s_i &lt; 1$?</details>"
-    page = page_of(folded, html("<p>As $p &lt; q$.</p>"))
-    assert page.count("<math") == 3
-    assert "<mo>&#x0003C;</mo>" in page
+    page = page_of(text, folded, html("<p>As $p &lt; q$.</p>"))
+    assert page.count("<math") == 5  # one in the blurb
+    for part in ("<msqrt>", 'display="block"', "<code>$x$</code>", "$HOME$"):
+        assert part in page
+    assert page.count("<mo>&#x0003C;</mo>") == 2
     assert not FORMULA.search(without(page, "style", "script", "code"))
 
 
@@ -131,9 +114,9 @@ def test_a_wrong_formula_is_refused(latex):
 
 def test_headings_get_the_ids_of_jupyterlab_and_are_listed(page_of):
     page = page_of("## In `torch`, $d_k$ too <!-- constants: 2 -->\n\n### Two, three\n\n#### Four")
-    assert {"In-torch,-$d_k$-too", "Two,-three", "Four"} <= Anatomy(page).places
+    assert {"In-torch,-$d_k$-too", "Two,-three", "Four"} <= places_in(page)
     contents = re.search(r'<aside class="contents">(.*?)</aside>', page, re.DOTALL)[1]
-    assert Anatomy(contents).links == [
+    assert links_in(contents) == [
         f"{FIRST}.html",
         "#In-torch,-$d_k$-too",
         "#Two,-three",
@@ -144,13 +127,13 @@ def test_headings_get_the_ids_of_jupyterlab_and_are_listed(page_of):
 
 def test_headings_of_the_same_words_have_places_of_their_own(tmp_path):
     page = site.pages(write_lessons(tmp_path))[f"{SECOND}.html"]
-    assert {"Two-words", "Two-words-2"} <= Anatomy(page).places
+    assert {"Two-words", "Two-words-2"} <= places_in(page)
 
 
 def test_links_lead_to_pages(page_of):
     page = page_of(f"Go {LINK_TO_SECOND}, [up](#Top), [out](https://example.org/a_b).")
     wanted = {f"{SECOND}.html#Two-words", "#Top", "https://example.org/a_b", "index.html"}
-    assert wanted <= set(Anatomy(page).links)
+    assert wanted <= set(links_in(page))
     assert ".ipynb" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
 
 
@@ -177,11 +160,10 @@ def fold_around(page, text):
 
 
 def test_what_a_notebook_folds_is_folded(page_of):
-    source = {"jupyter": {"source_hidden": True}}
     page = page_of(
-        printed("shown_source()", "shown output"),
-        printed("solved()", "praise", tags=["solution"], **source),
-        printed("predict('put_away')", "open output", **source),
+        code("shown_source()", printed("shown output")),
+        code("solved()", printed("praise"), tags=["solution"], source_hidden=True),
+        code("predict('put_away')", printed("open output"), source_hidden=True),
     )
     wanted = {
         "shown_source": None,
@@ -207,7 +189,7 @@ def test_what_a_notebook_folds_is_folded(page_of):
 def test_an_edition_holds_what_its_readers_may_see(tmp_path, left_out, wanted):
     paths = write_lessons(
         tmp_path,
-        printed("SOLVED()", "-", tags=["solution"]),
+        code("SOLVED()", printed("-"), tags=["solution"]),
         new_markdown_cell("Why? <details><summary>An answer</summary>REPLY</details>"),
         new_markdown_cell("PLAN", metadata={"tags": ["teacher"]}),
     )
@@ -264,9 +246,9 @@ def test_a_prediction_comes_before_its_code(page_of):
 def test_every_kind_of_output_is_shown(page_of):
     error = new_output("error", ename="E", evalue="v", traceback=["Cell In[1]", "E: <v>"])
     picture = new_output("display_data", {"image/png": "AAAA\n", "text/plain": "<Figure>"})
-    marked = new_output("display_data", {"text/markdown": "**bold** $x$", "text/plain": "-"})
+    marked = shown("-", markdown="**bold** $x$")
     plain = new_output("execute_result", {"text/plain": "a < b"}, execution_count=1)
-    page = page_of(new_code_cell("x < y", outputs=[error, picture, marked, plain]))
+    page = page_of(code("x < y", error, picture, marked, plain))
     assert '<pre class="out error">Cell In[1]\nE: &lt;v&gt;</pre>' in page
     assert '<img alt="&lt;Figure&gt;" src="data:image/png;base64,AAAA">' in page
     assert "<strong>bold</strong> <math" in page
@@ -275,7 +257,7 @@ def test_every_kind_of_output_is_shown(page_of):
 
 
 def test_blank_lines_of_code_and_of_outputs_stay(page_of):
-    page = page_of(printed("a = 1\n\n\nb = 2", "one\n\n\n  two"))
+    page = page_of(code("a = 1\n\n\nb = 2", printed("one\n\n\n  two")))
     assert "one\n\n\n  two" in page
     source = re.search(r'<div class=" highlight.*?</div>', page, re.DOTALL)[0]
     assert without(source).strip() == "a = 1\n\n\nb = 2"
@@ -289,16 +271,16 @@ def test_words_for_a_kernel_are_replaced():
     assert rewrite("<th></th><th>a</th>", str) == "<td></td><th>a</th>"
 
 
-def test_an_explorer_stays_as_it_is():
-    text = "<div>$x$<script>const a = `$b$<!-- c -->`;</script></div>"
-    assert rewrite(text, str) == text
-
-
-def test_html_without_anything_to_change_stays_byte_for_byte():
-    text = (
-        '<p title="a &amp; b">x &lt; y &#8211; <b>z</b><br><img alt=\'q\' src="data:,"/></p>'
-        "<style>p > b { color: red }</style><pre>$a$ &amp;</pre>"
-    )
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<p title="a &amp; b">x &lt; y &#8211; <b>z</b><br><img alt=\'q\' src="data:,"/></p>',
+        "<style>p > b { color: red }</style><pre>$a$ &amp;</pre>",
+        "<div>$x$<script>const a = `$b$<!-- c -->`;</script></div>",
+    ],
+    ids=["text", "style and code", "an explorer"],
+)
+def test_html_without_anything_to_change_stays_byte_for_byte(text):
     assert rewrite(text, str) == text
 
 
@@ -314,15 +296,16 @@ def test_the_glossary_is_a_page_without_a_number_and_neighbours(tmp_path):
     )
     made = site.pages(find_notebooks(tmp_path))
     assert 'href="glossary.html#softmax"' in made[f"{FIRST}.html"]
-    assert "softmax" in Anatomy(made["glossary.html"]).places
+    assert "softmax" in places_in(made["glossary.html"])
     assert neighbours(made["glossary.html"]) == []
+    assert neighbours(made[f"{FIRST}.html"]) == [f"{SECOND}.html"]
     assert neighbours(made[f"{SECOND}.html"]) == [f"{FIRST}.html"]
-    assert "glossary.html" in Anatomy(made["index.html"]).links
+    assert "glossary.html" in links_in(made["index.html"])
 
 
 def test_the_index_has_a_card_for_every_lesson(tmp_path):
     front = site.pages(write_lessons(tmp_path))["index.html"]
-    assert [link for link in Anatomy(front).links if "html" in link][1:] == [
+    assert [link for link in links_in(front) if "html" in link][1:] == [
         f"{FIRST}.html",
         f"{SECOND}.html",
     ]
@@ -342,25 +325,15 @@ def test_a_card_says_in_one_sentence_what_its_page_is_about():
     )
 
 
-def test_lessons_know_their_neighbours(tmp_path):
-    pages = site.pages(write_lessons(tmp_path))
-    first, second = (neighbours(pages[f"{name}.html"]) for name in (FIRST, SECOND))
-    assert (first, second) == ([f"{SECOND}.html"], [f"{FIRST}.html"])
-
-
 def test_the_index_of_the_search_holds_texts_but_nothing_folded_and_no_outputs(page_of):
     folded = "<details><summary>Hint</summary><details>deep</details>SECRET</details>"
-    page = page_of(f"## Why `a_b`?\n\nAs $d_k$.\n\n{folded}\n\nAfter.", printed("x = 1", "OUT"))
+    page = page_of(
+        f"## Why `a_b`?\n\nAs $d_k$.\n\n{folded}\n\nAfter.", code("x = 1", printed("OUT"))
+    )
     start, section = sections_of(page)
     assert start == ("0-·-Start", "0 · Start", start.text)
     assert start.text.startswith("A blurb with dk. You need: nothing.")
     assert section == ("Why-a_b?", "Why a_b?", "As dk. After. x = 1")
-
-
-def test_a_page_says_what_it_is_about_when_it_is_shared(page_of):
-    page = page_of()
-    assert '<meta property="og:title" content="0 · Start – attnlab">' in page
-    assert '<meta property="og:description" content="A blurb with dk.">' in page
 
 
 def figure(number, alt):
@@ -385,6 +358,8 @@ def test_a_shared_link_brings_a_picture_along(tmp_path):
     paths = write_lessons(tmp_path, figure("0.1", "one &lt;"), figure("0.2", "two"))
     made = site.pages(paths)
     first, second, front = (meta(made[f"{name}.html"]) for name in (FIRST, SECOND, "index"))
+    assert first["og:title"] == "0 · Start – attnlab"
+    assert first["og:description"] == "A blurb with dk."
     assert first["og:image"] == "figure_0_1.png"
     assert first["og:image:alt"] == "one &lt;"
     assert front["og:image"] == "figure_0_2.png"
@@ -427,7 +402,7 @@ def test_every_page_lists_all_lessons_and_marks_its_own(tmp_path):
     pages = site.pages(write_lessons(tmp_path))
     for name in (FIRST, SECOND):
         page = pages[f"{name}.html"]
-        assert {f"{FIRST}.html", f"{SECOND}.html"} <= set(Anatomy(page).links)
+        assert {f"{FIRST}.html", f"{SECOND}.html"} <= set(links_in(page))
         marked = re.findall(r'<a href="([^"]*)" aria-current="page">', page)
         assert marked == [f"{name}.html"] * 2  # beside the text, and folded for narrow windows
 
@@ -471,8 +446,3 @@ def test_a_real_lesson_is_all_there():
     assert not FORMULA.search(without(page, "style", "script", "pre", "code"))
     assert "Run this cell" not in page
     assert "Content-Security-Policy" in page
-
-
-def test_git_and_ruff_leave_the_site_alone():
-    assert "site/" in (site.ROOT / ".gitignore").read_text().splitlines()
-    assert re.search(r'extend-exclude = \[.*"site"', (site.ROOT / "pyproject.toml").read_text())

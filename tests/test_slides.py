@@ -3,8 +3,9 @@
 import re
 
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_markdown_cell, new_notebook
 
+from tests.notebooks.test_lint import code, shown
 from tools import slides
 from tools.notebooks import find_notebooks, is_lesson, read_notebook, tags
 
@@ -38,11 +39,6 @@ def text(*words, **metadata):
     return new_markdown_cell("\n\n".join(words), metadata=metadata)
 
 
-def code(source, html="", **metadata):
-    outputs = [new_output("display_data", {"text/html": html})] if html else []
-    return new_code_cell(source, outputs=outputs, metadata=metadata)
-
-
 def test_solutions_and_sections_to_work_on_are_left_out_and_notes_stay():
     cells = [
         text("# 1 · Title", "## A part"),
@@ -62,20 +58,20 @@ def test_solutions_and_sections_to_work_on_are_left_out_and_notes_stay():
 
 
 @pytest.mark.parametrize(
-    ("cell", "shown"),
+    ("cell", "lines"),
     [
         (code("a = 1\n\n\ndef f():\n    b\n\n    c"), ["a = 1", "def f():\n    b\n\n    c"]),
         (code("%%answer 02/key\na + 1"), ["a + 1"]),
-        (code("table", "<table></table>"), ["table"]),
-        (code("plot()", '<figure><img src="data:,"></figure>'), []),
-        (code("Explorer()", '<div class="attnlab-explorer"></div>'), []),
-        (code("folded()", jupyter={"source_hidden": True}), []),
+        (code("table", shown(html="<table></table>")), ["table"]),
+        (code("plot()", shown(html='<figure><img src="data:,"></figure>')), []),
+        (code("Explorer()", shown(html='<div class="attnlab-explorer"></div>')), []),
+        (code("folded()", source_hidden=True), []),
         (code("import torch\n\nlesson_setup()"), []),
         (code('predict("02/key")'), []),
     ],
 )
-def test_code_is_shown_where_it_is_what_the_slide_is_about(cell, shown):
-    assert slides.code_of(cell) == shown
+def test_code_is_shown_where_it_is_what_the_slide_is_about(cell, lines):
+    assert slides.code_of(cell) == lines
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -87,8 +83,3 @@ def test_no_solution_is_in_the_slides_and_notes_are_only_for_the_speaker(folder,
     solved = [cell.source for cell in read_notebook(path).cells if "solution" in tags(cell)]
     names = {name for source in solved for name in re.findall(r"def (\w*solution\w*)", source)}
     assert [name for name in names if name in page] == []
-
-
-def test_git_and_ruff_ignore_the_slides():
-    assert "slides/" in (slides.ROOT / ".gitignore").read_text().splitlines()
-    assert re.search(r'extend-exclude = \[.*"slides"', (slides.ROOT / "pyproject.toml").read_text())

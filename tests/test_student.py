@@ -127,14 +127,11 @@ def test_answers_are_found_where_they_are():
     assert "data-correct" in told
 
 
-def test_no_copy_speaks_of_make_or_of_solutions(copies):
+def test_copies_speak_of_a_restart_and_not_of_make_or_of_solutions(copies):
     pages = [everything_in(read_notebook(path)) for path in copies.values()]
     words = ("`make ", "my_notebooks", "a solution", "three dots")
     assert [word for word in words for page in pages if word in page] == []
     assert all(sum(text in page for page in pages) == 1 for text in student.PASSAGES.values())
-
-
-def test_the_last_text_of_a_lesson_says_that_a_restart_erases_predictions(copies):
     *_, text, _ = read_notebook(copies[LESSONS[2].name]).cells
     assert "run the cells one at a time from the\ntop" in text.source
     assert "a restart erases the predictions" in text.source
@@ -173,8 +170,3 @@ def test_copies_are_written_again_and_other_files_stay(tmp_path):
     write_copies(copies=tmp_path)
     assert read_notebook(first[0]).cells
     assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
-def test_git_ignores_the_copies():
-    ignored = (student.ROOT / ".gitignore").read_text().splitlines()
-    assert f"{student.COPIES.name}/" in ignored

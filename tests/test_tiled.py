@@ -1,6 +1,5 @@
 """Tiled attention gives the numbers of the plain kernel and never makes an L x S tensor."""
 
-import itertools
 import math
 import random
 
@@ -30,23 +29,6 @@ def draw_qkv(lead: tuple[int, ...] = (N, H), L: int = L, S: int = S, Ev: int = E
     return [draw(*lead, L, E), draw(*lead, S, E), draw(*lead, S, Ev)]
 
 
-def draw_mask(kind: str, L: int = L, S: int = S) -> Tensor | None:
-    """Return a mask of a kind; of "blocked rows" the first, a middle and the last see nothing."""
-    if kind == "none":
-        return None
-    if kind == "padding":
-        return sequence_mask([S, S // 3], S)[:, None, None, :]
-    if kind == "blocked rows":
-        mask = torch.rand(N, 1, L, S) < 0.6
-        mask[:, :, [0, L // 2, -1]] = False
-        return mask
-    shapes = {"2-d": (L, S), "heads": (1, H, L, S), "full": (N, H, L, S), "queries": (N, 1, L, 1)}
-    return torch.rand(shapes[kind]) < 0.6
-
-
-KINDS = ["none", "padding", "2-d", "heads", "full", "queries", "blocked rows"]
-
-
 def whole_mask(L: int, S: int, mask: Tensor | None, **options) -> Tensor:
     """Return in one L x S mask what the options of a tiled call allow together."""
     align = options.get("align", "upper_left")
@@ -60,41 +42,23 @@ def whole_mask(L: int, S: int, mask: Tensor | None, **options) -> Tensor:
     return combine_masks(*masks)
 
 
-def assert_same_as_plain(tensors, mask=None, tile=TILE, **options) -> None:
-    """Assert that values and gradients are those of the plain kernel under one whole mask."""
+def assert_same_as_plain(tensors, mask, **options) -> None:
+    """Assert that values and gradients are those of the plain kernel under one whole mask.
+
+    A query without an allowed key has 0 as output and as gradient, exactly.
+    """
     whole = whole_mask(tensors[0].shape[-2], tensors[1].shape[-2], mask, **options)
     whole = whole.to(tensors[0].device)
-    scale = options.get("scale")
-    ours = run(tiled_attention, tensors, mask, tile=tile, **options)
+    ours = run(tiled_attention, tensors, mask, **options)
     assert all(tensor.isfinite().all() for tensor in ours.values())
-    assert_same(ours, run(scaled_dot_product_attention, tensors, whole, scale=scale))
+    assert_same(ours, run(scaled_dot_product_attention, tensors, whole, scale=options["scale"]))
+    seeing = whole.any(dim=-1, keepdim=True)
+    assert (ours["output"].masked_select(~seeing) == 0).all()
+    nowhere = ~seeing.flatten(0, -3).any(dim=0) if seeing.ndim > 2 else ~seeing
+    assert (ours["query"].masked_select(nowhere) == 0).all()
 
 
 # --- the numbers of the plain kernel and of torch, values and gradients ---------------------------
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("size", [(L, S), (S, L)], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-def test_equals_the_plain_kernel_under_everything_combined(kind, size, device):
-    tensors = [tensor.to(device) for tensor in draw_qkv(L=size[0], S=size[1])]
-    mask = draw_mask(kind, *size)
-    mask = mask if mask is None else mask.to(device)
-    alignments = ("upper_left", "lower_right")
-    for is_causal, align, window in itertools.product((False, True), alignments, (None, 4)):
-        options = {"is_causal": is_causal, "align": align, "window": window}
-        assert_same_as_plain(tensors, mask, **options)
-
-
-def test_a_scale_of_zero_gives_the_mean_of_the_allowed_values():
-    assert_same_as_plain(draw_qkv(), draw_mask("2-d"), scale=0.0)
-
-
-@pytest.mark.parametrize("tile", [(1, 1), (1, 100), (100, 1), (L, S), (5, 17), (256, 512)], ids=str)
-def test_the_tile_does_not_change_the_result(tile):
-    options = {"is_causal": True, "window": 7, "align": "lower_right"}
-    assert_same_as_plain(draw_qkv(), draw_mask("full"), tile, **options)
-    assert_same_as_plain(draw_qkv(), draw_mask("blocked rows"), tile)
 
 
 def random_call(dice: random.Random) -> tuple[list[Tensor], Tensor | None, dict[str, object]]:
@@ -110,17 +74,19 @@ def random_call(dice: random.Random) -> tuple[list[Tensor], Tensor | None, dict[
         "is_causal": dice.random() < 0.4,
         "align": dice.choice(["upper_left", "lower_right"]),
         "window": dice.choice([None, None, dice.randint(1, 25)]),
-        "scale": dice.choice([None, 0.7]),
+        "scale": dice.choice([None, 0.7, 0.0]),
         "tile": (dice.randint(1, 12), dice.randint(1, 12)),
     }
     return tensors, mask, options
 
 
-def test_equals_the_plain_kernel_for_random_shapes_tiles_and_masks():
+@pytest.mark.parametrize("device", DEVICES)
+def test_equals_the_plain_kernel_for_random_shapes_tiles_and_masks(device):
     dice = random.Random(0)
-    for _ in range(120):
+    for _ in range(200):
         tensors, mask, options = random_call(dice)
-        assert_same_as_plain(tensors, mask, **options)
+        tensors = [tensor.to(device) for tensor in tensors]
+        assert_same_as_plain(tensors, mask if mask is None else mask.to(device), **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"is_causal": True, "window": 3}], ids=str)
@@ -160,28 +126,6 @@ def test_it_cannot_be_differentiated_twice_and_says_so():
 # --- rows that may look at nothing, and numbers at the edge ---------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("mask", "options", "empty"),
-    [
-        (torch.zeros(1, 1, dtype=torch.bool), {}, range(L)),
-        (torch.arange(L)[:, None] != 4, {}, [4]),
-        (None, {"is_causal": True, "align": "lower_right", "S": 9}, range(L - 9)),
-        (None, {"window": 2, "S": 5}, range(6, L)),
-        (torch.arange(S)[None] > 2, {"is_causal": True}, [0, 1, 2]),
-        (torch.arange(S)[None] > 8, {"window": 3}, range(7)),
-    ],
-    ids=["everything", "a row", "before the first key", "after the last", "causal", "window"],
-)
-def test_a_row_without_an_allowed_key_gives_zero_forward_and_backward(mask, options, empty):
-    tensors = draw_qkv(S=options.pop("S", S))
-    whole = whole_mask(L, tensors[1].shape[-2], mask, **options)
-    assert (~whole.any(dim=-1)).expand(L).nonzero().flatten().tolist() == list(empty)
-    output, d_query, *_ = run(tiled_attention, tensors, mask, tile=TILE, **options).values()
-    assert (output[..., list(empty), :] == 0).all()
-    assert (d_query[..., list(empty), :] == 0).all()
-    assert_same_as_plain(tensors, mask, **options)
-
-
 @pytest.mark.parametrize("size", [1e30, -1e30, 3e38, -3e38])
 def test_scores_of_any_finite_size_give_the_weights_of_the_plain_kernel(size):
     query, value = torch.tensor([[1.0]]), torch.arange(4.0)[:, None]
@@ -216,19 +160,6 @@ def test_a_blocked_nan_stays_in_the_tiles_that_are_skipped(place):
     {"key": key, "value": value}[place][..., 9, :] = NAN  # in the tile of keys 6 ... 11
     output = tiled_attention(query, key, value, is_causal=True, tile=(6, 6))
     assert nan_rows(output) == list(range(6, S))
-
-
-# --- precision ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_half_precision_is_computed_in_float32_and_rounded_once_at_the_end(dtype):
-    tensors = [tensor.to(dtype) for tensor in draw_qkv()]
-    options = {"attn_mask": draw_mask("padding"), "tile": TILE}
-    narrow = run(tiled_attention, tensors, **options)
-    assert {part.dtype for part in narrow.values()} == {dtype}
-    wide = tiled_attention(*(tensor.float() for tensor in tensors), **options)
-    assert torch.equal(narrow["output"], wide.to(dtype))
 
 
 # --- memory and work, counted ---------------------------------------------------------------------
@@ -290,16 +221,6 @@ def test_the_memory_count_sees_the_matrices_of_the_plain_kernel():
     largest = count(scaled_dot_product_attention, draw_qkv(L=LONG, S=LONG), is_causal=True).largest
     assert largest[torch.float64] == N * H * LONG * LONG
     assert largest[torch.bool] == LONG * LONG
-
-
-def test_memory_beside_inputs_and_output_does_not_grow_with_the_length():
-    def largest(size: int) -> int:
-        tensors = draw(size, 1), draw(size, 1), draw(size, 1)
-        with Operations() as operations:
-            tiled_attention(*tensors, is_causal=True, tile=(64, 64))
-        return max(operations.largest.values())
-
-    assert largest(128) == largest(1024) == 64 * 64
 
 
 def tiles_with_something(whole: Tensor, tile: tuple[int, int]) -> int:

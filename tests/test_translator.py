@@ -41,26 +41,19 @@ def test_a_sentence_with_all_kinds_of_words():
     assert found.partner[:4].tolist() == [0, 1, 3, 2]
 
 
-def test_every_french_word_is_a_form_of_its_partner():
+def test_every_french_word_is_a_form_of_its_partner_that_agrees_with_its_noun():
     forms = {**ARTICLES, **BEFORE, **AFTER}
     for english, french, partner in SENTENCES:
         words, written = english.split(), french.split()
         assert sorted(partner.tolist()) == list(range(len(words))) == list(range(len(written)))
-        for word, place in zip(written, partner.tolist(), strict=True):
-            other = words[place]
-            noun = (NOUNS[other][0],) if other in NOUNS else (VERBS.get(other),)
-            assert word in forms.get(other, noun)
-
-
-def test_articles_and_adjectives_agree_with_their_noun():
-    forms = {**ARTICLES, **BEFORE, **AFTER}
-    for english, french, partner in SENTENCES:
-        words, verb = english.split(), next(i for i, w in enumerate(english.split()) if w in VERBS)
+        verb = next(place for place, word in enumerate(words) if word in VERBS)
         nouns = [next(w for w in part if w in NOUNS) for part in (words[:verb], words[verb:])]
-        for word, place in zip(french.split(), partner.tolist(), strict=True):
-            if words[place] in forms:
-                feminine = NOUNS[nouns[place > verb]][1]
-                assert word == forms[words[place]][feminine]
+        for word, place in zip(written, partner.tolist(), strict=True):
+            other, (_, feminine) = words[place], NOUNS[nouns[place > verb]]
+            if other in forms:
+                assert word == forms[other][feminine]
+            else:
+                assert word == (NOUNS[other][0] if other in NOUNS else VERBS[other])
 
 
 def test_the_same_seed_gives_the_same_sentences_and_touches_no_global_state():
@@ -203,15 +196,15 @@ def test_what_it_refuses(arguments, sentence):
         load_translator().translate(**{"english": "the cat", **arguments})
 
 
-def test_an_unknown_translator_is_an_error_that_names_the_known_ones():
-    with pytest.raises(ValueError, match="'second' or 'third' or 'untrained', got 'fourth'"):
-        load_translator("fourth")
-
-
-def test_a_rank_that_a_sentence_does_not_have_is_an_error():
-    with pytest.raises(ValueError, match="rank must be at most 4, got 5"):
-        changed_without(load_translator(), make_sentences(200), rank=5)
-    with pytest.raises(ValueError, match="at least one Sentence"):
-        darkest_on_partner(load_translator(), [])
-    with pytest.raises(ValueError, match="at least one Sentence"):
-        kinds_of_words([])
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: load_translator("fourth"), "'second' or 'third' or 'untrained', got 'fourth'"),
+        (lambda: changed_without(load_translator(), SENTENCES, rank=5), "at most 4, got 5"),
+        (lambda: darkest_on_partner(load_translator(), []), "at least one Sentence"),
+        (lambda: kinds_of_words([]), "at least one Sentence"),
+    ],
+)
+def test_what_its_measures_refuse(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 
 import nbformat
 import pytest
@@ -384,6 +385,12 @@ def test_what_is_correct_is_not_found(tmp_path, rule, case):
 # --- numbers in the text --------------------------------------------------------------------------
 
 
+def unbacked(path):
+    """Return the cells and numbers for which the lint finds nothing that computes them."""
+    found = [one for one in lint(path) if one.rule == "prose_numbers"]
+    return [(one.cell, one.text.removeprefix("the number ").split()[0]) for one in found]
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -434,8 +441,7 @@ def test_numbers_are_taken_from_prose(text, wanted):
     ],
 )
 def test_a_number_is_backed(tmp_path, text, cell):
-    path = store(tmp_path, [new_markdown_cell("# 3 · Masks"), new_markdown_cell(text), cell])
-    assert "prose_numbers" not in rules_of(path)
+    assert unbacked(store(tmp_path, [TITLE, new_markdown_cell(text), cell])) == []
 
 
 @pytest.mark.parametrize(
@@ -455,49 +461,44 @@ def test_a_number_is_backed(tmp_path, text, cell):
     ],
 )
 def test_a_number_from_nowhere_is_found(tmp_path, text, cell):
-    path = store(tmp_path, [new_markdown_cell("# 3 · Masks"), new_markdown_cell(text), cell])
-    found = [finding for finding in lint(path) if finding.rule == "prose_numbers"]
-    assert [finding.cell for finding in found if finding.cell != 3] == [2]  # 3 may have a caption
-    assert f"the number {text.split()[0]} " in found[0].text
-
-
-@pytest.mark.parametrize(("distance", "found"), [(2, False), (3, True)])
-def test_another_section_counts_within_three_code_cells(tmp_path, distance, found):
-    far = [code() for _ in range(distance)]
-    cells = [code("d_k = 64"), *far, new_markdown_cell("## Then\n\nSo 64 features.")]
-    assert ("prose_numbers" in rules_of(store(tmp_path, cells))) is found
-
-
-def test_the_own_section_counts_at_any_distance(tmp_path):
-    far = [code() for _ in range(9)]
-    cells = [new_markdown_cell("## Now"), code("d_k = 64"), *far, new_markdown_cell("So 64.")]
-    assert "prose_numbers" not in rules_of(store(tmp_path, cells))
+    found = unbacked(store(tmp_path, [TITLE, new_markdown_cell(text), cell]))
+    assert (2, text.split()[0]) in found
+    assert {cell for cell, _ in found} <= {2, 3}  # 3 may have a caption
 
 
 STORED = shown("Which?", html="<p>0.36</p>")
+NEXT_SECTION = new_markdown_cell("## Then\n\nSo 64 features.")
 
 
 @pytest.mark.parametrize(
-    ("text", "cell"),
+    ("cells", "found"),
     [
-        ("It is 0.36.", code("assert abs(x - 0.3592) < 1")),
-        ("It is 0.36.", code("x", printed("0.359\n"))),
-        ("It is `0.36`, in lesson 3.", code()),
-        ("It is $10^3$.", code("x = 1000")),
+        ([code("d_k = 64"), *[code()] * 2, NEXT_SECTION], False),
+        ([code("d_k = 64"), *[code()] * 3, NEXT_SECTION], True),
+        ([code("d_k = 64"), *[asked()] * 5, NEXT_SECTION], False),
+        ([TITLE, code("d_k = 64"), *[code()] * 9, new_markdown_cell("So 64.")], False),
+        ([NEXT_SECTION, code('predict("03/which-one")\nassert x == 64', STORED)], True),
+    ],
+    ids=["near", "far", "predictions between", "own section", "a prediction"],
+)
+def test_a_number_is_backed_in_its_section_or_by_a_near_cell(tmp_path, cells, found):
+    assert bool(unbacked(store(tmp_path, cells))) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "cell", "found"),
+    [
+        ("It is 0.36.", code("assert abs(x - 0.3592) < 1"), []),
+        ("It is 0.36.", code("x", printed("0.359\n")), []),
+        ("It is `0.36`, in lesson 3.", code(), []),
+        ("It is $10^3$.", code("x = 1000"), []),
+        ("It is 0.36.", code("x = 0.36"), [(2, "0.36")]),
+        ("It is 0.36.", code('predict("03/other")', STORED), [(2, "0.36")]),
     ],
 )
-def test_a_number_of_a_prediction_is_backed(tmp_path, text, cell):
+def test_a_number_of_a_prediction_is_backed_or_found(tmp_path, text, cell, found):
     path = store(tmp_path, [TITLE, asked(), cell], questions=QUESTIONS.format(text))
-    assert "prose_numbers" not in rules_of(path)
-
-
-@pytest.mark.parametrize("cell", [code("x = 0.36"), code('predict("03/other")', STORED)])
-def test_a_number_of_a_prediction_from_nowhere_is_found(tmp_path, cell):
-    cells = [TITLE, asked(), cell]
-    path = store(tmp_path, cells, questions=QUESTIONS.format("It is 0.36."))
-    (found,) = [finding for finding in lint(path) if finding.rule == "prose_numbers"]
-    assert found.cell == 2
-    assert "the number 0.36 " in found.text
+    assert unbacked(path) == found
 
 
 def test_the_value_of_an_answer_is_a_number_of_the_text(tmp_path):
@@ -505,19 +506,7 @@ def test_the_value_of_an_answer_is_a_number_of_the_text(tmp_path):
     slip = "[[which-one.number.slips]]\nvalue = 0.64\nfeedback = 'The others.'\n"
     questions = QUESTIONS.format("So.").partition("[[")[0] + number + slip
     path = store(tmp_path, [TITLE, asked(), code()], questions=questions)
-    found = [finding.text for finding in lint(path) if finding.rule == "prose_numbers"]
-    assert [text.split()[2] for text in found] == ["0.36", "0.64"]
-
-
-def test_a_prediction_backs_no_number_of_the_text(tmp_path):
-    text = new_markdown_cell("# 3 · Masks\n\nIt is 0.36.")
-    cells = [text, code('predict("03/which-one")\nassert x == 0.36', STORED)]
-    assert "prose_numbers" in rules_of(store(tmp_path, cells))
-
-
-def test_predictions_do_not_push_evidence_out_of_reach(tmp_path):
-    cells = [code("d_k = 64"), *[asked()] * 5, new_markdown_cell("## Then\n\nSo 64 features.")]
-    assert "prose_numbers" not in rules_of(store(tmp_path, cells))
+    assert unbacked(path) == [(2, "0.36"), (2, "0.64")]
 
 
 @pytest.mark.parametrize(
@@ -538,7 +527,7 @@ def test_predictions_do_not_push_evidence_out_of_reach(tmp_path):
 )
 def test_a_proof_backs_the_numbers_near_it(tmp_path, text, proof, is_backed):
     path = store(tmp_path, [TITLE, new_markdown_cell(text), code("x = 1")], proofs=proof)
-    assert ("prose_numbers" not in rules_of(path)) is is_backed
+    assert (unbacked(path) == []) is is_backed
 
 
 @pytest.mark.parametrize(("number", "is_backed"), [("2017", True), ("2018", False)])
@@ -547,15 +536,13 @@ def test_a_proof_declares_the_numbers_of_a_question_and_of_a_caption(tmp_path, n
     cells = [TITLE, asked(), code("f", figure(caption=f"In {number}."))]
     texts = QUESTIONS.format(f"In {number}.")
     path = store(tmp_path, cells, questions=texts, proofs=proof)
-    found = [finding.cell for finding in lint(path) if finding.rule == "prose_numbers"]
-    assert found == ([] if is_backed else [2, 3])
+    assert unbacked(path) == ([] if is_backed else [(2, number), (3, number)])
 
 
 def test_a_proof_after_a_text_counts_in_its_section(tmp_path):
     texts = [new_markdown_cell(text) for text in ("It is 0.36.", "Yes.", "## Then", "It is 0.36.")]
     path = store(tmp_path, [TITLE, *texts], proofs="# %% after: cell-3\nassert x == 0.36\n")
-    found = [finding.cell for finding in lint(path) if finding.rule == "prose_numbers"]
-    assert found == [5]
+    assert unbacked(path) == [(5, "0.36")]
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -569,58 +556,52 @@ SOURCE = """# %% [markdown]
 # simply 0.36.
 
 # %%
-x = 1
+predict("03/which-one")
 """
 
 
-def test_the_command_names_file_and_line_of_the_source_and_fails(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Run the command on one lesson; return how it ends and the lines that it prints."""
     monkeypatch.setattr(__main__, "find_notebooks", lambda: [tmp_path / NAME])
     monkeypatch.setattr("sys.argv", ["lint", "3"])
-    cells = [new_markdown_cell("# 3 · Masks"), new_markdown_cell("A mask is\nsimply 0.36."), code()]
+
+    def run():
+        with pytest.raises(SystemExit) as stop:
+            __main__.main()
+        return stop.value.code, capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_the_command_names_file_and_line_of_the_source_and_fails(tmp_path, command):
+    cells = [TITLE, new_markdown_cell("A mask is\nsimply 0.36."), asked()]
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "03_masks.py").write_text(SOURCE)
-    store(tmp_path, cells)
-    with pytest.raises(SystemExit) as stop:
-        __main__.main()
-    lines = capsys.readouterr().out.splitlines()
-    assert stop.value.code == 1
+    store(tmp_path, cells, questions=QUESTIONS.format("It is simply so."))
+    status, lines = command()
+    assert status == 1
     assert "03_masks.py:6: the text says 'simply'." in lines
     assert any(line.startswith("03_masks.py:6: the number 0.36 ") for line in lines)
-    assert "03_masks.toml:1: no cell asks the prediction '03/which-one'." in lines
+    assert "03_masks.toml:10: no cell asks the prediction '03/which-two'." in lines
+    assert "03_masks.toml:3: the text says 'simply'." in lines
     store(tmp_path, good_cells())
-    with pytest.raises(SystemExit) as stop:
-        __main__.main()
-    assert (stop.value.code, capsys.readouterr().out) == (0, "The notebooks are clean.\n")
+    assert command() == (0, ["The notebooks are clean."])
 
 
-def test_a_note_about_a_question_names_its_file_and_line(tmp_path):
-    (tmp_path / "source").mkdir()
-    source = '# %% [markdown]\n# # 3\n\n# %%\npredict("03/which-one")\n'
-    (tmp_path / "source" / "03_masks.py").write_text(source)
-    path = store(tmp_path, [TITLE, asked()], questions=QUESTIONS.format("It is simply so."))
-    places = {finding.place for finding in lint(path) if finding.rule == "wording"}
-    assert places == {"03_masks.toml:3"}
-
-
-def test_a_file_that_belongs_to_no_lesson_is_found(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(__main__, "find_notebooks", lambda: [tmp_path / NAME])
+def test_a_file_that_belongs_to_no_lesson_is_found(tmp_path, monkeypatch, command):
     monkeypatch.setattr("sys.argv", ["lint"])
     store(tmp_path, good_cells())
     for name in ("proofs/04_heads.py", "predictions/04_heads.toml"):
         (tmp_path / name).touch()
-    with pytest.raises(SystemExit) as stop:
-        __main__.main()
-    assert stop.value.code == 1
     lines = [f"{name}: no lesson has this name." for name in ("04_heads.toml", "04_heads.py")]
-    assert capsys.readouterr().out.splitlines() == lines
+    assert command() == (1, lines)
 
 
-def test_questions_that_cannot_be_read_are_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(__main__, "find_notebooks", lambda: [tmp_path / NAME])
-    monkeypatch.setattr("sys.argv", ["lint"])
+def test_questions_that_cannot_be_read_are_named(tmp_path, command):
     store(tmp_path, good_cells(), questions="[which-one\n")
-    with pytest.raises(SystemExit, match=r"^03_masks.toml: .*line 1"):
-        __main__.main()
+    said, _ = command()
+    assert re.match(r"03_masks.toml: .*line 1", said)
 
 
 def test_sources_are_named_from_the_folder_of_the_project():
