@@ -17,7 +17,7 @@ from attnlab.exercises._predict import _formatted
 from tools import student
 from tools.lint.lesson import defined_names, parse_code
 from tools.notebooks import find_notebooks, is_lesson, read_notebook, tags
-from tools.student import student_copy, write_copies
+from tools.student import student_copy, write_class
 
 LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 
@@ -55,7 +55,7 @@ def test_solutions_teacher_notes_and_answers_are_left_out_and_the_rest_stays():
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
     folder = tmp_path_factory.mktemp("class") / "student"
-    return {path.name: path for path in write_copies(copies=folder)}
+    return {path.name: path for path in write_class(folder)}
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -141,7 +141,7 @@ def test_the_last_text_of_a_lesson_says_that_a_restart_erases_predictions(copies
 
 
 def test_the_command_says_what_it_wrote(monkeypatch, capsys):
-    monkeypatch.setattr(student, "write_copies", lambda: ["one", "two"])
+    monkeypatch.setattr(student, "write_class", lambda: ["one", "two"])
     student.main()
     said = "student/ now contains 2 notebooks without answers, and START_HERE.md.\n"
     assert capsys.readouterr().out == said
@@ -168,9 +168,9 @@ def test_no_cell_of_a_copy_needs_a_solution(path):
 
 def test_copies_are_written_again_and_other_files_stay(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    first = write_copies(copies=tmp_path)
+    first = write_class(tmp_path)
     first[0].write_text("scribbled")
-    write_copies(copies=tmp_path)
+    write_class(tmp_path)
     assert read_notebook(first[0]).cells
     assert (tmp_path / "notes.txt").read_text() == "mine"
 

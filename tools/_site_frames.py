@@ -20,7 +20,7 @@ from tools._site_html import SiteError
 from tools.build_notebooks import execute, explain
 from tools.compare_outputs import compare_outputs
 from tools.live_figures import WRITE_FRAMES
-from tools.notebooks import read_notebook
+from tools.notebooks import html_of, outputs_of, read_notebook
 
 LIVE = '<div class="attnlab-live-stored">'  # how the HTML of a live figure begins
 
@@ -49,13 +49,7 @@ def frames_of(path: Path) -> Frames:
 
 def live_outputs(notebook: NotebookNode) -> list[NotebookNode]:
     """Return the outputs of a notebook that are live figures."""
-    outputs = [one for cell in notebook.cells for one in cell.get("outputs", [])]
-    return [one for one in outputs if html_of(one).startswith(LIVE)]
-
-
-def html_of(output: NotebookNode) -> str:
-    """Return an output as HTML, which is empty if it has none."""
-    return output.get("data", {}).get("text/html", "")
+    return [one for one in outputs_of(notebook) if html_of(one).startswith(LIVE)]
 
 
 def pair(name: str, stored: list[NotebookNode], fresh: list[NotebookNode], made: Frames) -> Frames:

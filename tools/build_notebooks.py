@@ -44,6 +44,7 @@ from tools.notebooks import (
     select,
     strip_ansi,
     tags,
+    write_notebook,
 )
 from tools.proofs import LIMIT, Proof, proof_file, proofs_of
 
@@ -66,7 +67,7 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     execute(notebook, folder, proofs_of(target, notebook.cells))
     finish(notebook)
     nbformat.validate(notebook)
-    target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+    write_notebook(notebook, target)
     return target
 
 

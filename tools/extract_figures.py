@@ -18,7 +18,7 @@ from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
 from attnlab import _texts
-from tools.notebooks import ROOT, find_notebooks, read_notebook
+from tools.notebooks import ROOT, find_notebooks, html_of, outputs_of, read_notebook
 
 FIGURES = ROOT / "figures"
 INDEX = "README.md"
@@ -48,7 +48,7 @@ class Figure(NamedTuple):
 
 def parts_of(output: NotebookNode) -> list[dict[str, str]]:
     """Return number, caption, alt and src of each numbered figure of an output."""
-    page = output.get("data", {}).get("text/html", "")
+    page = html_of(output)
     if "data-number" not in page:  # most are long and hold none
         return []
     found = []
@@ -64,7 +64,6 @@ def parts_of(output: NotebookNode) -> list[dict[str, str]]:
 
 def figures_of(path: Path) -> list[Figure]:
     """Return the numbered figures of a notebook, in order."""
-    outputs = [one for cell in read_notebook(path).cells for one in cell.get("outputs", [])]
     return [
         Figure(
             part["number"],
@@ -73,7 +72,7 @@ def figures_of(path: Path) -> list[Figure]:
             part["alt"],
             base64.b64decode(part["src"].partition(",")[2]),
         )
-        for output in outputs
+        for output in outputs_of(read_notebook(path))
         for part in parts_of(output)
     ]
 

@@ -19,7 +19,7 @@ from nbformat.sign import NotebookNotary
 from tools._isolated import HOME
 from tools._server import HOST, is_free, server_command, server_environment, write_settings
 from tools.notebooks import NOTEBOOKS as LESSONS
-from tools.notebooks import ROOT, is_lesson, read_notebook
+from tools.notebooks import ROOT, is_lesson, read_notebook, write_copies
 from tools.notebooks import find_notebooks as find_lessons
 
 COPIES = ROOT / "my_notebooks"
@@ -32,11 +32,8 @@ class RefusalError(Exception):
 
 def copy_new(lessons: Iterable[Path], copies: Path) -> list[Path]:
     """Copy the lessons that the folder ``copies`` does not hold yet; return the new copies."""
-    copies.mkdir(exist_ok=True)
-    new = {path: lesson for lesson in lessons if not (path := copies / lesson.name).exists()}
-    for path, lesson in new.items():
-        path.write_text(nbformat.writes(learners_copy(lesson)) + "\n", encoding="utf-8")
-    return list(new)
+    new = [lesson for lesson in lessons if not (copies / lesson.name).exists()]
+    return write_copies(new, copies, learners_copy)
 
 
 def learners_copy(lesson: Path) -> NotebookNode:

@@ -42,7 +42,7 @@ from tools._site_preview import SIZE, preview_of
 from tools._site_search import index_script
 from tools._site_teaching import write_page
 from tools.extract_figures import Figure, figures_of
-from tools.notebooks import GLOSSARY, ROOT, find_notebooks, read_notebook, tags
+from tools.notebooks import GLOSSARY, ROOT, find_notebooks, is_folded, read_notebook, tags
 from tools.student import student_copy
 
 SITE = ROOT / "site"
@@ -118,7 +118,7 @@ def about(stem: str) -> str:
 
 def fold_of(cell: NotebookNode) -> str:
     """Return the words on a folded source; nothing if it is not folded."""
-    if not cell.metadata.get("jupyter", {}).get("source_hidden"):
+    if not is_folded(cell):
         return ""
     return "A solution" if "solution" in tags(cell) else "The code of this cell"
 

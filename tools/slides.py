@@ -21,7 +21,15 @@ from nbformat import NotebookNode
 
 from tools._site_frames import Frames
 from tools._site_html import SiteError
-from tools.notebooks import ROOT, find_notebooks, is_lesson, read_notebook, tags
+from tools.notebooks import (
+    ROOT,
+    find_notebooks,
+    html_of,
+    is_folded,
+    is_lesson,
+    read_notebook,
+    tags,
+)
 from tools.site import (
     INDEX,
     Card,
@@ -60,10 +68,9 @@ def code_of(cell: NotebookNode) -> list[str]:
 
     There is none if the code is folded or aside, or if what it gives is a figure.
     """
-    folded = cell.metadata.get("jupyter", {}).get("source_hidden")
     aside = "lesson_setup()" in cell.source or cell.source.startswith("predict(")
-    html = "".join(one.get("data", {}).get("text/html", "") for one in cell.outputs)
-    if folded or aside or any(figure in html for figure in FIGURES):
+    html = "".join(map(html_of, cell.outputs))
+    if is_folded(cell) or aside or any(figure in html for figure in FIGURES):
         return []
     code = re.sub(r"^%%answer.*\n", "", cell.source)
     return re.split(r"\n\n+(?=\S)", code)

@@ -15,13 +15,13 @@ import nbformat
 from nbformat import NotebookNode
 
 from tools.notebooks import (
-    NOTEBOOKS,
     ROOT,
     find_notebooks,
     is_lesson,
     read_notebook,
     replace_passages,
     tags,
+    write_copies,
 )
 
 COPIES = ROOT / "student"
@@ -110,21 +110,16 @@ def hand_out(path: Path) -> NotebookNode:
     return notebook
 
 
-def write_copies(lessons: Path = NOTEBOOKS, copies: Path = COPIES) -> list[Path]:
-    """Write a copy of every lesson of a folder over older ones; return the copies."""
-    copies.mkdir(exist_ok=True)
-    (copies / PAGE).write_text(START_HERE, encoding="utf-8")
-    written = []
-    for path in find_notebooks(lessons):
-        target = copies / path.name
-        target.write_text(nbformat.writes(hand_out(path)) + "\n", encoding="utf-8")
-        written.append(target)
-    return written
+def write_class(folder: Path = COPIES) -> list[Path]:
+    """Write a copy of every lesson, and the page, over older ones; return the copies."""
+    copies = write_copies(find_notebooks(), folder, hand_out)
+    (folder / PAGE).write_text(START_HERE, encoding="utf-8")
+    return copies
 
 
 def main() -> None:
     """Write the copies and print how many there are."""
-    count = len(write_copies())
+    count = len(write_class())
     print(f"{COPIES.name}/ now contains {count} notebooks without answers, and {PAGE}.")
 
 

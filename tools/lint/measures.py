@@ -27,7 +27,7 @@ from tools.lint.lesson import (
     parse_code,
     prediction_keys,
 )
-from tools.notebooks import is_lesson, tags
+from tools.notebooks import is_folded, is_lesson, tags
 
 WORD, CODE, PREDICTION, EXPLORER = 1 / 130, 0.5, 2, 4  # minutes for each
 IN_CLASS = 1.2
@@ -60,14 +60,14 @@ class Measures(NamedTuple):
 def measure(lesson: Lesson) -> Measures:
     """Return what is counted in a lesson."""
     main = list(main_line(lesson))
-    codes = [cell for cell in main if cell.cell_type == "code" and _visible(cell)]
+    codes = [cell for cell in main if cell.cell_type == "code" and not is_folded(cell)]
     asking = [cell for cell in codes if prediction_keys(cell.source)]
     exploring = [cell for cell in codes if shows_explorer(cell.source)]
     plain = [cell for cell in codes if cell not in [*asking, *exploring]]
     sizes = {cell.id: len(code_lines(cell.source)) for cell in plain}
     classes = {cell.id for cell in plain if re.search("^class ", cell.source, re.MULTILINE)}
     about = [line for cell in codes for line in about_attention(cell.source)]
-    asserts = [a for _, cell in lesson.code if _visible(cell) for a in asserts_in(cell.source)]
+    asserts = [a for _, cell in lesson.code if not is_folded(cell) for a in asserts_in(cell.source)]
     texts = [cell for cell in main if cell.cell_type == "markdown" and "teacher" not in tags(cell)]
     words = sum(count_words(cell.source) for cell in texts)
     counts = {WORD: words, CODE: len(plain), PREDICTION: len(asking), EXPLORER: len(exploring)}
@@ -157,10 +157,6 @@ def _answers(lesson: Lesson) -> Iterator[NotebookNode]:
         below = is_code and before.cell_type == "code" and prediction_keys(before.source)
         if answer_key(cell) or below:
             yield cell
-
-
-def _visible(cell: NotebookNode) -> bool:
-    return not cell.metadata.get("jupyter", {}).get("source_hidden")
 
 
 LIMITS: tuple[tuple[str, Callable[[Measures], bool]], ...] = (

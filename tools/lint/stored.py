@@ -24,7 +24,7 @@ from tools.lint.lesson import (
     parse_code,
     without_code,
 )
-from tools.notebooks import GLOSSARY, LessonError, strip_ansi, tags
+from tools.notebooks import GLOSSARY, LessonError, is_folded, strip_ansi, tags
 from tools.proofs import faults, read_proofs
 
 MAX_BYTES = 2_000_000
@@ -238,8 +238,7 @@ def figures(lesson: Lesson) -> Iterator[Note]:
 def folding(lesson: Lesson) -> Iterator[Note]:
     """Check that solutions are out of sight until the learner opens them."""
     for n, cell in lesson.code:
-        folded = cell.metadata.get("jupyter", {}).get("source_hidden")
-        if "solution" in tags(cell) and not folded:
+        if "solution" in tags(cell) and not is_folded(cell):
             yield Note(n, "the source of a solution cell must be folded (source_hidden).")
 
 
