@@ -33,25 +33,13 @@ CELL_MARK = re.compile(r"^# %%(?!\w)")  # with which every cell of a source begi
 
 
 class Note(NamedTuple):
-    """What a rule yields: cells count from 1, and 0 is the notebook as a whole.
+    """What a rule yields, and what the lint finds."""
 
-    ``quote`` is the part of the cell's text that the note is about, if it is known, and ``place``
-    the file and line that have to be changed if they are not those of the cell.
-    """
-
-    cell: int
+    cell: int  # counted from 1; 0 is the notebook as a whole
     text: str
-    quote: str = ""
-    place: str = ""
-
-
-class Finding(NamedTuple):
-    """A note with the name of its rule, and with the file and line that have to be changed."""
-
-    rule: str
-    cell: int
-    text: str
-    place: str
+    quote: str = ""  # the part of the cell's text that the note is about, if it is known
+    place: str = ""  # the file and line to be changed; a rule may leave them to the lint
+    rule: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,15 +97,13 @@ class Lesson:
         return {f"{number}/{name}": list(_strings(entry)) for name, entry in entries.items()}
 
     @cached_property
-    def predictions(self) -> list[tuple[int, str]]:
-        """The texts of the predictions, each with the number of the cell that asks."""
-        asked = [(n, key) for n, _ in self.code for key in self.asked_by(n)]
-        return [(n, text) for n, key in asked for text in self.questions[key]]
-
-    @cached_property
     def texts(self) -> list[tuple[int, str]]:
         """The texts of the markdown cells and of the predictions, with the numbers of cells."""
-        return [(n, cell.source) for n, cell in self.markdown] + self.predictions
+        asked = [(n, key) for n, _ in self.code for key in self.asked_by(n)]
+        return [
+            *((n, cell.source) for n, cell in self.markdown),
+            *((n, text) for n, key in asked for text in self.questions[key]),
+        ]
 
     @cached_property
     def captions(self) -> list[tuple[int, str]]:

@@ -1,5 +1,7 @@
 """What a lesson measures, and a rule: the limits of a lesson.
 
+    python -m tools.lint.measures [01 02]      print a line for each lesson, or for these
+
 The main line ends at "Further", "Exercises" or "What to remember", whichever comes first. A code
 cell is visible if its source is not folded. Its lines are about attention if they belong to a
 statement that calls or computes something with tensors, masks or heads, or shows a result; imports,
@@ -12,6 +14,7 @@ from __future__ import annotations
 import ast
 import re
 import statistics
+import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -27,7 +30,7 @@ from tools.lint.lesson import (
     parse_code,
     prediction_keys,
 )
-from tools.notebooks import is_folded, is_lesson, tags
+from tools.notebooks import find_notebooks, is_folded, is_lesson, select, tags
 
 WORD, CODE, PREDICTION, EXPLORER = 1 / 130, 0.5, 2, 4  # minutes for each
 IN_CLASS = 1.2
@@ -180,3 +183,15 @@ def limits(lesson: Lesson) -> Iterator[Note]:
         for text, holds in LIMITS:
             if not holds(measures):
                 yield Note(0, f"the lesson has {text.format(measures)}.")
+
+
+def main() -> None:
+    """Print the measures of the lessons that the command line names."""
+    print("lesson", *Measures._fields, sep="  ")
+    for path in filter(is_lesson, select(find_notebooks(), sys.argv[1:])):
+        numbers = zip(Measures._fields, measure(Lesson.read(path)), strict=True)
+        print(f"{path.stem[:2]:6}", *(f"{n:{len(name)}.4g}" for name, n in numbers), sep="  ")
+
+
+if __name__ == "__main__":
+    main()
