@@ -11,11 +11,13 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from html import escape
+from pathlib import Path
 from textwrap import dedent
 
 from nbconvert.filters.highlight import Highlight2HTML
-from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook, new_raw_cell
+
+from tools.notebooks import write_notebook
 
 API = "api"
 CHECK = "check_"  # checks of exercises are left out: their docstrings tell the answers
@@ -201,8 +203,8 @@ def names_of(module: str, name: str, thing: object) -> Iterator[str]:
         yield f"{module}.{path}".removeprefix("attnlab.")
 
 
-def api_notebook() -> NotebookNode:
-    """Return the page of the package as a notebook."""
+def write_api(folder: Path) -> Path:
+    """Write the page of the package as a notebook into a folder; return its path."""
     found: dict[str, dict[str, object]] = {}
     for module in MODULES:
         known = [one for things in found.values() for one in things.values()]
@@ -221,4 +223,6 @@ def api_notebook() -> NotebookNode:
         for name, thing in things.items():
             cells.append(new_markdown_cell(f"### `{name}`"))
             cells.append(new_raw_cell(entry(module, name, thing, places)))
-    return new_notebook(cells=cells)
+    page = folder / f"{API}.ipynb"
+    write_notebook(new_notebook(cells=cells), page)
+    return page

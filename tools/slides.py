@@ -108,22 +108,18 @@ def read_reveal(name: str) -> str:
 
 
 def write_slides(
-    folder: Path = SLIDES,
-    notebooks: list[Path] | None = None,
-    frames: Callable[[Path], Frames] | None = None,
+    folder: Path,
+    notebooks: list[Path],
+    frames: Callable[[Path], Frames | None] = lambda path: None,
 ) -> dict[str, int]:
-    """Write the slides of all lessons and their index into ``folder``; return names and sizes.
+    """Write the slides of lessons and their index into ``folder``; return names and sizes.
 
     Without ``frames``, live figures stay pictures. SiteError is raised before anything is written
     if a lesson or one of its formulas cannot be shown.
     """
-    paths = find_notebooks() if notebooks is None else notebooks
-    cards = [card_of(path) for path in paths]
-    exporter = SlidesExporter()
-    decks = {
-        page_name(path.stem): exporter.lesson(path, cards, frames(path) if frames else None)
-        for path in filter(is_lesson, paths)
-    }
+    exporter, cards = SlidesExporter(), [card_of(path) for path in notebooks]
+    lessons = filter(is_lesson, notebooks)
+    decks = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in lessons}
     index = PageExporter().environment.get_template("slides_index.html.j2")
     front = index.render(cards=[card for card in cards if card.number])
     return write_pages(folder, {INDEX: front, **decks})
@@ -132,7 +128,7 @@ def write_slides(
 def main() -> None:
     """Write the slides and say where they are."""
     try:
-        sizes = write_slides(frames=frames_with_progress)
+        sizes = write_slides(SLIDES, find_notebooks(), frames_with_progress)
     except SiteError as error:
         sys.exit(str(error))
     megabytes = sum(sizes.values()) / 1e6
