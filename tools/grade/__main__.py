@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -154,9 +154,8 @@ def _counted(verdicts: dict[str, Verdict]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in counts.items())
 
 
-def table(exercises: Iterable[Exercise], graded: dict[Submission, dict[str, Verdict]]) -> str:
+def table(exercises: Sequence[Exercise], graded: dict[Submission, dict[str, Verdict]]) -> str:
     """Return a table of learners and exercises, in words."""
-    exercises = list(exercises)
     rows = [["learner", *(one.title for one in exercises)]]
     for submission, verdicts in graded.items():
         rows.append([_one_line(submission.learner), *(verdicts[one.check][0] for one in exercises)])
@@ -166,10 +165,9 @@ def table(exercises: Iterable[Exercise], graded: dict[Submission, dict[str, Verd
 
 
 def write_table(
-    path: Path, exercises: Iterable[Exercise], graded: dict[Submission, dict[str, Verdict]]
+    path: Path, exercises: Sequence[Exercise], graded: dict[Submission, dict[str, Verdict]]
 ) -> None:
     """Write the same table with all sentences, for a spreadsheet."""
-    exercises = list(exercises)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         titles = (one.title for one in exercises)
