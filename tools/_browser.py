@@ -95,7 +95,7 @@ _ASK_KERNEL = """code => {
 _IS_TRUSTED = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .filter(cell => cell.type === 'code').every(cell => cell.trusted)"""
 _OPEN = """([path, id]) => {
-    window.jupyterapp.commands.execute('docmanager:open', {path, kernel: id ? {id} : undefined});
+    window.jupyterapp.commands.execute('docmanager:open', {path, kernel: {id}});
 }"""
 _KERNEL = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id"
 _CLOSE = "() => { window.jupyterapp.shell.currentWidget.dispose(); }"
@@ -200,13 +200,12 @@ class NotebookPage:
         The addresses beyond this server that the page requested.
     """
 
-    def __init__(self, browser: Browser, server: Server, size: tuple[int, int] = (1366, 768)):
-        width, height = size
+    def __init__(self, browser: Browser, server: Server) -> None:
         self.server = server
         self.problems: list[str] = []
         self.outside: list[str] = []
         self.is_open = False
-        self.page: Page = browser.new_page(viewport={"width": width, "height": height})
+        self.page: Page = browser.new_page(viewport={"width": 1366, "height": 768})
         self.page.set_default_timeout(30_000)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("console", self._on_console)
@@ -221,14 +220,14 @@ class NotebookPage:
         if not request.url.startswith(local):
             self.outside.append(request.url)
 
-    def open(self, path: str, *, sidebars: bool = False, same_kernel: bool = False) -> None:
+    def open(self, path: str) -> None:
         """Open the notebook ``path`` (from the server's folder) and wait for its kernel.
 
-        A notebook that is open is closed first, without saving it. With ``same_kernel`` its kernel
-        serves the next notebook, all names deleted: the slow imports need not be repeated.
+        A notebook that is open is closed first, without saving it. Its kernel serves the next one,
+        all names deleted: the slow imports need not be repeated.
         """
         if self.is_open:
-            kernel = self.hand_over() if same_kernel else self.put_away()
+            kernel = self._hand_over()
             self.problems.clear()
             self.outside.clear()
             self.page.evaluate(_OPEN, [path, kernel])
@@ -237,20 +236,20 @@ class NotebookPage:
         self.is_open = True
         limit = START_LIMIT * 1000
         self.page.wait_for_function(_IS_READY, arg=path, timeout=limit, polling=100)
-        if not sidebars:
-            self.page.evaluate(_HIDE_SIDEBARS)
+        self.page.evaluate(_HIDE_SIDEBARS)
 
-    def put_away(self) -> None:
-        """End the notebook's kernel and close its tab."""
-        self.page.evaluate(_SHUT_DOWN)
-
-    def hand_over(self) -> str:
+    def _hand_over(self) -> str:
         """Close the notebook's tab and return the id of its kernel, which keeps running."""
         if (said := self.ask(_FORGET_NAMES)) != "forgotten":
             raise RuntimeError(f"The kernel of this notebook did not delete its names: {said}")
         kernel = self.page.evaluate(_KERNEL)
         self.page.evaluate(_CLOSE)
         return kernel
+
+    def put_away(self) -> None:
+        """End the notebook's kernel and close its tab."""
+        self.page.evaluate(_SHUT_DOWN)
+        self.is_open = False
 
     def close(self) -> None:
         """Close the notebook and the page; a second call does nothing."""

@@ -112,7 +112,6 @@ def look(open_page, server, write_notebook):
     yield look
     assert look.errors() == look.problems == look.outside == []
     look.put_away()  # its kernel was restarted: the next notebook gets a new one
-    look.is_open = False
 
 
 def in_sight(look: NotebookPage) -> list[str]:
