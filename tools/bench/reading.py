@@ -13,7 +13,7 @@ import nbformat
 from playwright.sync_api import Browser, sync_playwright
 
 from tools import _browser
-from tools.bench.table import Plan, Row, measured
+from tools.bench import Plan, Row, measured
 from tools.build_notebooks import build
 from tools.core_seconds import core_seconds
 from tools.notebooks import KERNELSPEC, find_sources
