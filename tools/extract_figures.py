@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +34,6 @@ class Figure(NamedTuple):
     """A numbered figure as a notebook stores it."""
 
     number: str
-    lesson: str
     caption: str
     alt: str
     png: bytes
@@ -46,8 +44,8 @@ class Figure(NamedTuple):
         return f"figure_{self.number.replace('.', '_')}.png"
 
 
-def parts_of(output: NotebookNode) -> list[dict[str, str]]:
-    """Return number, caption, alt and src of each numbered figure of an output."""
+def figures_in(output: NotebookNode) -> list[Figure]:
+    """Return the numbered figures of an output."""
     page = html_of(output)
     if "data-number" not in page:  # most are long and hold none
         return []
@@ -56,33 +54,23 @@ def parts_of(output: NotebookNode) -> list[dict[str, str]]:
         for number in figure.select("figcaption b"):
             number.decompose()
         picture = figure.img or {}
-        caption = figure.figcaption.get_text() if figure.figcaption else ""
-        parts = {"number": figure["data-number"], "caption": caption}
-        found.append(parts | {name: picture.get(name, "") for name in ("alt", "src")})
+        caption = figure.figcaption.get_text().strip() if figure.figcaption else ""
+        png = base64.b64decode(picture.get("src", "").partition(",")[2])
+        found.append(Figure(figure["data-number"], caption, picture.get("alt", ""), png))
     return found
 
 
 def figures_of(path: Path) -> list[Figure]:
     """Return the numbered figures of a notebook, in order."""
-    return [
-        Figure(
-            part["number"],
-            path.stem,
-            part["caption"].strip(),
-            part["alt"],
-            base64.b64decode(part["src"].partition(",")[2]),
-        )
-        for output in outputs_of(read_notebook(path))
-        for part in parts_of(output)
-    ]
+    return [one for output in outputs_of(read_notebook(path)) for one in figures_in(output)]
 
 
 def wanted_files(notebooks: list[Path], folder: Path = FIGURES) -> dict[str, bytes]:
     """Return what ``folder`` has to hold beside the captions: file names and contents."""
-    figures = [figure for path in notebooks for figure in figures_of(path)]
+    figures = {path.stem: figures_of(path) for path in notebooks}
     return {
         INDEX: gallery(figures, captions_in(folder)).encode(),
-        **{figure.file_name: figure.png for figure in figures},
+        **{one.file_name: one.png for ours in figures.values() for one in ours},
     }
 
 
@@ -92,11 +80,12 @@ def captions_in(folder: Path) -> dict[str, dict[str, str]]:
     return _texts.read(path) if path.exists() else {}
 
 
-def gallery(figures: list[Figure], captions: dict[str, dict[str, str]]) -> str:
+def gallery(figures: dict[str, list[Figure]], captions: dict[str, dict[str, str]]) -> str:
     """Return the index: under the name of each lesson its figures, with number and caption."""
     parts = [INTRODUCTION]
-    for lesson, ours in groupby(figures, key=lambda figure: figure.lesson):
-        parts.append(f"## [{lesson}](../notebooks/{lesson}.ipynb)\n")
+    for lesson, ours in figures.items():
+        if ours:
+            parts.append(f"## [{lesson}](../notebooks/{lesson}.ipynb)\n")
         for figure in ours:
             alt, caption = escape(" ".join(figure.alt.split())), " ".join(figure.caption.split())
             parts.append(f'<img src="{figure.file_name}" alt="{alt}" width="480">\n')

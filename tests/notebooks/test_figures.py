@@ -47,7 +47,7 @@ def test_the_captions_are_those_of_the_lessons() -> None:
 def test_a_figure_is_read_as_it_was_shown(lesson) -> None:
     path, shown = lesson
     (figure,) = figures_of(path)
-    assert figure == ("1.2", "01_lesson", "Up | down, 1 < 3.", 'a "line" & more', shown.png)
+    assert figure == ("1.2", "Up | down, 1 < 3.", 'a "line" & more', shown.png)
 
 
 def test_extracting_writes_picture_and_index_and_clears_the_rest(lesson, tmp_path) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from tools.extract_figures import parts_of
+from tools.extract_figures import figures_in
 from tools.notebooks import LessonError, from_root, read_notebook
 from tools.proofs import Proof, read_proofs
 
@@ -108,8 +108,8 @@ class Lesson:
     @cached_property
     def captions(self) -> list[tuple[int, str]]:
         """The captions and alternative texts of the numbered figures, with the numbers of cells."""
-        found = [(n, part) for n, output in self.outputs for part in parts_of(output)]
-        return [(n, part.get(name, "")) for n, part in found for name in ("caption", "alt")]
+        found = [(n, one) for n, output in self.outputs for one in figures_in(output)]
+        return [(n, text) for n, one in found for text in (one.caption, one.alt)]
 
     @cached_property
     def proofs(self) -> dict[int, Proof]:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from nbformat import NotebookNode
 
-from tools.extract_figures import parts_of
+from tools.extract_figures import figures_in
 from tools.lint.lesson import (
     CLOSING,
     LINK,
@@ -227,17 +227,14 @@ def widget_views(lesson: Lesson) -> Iterator[Note]:
 
 def figures(lesson: Lesson) -> Iterator[Note]:
     """Check that figures are described for all readers, and their numbers run in order."""
-    count = 0
-    for n, output in lesson.outputs:
-        for part in parts_of(output):
-            count += 1
-            wanted = f"{lesson.number}.{count}"
-            if part["number"] != wanted:
-                text = f"the figure has the number {part['number']}, not {wanted}."
-                yield Note(n, text, part["number"])
-            for name in ("alt", "caption"):
-                if not part.get(name, "").strip():
-                    yield Note(n, f"figure {part['number']} has no {name}.", part["number"])
+    found = [(n, one) for n, output in lesson.outputs for one in figures_in(output)]
+    for count, (n, figure) in enumerate(found, start=1):
+        number, wanted = figure.number, f"{lesson.number}.{count}"
+        if number != wanted:
+            yield Note(n, f"the figure has the number {number}, not {wanted}.", number)
+        for name in ("alt", "caption"):
+            if not getattr(figure, name).strip():
+                yield Note(n, f"figure {number} has no {name}.", number)
 
 
 def folding(lesson: Lesson) -> Iterator[Note]:
