@@ -89,14 +89,7 @@ def members(kind: object) -> dict[str, object]:
 
 
 def signature_of(name: str, thing: object) -> str:
-    """Return how something is called: the names of its arguments and their defaults, if short.
-
-    Examples
-    --------
-    >>> def average(values: list[float], *, weights: list[float] | None = None) -> float: ...
-    >>> signature_of("average", average)
-    'average(values, *, weights=None)'
-    """
+    """Return how something is called: the names of its arguments and their defaults, if short."""
     called = inspect.signature(getattr(thing, "__func__", thing))
     arguments = [
         one.replace(annotation=one.empty, default=_short(one.default))
@@ -116,13 +109,7 @@ def _short(default: object) -> object:
 
 
 def inline(text: str, places: Places) -> str:
-    """Return a text of a docstring as HTML: code, addresses, and links to what is on the page.
-
-    Examples
-    --------
-    >>> inline("As ``rotate`` does, if ``L > 1``.", {"rotate": "rotate"})
-    'As <a href="#rotate"><code>rotate</code></a> does, if <code>L &gt; 1</code>.'
-    """
+    """Return a text of a docstring as HTML: code, addresses, and links to what is on the page."""
 
     def replace(match: re.Match) -> str:
         if code := match["code"]:

@@ -46,8 +46,8 @@ INSTEAD = {
 }
 
 
-class SiteError(Exception):
-    """A lesson cannot become a page; the message is one sentence."""
+class SiteError(SystemExit):
+    """A lesson cannot become a page: the program ends with a sentence that says why."""
 
 
 class Heading(NamedTuple):
@@ -66,11 +66,6 @@ def to_mathml(latex: str, display: str = "inline") -> str:
 
     ``display`` is "inline" or "block". SiteError says which formula has a brace without a partner
     or an unknown command.
-
-    Examples
-    --------
-    >>> print(to_mathml(r"\sqrt{d_k}").partition(">")[2])
-    <mrow><msqrt><mrow><msub><mi>d</mi><mi>k</mi></msub></mrow></msqrt></mrow></math>
     """
     if latex.count("{") != latex.count("}"):
         raise SiteError(f"The formula {latex!r} has a brace without a partner.")
@@ -141,12 +136,6 @@ class Prose(IPythonRenderer):
 
 
 def meanings_of(glossary: str) -> dict[str, str]:
-    """Return the entries of the glossary, which is given as HTML, by their place in its page.
-
-    Examples
-    --------
-    >>> meanings_of('<h3 id="key">key</h3><p>A <a href="#v">vector</a>. <a href="#">Lesson</a></p>')
-    {'key': '<b>key</b> A vector.'}
-    """
+    """Return the entries of the glossary, which is given as HTML, by their place in its page."""
     entries = ENTRY.finditer(glossary)
     return {one["place"]: f"<b>{one['word']}</b> {LINK.sub('', one['meaning'])}" for one in entries}

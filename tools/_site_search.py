@@ -24,13 +24,7 @@ class Section(NamedTuple):
 
 
 def sections_of(page: str) -> list[Section]:
-    """Return the sections of a page, without folds and outputs.
-
-    Examples
-    --------
-    >>> sections_of("<main><h2 id='a'>One</h2><p>Two <b>three</b>.</p></main>")
-    [Section(place='a', heading='One', text='Two three.')]
-    """
+    """Return the sections of a page, without folds and outputs."""
     main = BeautifulSoup(page, "html.parser").main
     for part in main.select(LEFT_OUT):
         part.decompose()

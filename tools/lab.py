@@ -5,11 +5,12 @@ changes a tracked file, and an existing copy is never overwritten.
 """
 
 import argparse
+import itertools
 import os
 import secrets
 import sys
 import webbrowser
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import nbformat
@@ -26,8 +27,8 @@ COPIES = ROOT / "my_notebooks"
 PORTS = range(8888, 8988)
 
 
-class RefusalError(Exception):
-    """A wish that cannot be fulfilled; the message is one sentence for the learner."""
+class RefusalError(SystemExit):
+    """A wish that cannot be fulfilled: the program ends with a sentence for the learner."""
 
 
 def copy_new(lessons: Iterable[Path], copies: Path) -> list[Path]:
@@ -62,16 +63,12 @@ def take_fresh(number: str, lessons: Path, copies: Path) -> tuple[Path, Path | N
             f"NB must be the number of a lesson ({', '.join(there)}), got {number!r}."
         )
     copy = copies / lesson.name
-    aside = _set_aside(copy) if copy.exists() else None
+    aside = None
+    if copy.exists():
+        names = (copy.with_name(f"{copy.stem}.old-{number}.ipynb") for number in itertools.count(1))
+        aside = copy.rename(next(name for name in names if not name.exists()))
     copy_new([lesson], copies)
     return copy, aside
-
-
-def _set_aside(copy: Path) -> Path:
-    taken = 1
-    while (aside := copy.with_name(f"{copy.stem}.old-{taken}.ipynb")).exists():
-        taken += 1
-    return copy.rename(aside)
 
 
 def trust(notebooks: Iterable[Path], home: Path) -> None:
@@ -89,7 +86,7 @@ def trust(notebooks: Iterable[Path], home: Path) -> None:
         notary.store.close()
 
 
-def choose_port(wanted: int | None, ports: Iterable[int] = PORTS) -> tuple[int, str]:
+def choose_port(wanted: int | None, ports: Sequence[int] = PORTS) -> tuple[int, str]:
     """Return the port to listen on, and a notice for the learner, which is often empty.
 
     ``wanted`` is the port that the learner names; without it, ``ports`` are tried, beginning with
@@ -102,15 +99,13 @@ def choose_port(wanted: int | None, ports: Iterable[int] = PORTS) -> tuple[int, 
             f"Port {wanted} is busy: another program, perhaps another make lab, uses it; "
             f"choose another port, for example: make lab PORT={wanted + 1}"
         )
-    usual, *others = ports
-    if is_free(usual):
-        return usual, ""
-    for port in others:
-        if is_free(port):
-            return port, f"Port {usual} is busy (another make lab?), so this one uses {port}."
-    raise RefusalError(
-        f"The ports {usual} to {others[-1]} are all busy: please close some Jupyter servers."
-    )
+    port = next(filter(is_free, ports), None)
+    if port is None:
+        raise RefusalError(
+            f"The ports {ports[0]} to {ports[-1]} are all busy: please close some Jupyter servers."
+        )
+    notice = f"Port {ports[0]} is busy (another make lab?), so this one uses {port}."
+    return port, "" if port == ports[0] else notice
 
 
 def has_browser() -> bool:
@@ -171,12 +166,9 @@ def arguments(words: list[str]) -> argparse.Namespace:
 def main() -> None:
     """Do what the command line asks for, or say in one sentence why it cannot be done."""
     wanted = arguments(sys.argv[1:])
-    try:
-        if wanted.command == "open":
-            open_lab(wanted.port, wanted.flags)
-        copy, aside = take_fresh(wanted.number, LESSONS, COPIES)
-    except RefusalError as refusal:
-        sys.exit(str(refusal))
+    if wanted.command == "open":
+        open_lab(wanted.port, wanted.flags)
+    copy, aside = take_fresh(wanted.number, LESSONS, COPIES)
     trust([copy], HOME)
     kept = f"; your old copy is {aside.name}" if aside else ""
     print(f"{copy.relative_to(ROOT)} is a fresh copy{kept}.")

@@ -22,7 +22,6 @@ import base64
 import io
 import json
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Set
 from pathlib import Path
@@ -366,10 +365,7 @@ def main() -> None:
             notebooks.append(write_page(Path(folder), notebooks))
         notebooks.append(write_api(Path(folder)))
         options = {"left_out": left_out, "address": asked.address}
-        try:
-            sizes = write_site(SITE, notebooks, frames=frames_with_progress, **options)
-        except SiteError as error:
-            sys.exit(str(error))
+        sizes = write_site(SITE, notebooks, frames=frames_with_progress, **options)
     count = sum(name.endswith(".html") for name in sizes)
     megabytes = sum(sizes.values()) / 1e6
     print(f"{SITE.name}/ holds {count} pages, {megabytes:.1f} MB. Open {SITE.name}/{INDEX}.")

@@ -12,7 +12,6 @@ Each deck is a single file that makes no request and opens from a folder, as pag
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +19,6 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from tools._site_frames import Frames
-from tools._site_html import SiteError
 from tools.notebooks import (
     ROOT,
     find_notebooks,
@@ -127,10 +125,7 @@ def write_slides(
 
 def main() -> None:
     """Write the slides and say where they are."""
-    try:
-        sizes = write_slides(SLIDES, find_notebooks(), frames_with_progress)
-    except SiteError as error:
-        sys.exit(str(error))
+    sizes = write_slides(SLIDES, find_notebooks(), frames_with_progress)
     megabytes = sum(sizes.values()) / 1e6
     count = len(sizes) - 1
     print(f"{SLIDES.name}/ holds the slides of {count} lessons, {megabytes:.1f} MB.")
