@@ -84,9 +84,6 @@ def _fence(folder: Path) -> None:
     os.close(ruleset)
 
 
-# --- a process that leaves nothing behind ---------------------------------------------------------
-
-
 def run_apart(work, seconds: float = SECONDS) -> int | None:
     """Run ``work`` in a child of this process; return its exit status, None if time was up.
 

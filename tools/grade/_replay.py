@@ -127,9 +127,6 @@ def report_of(told: tuple) -> Report:
     )
 
 
-# --- between the processes ------------------------------------------------------------------------
-
-
 def pack(value: object) -> bytes:
     """Return plain data and tensors as bytes."""
     file = io.BytesIO()
