@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import types
 from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
@@ -65,26 +66,21 @@ _session = Highlight2HTML(pygments_lexer="pycon")
 
 def public(module: str) -> dict[str, object]:
     """Return the public functions and classes that a module defines or lists in ``__all__``."""
-    made = importlib.import_module(module)
-    names = getattr(made, "__all__", None) or [
-        name
-        for name, value in vars(made).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module
-    ]
-    things = {name: getattr(made, name) for name in names}
+    made = vars(importlib.import_module(module))
+    own = [name for name, one in made.items() if getattr(one, "__module__", None) == module]
+    names = made.get("__all__") or [name for name in own if not name.startswith("_")]
     return {
-        name: one for name, one in things.items() if callable(one) and not name.startswith(CHECK)
+        name: made[name] for name in names if callable(made[name]) and not name.startswith(CHECK)
     }
 
 
 def members(kind: object) -> dict[str, object]:
     """Return the public methods and properties that a class describes itself."""
-    described = {name: one for name, one in vars(kind).items() if getattr(one, "__doc__", None)}
-    wanted = (property, classmethod, staticmethod)
+    wanted = (types.FunctionType, property, classmethod, staticmethod)
     return {
         name: one
-        for name, one in described.items()
-        if not name.startswith("_") and (inspect.isfunction(one) or isinstance(one, wanted))
+        for name, one in vars(kind).items()
+        if not name.startswith("_") and isinstance(one, wanted) and one.__doc__
     }
 
 
@@ -92,7 +88,7 @@ def signature_of(name: str, thing: object) -> str:
     """Return how something is called: the names of its arguments and their defaults, if short."""
     called = inspect.signature(getattr(thing, "__func__", thing))
     arguments = [
-        one.replace(annotation=one.empty, default=_short(one.default))
+        one.replace(annotation=one.empty, default=one.default if _is_short(one.default) else ...)
         for one in called.parameters.values()
         if one.name not in ("self", "cls")
     ]
@@ -100,9 +96,8 @@ def signature_of(name: str, thing: object) -> str:
     return name + str(shown).replace("Ellipsis", "...")
 
 
-def _short(default: object) -> object:
-    """Return a default as it is, or three dots for a long one."""
-    return default if isinstance(default, type) or len(repr(default)) <= LONGEST else ...
+def _is_short(default: object) -> bool:
+    return isinstance(default, type) or len(repr(default)) <= LONGEST
 
 
 # --- docstrings as HTML ---------------------------------------------------------------------------

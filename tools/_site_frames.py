@@ -28,10 +28,7 @@ Frames = dict[str, dict[str, object]]  # what all_frames returns, by the stored 
 
 
 def frames_of(path: Path) -> Frames:
-    """Execute a lesson and return all pictures of its live figures, by their stored HTML.
-
-    Raise SiteError if a cell fails or a figure differs from the stored one.
-    """
+    """Execute a lesson and return all pictures of its live figures, by their stored HTML."""
     stored = read_notebook(path)
     if not live_outputs(stored):
         return {}
@@ -64,10 +61,7 @@ def pair(name: str, stored: list[NotebookNode], fresh: list[NotebookNode], made:
 
 
 def script_of(figure: dict[str, object], rewrite: Callable[[str], str]) -> str:
-    """Return what makes a stored live figure move; it belongs directly after the figure.
-
-    ``figure`` comes from ``all_frames``, and ``rewrite`` makes HTML of a sentence fit for a page.
-    """
+    """Return what makes a stored live figure move; it belongs directly after the figure."""
     sentences = [rewrite(sentence) for sentence in figure["sentences"]]
     text = json.dumps({**figure, "sentences": sentences}, separators=(",", ":"))
     text = text.replace("<", r"\u003c")

@@ -58,15 +58,8 @@ class Heading(NamedTuple):
     html: str
 
 
-# --- formulas -------------------------------------------------------------------------------------
-
-
 def to_mathml(latex: str, display: str = "inline") -> str:
-    r"""Return a formula, the text between dollar signs, as MathML, which needs no script.
-
-    ``display`` is "inline" or "block". SiteError says which formula has a brace without a partner
-    or an unknown command.
-    """
+    """Return a formula, "inline" or as a "block", as MathML; SiteError names a wrong one."""
     if latex.count("{") != latex.count("}"):
         raise SiteError(f"The formula {latex!r} has a brace without a partner.")
     # a space of negative width is not part of MathML Core
@@ -76,9 +69,6 @@ def to_mathml(latex: str, display: str = "inline") -> str:
     if unknown := re.search(r"\\\w+", made):
         raise SiteError(f"The formula {latex!r} holds {unknown.group()}, which is not known here.")
     return made
-
-
-# --- HTML -----------------------------------------------------------------------------------------
 
 
 def rewrite(html: str, page_of: Callable[[str], str]) -> str:
@@ -104,9 +94,6 @@ def rewrite(html: str, page_of: Callable[[str], str]) -> str:
     for words, ours in INSTEAD.items():
         html = html.replace(words, ours)
     return html if "<script" in html else PART.sub(part, html)
-
-
-# --- Markdown -------------------------------------------------------------------------------------
 
 
 class Prose(IPythonRenderer):

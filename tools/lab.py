@@ -5,6 +5,7 @@ changes a tracked file, and an existing copy is never overwritten.
 """
 
 import argparse
+import contextlib
 import itertools
 import os
 import secrets
@@ -51,11 +52,7 @@ def learners_copy(lesson: Path) -> NotebookNode:
 
 
 def take_fresh(number: str, lessons: Path, copies: Path) -> tuple[Path, Path | None]:
-    """Set the learner's copy of one lesson aside and make a new one.
-
-    The number is ``"03"`` or ``"3"``. Return the new copy, and the path to which an old one was
-    moved, if there was one; raise RefusalError if there is no such lesson.
-    """
+    """Make a new copy of a lesson; return it, and where the old one is now, if there was one."""
     there = {path.name[:2]: path for path in find_lessons(lessons) if is_lesson(path)}
     lesson = there.get(number.zfill(2)) if number else None
     if lesson is None:
@@ -79,19 +76,13 @@ def trust(notebooks: Iterable[Path], home: Path) -> None:
     data = home / "data"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     notary = NotebookNotary(data_dir=str(data))
-    try:
+    with contextlib.closing(notary.store):
         for path in notebooks:
             notary.sign(nbformat.read(path, as_version=4))
-    finally:
-        notary.store.close()
 
 
 def choose_port(wanted: int | None, ports: Sequence[int] = PORTS) -> tuple[int, str]:
-    """Return the port to listen on, and a notice for the learner, which is often empty.
-
-    ``wanted`` is the port that the learner names; without it, ``ports`` are tried, beginning with
-    the usual one. Raise RefusalError if the named port is busy, or if all are.
-    """
+    """Return the port that is wanted, or else the first free one, and a notice, if it has to be."""
     if wanted is not None:
         if is_free(wanted):
             return wanted, ""
@@ -110,13 +101,11 @@ def choose_port(wanted: int | None, ports: Sequence[int] = PORTS) -> tuple[int, 
 
 def has_browser() -> bool:
     """Return whether this machine can show a page: it needs a browser, and on Linux a screen."""
-    if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & {*os.environ}:
-        return False
-    try:
+    screens = {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"}
+    with contextlib.suppress(webbrowser.Error):
         webbrowser.get()
-    except webbrowser.Error:
-        return False
-    return True
+        return sys.platform != "linux" or bool(screens & {*os.environ})
+    return False
 
 
 def how_to_open(flags: list[str]) -> tuple[list[str], str]:

@@ -56,10 +56,7 @@ def _pages(folder: Path, suffix: str) -> list[Path]:
 
 
 def select(paths: Iterable[Path], wanted: Iterable[str]) -> list[Path]:
-    """Return the paths whose name begins with one of the wanted numbers or names; all if none.
-
-    If a number or name fits no path, the program ends with a message.
-    """
+    """Return the paths whose name begins with one of the wanted numbers or names; all if none."""
     paths, wanted = list(paths), [Path(name).stem.zfill(2) for name in wanted]
     for name in wanted:
         if not any(path.stem.startswith(name) for path in paths):

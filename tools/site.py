@@ -128,11 +128,7 @@ def about(stem: str) -> str:
 
 
 def links_of(stems: list[str], lesson: str) -> Callable[[str], str]:
-    """Return a function that says where a link of a lesson leads on the site.
-
-    It raises SiteError if a link leads to something that the site does not hold. ``stems`` are the
-    lessons that become pages, and ``lesson`` is the name that the message gives.
-    """
+    """Return a function that says where a link of a lesson leads on a site with these pages."""
 
     def page_of(href: str) -> str:
         if re.match(r"#|https?:|mailto:", href):
@@ -194,11 +190,7 @@ class PageExporter(TemplateExporter):
         self.environment.tests["reading"] = reads_sentences
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
-        """Return the page of a lesson.
-
-        ``cards`` are those of all lessons, and ``figures`` holds all pictures of live figures, by
-        their stored HTML.
-        """
+        """Return the page of a lesson, among those of all ``cards``."""
         links = links_of([card.stem for card in cards], path.name)
         prose = Prose(links)
 
@@ -268,8 +260,7 @@ def pages(
 ) -> dict[str, str | bytes]:
     """Return the files of the site by name: pages, notebooks, pictures, and both indices.
 
-    Without ``frames``, which executes them, live figures stay pictures. ``left_out`` and
-    ``address`` are those of ``PageExporter``.
+    Without ``frames``, which executes them, live figures stay pictures.
     """
     exporter = PageExporter(left_out, address)
     cards = [card_of(path) for path in paths]
@@ -310,11 +301,9 @@ def write_page(folder: Path, lessons: list[Path]) -> Path:
 
 
 def write_site(folder: Path, notebooks: list[Path], **options: object) -> dict[str, int]:
-    """Write the pages of notebooks into ``folder``; return their names and sizes in bytes.
+    """Write the files of ``pages`` into a folder; return their names and sizes in bytes.
 
-    ``options`` are those of ``pages``. What belongs to lessons that are gone is deleted, and other
-    files stay. SiteError is raised before anything is written if a lesson, one of its links or one
-    of its formulas cannot be shown.
+    SiteError is raised before anything is written.
     """
     return write_pages(folder, pages(notebooks, **options))
 

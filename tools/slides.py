@@ -62,10 +62,7 @@ def deck_of(lesson: NotebookNode) -> NotebookNode:
 
 
 def code_of(cell: NotebookNode) -> list[str]:
-    """Return the code of a cell, in pieces that may be on slides of their own.
-
-    There is none if the code is folded or aside, or if what it gives is a figure.
-    """
+    """Return the code of a cell that is neither aside nor about a figure, in pieces for slides."""
     aside = "lesson_setup()" in cell.source or cell.source.startswith("predict(")
     html = "".join(map(html_of, cell.outputs))
     if is_folded(cell) or aside or any(figure in html for figure in FIGURES):
@@ -110,11 +107,7 @@ def write_slides(
     notebooks: list[Path],
     frames: Callable[[Path], Frames | None] = lambda path: None,
 ) -> dict[str, int]:
-    """Write the slides of lessons and their index into ``folder``; return names and sizes.
-
-    Without ``frames``, live figures stay pictures. SiteError is raised before anything is written
-    if a lesson or one of its formulas cannot be shown.
-    """
+    """Write the slides of lessons and their index into ``folder``; return names and sizes."""
     exporter, cards = SlidesExporter(), [card_of(path) for path in notebooks]
     lessons = filter(is_lesson, notebooks)
     decks = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in lessons}

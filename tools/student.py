@@ -77,8 +77,7 @@ packages that are missing. Ask your teacher, or repeat the installation that `{P
 def student_copy(lesson: NotebookNode, left_out: Set[str] = LEFT_OUT) -> NotebookNode:
     """Return a copy without the cells that have one of some tags: solution, teacher.
 
-    Without solutions it has no folded answers either. All other cells stay with their outputs, and
-    so do hints.
+    Without solutions it has no folded answers either.
     """
     notebook = copy.deepcopy(lesson)
     notebook.cells = [cell for cell in notebook.cells if not left_out & set(tags(cell))]

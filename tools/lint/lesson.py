@@ -16,7 +16,7 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 
 from tools.extract_figures import figures_in
-from tools.notebooks import LessonError, from_root, read_notebook
+from tools.notebooks import LessonError, from_root, is_lesson, read_notebook
 from tools.proofs import Proof, read_proofs
 
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
@@ -57,8 +57,7 @@ class Lesson:
     @property
     def number(self) -> int:
         """The number with which the file name begins; 0 if there is none."""
-        start = self.path.stem.split("_")[0]
-        return int(start) if start.isdigit() else 0
+        return int(self.path.stem[:2]) if is_lesson(self.path) else 0
 
     @property
     def cells(self) -> Iterator[tuple[int, NotebookNode]]:
@@ -142,8 +141,7 @@ class Lesson:
         marks = [i for i, line in enumerate(lines, start=1) if CELL_MARK.match(line)]
         start, end = [*pairwise([1, *marks, len(lines) + 1])][min(note.cell, len(marks))]
         quoted = [i for i in range(start, end) if note.quote and note.quote in lines[i - 1]]
-        keys = [] if quoted or not note.cell else self.asked_by(note.cell)
-        if note.quote and keys:
+        if note.quote and note.cell and not quoted and (keys := self.asked_by(note.cell)):
             return self.place_of_question(keys[0], note.quote)
         return f"{from_root(source)}:{[*quoted, start][0]}"
 

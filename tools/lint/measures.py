@@ -70,7 +70,7 @@ def measure(lesson: Lesson) -> Measures:
     sizes = {cell.id: len(code_lines(cell.source)) for cell in plain}
     classes = {cell.id for cell in plain if re.search("^class ", cell.source, re.MULTILINE)}
     about = [line for cell in codes for line in about_attention(cell.source)]
-    asserts = [a for _, cell in lesson.code if not is_folded(cell) for a in asserts_in(cell.source)]
+    asserts = [a for _, cell in lesson.code if not is_folded(cell) for a in asserts_in(cell)]
     texts = [cell for cell in main if cell.cell_type == "markdown" and "teacher" not in tags(cell)]
     words = sum(count_words(cell.source) for cell in texts)
     counts = {WORD: words, CODE: len(plain), PREDICTION: len(asking), EXPLORER: len(exploring)}
@@ -86,7 +86,7 @@ def measure(lesson: Lesson) -> Measures:
         attention=sum(about) / len(about) if about else 1.0,
         asserts=len(asserts),
         magic=sum(map(_is_magic, asserts)),
-        under=sum(len(asserts_in(cell.source)) for cell in _answers(lesson)),
+        under=sum(len(asserts_in(cell)) for cell in _answers(lesson)),
         longest=max((n for name, n in sizes.items() if name not in classes), default=0),
         median=statistics.median(sizes.values()) if sizes else 0,
     )
@@ -138,9 +138,9 @@ def _computes(statement: ast.stmt) -> bool:
     return is_shown or any(isinstance(part, COMPUTED) for part in parts)
 
 
-def asserts_in(source: str) -> list[ast.Assert]:
+def asserts_in(cell: NotebookNode) -> list[ast.Assert]:
     """Return the asserts of a cell."""
-    return [node for node in ast.walk(parse_code(source)) if isinstance(node, ast.Assert)]
+    return [node for node in ast.walk(parse_code(cell.source)) if isinstance(node, ast.Assert)]
 
 
 def _is_magic(node: ast.Assert) -> bool:
