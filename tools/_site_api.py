@@ -10,7 +10,7 @@ import importlib
 import inspect
 import re
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from textwrap import dedent
@@ -177,14 +177,6 @@ def entry(module: str, name: str, thing: object, places: Places) -> str:
     return "\n".join(made)
 
 
-def names_of(module: str, name: str, thing: object) -> Iterator[str]:
-    """Yield something's name and those of its members, each with and without the module."""
-    inside = members(thing) if isinstance(thing, type) else ()
-    for path in [name, *(f"{name}.{member}" for member in inside)]:
-        yield path
-        yield f"{module}.{path}".removeprefix("attnlab.")
-
-
 def write_api(folder: Path) -> Path:
     """Write the page of the package as a notebook into a folder; return its path."""
     found: dict[str, dict[str, object]] = {}
@@ -192,12 +184,12 @@ def write_api(folder: Path) -> Path:
         known = [one for things in found.values() for one in things.values()]
         things = public(module).items()
         found[module] = {name: one for name, one in things if one not in known}
-    places = {
-        path: path.removeprefix(f"{module.removeprefix('attnlab.')}.")
-        for module, things in found.items()
-        for name, thing in things.items()
-        for path in names_of(module, name, thing)
-    }
+    places = {}  # each name stands there with and without its module
+    for module, things in found.items():
+        for name, thing in things.items():
+            inside = members(thing) if isinstance(thing, type) else ()
+            for path in [name, *(f"{name}.{member}" for member in inside)]:
+                places |= {path: path, f"{module}.{path}".removeprefix("attnlab."): path}
     cells = [new_markdown_cell(OPENING)]
     for module, things in found.items():
         summary = importlib.import_module(module).__doc__.partition("\n")[0]

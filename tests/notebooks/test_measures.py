@@ -45,7 +45,7 @@ def test_what_is_counted(tmp_path) -> None:
     ]
     path = store(tmp_path, [])
     path.write_text(nbformat.writes(new_notebook(cells=cells)), encoding="utf-8")
-    found = measure(Lesson.read(path))
+    found = measure(Lesson(path))
     assert found._asdict() == {
         "told": 45,
         "minutes": pytest.approx(1.2 * (60 / 130 + 3 * 0.5 + 2 + 4)),

@@ -25,7 +25,7 @@ RULES: tuple[Callable[[Lesson], Iterable[Note]], ...] = (
 
 def lint(path: Path) -> list[Note]:
     """Return the findings of all rules on a notebook, in the order of its cells."""
-    lesson = Lesson.read(path)
+    lesson = Lesson(path)
     found = [
         note._replace(rule=rule.__name__, place=lesson.place(note))
         for rule in RULES

@@ -44,15 +44,14 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Lesson:
-    """A notebook and its path."""
+    """A notebook as it is stored."""
 
     path: Path
-    notebook: NotebookNode
 
-    @classmethod
-    def read(cls, path: Path) -> Lesson:
-        """Read a notebook as it is stored."""
-        return cls(path, read_notebook(path))
+    @cached_property
+    def notebook(self) -> NotebookNode:
+        """All of it."""
+        return read_notebook(self.path)
 
     @property
     def number(self) -> int:

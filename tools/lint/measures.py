@@ -189,7 +189,7 @@ def main() -> None:
     """Print the measures of the lessons that the command line names."""
     print("lesson", *Measures._fields, sep="  ")
     for path in filter(is_lesson, select(find_notebooks(), sys.argv[1:])):
-        numbers = zip(Measures._fields, measure(Lesson.read(path)), strict=True)
+        numbers = zip(Measures._fields, measure(Lesson(path)), strict=True)
         print(f"{path.stem[:2]:6}", *(f"{n:{len(name)}.4g}" for name, n in numbers), sep="  ")
 
 
