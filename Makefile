@@ -89,7 +89,7 @@ lint: $(READY)  ## check style: code, sources and notebooks
 	$(RUN) tools.lint
 
 lessons: $(READY)  ## print what each lesson measures: minutes, cells, words, asserts
-	@$(RUN) tools.lessons $(NB)
+	@$(RUN) tools.lint.measures $(NB)
 
 prose: $(READY)  ## list sentences of the lessons that an editor should look at; NB=03
 	@$(RUN) tools.lint.advice $(NB)

@@ -11,9 +11,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from attnlab import MultiHeadAttention, scaled_dot_product_attention, tiled_attention
+from tools.bench import Plan, Row, attention, measured, processor_time, with_unit
 from tools.bench import __main__ as bench
-from tools.bench import attention
-from tools.bench.table import Plan, Row, measured, processor_time, with_unit
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,10 +41,10 @@ def test_ours_and_theirs_compute_the_same():
     size = attention.WINDOW + 40  # longer than the window
     tensors = attention.draw(1, size)
     cases = attention.tiled_cases(size)
-    for name, options in cases.items():
+    for name, (ours, theirs) in cases.items():
         assert_close(
-            tiled_attention(*tensors, **options),
-            F.scaled_dot_product_attention(*tensors, **attention.for_torch(size, **options)),
+            tiled_attention(*tensors, **ours),
+            F.scaled_dot_product_attention(*tensors, **theirs),
             msg=lambda text, name=name: f"{name}: {text}",
         )
     assert len(cases) == 5

@@ -100,7 +100,7 @@ def test_solutions_are_folded_as_colab_folds(copies):
 
 
 def test_the_command_says_what_to_upload(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(colab, "write_copies", lambda address: ["one", "two"])
+    monkeypatch.setattr(colab, "write_copies", lambda *_: ["one", "two"])
     monkeypatch.setattr(colab, "build_wheel", lambda folder: tmp_path / "attnlab-1.whl")
     monkeypatch.setattr(sys, "argv", ["colab", ADDRESS])
     colab.main()

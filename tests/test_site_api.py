@@ -6,7 +6,8 @@ from html import unescape
 import pytest
 
 import attnlab
-from tools._site_api import MODULES, api_notebook, docstring, inline, items, public, signature_of
+from tools._site_api import MODULES, docstring, inline, items, public, signature_of, write_api
+from tools.notebooks import read_notebook
 
 DOC = """Return the sum of ``x`` & more.
 
@@ -50,8 +51,9 @@ PLACES = {"rotate": "rotate", "Table.values": "Table.values"}
 
 
 @pytest.fixture(scope="module")
-def cells():
-    return [cell.source for cell in api_notebook().cells]
+def cells(tmp_path_factory):
+    page = write_api(tmp_path_factory.mktemp("api"))
+    return [cell.source for cell in read_notebook(page).cells]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("slides")
     (folder / "09_gone.html").write_text("a lesson that was renamed")
     (folder / "kept.txt").write_text("mine")
-    slides.write_slides(folder)
+    slides.write_slides(folder, find_notebooks())
     return folder
 
 

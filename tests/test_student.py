@@ -17,7 +17,7 @@ from attnlab.exercises._predict import _formatted
 from tools import student
 from tools.lint.lesson import defined_names, parse_code
 from tools.notebooks import find_notebooks, is_lesson, read_notebook, tags
-from tools.student import student_copy, write_copies
+from tools.student import student_copy, write_class
 
 LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 
@@ -55,7 +55,7 @@ def test_solutions_teacher_notes_and_answers_are_left_out_and_the_rest_stays():
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
     folder = tmp_path_factory.mktemp("class") / "student"
-    return {path.name: path for path in write_copies(copies=folder)}
+    return {path.name: path for path in write_class(folder)}
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -138,7 +138,7 @@ def test_copies_speak_of_a_restart_and_not_of_make_or_of_solutions(copies):
 
 
 def test_the_command_says_what_it_wrote(monkeypatch, capsys):
-    monkeypatch.setattr(student, "write_copies", lambda: ["one", "two"])
+    monkeypatch.setattr(student, "write_class", lambda: ["one", "two"])
     student.main()
     said = "student/ now contains 2 notebooks without answers, and START_HERE.md.\n"
     assert capsys.readouterr().out == said
@@ -165,8 +165,8 @@ def test_no_cell_of_a_copy_needs_a_solution(path):
 
 def test_copies_are_written_again_and_other_files_stay(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    first = write_copies(copies=tmp_path)
+    first = write_class(tmp_path)
     first[0].write_text("scribbled")
-    write_copies(copies=tmp_path)
+    write_class(tmp_path)
     assert read_notebook(first[0]).cells
     assert (tmp_path / "notes.txt").read_text() == "mine"

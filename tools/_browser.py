@@ -52,23 +52,18 @@ _IS_READY = """path => {
     return !!(panel?.context?.path === path && panel.content.model?.cells?.length
               && panel.context.isReady && kernel?.status === 'idle');
 }"""
-_RUN_SOME = """indices => {
-    const {content} = window.jupyterapp.shell.currentWidget;
+_RUN = """indices => {
+    const app = window.jupyterapp, {content} = app.shell.currentWidget;
+    if (!indices) app.commands.execute('notebook:clear-all-cell-outputs');
     content.deselectAll();
-    content.activeCellIndex = indices[0];
-    for (const index of indices) {
-        content.select(content.widgets[index]);
-        content.widgets[index].model.executionCount = null;
-    }
-    window.jupyterapp.commands.execute('notebook:run-cell');
+    content.activeCellIndex = indices?.[0] ?? 0;
+    content.widgets.forEach((widget, i) => {
+        if (indices && !indices.includes(i)) return;
+        content.select(widget);
+        if (widget.model.type === 'code') widget.model.executionCount = null;
+    });
+    app.commands.execute(indices ? 'notebook:run-cell' : 'notebook:run-all-cells');
 }"""
-_FORGET_RUNS = """() => {
-    const app = window.jupyterapp;
-    app.commands.execute('notebook:clear-all-cell-outputs');
-    for (const cell of app.shell.currentWidget.content.model.cells)
-        if (cell.type === 'code') cell.executionCount = null;
-}"""
-_RUN_ALL = "() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }"
 _ERRORS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .filter(cell => cell.type === 'code')
     .filter(cell => !(cell.getMetadata('tags') ?? []).includes('raises-exception'))
@@ -95,7 +90,7 @@ _ASK_KERNEL = """code => {
 _IS_TRUSTED = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .filter(cell => cell.type === 'code').every(cell => cell.trusted)"""
 _OPEN = """([path, id]) => {
-    window.jupyterapp.commands.execute('docmanager:open', {path, kernel: id ? {id} : undefined});
+    window.jupyterapp.commands.execute('docmanager:open', {path, kernel: {id}});
 }"""
 _KERNEL = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.id"
 _CLOSE = "() => { window.jupyterapp.shell.currentWidget.dispose(); }"
@@ -157,23 +152,20 @@ def serve(root: Path, home: Path, *, plain: bool = False) -> Iterator[Server]:
             start_new_session=True,
         )
     try:
-        url = f"http://{HOST}:{port}"
-        _wait_for_server(process, url, log)
+        url, limit = f"http://{HOST}:{port}", time.monotonic() + START_LIMIT
+        while not _answers(url):
+            if process.poll() is not None or time.monotonic() > limit:
+                raise RuntimeError(f"JupyterLab did not start; it printed:\n{log.read_text()}")
+            time.sleep(0.1)
         yield Server(url, root)
     finally:
         _end(process)
 
 
-def _wait_for_server(process: subprocess.Popen, url: str, log: Path) -> None:
-    limit = time.monotonic() + START_LIMIT
-    while process.poll() is None and time.monotonic() < limit:
-        try:
-            urllib.request.urlopen(f"{url}/api", timeout=5).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise RuntimeError(f"JupyterLab did not start; it printed:\n{log.read_text()}")
+def _answers(url: str) -> bool:
+    with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/api", timeout=5):
+        return True
+    return False
 
 
 def _end(process: subprocess.Popen) -> None:
@@ -188,25 +180,14 @@ def _end(process: subprocess.Popen) -> None:
 
 
 class NotebookPage:
-    """One notebook at a time in one page of the browser.
+    """One notebook at a time in one page of the browser."""
 
-    Attributes
-    ----------
-    page : Page
-        Playwright's page.
-    problems : list of str
-        The errors that the page wrote to its console or did not catch.
-    outside : list of str
-        The addresses beyond this server that the page requested.
-    """
-
-    def __init__(self, browser: Browser, server: Server, size: tuple[int, int] = (1366, 768)):
-        width, height = size
+    def __init__(self, browser: Browser, server: Server) -> None:
         self.server = server
-        self.problems: list[str] = []
-        self.outside: list[str] = []
+        self.problems: list[str] = []  # errors that the page wrote to its console or did not catch
+        self.outside: list[str] = []  # the addresses beyond this server that it requested
         self.is_open = False
-        self.page: Page = browser.new_page(viewport={"width": width, "height": height})
+        self.page: Page = browser.new_page(viewport={"width": 1366, "height": 768})
         self.page.set_default_timeout(30_000)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("console", self._on_console)
@@ -221,14 +202,14 @@ class NotebookPage:
         if not request.url.startswith(local):
             self.outside.append(request.url)
 
-    def open(self, path: str, *, sidebars: bool = False, same_kernel: bool = False) -> None:
+    def open(self, path: str) -> None:
         """Open the notebook ``path`` (from the server's folder) and wait for its kernel.
 
-        A notebook that is open is closed first, without saving it. With ``same_kernel`` its kernel
-        serves the next notebook, all names deleted: the slow imports need not be repeated.
+        A notebook that is open is closed first, without saving it. Its kernel serves the next one,
+        all names deleted: the slow imports need not be repeated.
         """
         if self.is_open:
-            kernel = self.hand_over() if same_kernel else self.put_away()
+            kernel = self._hand_over()
             self.problems.clear()
             self.outside.clear()
             self.page.evaluate(_OPEN, [path, kernel])
@@ -237,20 +218,20 @@ class NotebookPage:
         self.is_open = True
         limit = START_LIMIT * 1000
         self.page.wait_for_function(_IS_READY, arg=path, timeout=limit, polling=100)
-        if not sidebars:
-            self.page.evaluate(_HIDE_SIDEBARS)
+        self.page.evaluate(_HIDE_SIDEBARS)
 
-    def put_away(self) -> None:
-        """End the notebook's kernel and close its tab."""
-        self.page.evaluate(_SHUT_DOWN)
-
-    def hand_over(self) -> str:
+    def _hand_over(self) -> str:
         """Close the notebook's tab and return the id of its kernel, which keeps running."""
         if (said := self.ask(_FORGET_NAMES)) != "forgotten":
             raise RuntimeError(f"The kernel of this notebook did not delete its names: {said}")
         kernel = self.page.evaluate(_KERNEL)
         self.page.evaluate(_CLOSE)
         return kernel
+
+    def put_away(self) -> None:
+        """End the notebook's kernel and close its tab."""
+        self.page.evaluate(_SHUT_DOWN)
+        self.is_open = False
 
     def close(self) -> None:
         """Close the notebook and the page; a second call does nothing."""
@@ -260,18 +241,12 @@ class NotebookPage:
             self.put_away()
         self.page.close()
 
-    def run_all(self) -> None:
-        """Delete the stored outputs, run every cell and wait for the last, or for an error."""
-        self.page.evaluate(_FORGET_RUNS)
-        self.page.evaluate(_RUN_ALL)
-        self._wait_for_runs()
+    def run(self, indices: Sequence[int] | None = None) -> None:
+        """Run some code cells, counted from 0 over all kinds of cells, and wait for them.
 
-    def run_cells(self, indices: Sequence[int]) -> None:
-        """Run some code cells in order, counted from 0 over all kinds of cells."""
-        self.page.evaluate(_RUN_SOME, list(indices))
-        self._wait_for_runs(list(indices))
-
-    def _wait_for_runs(self, indices: list[int] | None = None) -> None:
+        Without ``indices``, delete the stored outputs and run every cell, or as far as an error.
+        """
+        self.page.evaluate(_RUN, indices)
         limit = RUN_LIMIT * 1000
         self.page.wait_for_function(_HAS_RUN, arg=indices, timeout=limit, polling=100)
 

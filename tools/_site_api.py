@@ -9,13 +9,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+import types
+from collections.abc import Mapping
 from html import escape
+from pathlib import Path
 from textwrap import dedent
 
 from nbconvert.filters.highlight import Highlight2HTML
-from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook, new_raw_cell
+
+from tools.notebooks import write_notebook
 
 API = "api"
 CHECK = "check_"  # checks of exercises are left out: their docstrings tell the answers
@@ -63,41 +66,29 @@ _session = Highlight2HTML(pygments_lexer="pycon")
 
 def public(module: str) -> dict[str, object]:
     """Return the public functions and classes that a module defines or lists in ``__all__``."""
-    made = importlib.import_module(module)
-    names = getattr(made, "__all__", None) or [
-        name
-        for name, value in vars(made).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module
-    ]
-    things = {name: getattr(made, name) for name in names}
+    made = vars(importlib.import_module(module))
+    own = [name for name, one in made.items() if getattr(one, "__module__", None) == module]
+    names = made.get("__all__") or [name for name in own if not name.startswith("_")]
     return {
-        name: one for name, one in things.items() if callable(one) and not name.startswith(CHECK)
+        name: made[name] for name in names if callable(made[name]) and not name.startswith(CHECK)
     }
 
 
 def members(kind: object) -> dict[str, object]:
     """Return the public methods and properties that a class describes itself."""
-    described = {name: one for name, one in vars(kind).items() if getattr(one, "__doc__", None)}
-    wanted = (property, classmethod, staticmethod)
+    wanted = (types.FunctionType, property, classmethod, staticmethod)
     return {
         name: one
-        for name, one in described.items()
-        if not name.startswith("_") and (inspect.isfunction(one) or isinstance(one, wanted))
+        for name, one in vars(kind).items()
+        if not name.startswith("_") and isinstance(one, wanted) and one.__doc__
     }
 
 
 def signature_of(name: str, thing: object) -> str:
-    """Return how something is called: the names of its arguments and their defaults, if short.
-
-    Examples
-    --------
-    >>> def average(values: list[float], *, weights: list[float] | None = None) -> float: ...
-    >>> signature_of("average", average)
-    'average(values, *, weights=None)'
-    """
+    """Return how something is called: the names of its arguments and their defaults, if short."""
     called = inspect.signature(getattr(thing, "__func__", thing))
     arguments = [
-        one.replace(annotation=one.empty, default=_short(one.default))
+        one.replace(annotation=one.empty, default=one.default if _is_short(one.default) else ...)
         for one in called.parameters.values()
         if one.name not in ("self", "cls")
     ]
@@ -105,22 +96,15 @@ def signature_of(name: str, thing: object) -> str:
     return name + str(shown).replace("Ellipsis", "...")
 
 
-def _short(default: object) -> object:
-    """Return a default as it is, or three dots for a long one."""
-    return default if isinstance(default, type) or len(repr(default)) <= LONGEST else ...
+def _is_short(default: object) -> bool:
+    return isinstance(default, type) or len(repr(default)) <= LONGEST
 
 
 # --- docstrings as HTML ---------------------------------------------------------------------------
 
 
 def inline(text: str, places: Places) -> str:
-    """Return a text of a docstring as HTML: code, addresses, and links to what is on the page.
-
-    Examples
-    --------
-    >>> inline("As ``rotate`` does, if ``L > 1``.", {"rotate": "rotate"})
-    'As <a href="#rotate"><code>rotate</code></a> does, if <code>L &gt; 1</code>.'
-    """
+    """Return a text of a docstring as HTML: code, addresses, and links to what is on the page."""
 
     def replace(match: re.Match) -> str:
         if code := match["code"]:
@@ -193,27 +177,19 @@ def entry(module: str, name: str, thing: object, places: Places) -> str:
     return "\n".join(made)
 
 
-def names_of(module: str, name: str, thing: object) -> Iterator[str]:
-    """Yield something's name and those of its members, each with and without the module."""
-    inside = members(thing) if isinstance(thing, type) else ()
-    for path in [name, *(f"{name}.{member}" for member in inside)]:
-        yield path
-        yield f"{module}.{path}".removeprefix("attnlab.")
-
-
-def api_notebook() -> NotebookNode:
-    """Return the page of the package as a notebook."""
+def write_api(folder: Path) -> Path:
+    """Write the page of the package as a notebook into a folder; return its path."""
     found: dict[str, dict[str, object]] = {}
     for module in MODULES:
         known = [one for things in found.values() for one in things.values()]
         things = public(module).items()
         found[module] = {name: one for name, one in things if one not in known}
-    places = {
-        path: path.removeprefix(f"{module.removeprefix('attnlab.')}.")
-        for module, things in found.items()
-        for name, thing in things.items()
-        for path in names_of(module, name, thing)
-    }
+    places = {}  # each name stands there with and without its module
+    for module, things in found.items():
+        for name, thing in things.items():
+            inside = members(thing) if isinstance(thing, type) else ()
+            for path in [name, *(f"{name}.{member}" for member in inside)]:
+                places |= {path: path, f"{module}.{path}".removeprefix("attnlab."): path}
     cells = [new_markdown_cell(OPENING)]
     for module, things in found.items():
         summary = importlib.import_module(module).__doc__.partition("\n")[0]
@@ -221,4 +197,6 @@ def api_notebook() -> NotebookNode:
         for name, thing in things.items():
             cells.append(new_markdown_cell(f"### `{name}`"))
             cells.append(new_raw_cell(entry(module, name, thing, places)))
-    return new_notebook(cells=cells)
+    page = folder / f"{API}.ipynb"
+    write_notebook(new_notebook(cells=cells), page)
+    return page

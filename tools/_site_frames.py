@@ -20,7 +20,7 @@ from tools._site_html import SiteError
 from tools.build_notebooks import execute, explain
 from tools.compare_outputs import compare_outputs
 from tools.live_figures import WRITE_FRAMES
-from tools.notebooks import read_notebook
+from tools.notebooks import html_of, outputs_of, read_notebook
 
 LIVE = '<div class="attnlab-live-stored">'  # how the HTML of a live figure begins
 
@@ -28,10 +28,7 @@ Frames = dict[str, dict[str, object]]  # what all_frames returns, by the stored 
 
 
 def frames_of(path: Path) -> Frames:
-    """Execute a lesson and return all pictures of its live figures, by their stored HTML.
-
-    Raise SiteError if a cell fails or a figure differs from the stored one.
-    """
+    """Execute a lesson and return all pictures of its live figures, by their stored HTML."""
     stored = read_notebook(path)
     if not live_outputs(stored):
         return {}
@@ -49,13 +46,7 @@ def frames_of(path: Path) -> Frames:
 
 def live_outputs(notebook: NotebookNode) -> list[NotebookNode]:
     """Return the outputs of a notebook that are live figures."""
-    outputs = [one for cell in notebook.cells for one in cell.get("outputs", [])]
-    return [one for one in outputs if html_of(one).startswith(LIVE)]
-
-
-def html_of(output: NotebookNode) -> str:
-    """Return an output as HTML, which is empty if it has none."""
-    return output.get("data", {}).get("text/html", "")
+    return [one for one in outputs_of(notebook) if html_of(one).startswith(LIVE)]
 
 
 def pair(name: str, stored: list[NotebookNode], fresh: list[NotebookNode], made: Frames) -> Frames:
@@ -70,10 +61,7 @@ def pair(name: str, stored: list[NotebookNode], fresh: list[NotebookNode], made:
 
 
 def script_of(figure: dict[str, object], rewrite: Callable[[str], str]) -> str:
-    """Return what makes a stored live figure move; it belongs directly after the figure.
-
-    ``figure`` comes from ``all_frames``, and ``rewrite`` makes HTML of a sentence fit for a page.
-    """
+    """Return what makes a stored live figure move; it belongs directly after the figure."""
     sentences = [rewrite(sentence) for sentence in figure["sentences"]]
     text = json.dumps({**figure, "sentences": sentences}, separators=(",", ":"))
     text = text.replace("<", r"\u003c")

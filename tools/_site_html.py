@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from html import escape, unescape
-from html.parser import HTMLParser
 from typing import NamedTuple
 
 from latex2mathml.converter import convert
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|(?<![\\$])\$(?P<inline>[^$]+?)(?<!\\)\$", re.DOTALL)
+FORMULA = re.compile(
+    r"\$\$(?P<block>[^<]+?)\$\$|(?<![\\$])\$(?P<inline>[^$<]+?)(?<!\\)\$", re.DOTALL
+)
+PART = re.compile(  # of HTML: a comment, what stays as it is written, a tag, or a formula
+    r"<!--.*?-->|<(?P<kept>code|pre|style|textarea)\b.*?</(?P=kept)>"
+    r"|<(?P<tag>/?\w+)(?:\"[^\"]*\"|'[^']*'|[^>\"'])*>|" + FORMULA.pattern,
+    re.DOTALL,
+)
+HREF = re.compile(r"\bhref=\"([^\"]*)\"")
 COMMENT = re.compile(r"[ \t]*<!--.*?-->", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 LINK = re.compile(r"</?a\b[^>]*>")
@@ -26,7 +33,6 @@ CORRECTIONS = {
     "<mo>&#x0221E;</mo>": "<mi>&#x0221E;</mi>",
     "<mo>&#x0002F;</mo>": '<mo lspace="0" rspace="0">&#x0002F;</mo>',
 }
-AS_WRITTEN = {"code", "pre", "style", "textarea"}  # no formulas in there
 # What outputs say to a reader who has a kernel, and what a page says instead.
 INSTEAD = {
     '<p style="font-size:14px">Run this cell to answer here.</p>': "",
@@ -40,8 +46,8 @@ INSTEAD = {
 }
 
 
-class SiteError(Exception):
-    """A lesson cannot become a page; the message is one sentence."""
+class SiteError(SystemExit):
+    """A lesson cannot become a page: the program ends with a sentence that says why."""
 
 
 class Heading(NamedTuple):
@@ -52,20 +58,8 @@ class Heading(NamedTuple):
     html: str
 
 
-# --- formulas -------------------------------------------------------------------------------------
-
-
 def to_mathml(latex: str, display: str = "inline") -> str:
-    r"""Return a formula, the text between dollar signs, as MathML, which needs no script.
-
-    ``display`` is "inline" or "block". SiteError says which formula has a brace without a partner
-    or an unknown command.
-
-    Examples
-    --------
-    >>> print(to_mathml(r"\sqrt{d_k}").partition(">")[2])
-    <mrow><msqrt><mrow><msub><mi>d</mi><mi>k</mi></msub></mrow></msqrt></mrow></math>
-    """
+    """Return a formula, "inline" or as a "block", as MathML; SiteError names a wrong one."""
     if latex.count("{") != latex.count("}"):
         raise SiteError(f"The formula {latex!r} has a brace without a partner.")
     # a space of negative width is not part of MathML Core
@@ -77,82 +71,29 @@ def to_mathml(latex: str, display: str = "inline") -> str:
     return made
 
 
-def _formulas(text: str) -> str:
-    def replace(match: re.Match) -> str:
-        display = match.lastgroup
-        return to_mathml(unescape(match[display]), display)
-
-    return FORMULA.sub(replace, text)
-
-
-# --- HTML -----------------------------------------------------------------------------------------
-
-
-class _Rewriter(HTMLParser):
-    """Copy HTML, with formulas as MathML, other addresses and tables that can be scrolled."""
-
-    def __init__(self, page_of: Callable[[str], str]) -> None:
-        super().__init__(convert_charrefs=False)
-        self.page_of = page_of
-        self.done: list[str] = []
-        self.text: list[str] = []
-        self.as_written = 0
-
-    def flush(self) -> None:
-        text = "".join(self.text)
-        self.done.append(text if self.as_written else _formulas(text))
-        self.text.clear()
-
-    def add(self, piece: str) -> None:
-        self.flush()
-        self.done.append(piece)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        text, values = self.get_starttag_text(), dict(attributes)
-        self.flush()
-        self.as_written += tag in AS_WRITTEN
-        if tag == "table":
-            text = f'<div class="scroll">{text}'
-        elif tag == "a":
-            text = f'<a href="{escape(self.page_of(values.get("href") or ""))}">'
-        self.add(text)
-
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.add(self.get_starttag_text())
-
-    def handle_endtag(self, tag: str) -> None:
-        self.flush()
-        self.as_written -= tag in AS_WRITTEN
-        self.add(f"</{tag}></div>" if tag == "table" else f"</{tag}>")
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-    def handle_entityref(self, name: str) -> None:
-        self.text.append(f"&{name};")
-
-    def handle_charref(self, name: str) -> None:
-        self.text.append(f"&#{name};")
-
-
 def rewrite(html: str, page_of: Callable[[str], str]) -> str:
     """Return HTML with formulas as MathML, links that lead to pages, and no comments.
 
     ``page_of(href)`` returns where a link leads on the site. Each table is put inside a
     ``<div class="scroll">``. HTML with scripts, which is an explorer, stays as it is.
     """
+
+    def part(match: re.Match) -> str:
+        if match["block"] or match["inline"]:
+            display = match.lastgroup
+            return to_mathml(unescape(match[display]), display)
+        if match["tag"] == "table":
+            return f'<div class="scroll">{match[0]}'
+        if match["tag"] == "/table":
+            return f"{match[0]}</div>"
+        if match["tag"] == "a":
+            href = unescape(HREF.search(match[0])[1])
+            return f'<a href="{escape(page_of(href))}">'
+        return match[0] if match["tag"] or match["kept"] else ""
+
     for words, ours in INSTEAD.items():
         html = html.replace(words, ours)
-    if "<script" in html:
-        return html
-    rewriter = _Rewriter(page_of)
-    rewriter.feed(html)
-    rewriter.close()
-    rewriter.flush()
-    return "".join(rewriter.done)
-
-
-# --- Markdown -------------------------------------------------------------------------------------
+    return html if "<script" in html else PART.sub(part, html)
 
 
 class Prose(IPythonRenderer):
@@ -182,12 +123,6 @@ class Prose(IPythonRenderer):
 
 
 def meanings_of(glossary: str) -> dict[str, str]:
-    """Return the entries of the glossary, which is given as HTML, by their place in its page.
-
-    Examples
-    --------
-    >>> meanings_of('<h3 id="key">key</h3><p>A <a href="#v">vector</a>. <a href="#">Lesson</a></p>')
-    {'key': '<b>key</b> A vector.'}
-    """
+    """Return the entries of the glossary, which is given as HTML, by their place in its page."""
     entries = ENTRY.finditer(glossary)
     return {one["place"]: f"<b>{one['word']}</b> {LINK.sub('', one['meaning'])}" for one in entries}

@@ -21,6 +21,7 @@ FOLDER = "model"
 PIECES = 512  # word pieces whose vectors one script holds
 LETTERS = f"{string.ascii_uppercase}{string.ascii_lowercase}{string.digits}+/"
 MOST = 2047  # steps from 0 to the largest number of a row
+COMPACT = {"ensure_ascii": False, "separators": (",", ":")}
 MARKS = ('data-explorer="real_heads-', 'data-explorer="layers-')  # what a page with a reader holds
 
 Part = Mapping[str, object]
@@ -34,7 +35,9 @@ def reads_sentences(page: str) -> bool:
 def model_scripts() -> dict[str, str]:
     """Return all scripts of the model by their names."""
     encoder = load_encoder()
-    parts = {"start": _start(encoder), "meanings": _meanings(), **_words(encoder)}
+    shares = enumerate(encoder.words.weight.split(PIECES))
+    parts = {"start": _start(encoder), "meanings": _meanings()}
+    parts |= {f"words_{number}": {"vectors": packed(share)} for number, share in shares}
     for number, layer in enumerate(encoder.layers):
         tables = {
             "query": layer.attention.q_proj,
@@ -46,7 +49,8 @@ def model_scripts() -> dict[str, str]:
         made = {name: _module(one) for name, one in tables.items()}
         parts[f"scores_{number}"] = {name: made.pop(name) for name in ("query", "key")}
         parts[f"layer_{number}"] = made
-    return {f"{FOLDER}/{name}.js": _script(name, part) for name, part in parts.items()}
+    texts = {name: json.dumps(part, **COMPACT) for name, part in parts.items()}
+    return {f"{FOLDER}/{name}.js": f'keepPart("{name}", {text});\n' for name, text in texts.items()}
 
 
 def packed(table: Tensor) -> dict[str, object]:
@@ -64,20 +68,13 @@ def _start(encoder: PretrainedEncoder) -> Part:
         "pieces": encoder.vocabulary,
         "longest": LONGEST,
         "in_a_script": PIECES,
-        "places": [
-            _short(row) for row in encoder.positions.weight[:LONGEST] + encoder.types.weight[0]
-        ],
+        "places": [*map(_short, encoder.positions.weight[:LONGEST] + encoder.types.weight[0])],
         "norm": _module(encoder.norm),
         "code": {
             "real_heads": real_heads.code("{sentence}", "{length}"),
             "layers": layers.code("{sentence}", "{length}"),
         },
     }
-
-
-def _words(encoder: PretrainedEncoder) -> dict[str, Part]:
-    shares = encoder.words.weight.split(PIECES)
-    return {f"words_{number}": {"vectors": packed(share)} for number, share in enumerate(shares)}
 
 
 def _meanings() -> Part:
@@ -106,8 +103,3 @@ def _module(module: torch.nn.Module) -> dict[str, object]:
 
 def _short(numbers: Iterable[Tensor]) -> list[float]:
     return [float(f"{number:.6g}") for number in numbers.tolist()]
-
-
-def _script(name: str, part: Part) -> str:
-    text = json.dumps(part, ensure_ascii=False, separators=(",", ":"))
-    return f"keepPart({json.dumps(name)}, {text});\n"

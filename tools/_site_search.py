@@ -6,24 +6,13 @@ Searching itself, in ``site_template/search.js``, is the browser's.
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from typing import NamedTuple
 
-HEADINGS = {"h1", "h2", "h3", "h4"}
-BLOCKS = {
-    *HEADINGS,
-    "p",
-    "li",
-    "dt",
-    "dd",
-    "td",
-    "th",
-    "pre",
-    "div",
-    "br",
-}  # words do not go on across these
-LEFT_OUT = {"details", "script", "style", "nav"}  # what is folded stays a surprise
-OUTPUTS = {"shown", "out"}  # classes
+from bs4 import BeautifulSoup, NavigableString
+
+HEADINGS = ["h1", "h2", "h3", "h4"]
+BLOCKS = [*HEADINGS, "p", "li", "dt", "dd", "td", "th", "pre", "div", "br"]  # between words
+LEFT_OUT = "details, script, style, nav, .shown, .out"  # folds, which stay a surprise, and outputs
 
 
 class Section(NamedTuple):
@@ -34,57 +23,22 @@ class Section(NamedTuple):
     text: str
 
 
-class _Reader(HTMLParser):
-    """Collect the sections of a page: what ``main`` holds, but neither folds nor outputs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sections: list[tuple[str, list[str], list[str]]] = []
-        self.inside = False  # of main
-        self.in_heading = False
-        self.skipped, self.depth = "", 0  # the element that is being left out
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        values = dict(attributes)
-        self.inside |= tag == "main"
-        if self.skipped:
-            self.depth += tag == self.skipped
-        elif tag in LEFT_OUT or OUTPUTS & set((values.get("class") or "").split()):
-            self.skipped, self.depth = tag, 1
-        elif tag in HEADINGS and self.inside:
-            self.sections.append((values.get("id") or "", [], []))
-            self.in_heading = True
-        elif tag in BLOCKS:
-            self.handle_data(" ")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.inside &= tag != "main"
-        self.in_heading &= tag not in HEADINGS
-        if tag == self.skipped:
-            self.depth -= 1
-            if not self.depth:
-                self.skipped = ""
-
-    def handle_data(self, data: str) -> None:
-        if self.inside and self.sections and not self.skipped:
-            _, heading, text = self.sections[-1]
-            (heading if self.in_heading else text).append(data)
-
-
 def sections_of(page: str) -> list[Section]:
-    """Return the sections of a page.
-
-    Examples
-    --------
-    >>> sections_of("<main><h2 id='a'>One</h2><p>Two <b>three</b>.</p></main>")
-    [Section(place='a', heading='One', text='Two three.')]
-    """
-    reader = _Reader()
-    reader.feed(page)
-    reader.close()
+    """Return the sections of a page, without folds and outputs."""
+    main = BeautifulSoup(page, "html.parser").main
+    for part in main.select(LEFT_OUT):
+        part.decompose()
+    found: list[tuple[str, str, list[str]]] = []
+    for node in main.descendants:
+        if node.name in HEADINGS:
+            found.append((node.get("id", ""), node.get_text(), []))
+        elif found and node.name in BLOCKS:
+            found[-1][2].append(" ")
+        elif found and isinstance(node, NavigableString) and not node.find_parent(HEADINGS):
+            found[-1][2].append(node)
     return [
-        Section(place, *(" ".join("".join(pieces).split()) for pieces in (heading, text)))
-        for place, heading, text in reader.sections
+        Section(place, *(" ".join(words.split()) for words in (heading, "".join(text))))
+        for place, heading, text in found
     ]
 
 

@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
 from pathlib import Path
 
 import nbformat
@@ -44,6 +43,7 @@ from tools.notebooks import (
     select,
     strip_ansi,
     tags,
+    write_notebook,
 )
 from tools.proofs import LIMIT, Proof, proof_file, proofs_of
 
@@ -58,15 +58,13 @@ SHARED = ("attnlab", "data", "environment.yml", *BUILDING)
 def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     """Execute a source and write its notebook into ``folder``; return the notebook's path.
 
-    If a cell fails that is not tagged ``raises-exception``, CellExecutionError is raised; if it
-    takes too long, CellTimeoutError; if its kernel dies, DeadKernelError; and if one of its proofs
-    fails, LessonError. The old notebook stays.
+    If a cell or a proof fails, one of FAILURES is raised, and the old notebook stays.
     """
     notebook, target = read_source(source), folder / f"{source.stem}.ipynb"
     execute(notebook, folder, proofs_of(target, notebook.cells))
     finish(notebook)
     nbformat.validate(notebook)
-    target.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+    write_notebook(notebook, target)
     return target
 
 
@@ -166,26 +164,23 @@ def build_all(
 ) -> list[str]:
     """Build lessons, some at a time, and record their fingerprints; return those that fail."""
     failed = []
+
+    def turn(source: Path) -> None:
+        start = time.perf_counter()
+        try:
+            target = build(source, folder)
+        except FAILURES as error:
+            failed.append(source.stem)
+            print(explain(error, source.name), file=sys.stderr, flush=True)
+        else:
+            print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
+
     with ThreadPoolExecutor(AT_ONCE) as turns:
-        for source, problem in zip(sources, turns.map(_try, sources, repeat(folder)), strict=True):
-            if problem:
-                failed.append(source.stem)
-                print(problem, file=sys.stderr, flush=True)
-            else:
+        for source, _ in zip(sources, turns.map(turn, sources), strict=True):
+            if source.stem not in failed:
                 built = read_record(record) | {source.stem: fingerprint(source, folder)}
                 record.write_text(json.dumps(built, indent=1), encoding="utf-8")
-    return failed
-
-
-def _try(source: Path, folder: Path) -> str:
-    """Build a lesson; return what went wrong, if something did."""
-    start = time.perf_counter()
-    try:
-        target = build(source, folder)
-    except FAILURES as error:
-        return explain(error, source.name)
-    print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
-    return ""
+    return sorted(failed)
 
 
 def main() -> None:

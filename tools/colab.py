@@ -18,12 +18,12 @@ from nbformat import NotebookNode
 from packaging.requirements import Requirement
 
 from tools.notebooks import (
-    NOTEBOOKS,
     ROOT,
     find_notebooks,
     read_notebook,
     replace_passages,
     tags,
+    write_copies,
 )
 
 COPIES = ROOT / "colab"
@@ -57,8 +57,8 @@ def colab_copy(lesson: NotebookNode, address: str) -> NotebookNode:
     """Return a new notebook that installs what its code needs and does not speak of `make`."""
     copy = nbformat.from_dict(lesson)
     if any(cell.cell_type == "code" for cell in copy.cells):
-        first = nbformat.v4.new_code_cell(first_cell(address), id="install-attnlab")
-        copy.cells.insert(0, first)
+        first = FIRST_CELL.format(address=address, needed=" ".join(requirements()))
+        copy.cells.insert(0, nbformat.v4.new_code_cell(first, id="install-attnlab"))
     for cell in copy.cells:
         if "solution" in tags(cell):
             cell.metadata["cellView"] = "form"  # Colab's own way to fold the code of a cell
@@ -66,27 +66,11 @@ def colab_copy(lesson: NotebookNode, address: str) -> NotebookNode:
     return copy
 
 
-def first_cell(address: str) -> str:
-    """Return the code that installs the wheel at an address, and the packages that are missing."""
-    return FIRST_CELL.format(address=address, needed=" ".join(requirements()))
-
-
 def requirements() -> list[str]:
     """Return what the package and its lessons need, except JupyterLab, which Colab replaces."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = [*project["dependencies"], *project["optional-dependencies"]["lessons"]]
     return [name for name in (Requirement(line).name for line in lines) if name != "jupyterlab"]
-
-
-def write_copies(address: str, lessons: Path = NOTEBOOKS, copies: Path = COPIES) -> list[Path]:
-    """Write a copy of every lesson of a folder over older ones; return the copies."""
-    copies.mkdir(exist_ok=True)
-    written = []
-    for path in find_notebooks(lessons):
-        text = nbformat.writes(colab_copy(read_notebook(path), address))
-        (copies / path.name).write_text(text + "\n", encoding="utf-8")
-        written.append(copies / path.name)
-    return written
 
 
 def build_wheel(folder: Path) -> Path:
@@ -104,7 +88,9 @@ def main() -> None:
             "Give the full address at which you will put the wheel, with the name of its file, for "
             "example: make colab URL=https://example.org/attnlab-0.1.0-py3-none-any.whl"
         )
-    copies = write_copies(address)
+    copies = write_copies(
+        find_notebooks(), COPIES, lambda path: colab_copy(read_notebook(path), address)
+    )
     wheel = build_wheel(COPIES)
     print(
         f"{COPIES.name}/ now contains {len(copies)} notebooks and the wheel. "

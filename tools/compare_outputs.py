@@ -11,7 +11,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from nbformat import NotebookNode
@@ -34,13 +34,23 @@ JSON_BLOCK = re.compile(
 
 def compare_outputs(stored: Sequence[NotebookNode], fresh: Sequence[NotebookNode]) -> str | None:
     """Return in words the first difference between two lists of outputs of a cell, or None."""
+    return next(_outputs(stored, fresh), None)
+
+
+def _outputs(stored: Sequence[NotebookNode], fresh: Sequence[NotebookNode]) -> Iterator[str]:
     kinds = [[_kind(output) for output in outputs] for outputs in (stored, fresh)]
     if kinds[0] != kinds[1]:
-        return f"stored are {kinds[0] or 'no outputs'}, the run gives {kinds[1] or 'none'}"
+        yield f"stored are {kinds[0] or 'no outputs'}, the run gives {kinds[1] or 'none'}"
+        return
     for one, other in zip(stored, fresh, strict=True):
-        if difference := _compare_output(one, other):
-            return difference
-    return None
+        if one.output_type == "stream":
+            yield from _texts("text", one.text, other.text)
+        elif one.output_type == "error":
+            yield from _texts("error", one.ename, other.ename)
+            yield from _texts("error", one.evalue, other.evalue)
+            yield from _texts("error", _traceback(one), _traceback(other))
+        for name, content in one.get("data", {}).items():
+            yield from _data(name, content, other.data[name])
 
 
 def _kind(output: NotebookNode) -> str:
@@ -49,68 +59,50 @@ def _kind(output: NotebookNode) -> str:
     return " ".join(filter(None, [output.output_type, output.get("name", ""), formats]))
 
 
-def _compare_output(stored: NotebookNode, fresh: NotebookNode) -> str | None:
-    if stored.output_type == "stream":
-        return _compare_text("text", stored.text, fresh.text)
-    if stored.output_type == "error":
-        pairs = [(stored.ename, fresh.ename), (stored.evalue, fresh.evalue)]
-        pairs += [tuple(_traceback(error) for error in (stored, fresh))]
-        return next(filter(None, (_compare_text("error", *pair) for pair in pairs)), None)
-    for name, content in stored.data.items():
-        if difference := _compare_data(name, content, fresh.data[name]):
-            return difference
-    return None
-
-
 def _traceback(error: NotebookNode) -> str:
     """Return a traceback as text; its cells are counted only where a run keeps its history."""
     return re.sub(r"In\[\d+\]", "In[]", "\n".join(plain_traceback(error.traceback)))
 
 
-def _compare_data(name: str, stored: object, fresh: object) -> str | None:
+def _data(name: str, stored: object, fresh: object) -> Iterator[str]:
     if name.startswith("image/"):
-        return _compare_pictures(str(stored), str(fresh))
-    if name == "text/html":
-        return _compare_html(str(stored), str(fresh))
-    if name.endswith("+json"):
-        return None if name.endswith("widget-view+json") else _compare_values(stored, fresh)
-    return _compare_text(name, str(stored), str(fresh))
+        yield from _pictures(str(stored), str(fresh))
+    elif name == "text/html":
+        yield from _html(str(stored), str(fresh))
+    elif not name.endswith("+json"):
+        yield from _texts(name, str(stored), str(fresh))
+    elif not name.endswith("widget-view+json"):
+        yield from _values(stored, fresh)
 
 
-def _compare_text(what: str, stored: str, fresh: str) -> str | None:
-    if stored == fresh:
-        return None
-    lines = zip([*stored.splitlines(), ""], [*fresh.splitlines(), ""], strict=False)
-    first = next(((a, b) for a, b in lines if a != b), (stored, fresh))
-    return f"{what}: stored is {_short(first[0])}, the run gives {_short(first[1])}"
+def _texts(what: str, stored: str, fresh: str) -> Iterator[str]:
+    if stored != fresh:
+        lines = zip([*stored.splitlines(), ""], [*fresh.splitlines(), ""], strict=False)
+        first = next(((a, b) for a, b in lines if a != b), (stored, fresh))
+        shown = [repr(text if len(text) <= 200 else f"{text[:200]}...") for text in first]
+        yield f"{what}: stored is {shown[0]}, the run gives {shown[1]}"
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 200 else f"{text[:200]}...")
-
-
-def _compare_html(stored: str, fresh: str) -> str | None:
-    """Compare HTML: its pictures, its JSON blocks, and the rest to the letter."""
+def _html(stored: str, fresh: str) -> Iterator[str]:
+    """Compare HTML: its pictures, its JSON blocks, and first of all the rest to the letter."""
     rest = [JSON_BLOCK.sub(r"\1\3", PICTURE.sub("(picture)", text)) for text in (stored, fresh)]
-    if difference := _compare_text("text/html", *rest):
-        return difference
+    yield from _texts("text/html", *rest)
     pictures = [PICTURE.findall(JSON_BLOCK.sub("", text)) for text in (stored, fresh)]
     for one, other in zip(*pictures, strict=True):
-        if difference := _compare_pictures(one, other):
-            return difference
+        yield from _pictures(one, other)
     blocks = [[match[1] for match in JSON_BLOCK.findall(text)] for text in (stored, fresh)]
     for one, other in zip(*blocks, strict=True):
         try:
             values = json.loads(one), json.loads(other)
         except json.JSONDecodeError as error:
-            return f"JSON in text/html cannot be read: {error}"
-        if difference := _compare_values(*values):
-            return difference
-    return None
+            yield f"JSON in text/html cannot be read: {error}"
+        else:
+            yield from _values(*values)
 
 
-def _compare_values(stored: object, fresh: object, place: str = "JSON") -> str | None:
+def _values(stored: object, fresh: object, place: str = "JSON") -> Iterator[str]:
     """Compare what JSON holds; floating point numbers with tolerance, all else exactly."""
+    same, pairs = True, []
     if isinstance(stored, dict) and isinstance(fresh, dict) and list(stored) == list(fresh):
         pairs = [(f"{place}.{key}", stored[key], fresh[key]) for key in stored]
     elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
@@ -120,34 +112,33 @@ def _compare_values(stored: object, fresh: object, place: str = "JSON") -> str |
         slack = JSON_TINY if tiny else JSON_ABSOLUTE
         near = math.isclose(stored, fresh, rel_tol=JSON_RELATIVE, abs_tol=slack)
         same = near or (math.isnan(stored) and math.isnan(fresh))
-        return None if same else f"{place}: stored is {stored}, the run gives {fresh}"
-    elif isinstance(stored, str) and isinstance(fresh, str) and PICTURE.fullmatch(stored):
-        pair = [PICTURE.fullmatch(text) for text in (stored, fresh)]
-        return _compare_pictures(pair[0][1], pair[1][1]) if pair[1] else f"{place}: no picture"
+    elif all(isinstance(one, str) and PICTURE.fullmatch(one) for one in (stored, fresh)):
+        yield from _pictures(*(PICTURE.fullmatch(one)[1] for one in (stored, fresh)))
     else:
         same = type(stored) is type(fresh) and stored == fresh
-        return None if same else f"{place}: stored is {stored!r}, the run gives {fresh!r}"
-    differences = (_compare_values(one, other, where) for where, one, other in pairs)
-    return next(filter(None, differences), None)
+    if not same:
+        yield f"{place}: stored is {stored!r}, the run gives {fresh!r}"
+    for where, one, other in pairs:
+        yield from _values(one, other, where)
 
 
-def _compare_pictures(stored: str, fresh: str) -> str | None:
+def _pictures(stored: str, fresh: str) -> Iterator[str]:
     """Compare two pictures given as base64: same size and nearly the same pixels."""
     if stored.strip() == fresh.strip():
-        return None
+        return
     try:
         one, other = _pixels(stored), _pixels(fresh)
     except (ValueError, OSError) as error:  # no base64, or no picture
-        return f"a stored picture cannot be read: {error}"
+        yield f"a stored picture cannot be read: {error}"
+        return
     if one.shape != other.shape:
         sizes = [f"{pixels.shape[1]} x {pixels.shape[0]}" for pixels in (one, other)]
-        return f"a stored picture has {sizes[0]} pixels, the run draws {sizes[1]}"
+        yield f"a stored picture has {sizes[0]} pixels, the run draws {sizes[1]}"
+        return
     difference = np.abs(one - other)
-    mean = difference.mean()
-    share = (difference.max(axis=-1) > PIXEL_DIFFERENCE).mean()
-    if mean <= MEAN_DIFFERENCE and share <= DIFFERENT_PIXELS:
-        return None
-    return f"a picture differs: by {mean:.2f} of 255 on average, {share:.2%} of its pixels"
+    mean, share = difference.mean(), (difference.max(axis=-1) > PIXEL_DIFFERENCE).mean()
+    if mean > MEAN_DIFFERENCE or share > DIFFERENT_PIXELS:
+        yield f"a picture differs: by {mean:.2f} of 255 on average, {share:.2%} of its pixels"
 
 
 def _pixels(data: str) -> np.ndarray:

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import base64
 from html import escape
-from html.parser import HTMLParser
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
 from attnlab import _texts
-from tools.notebooks import ROOT, find_notebooks, read_notebook
+from tools.notebooks import ROOT, find_notebooks, html_of, outputs_of, read_notebook
 
 FIGURES = ROOT / "figures"
 INDEX = "README.md"
@@ -35,7 +34,6 @@ class Figure(NamedTuple):
     """A numbered figure as a notebook stores it."""
 
     number: str
-    lesson: str
     caption: str
     alt: str
     png: bytes
@@ -46,66 +44,33 @@ class Figure(NamedTuple):
         return f"figure_{self.number.replace('.', '_')}.png"
 
 
-class FigureParser(HTMLParser):
-    """Collect the parts of every ``<figure data-number=...>`` of an HTML text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[dict[str, str]] = []
-        self.inside: str | None = None
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Keep the number of a figure and the two attributes of its picture."""
-        values = dict(attributes)
-        if tag == "figure" and "data-number" in values:
-            self.found.append({"number": values["data-number"] or "", "caption": ""})
-        elif tag == "img" and self.found and self.inside is None:
-            self.found[-1] |= {"alt": values.get("alt") or "", "src": values.get("src") or ""}
-        if tag in ("figcaption", "b"):
-            self.inside = tag
-
-    def handle_endtag(self, tag: str) -> None:
-        """Leave a caption or its bold part."""
-        if tag == "b" and self.inside == "b":
-            self.inside = "figcaption"  # the bold part is the number
-        elif tag == "figcaption":
-            self.inside = None
-
-    def handle_data(self, data: str) -> None:
-        """Add a piece of text to the caption."""
-        if self.inside == "figcaption" and self.found:
-            self.found[-1]["caption"] += data
-
-
-def parts_of(output: NotebookNode) -> list[dict[str, str]]:
-    """Return number, caption, alt and src of each numbered figure of an output."""
-    parser = FigureParser()
-    parser.feed(output.get("data", {}).get("text/html", ""))
-    return parser.found
+def figures_in(output: NotebookNode) -> list[Figure]:
+    """Return the numbered figures of an output."""
+    page = html_of(output)
+    if "data-number" not in page:  # most are long and hold none
+        return []
+    found = []
+    for figure in BeautifulSoup(page, "html.parser").select("figure[data-number]"):
+        for number in figure.select("figcaption b"):
+            number.decompose()
+        picture = figure.img or {}
+        caption = figure.figcaption.get_text().strip() if figure.figcaption else ""
+        png = base64.b64decode(picture.get("src", "").partition(",")[2])
+        found.append(Figure(figure["data-number"], caption, picture.get("alt", ""), png))
+    return found
 
 
 def figures_of(path: Path) -> list[Figure]:
     """Return the numbered figures of a notebook, in order."""
-    outputs = [one for cell in read_notebook(path).cells for one in cell.get("outputs", [])]
-    return [
-        Figure(
-            part["number"],
-            path.stem,
-            part["caption"].strip(),
-            part["alt"],
-            base64.b64decode(part["src"].partition(",")[2]),
-        )
-        for output in outputs
-        for part in parts_of(output)
-    ]
+    return [one for output in outputs_of(read_notebook(path)) for one in figures_in(output)]
 
 
 def wanted_files(notebooks: list[Path], folder: Path = FIGURES) -> dict[str, bytes]:
     """Return what ``folder`` has to hold beside the captions: file names and contents."""
-    figures = [figure for path in notebooks for figure in figures_of(path)]
+    figures = {path.stem: figures_of(path) for path in notebooks}
     return {
         INDEX: gallery(figures, captions_in(folder)).encode(),
-        **{figure.file_name: figure.png for figure in figures},
+        **{one.file_name: one.png for ours in figures.values() for one in ours},
     }
 
 
@@ -115,11 +80,12 @@ def captions_in(folder: Path) -> dict[str, dict[str, str]]:
     return _texts.read(path) if path.exists() else {}
 
 
-def gallery(figures: list[Figure], captions: dict[str, dict[str, str]]) -> str:
+def gallery(figures: dict[str, list[Figure]], captions: dict[str, dict[str, str]]) -> str:
     """Return the index: under the name of each lesson its figures, with number and caption."""
     parts = [INTRODUCTION]
-    for lesson, ours in groupby(figures, key=lambda figure: figure.lesson):
-        parts.append(f"## [{lesson}](../notebooks/{lesson}.ipynb)\n")
+    for lesson, ours in figures.items():
+        if ours:
+            parts.append(f"## [{lesson}](../notebooks/{lesson}.ipynb)\n")
         for figure in ours:
             alt, caption = escape(" ".join(figure.alt.split())), " ".join(figure.caption.split())
             parts.append(f'<img src="{figure.file_name}" alt="{alt}" width="480">\n')
@@ -128,30 +94,6 @@ def gallery(figures: list[Figure], captions: dict[str, dict[str, str]]) -> str:
             head += "" if head.endswith((".", "?")) else "."
             parts.append(f"**{head}** {escape(caption, quote=False)}\n")
     return "\n".join(parts)
-
-
-def wrong_captions(folder: Path, figures: list[Figure]) -> list[str]:
-    """Return in words where captions.toml and the figures of the notebooks differ."""
-    shown = {one.number: {"caption": one.caption, "alt": one.alt} for one in figures}
-    told = captions_in(folder)
-    found = [f"{CAPTIONS} has no Figure {number}" for number in shown if number not in told]
-    for number, texts in told.items():
-        if number not in shown:
-            found.append(f"{CAPTIONS} has a Figure {number} that no lesson shows")
-        elif shown[number] != {name: texts[name] for name in ("caption", "alt")}:
-            found.append(f"{CAPTIONS} has another text for Figure {number} than the notebook")
-    return found
-
-
-def stale_files(folder: Path, wanted: dict[str, bytes]) -> list[str]:
-    """Return in words which files of ``folder`` are missing, outdated or superfluous."""
-    there = {path.name for path in folder.glob("*")} - KEPT if folder.is_dir() else set()
-    found = [f"{name} is missing" for name in wanted if name not in there]
-    found += [f"{name} belongs to no figure" for name in sorted(there - set(wanted))]
-    for name in sorted(there & set(wanted)):
-        if (folder / name).read_bytes() != wanted[name]:
-            found.append(f"{name} differs from the notebook")
-    return found
 
 
 def extract(folder: Path = FIGURES, notebooks: list[Path] | None = None) -> int:

@@ -5,11 +5,13 @@ changes a tracked file, and an existing copy is never overwritten.
 """
 
 import argparse
+import contextlib
+import itertools
 import os
 import secrets
 import sys
 import webbrowser
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import nbformat
@@ -19,24 +21,21 @@ from nbformat.sign import NotebookNotary
 from tools._isolated import HOME
 from tools._server import HOST, is_free, server_command, server_environment, write_settings
 from tools.notebooks import NOTEBOOKS as LESSONS
-from tools.notebooks import ROOT, is_lesson, read_notebook
+from tools.notebooks import ROOT, is_lesson, read_notebook, write_copies
 from tools.notebooks import find_notebooks as find_lessons
 
 COPIES = ROOT / "my_notebooks"
 PORTS = range(8888, 8988)
 
 
-class RefusalError(Exception):
-    """A wish that cannot be fulfilled; the message is one sentence for the learner."""
+class RefusalError(SystemExit):
+    """A wish that cannot be fulfilled: the program ends with a sentence for the learner."""
 
 
 def copy_new(lessons: Iterable[Path], copies: Path) -> list[Path]:
     """Copy the lessons that the folder ``copies`` does not hold yet; return the new copies."""
-    copies.mkdir(exist_ok=True)
-    new = {path: lesson for lesson in lessons if not (path := copies / lesson.name).exists()}
-    for path, lesson in new.items():
-        path.write_text(nbformat.writes(learners_copy(lesson)) + "\n", encoding="utf-8")
-    return list(new)
+    new = [lesson for lesson in lessons if not (copies / lesson.name).exists()]
+    return write_copies(new, copies, learners_copy)
 
 
 def learners_copy(lesson: Path) -> NotebookNode:
@@ -53,11 +52,7 @@ def learners_copy(lesson: Path) -> NotebookNode:
 
 
 def take_fresh(number: str, lessons: Path, copies: Path) -> tuple[Path, Path | None]:
-    """Set the learner's copy of one lesson aside and make a new one.
-
-    The number is ``"03"`` or ``"3"``. Return the new copy, and the path to which an old one was
-    moved, if there was one; raise RefusalError if there is no such lesson.
-    """
+    """Make a new copy of a lesson; return it, and where the old one is now, if there was one."""
     there = {path.name[:2]: path for path in find_lessons(lessons) if is_lesson(path)}
     lesson = there.get(number.zfill(2)) if number else None
     if lesson is None:
@@ -65,16 +60,12 @@ def take_fresh(number: str, lessons: Path, copies: Path) -> tuple[Path, Path | N
             f"NB must be the number of a lesson ({', '.join(there)}), got {number!r}."
         )
     copy = copies / lesson.name
-    aside = _set_aside(copy) if copy.exists() else None
+    aside = None
+    if copy.exists():
+        names = (copy.with_name(f"{copy.stem}.old-{number}.ipynb") for number in itertools.count(1))
+        aside = copy.rename(next(name for name in names if not name.exists()))
     copy_new([lesson], copies)
     return copy, aside
-
-
-def _set_aside(copy: Path) -> Path:
-    taken = 1
-    while (aside := copy.with_name(f"{copy.stem}.old-{taken}.ipynb")).exists():
-        taken += 1
-    return copy.rename(aside)
 
 
 def trust(notebooks: Iterable[Path], home: Path) -> None:
@@ -85,19 +76,13 @@ def trust(notebooks: Iterable[Path], home: Path) -> None:
     data = home / "data"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     notary = NotebookNotary(data_dir=str(data))
-    try:
+    with contextlib.closing(notary.store):
         for path in notebooks:
             notary.sign(nbformat.read(path, as_version=4))
-    finally:
-        notary.store.close()
 
 
-def choose_port(wanted: int | None, ports: Iterable[int] = PORTS) -> tuple[int, str]:
-    """Return the port to listen on, and a notice for the learner, which is often empty.
-
-    ``wanted`` is the port that the learner names; without it, ``ports`` are tried, beginning with
-    the usual one. Raise RefusalError if the named port is busy, or if all are.
-    """
+def choose_port(wanted: int | None, ports: Sequence[int] = PORTS) -> tuple[int, str]:
+    """Return the port that is wanted, or else the first free one, and a notice, if it has to be."""
     if wanted is not None:
         if is_free(wanted):
             return wanted, ""
@@ -105,26 +90,22 @@ def choose_port(wanted: int | None, ports: Iterable[int] = PORTS) -> tuple[int, 
             f"Port {wanted} is busy: another program, perhaps another make lab, uses it; "
             f"choose another port, for example: make lab PORT={wanted + 1}"
         )
-    usual, *others = ports
-    if is_free(usual):
-        return usual, ""
-    for port in others:
-        if is_free(port):
-            return port, f"Port {usual} is busy (another make lab?), so this one uses {port}."
-    raise RefusalError(
-        f"The ports {usual} to {others[-1]} are all busy: please close some Jupyter servers."
-    )
+    port = next(filter(is_free, ports), None)
+    if port is None:
+        raise RefusalError(
+            f"The ports {ports[0]} to {ports[-1]} are all busy: please close some Jupyter servers."
+        )
+    notice = f"Port {ports[0]} is busy (another make lab?), so this one uses {port}."
+    return port, "" if port == ports[0] else notice
 
 
 def has_browser() -> bool:
     """Return whether this machine can show a page: it needs a browser, and on Linux a screen."""
-    if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & {*os.environ}:
-        return False
-    try:
+    screens = {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"}
+    with contextlib.suppress(webbrowser.Error):
         webbrowser.get()
-    except webbrowser.Error:
-        return False
-    return True
+        return sys.platform != "linux" or bool(screens & {*os.environ})
+    return False
 
 
 def how_to_open(flags: list[str]) -> tuple[list[str], str]:
@@ -174,12 +155,9 @@ def arguments(words: list[str]) -> argparse.Namespace:
 def main() -> None:
     """Do what the command line asks for, or say in one sentence why it cannot be done."""
     wanted = arguments(sys.argv[1:])
-    try:
-        if wanted.command == "open":
-            open_lab(wanted.port, wanted.flags)
-        copy, aside = take_fresh(wanted.number, LESSONS, COPIES)
-    except RefusalError as refusal:
-        sys.exit(str(refusal))
+    if wanted.command == "open":
+        open_lab(wanted.port, wanted.flags)
+    copy, aside = take_fresh(wanted.number, LESSONS, COPIES)
     trust([copy], HOME)
     kept = f"; your old copy is {aside.name}" if aside else ""
     print(f"{copy.relative_to(ROOT)} is a fresh copy{kept}.")

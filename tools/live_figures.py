@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,17 +35,11 @@ WRITE_FRAMES = f"{IN_KERNEL}; tool.write_frames({{target!r}})"
 def live_figures() -> list[Live]:
     """Return the live figures that exist in this process."""
     live = sys.modules.get("attnlab.live")  # if nothing has imported it, there are none
-    if live is None:
-        return []
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), live.Live)]
+    return [one for one in gc.get_objects() if live and issubclass(type(one), live.Live)]
 
 
 def sweep(figures: Iterable[Live]) -> int:
-    """Move every control through all its stops and back; return the number of stops.
-
-    AssertionError names a figure that cannot be drawn at a stop, a control that changes nothing,
-    and one whose initial stop no longer gives the initial picture.
-    """
+    """Move every control through all its stops and back; return the number of stops."""
     count = 0
     for figure in figures:
         start = figure.picture
@@ -77,31 +71,28 @@ def all_frames(figure: Live) -> dict[str, object]:
     """
     controls, kept = figure.controls, kept_stops(figure)
     home = [control.index for control in controls.values()]
-    labels = [dict.fromkeys(places, "") for places in kept]
     pictures, sentences, frames = {}, {}, []
-    for places in itertools.product(*kept):
-        _move(figure, places)
+    for places in [*itertools.product(*kept), home]:
+        for control, place in zip(controls.values(), places, strict=True):
+            control.index = place
         if figure.last_error is not None:
             raise RuntimeError(f"{figure!r}: {figure.last_error!r}")
-        for names, control in zip(labels, controls.values(), strict=True):
-            names[control.index] = control.labels[control.index]
         picture = pictures.setdefault(small(figure.picture), len(pictures))
         frames.append((picture, sentences.setdefault(figure.sentence, len(sentences))))
-    _move(figure, home)
     described = [
         {
             "name": name,
             "kind": control.kind,
-            "stops": [*names.values()],
-            "at": [*names].index(control.index),
+            "stops": [control.labels[place] for place in places],
+            "at": places.index(control.index),
         }
-        for (name, control), names in zip(controls.items(), labels, strict=True)
+        for (name, control), places in zip(controls.items(), kept, strict=True)
     ]
     return {
         "controls": described,
         "pictures": [*pictures],
         "sentences": [*sentences],
-        "frames": frames,
+        "frames": frames[:-1],  # the last one is that of the start
     }
 
 
@@ -130,8 +121,3 @@ def small(png: bytes) -> str:
     few = picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     few.save(buffer, "PNG", optimize=True)
     return base64.b64encode(buffer.getvalue()).decode()
-
-
-def _move(figure: Live, places: Sequence[int]) -> None:
-    for control, place in zip(figure.controls.values(), places, strict=True):
-        control.index = place

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import nbformat
@@ -27,7 +27,6 @@ LANGUAGE = {
     "name": "python",
     "pygments_lexer": "ipython3",
 }
-KEPT_METADATA = ("tags", "jupyter")  # of a cell; the build makes all else
 NAME = re.compile(r"[a-z0-9-]{1,64}")
 MADE_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")  # a digest of ours, or Jupyter's own
 
@@ -57,10 +56,7 @@ def _pages(folder: Path, suffix: str) -> list[Path]:
 
 
 def select(paths: Iterable[Path], wanted: Iterable[str]) -> list[Path]:
-    """Return the paths whose name begins with one of the wanted numbers or names; all if none.
-
-    If a number or name fits no path, the program ends with a message.
-    """
+    """Return the paths whose name begins with one of the wanted numbers or names; all if none."""
     paths, wanted = list(paths), [Path(name).stem.zfill(2) for name in wanted]
     for name in wanted:
         if not any(path.stem.startswith(name) for path in paths):
@@ -79,9 +75,40 @@ def tags(cell: NotebookNode) -> list[str]:
     return list(cell.metadata.get("tags", []))
 
 
+def is_folded(cell: NotebookNode) -> bool:
+    """Return whether the source of a cell is out of sight until it is opened."""
+    return bool(cell.metadata.get("jupyter", {}).get("source_hidden"))
+
+
+def outputs_of(notebook: NotebookNode) -> list[NotebookNode]:
+    """Return all outputs of a notebook, in order."""
+    return [one for cell in notebook.cells for one in cell.get("outputs", [])]
+
+
+def html_of(output: NotebookNode) -> str:
+    """Return an output as HTML, which is empty if it has none."""
+    return output.get("data", {}).get("text/html", "")
+
+
 def read_notebook(path: Path) -> NotebookNode:
     """Return a notebook as it is stored; unlike nbformat.read, repair nothing."""
     return nbformat.from_dict(nbformat.reader.reads(path.read_text(encoding="utf-8")))
+
+
+def write_notebook(notebook: NotebookNode, path: Path) -> None:
+    """Store a notebook."""
+    path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+
+
+def write_copies(
+    lessons: Iterable[Path], folder: Path, make: Callable[[Path], NotebookNode]
+) -> list[Path]:
+    """Write what ``make`` returns for each lesson into a folder; return the paths."""
+    folder.mkdir(exist_ok=True)
+    copies = {folder / path.name: path for path in lessons}
+    for copied, path in copies.items():
+        write_notebook(make(path), copied)
+    return list(copies)
 
 
 def read_source(path: Path) -> NotebookNode:
@@ -112,37 +139,20 @@ def write_source(notebook: NotebookNode) -> str:
     """Return the percent script of a notebook: the text that people edit."""
     import jupytext
 
-    bare = nbformat.v4.new_notebook(cells=[_bare(cell) for cell in notebook.cells])
+    bare = copy.deepcopy(notebook)
+    for cell in bare.cells:
+        is_named = NAME.fullmatch(cell.get("id", "")) and not MADE_ID.fullmatch(cell.id)
+        cell.metadata = {**_kept(cell), **({"title": cell.id} if is_named else {})}
     options = {
         "notebook_metadata_filter": "-all",
         "cell_metadata_filter": "title,tags,jupyter,-all",
     }
-    bare.metadata["jupytext"] = options
+    bare.metadata = {"jupytext": options}
     script = re.sub(r"\n+(?=\n# %%)", "\n", jupytext.writes(bare, fmt="py:percent"))
     # ruff decides about blank lines between cells, as `make format` does
     name = ["--stdin-filename", str(SOURCES / "lesson.py")]
     command = [sys.executable, "-m", "ruff", "format", *name, "-"]
     return subprocess.run(command, input=script, capture_output=True, text=True, check=True).stdout
-
-
-def describe_difference(source: NotebookNode, notebook: NotebookNode) -> str | None:
-    """Return in words how the cells of a notebook differ from those of its source, or None."""
-    for number, (ours, theirs) in enumerate(
-        zip(source.cells, notebook.cells, strict=False), start=1
-    ):
-        for part, mine, stored in (
-            ("kind", ours.cell_type, theirs.cell_type),
-            ("text", ours.source, theirs.source),
-            ("name", ours.get("id"), theirs.get("id")),
-            ("tags", tags(ours), tags(theirs)),
-            ("folded input", _folds_input(ours), _folds_input(theirs)),
-        ):
-            if mine != stored:
-                first = ours.source.strip().splitlines()[:1]
-                return f"cell {number} {first}: the {part} differs from the source"
-    if len(source.cells) != len(notebook.cells):
-        return f"{len(notebook.cells)} cells, and {len(source.cells)} in the source"
-    return None
 
 
 def replace_passages(notebook: NotebookNode, passages: dict[str, str]) -> None:
@@ -186,8 +196,10 @@ def plain_traceback(traceback: Iterable[str]) -> list[str]:
 
 
 def _kept(cell: NotebookNode) -> NotebookNode:
-    kept = {key: cell.metadata[key] for key in KEPT_METADATA if key in cell.metadata}
-    return nbformat.from_dict(kept)
+    """Return the metadata that a source holds; the build makes all else."""
+    folded = {"source_hidden": True} if is_folded(cell) else {}
+    kept = {"tags": tags(cell), "jupyter": folded}
+    return nbformat.from_dict({name: value for name, value in kept.items() if value})
 
 
 def _checked_name(name: str, path: Path, seen: Counter[str]) -> str:
@@ -199,21 +211,3 @@ def _checked_name(name: str, path: Path, seen: Counter[str]) -> str:
         raise LessonError(f"{path.name}: two cells have the name {name!r}.")
     seen[name] += 1
     return name
-
-
-def _bare(cell: NotebookNode) -> NotebookNode:
-    """Return a cell as a source has it: what the build adds is taken away."""
-    make = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
-    metadata = _kept(cell)
-    if NAME.fullmatch(cell.get("id", "")) and not MADE_ID.fullmatch(cell.id):
-        metadata["title"] = cell.id
-    if "jupyter" in metadata:
-        jupyter = {k: v for k, v in metadata["jupyter"].items() if k == "source_hidden"}
-        metadata = {k: v for k, v in metadata.items() if k != "jupyter"}
-        if jupyter:
-            metadata["jupyter"] = jupyter
-    return make(cell.source, metadata=metadata)
-
-
-def _folds_input(cell: NotebookNode) -> bool:
-    return bool(cell.metadata.get("jupyter", {}).get("source_hidden", False))

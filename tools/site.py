@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import argparse
 import base64
-import itertools
+import io
 import json
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Set
 from pathlib import Path
@@ -32,17 +31,26 @@ import nbformat
 from nbconvert.exporters import TemplateExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell, new_notebook
+from PIL import Image, ImageOps
 
 from attnlab import palette
-from tools._site_api import API, api_notebook
+from tools._site_api import API, write_api
 from tools._site_frames import Frames, frames_of, script_of
 from tools._site_html import Prose, SiteError, meanings_of, rewrite
 from tools._site_model import model_scripts, reads_sentences
-from tools._site_preview import SIZE, preview_of
 from tools._site_search import index_script
-from tools._site_teaching import write_page
 from tools.extract_figures import Figure, figures_of
-from tools.notebooks import GLOSSARY, ROOT, find_notebooks, read_notebook, tags
+from tools.notebooks import (
+    GLOSSARY,
+    ROOT,
+    find_notebooks,
+    is_folded,
+    is_lesson,
+    read_notebook,
+    tags,
+    write_notebook,
+)
 from tools.student import student_copy
 
 SITE = ROOT / "site"
@@ -57,7 +65,9 @@ HERO = "0.2"  # the figure at the top of the index
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
 # Files of lessons that may be gone, and of what only one of the two variants has.
 OLD = ("[0-9][0-9]_*.html", "[0-9][0-9]_*.js", "figure_*.png", "teaching.*")
+SIZE, MARGIN = (1200, 630), 40  # of a picture for shared links: networks show it without cutting
 SECTIONS = (2, 3)  # levels of headings in the table of contents
+PLANS = "## Plans of the lessons"
 WORD = re.compile(rf'<a href="{GLOSSARY}\.html#([^"]+)">')
 
 
@@ -86,24 +96,25 @@ def page_name(stem: str) -> str:
     return f"{stem}.html"
 
 
+def fold_of(cell: NotebookNode) -> str:
+    """Return the words on a folded source; nothing if it is not folded."""
+    words = "A solution" if "solution" in tags(cell) else "The code of this cell"
+    return words if is_folded(cell) else ""
+
+
 def card_of(path: Path) -> Card:
     """Return what the index says about a lesson: its first cell up to what the reader needs."""
-    return card_from(path.stem, read_notebook(path).cells)
-
-
-def card_from(stem: str, cells: list[NotebookNode]) -> Card:
-    """Return what the index says about the page of some cells."""
-    first = cells[0].source
-    parts = TITLE.match(first)
+    cells = read_notebook(path).cells
+    parts = TITLE.match(cells[0].source)
     if parts is None:
-        raise SiteError(f"{stem}.ipynb does not begin with a title, such as '# 1 · Attention'.")
-    time, blurb = TIME.search(first), parts["rest"].partition("**You need")[0].strip()
+        raise SiteError(f"{path.name} does not begin with a title, such as '# 1 · Attention'.")
+    time, blurb = TIME.search(cells[0].source), parts["rest"].partition("**You need")[0].strip()
     return Card(
-        stem,
+        path.stem,
         parts["number"] or "",
         parts["title"].strip(),
         blurb,
-        about(stem) or SENTENCE.match(blurb)[0],
+        about(path.stem) or SENTENCE.match(blurb)[0],
         time["time"].strip() if time else "",
         sum(cell.source.startswith("predict(") for cell in cells),
     )
@@ -116,19 +127,8 @@ def about(stem: str) -> str:
     return f"{row['about'][0].upper()}{row['about'][1:]}." if row else ""
 
 
-def fold_of(cell: NotebookNode) -> str:
-    """Return the words on a folded source; nothing if it is not folded."""
-    if not cell.metadata.get("jupyter", {}).get("source_hidden"):
-        return ""
-    return "A solution" if "solution" in tags(cell) else "The code of this cell"
-
-
 def links_of(stems: list[str], lesson: str) -> Callable[[str], str]:
-    """Return a function that says where a link of a lesson leads on the site.
-
-    It raises SiteError if a link leads to something that the site does not hold. ``stems`` are the
-    lessons that become pages, and ``lesson`` is the name that the message gives.
-    """
+    """Return a function that says where a link of a lesson leads on a site with these pages."""
 
     def page_of(href: str) -> str:
         if re.match(r"#|https?:|mailto:", href):
@@ -148,13 +148,6 @@ def links_of(stems: list[str], lesson: str) -> Callable[[str], str]:
 def asset(name: str) -> str:
     """Return a style sheet or script of the template."""
     return (TEMPLATES / name).read_text(encoding="utf-8").strip()
-
-
-def colours() -> str:
-    """Return the colours of the palette as CSS custom properties that follow the theme."""
-    return "; ".join(
-        f"--{name}: light-dark({role.light}, {role.dark})" for name, role in palette.ROLES.items()
-    )
 
 
 class PageExporter(TemplateExporter):
@@ -182,7 +175,10 @@ class PageExporter(TemplateExporter):
             solutions="solution" not in left_out,
             address=address,
             preview_size=SIZE,
-            colours=colours(),
+            colours="; ".join(
+                f"--{name}: light-dark({role.light}, {role.dark})"
+                for name, role in palette.ROLES.items()
+            ),
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
             style=asset("site.css"),
             early="\n".join(asset(name) for name in ("settings.js", "address.js")),
@@ -194,36 +190,39 @@ class PageExporter(TemplateExporter):
         self.environment.tests["reading"] = reads_sentences
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
-        """Return the page of a lesson.
-
-        ``cards`` are those of all lessons, and ``figures`` holds all pictures of live figures, by
-        their stored HTML.
-        """
-        return self.page(path.stem, self.edition(path), cards, figures)
-
-    def page(
-        self, stem: str, notebook: NotebookNode, cards: list[Card], figures: Frames | None = None
-    ) -> str:
-        """Return the page of a notebook that need not be a file; see ``lesson``."""
-        links = links_of([card.stem for card in cards], f"{stem}.ipynb")
+        """Return the page of a lesson, among those of all ``cards``."""
+        links = links_of([card.stem for card in cards], path.name)
         prose = Prose(links)
+
+        def shown(html: str) -> str:
+            return rewrite(html, links)
+
+        def stored(html: str) -> str:
+            is_live = figures and html in figures
+            return shown(html) + (script_of(figures[html], shown) if is_live else "")
+
         self.register_filter("prose", prose.to_html)
-        self.register_filter("stored", lambda html: _stored(html, links, figures or {}))
-        # the template asks for the contents when it has been through the cells
-        self.environment.globals["contents"] = lambda: [
-            heading for heading in prose.headings if heading.level in SECTIONS
-        ]
-        self.environment.globals["meanings"] = lambda page: {
-            place: self.meanings[place] for place in WORD.findall(page) if place in self.meanings
+        self.register_filter("stored", stored)
+        # the template asks for both when it has been through the cells
+        self.environment.globals.update(
+            contents=lambda: [one for one in prose.headings if one.level in SECTIONS],
+            meanings=lambda page: {
+                place: self.meanings[place]
+                for place in WORD.findall(page)
+                if place in self.meanings
+            },
+        )
+        card = next(card for card in cards if card.stem == path.stem)
+        series = [one for one in cards if one.number]
+        here = series.index(card) if card.number else len(series)
+        resources = {
+            "card": card,
+            "cards": cards,
+            "before": series[:here][-1:] if card.number else [],  # the glossary has no neighbours
+            "after": series[here + 1 :][:1],
+            "preview": self.previews.get(card.page),
         }
-        card = next(card for card in cards if card.stem == stem)
-        resources = {"card": card, "cards": cards, "before": [], "after": []}
-        resources["preview"] = self.previews.get(page_name(stem))
-        if card.number:  # the glossary has none, and no neighbours
-            series = [one for one in cards if one.number]
-            here = series.index(card)
-            resources |= {"before": series[:here][-1:], "after": series[here + 1 :][:1]}
-        page, _ = self.from_notebook_node(notebook, resources)
+        page, _ = self.from_notebook_node(self.edition(path), resources)
         return page
 
     def edition(self, path: Path) -> NotebookNode:
@@ -240,77 +239,86 @@ class PageExporter(TemplateExporter):
         return template.render(cards=cards, hero=hero, picture=picture, **shared)
 
 
-def notebook_script(notebook: NotebookNode) -> str:
-    """Return the script that hands a notebook to a reader; a link from a folder would show it."""
-    return f"saveNotebook({json.dumps(nbformat.writes(notebook), ensure_ascii=False)});\n"
-
-
-def _stored(html: str, links: Callable[[str], str], figures: Frames) -> str:
-    """Return HTML that a notebook stores as a page shows it: live figures move."""
-    page = rewrite(html, links)
-    if html in figures:
-        page += script_of(figures[html], lambda sentence: rewrite(sentence, links))
-    return page
+def preview_of(png: bytes) -> bytes:
+    """Return a figure in the middle of a white card of the size that is asked for, as PNG."""
+    with Image.open(io.BytesIO(png)) as opened:
+        figure = opened.convert("RGBA")
+    figure = ImageOps.contain(figure, tuple(side - 2 * MARGIN for side in SIZE))
+    card = Image.new("RGB", SIZE, "white")
+    left, top = ((side - taken) // 2 for side, taken in zip(SIZE, figure.size, strict=True))
+    card.paste(figure, (left, top), figure)
+    buffer = io.BytesIO()
+    card.quantize(128).save(buffer, format="PNG", optimize=True)
+    return buffer.getvalue()
 
 
 def pages(
     paths: list[Path],
-    frames: Callable[[Path], Frames] | None = None,
+    frames: Callable[[Path], Frames | None] = lambda path: None,
     left_out: Set[str] = FOR_ALL,
-    api: NotebookNode | None = None,
     address: str = "",
 ) -> dict[str, str | bytes]:
     """Return the files of the site by name: pages, notebooks, pictures, and both indices.
 
-    Without ``frames``, which executes them, live figures stay pictures. ``api`` is the page of the
-    package, if there is to be one; ``left_out`` and ``address`` are those of ``PageExporter``.
+    Without ``frames``, which executes them, live figures stay pictures.
     """
     exporter = PageExporter(left_out, address)
-    cards = [card_of(path) for path in paths] + ([card_from(API, api.cells)] if api else [])
+    cards = [card_of(path) for path in paths]
     if glossary := [path for path in paths if path.stem == GLOSSARY]:
         exporter.meanings = meanings_of(exporter.lesson(*glossary, cards))
     figures = {page_name(path.stem): figures_of(path) for path in paths}
     hero = next((one for ours in figures.values() for one in ours if one.number == HERO), None)
     exporter.previews = {page: ours[0] for page, ours in figures.items() if ours}
     exporter.previews |= {INDEX: hero} if hero else {}
-    lessons = {
-        page_name(path.stem): exporter.lesson(path, cards, frames(path) if frames else None)
+    lessons = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in paths}
+    notebooks = {
+        f"{path.name}.js": notebook_script(exporter.edition(path))
         for path in paths
+        if path.stem != API
     }
-    if api:
-        lessons[page_name(API)] = exporter.page(API, api, cards)
-    notebooks = {f"{path.name}.js": notebook_script(exporter.edition(path)) for path in paths}
     search = {SEARCH: index_script(lessons)}
     shared = {one.file_name: preview_of(one.png) for one in exporter.previews.values()}
     model = model_scripts() if any(map(reads_sentences, lessons.values())) else {}
     return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search, **shared, **model}
 
 
-def write_site(
-    folder: Path = SITE, notebooks: list[Path] | None = None, **options: object
-) -> dict[str, int]:
-    """Write the pages of all lessons into ``folder``; return their names and sizes in bytes.
+def notebook_script(notebook: NotebookNode) -> str:
+    """Return the script that hands a notebook to a reader; a link from a folder would show it."""
+    return f"saveNotebook({json.dumps(nbformat.writes(notebook), ensure_ascii=False)});\n"
 
-    ``options`` are those of ``pages``. What belongs to lessons that are gone is deleted, and other
-    files stay. SiteError is raised before anything is written if a lesson, one of its links or one
-    of its formulas cannot be shown.
+
+def write_page(folder: Path, lessons: list[Path]) -> Path:
+    """Write the page for teachers, TEACHING.md and the notes of all lessons, as a notebook."""
+    parts = [(ROOT / "TEACHING.md").read_text(encoding="utf-8").rstrip(), PLANS]
+    for path in filter(is_lesson, lessons):
+        cells = read_notebook(path).cells
+        title = cells[0].source.partition("\n")[0].lstrip("# ")
+        parts.append(f"### [{title}]({path.name})")
+        parts += [cell.source for cell in cells if "teacher" in tags(cell)]
+    page = folder / "teaching.ipynb"
+    write_notebook(new_notebook(cells=[new_markdown_cell(part) for part in parts]), page)
+    return page
+
+
+def write_site(folder: Path, notebooks: list[Path], **options: object) -> dict[str, int]:
+    """Write the files of ``pages`` into a folder; return their names and sizes in bytes.
+
+    SiteError is raised before anything is written.
     """
-    paths = find_notebooks() if notebooks is None else notebooks
-    return write_pages(folder, pages(paths, **options))
+    return write_pages(folder, pages(notebooks, **options))
 
 
 def write_pages(folder: Path, made: dict[str, str | bytes]) -> dict[str, int]:
     """Write files into a folder and delete those of lessons that are gone; return their sizes."""
     folder.mkdir(exist_ok=True)
-    for old in itertools.chain.from_iterable(folder.glob(kind) for kind in OLD):
+    for old in (path for kind in OLD for path in folder.glob(kind)):
         if old.name not in made:
             old.unlink()
     sizes = {}
     for name, page in made.items():
-        data = page if isinstance(page, bytes) else page.encode()
         path = folder / name
         path.parent.mkdir(exist_ok=True)  # the model has a folder of its own
-        sizes[name] = path.write_bytes(data)
+        sizes[name] = path.write_bytes(page if isinstance(page, bytes) else page.encode())
     return sizes
 
 
@@ -344,16 +352,9 @@ def main() -> None:
         notebooks = find_notebooks()
         if asked.readers == "teachers":
             notebooks.append(write_page(Path(folder), notebooks))
-        try:
-            sizes = write_site(
-                notebooks=notebooks,
-                frames=frames_with_progress,
-                left_out=left_out,
-                api=api_notebook(),
-                address=asked.address,
-            )
-        except SiteError as error:
-            sys.exit(str(error))
+        notebooks.append(write_api(Path(folder)))
+        options = {"left_out": left_out, "address": asked.address}
+        sizes = write_site(SITE, notebooks, frames=frames_with_progress, **options)
     count = sum(name.endswith(".html") for name in sizes)
     megabytes = sum(sizes.values()) / 1e6
     print(f"{SITE.name}/ holds {count} pages, {megabytes:.1f} MB. Open {SITE.name}/{INDEX}.")

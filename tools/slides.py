@@ -12,7 +12,6 @@ Each deck is a single file that makes no request and opens from a folder, as pag
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -20,8 +19,15 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from tools._site_frames import Frames
-from tools._site_html import SiteError
-from tools.notebooks import ROOT, find_notebooks, is_lesson, read_notebook, tags
+from tools.notebooks import (
+    ROOT,
+    find_notebooks,
+    html_of,
+    is_folded,
+    is_lesson,
+    read_notebook,
+    tags,
+)
 from tools.site import (
     INDEX,
     Card,
@@ -56,14 +62,10 @@ def deck_of(lesson: NotebookNode) -> NotebookNode:
 
 
 def code_of(cell: NotebookNode) -> list[str]:
-    """Return the code of a cell, in pieces that may be on slides of their own.
-
-    There is none if the code is folded or aside, or if what it gives is a figure.
-    """
-    folded = cell.metadata.get("jupyter", {}).get("source_hidden")
+    """Return the code of a cell that is neither aside nor about a figure, in pieces for slides."""
     aside = "lesson_setup()" in cell.source or cell.source.startswith("predict(")
-    html = "".join(one.get("data", {}).get("text/html", "") for one in cell.outputs)
-    if folded or aside or any(figure in html for figure in FIGURES):
+    html = "".join(map(html_of, cell.outputs))
+    if is_folded(cell) or aside or any(figure in html for figure in FIGURES):
         return []
     code = re.sub(r"^%%answer.*\n", "", cell.source)
     return re.split(r"\n\n+(?=\S)", code)
@@ -101,22 +103,14 @@ def read_reveal(name: str) -> str:
 
 
 def write_slides(
-    folder: Path = SLIDES,
-    notebooks: list[Path] | None = None,
-    frames: Callable[[Path], Frames] | None = None,
+    folder: Path,
+    notebooks: list[Path],
+    frames: Callable[[Path], Frames | None] = lambda path: None,
 ) -> dict[str, int]:
-    """Write the slides of all lessons and their index into ``folder``; return names and sizes.
-
-    Without ``frames``, live figures stay pictures. SiteError is raised before anything is written
-    if a lesson or one of its formulas cannot be shown.
-    """
-    paths = find_notebooks() if notebooks is None else notebooks
-    cards = [card_of(path) for path in paths]
-    exporter = SlidesExporter()
-    decks = {
-        page_name(path.stem): exporter.lesson(path, cards, frames(path) if frames else None)
-        for path in filter(is_lesson, paths)
-    }
+    """Write the slides of lessons and their index into ``folder``; return names and sizes."""
+    exporter, cards = SlidesExporter(), [card_of(path) for path in notebooks]
+    lessons = filter(is_lesson, notebooks)
+    decks = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in lessons}
     index = PageExporter().environment.get_template("slides_index.html.j2")
     front = index.render(cards=[card for card in cards if card.number])
     return write_pages(folder, {INDEX: front, **decks})
@@ -124,10 +118,7 @@ def write_slides(
 
 def main() -> None:
     """Write the slides and say where they are."""
-    try:
-        sizes = write_slides(frames=frames_with_progress)
-    except SiteError as error:
-        sys.exit(str(error))
+    sizes = write_slides(SLIDES, find_notebooks(), frames_with_progress)
     megabytes = sum(sizes.values()) / 1e6
     count = len(sizes) - 1
     print(f"{SLIDES.name}/ holds the slides of {count} lessons, {megabytes:.1f} MB.")

@@ -15,13 +15,13 @@ import nbformat
 from nbformat import NotebookNode
 
 from tools.notebooks import (
-    NOTEBOOKS,
     ROOT,
     find_notebooks,
     is_lesson,
     read_notebook,
     replace_passages,
     tags,
+    write_copies,
 )
 
 COPIES = ROOT / "student"
@@ -77,8 +77,7 @@ packages that are missing. Ask your teacher, or repeat the installation that `{P
 def student_copy(lesson: NotebookNode, left_out: Set[str] = LEFT_OUT) -> NotebookNode:
     """Return a copy without the cells that have one of some tags: solution, teacher.
 
-    Without solutions it has no folded answers either. All other cells stay with their outputs, and
-    so do hints.
+    Without solutions it has no folded answers either.
     """
     notebook = copy.deepcopy(lesson)
     notebook.cells = [cell for cell in notebook.cells if not left_out & set(tags(cell))]
@@ -110,21 +109,16 @@ def hand_out(path: Path) -> NotebookNode:
     return notebook
 
 
-def write_copies(lessons: Path = NOTEBOOKS, copies: Path = COPIES) -> list[Path]:
-    """Write a copy of every lesson of a folder over older ones; return the copies."""
-    copies.mkdir(exist_ok=True)
-    (copies / PAGE).write_text(START_HERE, encoding="utf-8")
-    written = []
-    for path in find_notebooks(lessons):
-        target = copies / path.name
-        target.write_text(nbformat.writes(hand_out(path)) + "\n", encoding="utf-8")
-        written.append(target)
-    return written
+def write_class(folder: Path = COPIES) -> list[Path]:
+    """Write a copy of every lesson, and the page, over older ones; return the copies."""
+    copies = write_copies(find_notebooks(), folder, hand_out)
+    (folder / PAGE).write_text(START_HERE, encoding="utf-8")
+    return copies
 
 
 def main() -> None:
     """Write the copies and print how many there are."""
-    count = len(write_copies())
+    count = len(write_class())
     print(f"{COPIES.name}/ now contains {count} notebooks without answers, and {PAGE}.")
 
 

@@ -25,7 +25,7 @@ from attnlab.explorers.layers import labelled
 from attnlab.pretrained import load_layer
 from tests.browser.pages import FilePage, barriers, wait_until
 from tools import site
-from tools._site_api import API, api_notebook, entry
+from tools._site_api import API, entry, write_api
 from tools.notebooks import find_notebooks, read_notebook
 from tools.student import student_copy
 
@@ -38,7 +38,7 @@ SIZES = [1366, 1024, 390]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    site.write_site(folder, api=api_notebook())
+    site.write_site(folder, [*find_notebooks(), write_api(tmp_path_factory.mktemp("api"))])
     return folder
 
 

@@ -45,7 +45,7 @@ LOOK = """() => {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("slides")
-    slides.write_slides(folder)
+    slides.write_slides(folder, find_notebooks())
     return folder
 
 

@@ -52,4 +52,4 @@ def test_the_command_prints_places_and_does_not_fail(tmp_path, monkeypatch, caps
         f"{NAME}: cell 2: 'is no': It is no mask.",
         "Remarks: 1. This is advice: read aloud as well.",
     ]
-    assert Lesson.read(path).texts[2][1].startswith("## Sources")
+    assert Lesson(path).texts[2][1].startswith("## Sources")

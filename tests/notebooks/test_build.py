@@ -15,13 +15,14 @@ from tools.build_notebooks import build, build_all, fingerprint, read_record
 from tools.notebooks import (
     NOTEBOOKS,
     LessonError,
-    describe_difference,
     find_notebooks,
     find_sources,
+    is_folded,
     join_streams,
     plain_traceback,
     read_source,
     select,
+    tags,
     write_source,
 )
 
@@ -68,13 +69,20 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(source, source.parent)
 
 
+def content(notebook: nbformat.NotebookNode) -> list[tuple]:
+    """Return what a notebook has in common with its source."""
+    return [
+        (cell.cell_type, cell.source, cell.get("id"), tags(cell), is_folded(cell))
+        for cell in notebook.cells
+    ]
+
+
 def test_every_lesson_equals_its_source() -> None:
     sources, notebooks = find_sources(), find_notebooks()
     assert [path.stem for path in sources] == [path.stem for path in notebooks]
     for source in sources:
         notebook = nbformat.read(NOTEBOOKS / f"{source.stem}.ipynb", as_version=4)
-        difference = describe_difference(read_source(source), notebook)
-        assert difference is None, f"{source.stem}: {difference}; run make notebooks"
+        assert content(read_source(source)) == content(notebook), "run make notebooks"
 
 
 @pytest.mark.parametrize("source", find_sources(), ids=lambda path: path.stem)
@@ -217,25 +225,6 @@ def test_the_command_builds_what_has_changed_or_what_it_names(monkeypatch, capsy
             build_notebooks.main()
         assert stop.value.code == 0
     assert asked == [["03"], ["04", "05"], [source.stem[:2] for source in sources]]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda nb: nb.cells[0].update(source="# 1 · Else"), "cell 1 .* text"),
-        (lambda nb: nb.cells[1].update(cell_type="markdown"), "cell 2 .* kind"),
-        (lambda nb: nb.cells[2].metadata.update(tags=[]), "cell 3 .* tags"),
-        (lambda nb: nb.cells[4].update(id="another-part"), "cell 5 .* name"),
-        (lambda nb: nb.cells[3].metadata.pop("jupyter"), "cell 4 .* folded input"),
-        (lambda nb: nb.cells.pop(), "6 cells, and 7 in the source"),
-    ],
-)
-def test_every_difference_from_the_source_is_named(built, change, words) -> None:
-    notebook = nbformat.read(built, as_version=4)
-    change(notebook)
-    difference = describe_difference(read_source(built.with_suffix(".py")), notebook)
-    assert difference is not None
-    assert re.search(words, difference)
 
 
 def test_selecting_an_unknown_lesson_is_refused() -> None:

@@ -606,7 +606,7 @@ def test_questions_that_cannot_be_read_are_named(tmp_path, command):
 
 def test_sources_are_named_from_the_folder_of_the_project():
     first, *_ = find_notebooks()
-    lesson = Lesson.read(first)
+    lesson = Lesson(first)
     assert lesson.place(Note(1, "")) == f"notebooks/source/{first.stem}.py:1"
     assert lesson.place(Note(0, "")) == f"notebooks/source/{first.stem}.py:1"
     last = len(lesson.notebook.cells)

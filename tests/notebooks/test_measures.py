@@ -9,10 +9,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tests.notebooks.test_lint import FAULTS, edit, good_cells, store
-from tools import lessons
 from tools.lint import lint
 from tools.lint.lesson import Lesson
-from tools.lint.measures import LIMITS, about_attention, measure
+from tools.lint.measures import LIMITS, about_attention, main, measure
 from tools.notebooks import find_notebooks
 
 
@@ -46,7 +45,7 @@ def test_what_is_counted(tmp_path) -> None:
     ]
     path = store(tmp_path, [])
     path.write_text(nbformat.writes(new_notebook(cells=cells)), encoding="utf-8")
-    found = measure(Lesson.read(path))
+    found = measure(Lesson(path))
     assert found._asdict() == {
         "told": 45,
         "minutes": pytest.approx(1.2 * (60 / 130 + 3 * 0.5 + 2 + 4)),
@@ -91,7 +90,7 @@ def test_lines_about_attention(source, wanted) -> None:
 
 def test_the_command_prints_a_line_for_each_lesson(monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.argv", ["lessons", "1", "03"])
-    lessons.main()
+    main()
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading.split()[:4] == ["lesson", "told", "minutes", "cells"]
     assert [line.split()[0] for line in lines] == ["01", "03"]

@@ -17,12 +17,9 @@ import re
 import time
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
-
 import torch
 
-from tools.bench import attention, classroom, reading
-from tools.bench.table import FULL, HEAD, QUICK, Plan
+from tools.bench import FULL, HEAD, QUICK, Plan, attention, classroom, reading
 
 REPORT = Path(__file__).resolve().parents[2] / "bench.txt"
 SECTIONS = {

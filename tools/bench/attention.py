@@ -24,7 +24,7 @@ from attnlab import (
     split_heads,
     tiled_attention,
 )
-from tools.bench.table import Plan, Row, measured, processor_time
+from tools.bench import Plan, Row, measured, processor_time
 
 HEADS, HEAD_DIM, WINDOW = 8, 64, 256
 CLASSROOM = (2, 10, 512)  # sequences, tokens, embed_dim
@@ -40,33 +40,28 @@ Forward = Callable[[], Tensor]
 def tiled(plan: Plan) -> Iterator[Row]:
     """Yield the tiled kernel against torch's fused one for one sequence."""
     for size in plan.sizes:
-        for what, options in tiled_cases(size).items():
+        for what, (ours, theirs) in tiled_cases(size).items():
             kernels = {
-                "ours": partial(tiled_attention, **options),
-                "torch": partial(F.scaled_dot_product_attention, **for_torch(size, **options)),
+                "ours": partial(tiled_attention, **ours),
+                "torch": partial(F.scaled_dot_product_attention, **theirs),
             }
             gradients = plan.all_gradients or what == "no mask"
             yield from kernel_rows(what, (1, size), kernels, plan, gradients=gradients)
 
 
-def tiled_cases(size: int) -> dict[str, dict[str, object]]:
-    """Return the options of the tiled kernel that are measured, by name."""
+def tiled_cases(size: int) -> dict[str, tuple[dict, dict]]:
+    """Return the options of the tiled kernel that are measured, and the same ones for torch."""
+    causal = {"is_causal": True}
+    padding = {"attn_mask": sequence_mask([size * 3 // 4], size)[:, None, None, :]}
+    window = sliding_window_mask(size, window=WINDOW)  # torch has no windows: they become masks
+    both = combine_masks(window, causal_mask(size))
     return {
-        "no mask": {},
-        "causal": {"is_causal": True},
-        "25 % padding": {"attn_mask": sequence_mask([size * 3 // 4], size)[:, None, None, :]},
-        f"window {WINDOW}": {"window": WINDOW},
-        f"window {WINDOW}, causal": {"window": WINDOW, "is_causal": True},
+        "no mask": ({}, {}),
+        "causal": (causal, causal),
+        "25 % padding": (padding, padding),
+        f"window {WINDOW}": ({"window": WINDOW}, {"attn_mask": window}),
+        f"window {WINDOW}, causal": ({"window": WINDOW, **causal}, {"attn_mask": both}),
     }
-
-
-def for_torch(size: int, **options: object) -> dict[str, object]:
-    """Return the same options for torch, which has no windows: they become masks."""
-    if "window" not in options:
-        return options
-    window = sliding_window_mask(size, window=options["window"])
-    causal = "is_causal" in options
-    return {"attn_mask": combine_masks(window, causal_mask(size)) if causal else window}
 
 
 def plain(plan: Plan) -> Iterator[Row]:

@@ -13,8 +13,8 @@ from jupyter_client import KernelManager
 from jupyter_client.blocking import BlockingKernelClient
 from torch.utils.benchmark import Measurement
 
+from tools.bench import Plan, Row, measured
 from tools.bench.reading import LIVE
-from tools.bench.table import Plan, Row, measured
 from tools.notebooks import find_notebooks, read_notebook
 
 LESSON = "02"

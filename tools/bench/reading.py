@@ -13,7 +13,7 @@ import nbformat
 from playwright.sync_api import Browser, sync_playwright
 
 from tools import _browser
-from tools.bench.table import Plan, Row, measured
+from tools.bench import Plan, Row, measured
 from tools.build_notebooks import build
 from tools.core_seconds import core_seconds
 from tools.notebooks import KERNELSPEC, find_sources
@@ -67,7 +67,10 @@ def times(plan: Plan) -> Iterator[Row]:
     ours, theirs = (measured(column) for column in zip(*pairs, strict=True))
     yield Row(lines[0], None, ours, theirs, lines[1])
     for source in find_sources()[: plan.lessons]:
-        ours = measured([run_time(source)])
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            build(source, Path(folder))
+        ours = measured([time.perf_counter() - start])
         yield Row(f"lesson {source.stem[:2]}", None, ours, measured([LESSON_LIMIT]), "limit")
     if _browser.find_browser() is None:
         print(f"The steps of sliders are left out. {_browser.NO_BROWSER}")
@@ -86,14 +89,6 @@ def processor_time(code: str) -> float:
     start = core_seconds()
     subprocess.run([sys.executable, "-c", code], check=True)
     return core_seconds() - start
-
-
-def run_time(source: Path) -> float:
-    """Return the seconds in which a lesson is run and stored."""
-    with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        build(source, Path(folder))
-        return time.perf_counter() - start
 
 
 def explorer_steps(browser: Browser) -> dict[str, list[float]]:
@@ -124,7 +119,7 @@ def live_steps(browser: Browser) -> list[float]:
         with _browser.serve(root, home) as server:
             look = _browser.NotebookPage(browser, server)
             look.open("live.ipynb")
-            look.run_all()
+            look.run()
             box = look.page.locator(".attnlab-live").first
             box.locator("img").evaluate(NEXT_PICTURE)
             found = []

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -115,7 +115,7 @@ def _one_line(words: object) -> str:
 
 
 def grade_class(
-    submissions: list[Submission], say: Callable[[str], None], workers: int
+    submissions: list[Submission],
 ) -> dict[Path | None, dict[Submission, dict[str, Verdict]]]:
     """Return the verdicts on each submission, by lesson.
 
@@ -130,11 +130,11 @@ def grade_class(
         except Exception as error:  # of one submission, and the others are not lost
             why = f"Grading it failed: {type(error).__name__}: {error}"
             lesson, verdicts = None, {"": ("not graded", _one_line(why))}
-        say(f"{_named(submission)}: {_counted(verdicts)}")
+        print(f"{_named(submission)}: {_counted(verdicts)}", flush=True)
         return lesson, verdicts
 
     found: dict[Path | None, dict] = {}
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         graded = pool.map(one, submissions)
         for submission, (lesson, verdicts) in zip(submissions, graded, strict=True):
             found.setdefault(lesson, {})[submission] = verdicts
@@ -154,9 +154,8 @@ def _counted(verdicts: dict[str, Verdict]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in counts.items())
 
 
-def table(exercises: Iterable[Exercise], graded: dict[Submission, dict[str, Verdict]]) -> str:
+def table(exercises: Sequence[Exercise], graded: dict[Submission, dict[str, Verdict]]) -> str:
     """Return a table of learners and exercises, in words."""
-    exercises = list(exercises)
     rows = [["learner", *(one.title for one in exercises)]]
     for submission, verdicts in graded.items():
         rows.append([_one_line(submission.learner), *(verdicts[one.check][0] for one in exercises)])
@@ -166,10 +165,9 @@ def table(exercises: Iterable[Exercise], graded: dict[Submission, dict[str, Verd
 
 
 def write_table(
-    path: Path, exercises: Iterable[Exercise], graded: dict[Submission, dict[str, Verdict]]
+    path: Path, exercises: Sequence[Exercise], graded: dict[Submission, dict[str, Verdict]]
 ) -> None:
     """Write the same table with all sentences, for a spreadsheet."""
-    exercises = list(exercises)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         titles = (one.title for one in exercises)
@@ -177,14 +175,10 @@ def write_table(
         for submission, verdicts in graded.items():
             told = (": ".join(filter(None, verdicts[one.check])) for one in exercises)
             names = (submission.learner, submission.path.name)
+            claimed = [*submission.predictions.items()][:SHOWN]
+            predicted = "; ".join(_one_line(f"{key}: {said}") for key, said in claimed)
             named = (_safe(_one_line(name)) for name in names)
-            writer.writerow([*named, *told, _predicted(submission)])
-
-
-def _predicted(submission: Submission) -> str:
-    """Return the predictions that a file claims were made; nobody has verified them."""
-    claimed = list(submission.predictions.items())[:SHOWN]
-    return _safe("; ".join(_one_line(f"{key}: {said}") for key, said in claimed))
+            writer.writerow([*named, *told, _safe(predicted)])
 
 
 def _safe(name: str) -> str:
@@ -196,22 +190,21 @@ def main() -> None:
     """Grade the folder of the command line; print the tables and say where they are."""
     parser = argparse.ArgumentParser(prog="tools.grade")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    asked = parser.parse_args()
-    submissions = read_submissions(asked.folder) if asked.folder.is_dir() else []
+    folder = parser.parse_args().folder
+    submissions = read_submissions(folder) if folder.is_dir() else []
     if not submissions:
         sys.exit(
-            f"No notebooks were found in {asked.folder}. Put the notebooks of your learners there, "
+            f"No notebooks were found in {folder}. Put the notebooks of your learners there, "
             "or name another folder: make grade DIR=FOLDER."
         )
     if not can_fence():
         print(UNFENCED)
-    graded = grade_class(submissions, lambda line: print(line, flush=True), asked.workers)
+    graded = grade_class(submissions)
     for submission, verdicts in graded.pop(None, {}).items():
         _, why = verdicts[""]
         print(f"\n{_named(submission)} was not graded. {why}")
     for lesson, verdicts in graded.items():
-        path = asked.folder / f"grades_{lesson.stem[:2]}.csv"
+        path = folder / f"grades_{lesson.stem[:2]}.csv"
         write_table(path, exercises_of(lesson), verdicts)
         print(f"\n{lesson.stem}\n\n{table(exercises_of(lesson), verdicts)}\n")
         print(f"The explanations are in {path}.")

@@ -14,9 +14,12 @@ import ctypes
 import os
 import resource
 import signal
+import struct
 import sys
 import time
 from pathlib import Path
+
+import psutil
 
 from tools.notebooks import ROOT
 
@@ -31,19 +34,6 @@ WRITE = 1 << 1
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many there are in each version of Landlock
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys", "/dev")
 OURS = ("attnlab", "tools", "data", "figures/captions.toml", "notebooks/predictions")
-
-
-class Ruleset(ctypes.Structure):
-    """What a ruleset of Landlock is about."""
-
-    _fields_ = [(name, ctypes.c_uint64) for name in ("files", "network", "scoped")]
-
-
-class Beneath(ctypes.Structure):
-    """The rights in one folder."""
-
-    _pack_ = 1
-    _fields_ = [("rights", ctypes.c_uint64), ("folder", ctypes.c_int32)]
 
 
 def limit(folder: Path) -> None:
@@ -75,33 +65,23 @@ def _fence(folder: Path) -> None:
     """Let this process write below ``folder``, read what Python needs, and do nothing else."""
     version, libc = _landlock_version(), ctypes.CDLL(None, use_errno=True)
     every = (1 << RIGHTS[min(version, 5)]) - 1
-    # no TCP since version 4; no signals and no sockets to others since version 6
-    rules = Ruleset(every, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
-    size = 8 * (1 + (version >= 4) + (version >= 6))
-    ruleset = libc.syscall(CREATE, ctypes.byref(rules), ctypes.c_size_t(size), 0)
+    # files; no TCP since version 4; no signals and no sockets to others since version 6
+    rules = [every, *[3] * (version >= 4), *[3] * (version >= 6)]
+    size = ctypes.c_size_t(8 * len(rules))
+    ruleset = libc.syscall(CREATE, struct.pack(f"{len(rules)}Q", *rules), size, 0)
     python = {sys.prefix, sys.base_prefix, *sys.path} - {str(ROOT), ""}
     places = {path: READ for path in (*SYSTEM, *python, *(str(ROOT / name) for name in OURS))}
     for path, rights in {**places, str(ROOT): LIST, "/dev/null": WRITE, str(folder): every}.items():
-        _allow(libc, ruleset, path, rights)
+        if os.path.exists(path):
+            allowed = rights if os.path.isdir(path) else rights & ~LIST
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            if libc.syscall(ADD, ruleset, 1, struct.pack("=Qi", allowed, descriptor), 0) != 0:
+                raise OSError(ctypes.get_errno(), f"Landlock refuses a rule for {path}")
+            os.close(descriptor)
     libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     if libc.syscall(RESTRICT, ruleset, 0) != 0:
         raise OSError(ctypes.get_errno(), "Landlock refuses its rules")
     os.close(ruleset)
-
-
-def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
-    if not os.path.exists(path):
-        return
-    if not os.path.isdir(path):
-        rights &= ~LIST
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    rule = Beneath(rights, descriptor)
-    if libc.syscall(ADD, ruleset, 1, ctypes.byref(rule), 0) != 0:
-        raise OSError(ctypes.get_errno(), f"Landlock refuses a rule for {path}")
-    os.close(descriptor)
-
-
-# --- a process that leaves nothing behind ---------------------------------------------------------
 
 
 def run_apart(work, seconds: float = SECONDS) -> int | None:
@@ -124,27 +104,9 @@ def run_apart(work, seconds: float = SECONDS) -> int | None:
         time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    _kill_descendants()
+    while children := psutil.Process().children():  # also those that it inherits from them
+        for one in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(children)
     return status
-
-
-def _kill_descendants() -> None:
-    """Kill all children of this process and those that it inherits from them."""
-    with contextlib.suppress(ChildProcessError):  # until there is none
-        while True:
-            for child in _children():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
-            if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                time.sleep(0.01)
-
-
-def _children() -> list[int]:
-    """Return the children of this process, as Linux lists them."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            parent = file.read_text().rpartition(")")[2].split()[1]
-            if int(parent) == os.getpid():
-                found.append(int(file.parent.name))
-    return found

@@ -10,6 +10,7 @@ but numbers that are correct makes it "correct".
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -50,7 +51,7 @@ class Recorder(Answer):
         self._note("seen", facts(found))
         return found
 
-    def _noted(self, ask, layers: tuple = ()) -> object:
+    def _noted(self, ask: Callable[[], object], layers: tuple = ()) -> object:
         try:
             value = ask()
         except (NotDone, Wrong) as error:
@@ -124,9 +125,6 @@ def report_of(told: tuple) -> Report:
         properties=(Said("told", "It was examined where it ran."),) if ok else (),
         gap=Gap("The clinic could not examine it.") if ok is None else None,
     )
-
-
-# --- between the processes ------------------------------------------------------------------------
 
 
 def pack(value: object) -> bytes:

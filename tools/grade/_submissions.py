@@ -52,16 +52,12 @@ def _read(path: Path, folder: Path) -> Submission:
     learner = inside.parts[0] if len(inside.parts) > 1 else path.stem
     try:
         notebook = read_notebook(path)
-        cells = [_code(cell.source) for cell in notebook.cells if cell.cell_type == "code"]
+        code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        cells = ["".join(source) for source in code]  # Jupyter's own files hold it as lines
         predictions = dict(notebook.metadata.get("attnlab", {}).get("predictions", {}))
     except Exception:
         return Submission(path, learner, trouble="This file cannot be read as a notebook.")
     return Submission(path, learner, cells, predictions)
-
-
-def _code(source: object) -> str:
-    """Return the source of a cell; a file that Jupyter wrote may hold it as lines."""
-    return source if isinstance(source, str) else "".join(source)
 
 
 def lesson_of(submission: Submission) -> Path | None:

@@ -10,26 +10,25 @@ that takes a lesson and yields notes; a new one is added to the list at the end 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tools.lint import prose, stored
-from tools.lint.lesson import Finding, Lesson, Note
+from tools.lint import rules
+from tools.lint.lesson import Lesson, Note
 from tools.lint.measures import limits
 from tools.lint.numbers import declared_numbers, prose_numbers
 
 RULES: tuple[Callable[[Lesson], Iterable[Note]], ...] = (
-    *stored.RULES,
-    *prose.RULES,
+    *rules.RULES,
     prose_numbers,
     declared_numbers,
     limits,
 )
 
 
-def lint(path: Path) -> list[Finding]:
+def lint(path: Path) -> list[Note]:
     """Return the findings of all rules on a notebook, in the order of its cells."""
-    lesson = Lesson.read(path)
+    lesson = Lesson(path)
     found = [
-        Finding(rule.__name__, note.cell, note.text, lesson.place(note))
+        note._replace(rule=rule.__name__, place=lesson.place(note))
         for rule in RULES
         for note in rule(lesson)
     ]
-    return sorted(found, key=lambda finding: finding.cell)
+    return sorted(found, key=lambda note: note.cell)

@@ -12,9 +12,8 @@ BESIDE = ("source/*.py", "proofs/*.py", "predictions/*.toml")
 
 def without_lesson(notebooks: Sequence[Path]) -> list[str]:
     """Return the files beside the notebooks that belong to none of them."""
-    names = {path.stem for path in notebooks}
-    folders = {path.parent for path in notebooks}
-    found = [path for one in folders for pattern in BESIDE for path in one.glob(pattern)]
+    names, folder = {path.stem for path in notebooks}, notebooks[0].parent
+    found = [path for pattern in BESIDE for path in folder.glob(pattern)]
     return [from_root(path) for path in sorted(found) if path.stem not in names]
 
 

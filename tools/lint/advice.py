@@ -92,7 +92,7 @@ def main() -> None:
     """Print the advice on the lessons that the command line names."""
     count = 0
     for path in select(find_notebooks(), sys.argv[1:]):
-        lesson = Lesson.read(path)
+        lesson = Lesson(path)
         for note in advice(lesson):
             count += 1
             print(f"{lesson.place(note)}: {note.text}")

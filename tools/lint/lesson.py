@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from tools.extract_figures import parts_of
-from tools.notebooks import LessonError, from_root, read_notebook
+from tools.extract_figures import figures_in
+from tools.notebooks import LessonError, from_root, is_lesson, read_notebook
 from tools.proofs import Proof, read_proofs
 
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
@@ -33,44 +33,30 @@ CELL_MARK = re.compile(r"^# %%(?!\w)")  # with which every cell of a source begi
 
 
 class Note(NamedTuple):
-    """What a rule yields: cells count from 1, and 0 is the notebook as a whole.
+    """What a rule yields, and what the lint finds."""
 
-    ``quote`` is the part of the cell's text that the note is about, if it is known, and ``place``
-    the file and line that have to be changed if they are not those of the cell.
-    """
-
-    cell: int
+    cell: int  # counted from 1; 0 is the notebook as a whole
     text: str
-    quote: str = ""
-    place: str = ""
-
-
-class Finding(NamedTuple):
-    """A note with the name of its rule, and with the file and line that have to be changed."""
-
-    rule: str
-    cell: int
-    text: str
-    place: str
+    quote: str = ""  # the part of the cell's text that the note is about, if it is known
+    place: str = ""  # the file and line to be changed; a rule may leave them to the lint
+    rule: str = ""
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A notebook and its path."""
+    """A notebook as it is stored."""
 
     path: Path
-    notebook: NotebookNode
 
-    @classmethod
-    def read(cls, path: Path) -> Lesson:
-        """Read a notebook as it is stored."""
-        return cls(path, read_notebook(path))
+    @cached_property
+    def notebook(self) -> NotebookNode:
+        """All of it."""
+        return read_notebook(self.path)
 
     @property
     def number(self) -> int:
         """The number with which the file name begins; 0 if there is none."""
-        start = self.path.stem.split("_")[0]
-        return int(start) if start.isdigit() else 0
+        return int(self.path.stem[:2]) if is_lesson(self.path) else 0
 
     @property
     def cells(self) -> Iterator[tuple[int, NotebookNode]]:
@@ -109,21 +95,19 @@ class Lesson:
         return {f"{number}/{name}": list(_strings(entry)) for name, entry in entries.items()}
 
     @cached_property
-    def predictions(self) -> list[tuple[int, str]]:
-        """The texts of the predictions, each with the number of the cell that asks."""
-        asked = [(n, key) for n, _ in self.code for key in self.asked_by(n)]
-        return [(n, text) for n, key in asked for text in self.questions[key]]
-
-    @cached_property
     def texts(self) -> list[tuple[int, str]]:
         """The texts of the markdown cells and of the predictions, with the numbers of cells."""
-        return [(n, cell.source) for n, cell in self.markdown] + self.predictions
+        asked = [(n, key) for n, _ in self.code for key in self.asked_by(n)]
+        return [
+            *((n, cell.source) for n, cell in self.markdown),
+            *((n, text) for n, key in asked for text in self.questions[key]),
+        ]
 
     @cached_property
     def captions(self) -> list[tuple[int, str]]:
         """The captions and alternative texts of the numbered figures, with the numbers of cells."""
-        found = [(n, part) for n, output in self.outputs for part in parts_of(output)]
-        return [(n, part.get(name, "")) for n, part in found for name in ("caption", "alt")]
+        found = [(n, one) for n, output in self.outputs for one in figures_in(output)]
+        return [(n, text) for n, one in found for text in (one.caption, one.alt)]
 
     @cached_property
     def proofs(self) -> dict[int, Proof]:
@@ -156,8 +140,7 @@ class Lesson:
         marks = [i for i, line in enumerate(lines, start=1) if CELL_MARK.match(line)]
         start, end = [*pairwise([1, *marks, len(lines) + 1])][min(note.cell, len(marks))]
         quoted = [i for i in range(start, end) if note.quote and note.quote in lines[i - 1]]
-        keys = [] if quoted or not note.cell else self.asked_by(note.cell)
-        if note.quote and keys:
+        if note.quote and note.cell and not quoted and (keys := self.asked_by(note.cell)):
             return self.place_of_question(keys[0], note.quote)
         return f"{from_root(source)}:{[*quoted, start][0]}"
 

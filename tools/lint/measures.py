@@ -1,5 +1,7 @@
 """What a lesson measures, and a rule: the limits of a lesson.
 
+    python -m tools.lint.measures [01 02]      print a line for each lesson, or for these
+
 The main line ends at "Further", "Exercises" or "What to remember", whichever comes first. A code
 cell is visible if its source is not folded. Its lines are about attention if they belong to a
 statement that calls or computes something with tensors, masks or heads, or shows a result; imports,
@@ -12,6 +14,7 @@ from __future__ import annotations
 import ast
 import re
 import statistics
+import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -27,7 +30,7 @@ from tools.lint.lesson import (
     parse_code,
     prediction_keys,
 )
-from tools.notebooks import is_lesson, tags
+from tools.notebooks import find_notebooks, is_folded, is_lesson, select, tags
 
 WORD, CODE, PREDICTION, EXPLORER = 1 / 130, 0.5, 2, 4  # minutes for each
 IN_CLASS = 1.2
@@ -60,14 +63,14 @@ class Measures(NamedTuple):
 def measure(lesson: Lesson) -> Measures:
     """Return what is counted in a lesson."""
     main = list(main_line(lesson))
-    codes = [cell for cell in main if cell.cell_type == "code" and _visible(cell)]
+    codes = [cell for cell in main if cell.cell_type == "code" and not is_folded(cell)]
     asking = [cell for cell in codes if prediction_keys(cell.source)]
     exploring = [cell for cell in codes if shows_explorer(cell.source)]
     plain = [cell for cell in codes if cell not in [*asking, *exploring]]
     sizes = {cell.id: len(code_lines(cell.source)) for cell in plain}
     classes = {cell.id for cell in plain if re.search("^class ", cell.source, re.MULTILINE)}
     about = [line for cell in codes for line in about_attention(cell.source)]
-    asserts = [a for _, cell in lesson.code if _visible(cell) for a in asserts_in(cell.source)]
+    asserts = [a for _, cell in lesson.code if not is_folded(cell) for a in asserts_in(cell)]
     texts = [cell for cell in main if cell.cell_type == "markdown" and "teacher" not in tags(cell)]
     words = sum(count_words(cell.source) for cell in texts)
     counts = {WORD: words, CODE: len(plain), PREDICTION: len(asking), EXPLORER: len(exploring)}
@@ -83,7 +86,7 @@ def measure(lesson: Lesson) -> Measures:
         attention=sum(about) / len(about) if about else 1.0,
         asserts=len(asserts),
         magic=sum(map(_is_magic, asserts)),
-        under=sum(len(asserts_in(cell.source)) for cell in _answers(lesson)),
+        under=sum(len(asserts_in(cell)) for cell in _answers(lesson)),
         longest=max((n for name, n in sizes.items() if name not in classes), default=0),
         median=statistics.median(sizes.values()) if sizes else 0,
     )
@@ -135,9 +138,9 @@ def _computes(statement: ast.stmt) -> bool:
     return is_shown or any(isinstance(part, COMPUTED) for part in parts)
 
 
-def asserts_in(source: str) -> list[ast.Assert]:
+def asserts_in(cell: NotebookNode) -> list[ast.Assert]:
     """Return the asserts of a cell."""
-    return [node for node in ast.walk(parse_code(source)) if isinstance(node, ast.Assert)]
+    return [node for node in ast.walk(parse_code(cell.source)) if isinstance(node, ast.Assert)]
 
 
 def _is_magic(node: ast.Assert) -> bool:
@@ -157,10 +160,6 @@ def _answers(lesson: Lesson) -> Iterator[NotebookNode]:
         below = is_code and before.cell_type == "code" and prediction_keys(before.source)
         if answer_key(cell) or below:
             yield cell
-
-
-def _visible(cell: NotebookNode) -> bool:
-    return not cell.metadata.get("jupyter", {}).get("source_hidden")
 
 
 LIMITS: tuple[tuple[str, Callable[[Measures], bool]], ...] = (
@@ -184,3 +183,15 @@ def limits(lesson: Lesson) -> Iterator[Note]:
         for text, holds in LIMITS:
             if not holds(measures):
                 yield Note(0, f"the lesson has {text.format(measures)}.")
+
+
+def main() -> None:
+    """Print the measures of the lessons that the command line names."""
+    print("lesson", *Measures._fields, sep="  ")
+    for path in filter(is_lesson, select(find_notebooks(), sys.argv[1:])):
+        numbers = zip(Measures._fields, measure(Lesson(path)), strict=True)
+        print(f"{path.stem[:2]:6}", *(f"{n:{len(name)}.4g}" for name, n in numbers), sep="  ")
+
+
+if __name__ == "__main__":
+    main()

@@ -28,7 +28,7 @@ from tools.lint.lesson import (
     prediction_keys,
     without_code,
 )
-from tools.lint.stored import output_texts
+from tools.lint.rules import output_texts
 
 REACH = 3  # code cells before and after
 DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
@@ -148,7 +148,7 @@ def evidence_of(lesson: Lesson, n: int) -> Evidence:
     if cell.cell_type == "code" and not prediction_keys(cell.source):
         trees.append(parse_code(cell.source))
         for text in _shown_texts(cell):
-            evidence.values.update(_signed(found) for found in NUMBER.finditer(text))
+            evidence.values.update(_number(found).value for found in NUMBER.finditer(text))
     for tree in trees:
         evidence.integers.update(one for one in _literals(tree) if float(one).is_integer())
         checked = list(_checks(tree))
@@ -174,25 +174,17 @@ def _near(lesson: Lesson, n: int) -> list[int]:
 
 
 def _number(found: re.Match[str]) -> Number:
-    digits = found["digits"].replace(",", "")
+    digits, exponent = found["digits"].replace(",", ""), int(found["exponent"] or 0)
     signed, percent = bool(found["sign"]), bool(found["percent"])
     text = f"{'-' if signed else ''}{found['digits']}"
     if found["exponent"]:
         text += f"e{found['exponent']}"
     if digits.count(".") > 1:  # the number of a section: never computed
         return Number(text, float("nan"), 0.0, signed, percent)
-    unit = 10.0 ** (int(found["exponent"] or 0) - len(digits.partition(".")[2]))
+    value, unit = float(f"{digits}e{exponent}"), 10.0 ** (exponent - len(digits.partition(".")[2]))
     # Too much would round to 0, 1 or 2: any weight, for one.
     tolerance = 0.1 if digits in ("0", "1", "2") and unit == 1 and not percent else 0.5 * unit
-    return Number(text, _signed(found), tolerance, signed, percent)
-
-
-def _signed(found: re.Match[str]) -> float:
-    digits = found["digits"].replace(",", "")
-    if digits.count(".") > 1:
-        return float("nan")
-    value = float(f"{digits}e{found['exponent'] or 0}")
-    return -value if found["sign"] else value
+    return Number(text, -value if signed else value, tolerance, signed, percent)
 
 
 def _power(found: re.Match[str]) -> Number:

@@ -2,11 +2,12 @@
 "use strict";
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
+const refused = {};  // what the browser would not keep holds for this page
 
-/** Return what is kept under a name, or null; a browser may refuse to keep anything. */
+/** Return what is kept under a name, or null. */
 function recall(name) {
   try {
-    return JSON.parse(localStorage.getItem(`attnlab.${name}`));
+    return refused[name] ?? JSON.parse(localStorage.getItem(`attnlab.${name}`));
   } catch {
     return null;
   }
@@ -15,18 +16,25 @@ function recall(name) {
 function keep(name, value) {
   try {
     localStorage.setItem(`attnlab.${name}`, JSON.stringify(value));
-  } catch { /* the choice holds for this page */ }
+  } catch {
+    refused[name] = value;
+  }
 }
 
 /** Note the settings in attributes of the page, which its style and the explorers follow. */
-function applySettings({ theme = recall("theme"), code = recall("code"),
-  projector = recall("projector") } = {}) {
-  const { dataset } = document.documentElement;
+function applySettings() {
+  const { dataset } = document.documentElement, theme = recall("theme");
   dataset.theme = ["light", "dark"].includes(theme) ? theme : DARK.matches ? "dark" : "light";
-  dataset.code = code === "hidden" ? "hidden" : "shown";
-  dataset.projector = projector === "on" && !("slides" in dataset) ? "on" : "off";
+  dataset.code = recall("code") === "hidden" ? "hidden" : "shown";
+  dataset.projector = recall("projector") === "on" && !("slides" in dataset) ? "on" : "off";
 }
 
-DARK.addEventListener("change", () => applySettings());
-addEventListener("storage", () => applySettings());  // changed on another page
+/** Change a setting of all pages. */
+function choose(name, value) {
+  keep(name, value);
+  applySettings();
+}
+
+DARK.addEventListener("change", applySettings);
+addEventListener("storage", applySettings);  // changed on another page
 applySettings();

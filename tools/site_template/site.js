@@ -25,10 +25,10 @@ function ask(box) {
     if (said.textContent) return;
     keepAnswer(question, chosen.textContent);
     said.append("You said ", make("b", {}, chosen.textContent), ".");
-    for (const button of buttons) button.disabled = button !== chosen;
     chosen.setAttribute("aria-pressed", "true");
     for (const button of buttons) {
       const isCorrect = "correct" in button.parentElement.dataset;
+      button.disabled = button !== chosen;
       if (isCorrect || button === chosen) button.prepend(isCorrect ? "✓ " : "✗ ");
     }
     answer.open = true;
@@ -105,12 +105,10 @@ function offerUnfolding(row) {
 /** One button that hides all code, in all lessons, and shows it again. */
 function offerHiding(row) {
   if (!document.querySelector(".cell")) return;
-  const { dataset } = document.documentElement;
-  const words = () => (dataset.code === "hidden" ? "Show code" : "Hide code");
+  const isHidden = () => document.documentElement.dataset.code === "hidden";
+  const words = () => (isHidden() ? "Show code" : "Hide code");
   row.append(toolButton(words(), (button) => {
-    const code = dataset.code === "hidden" ? "shown" : "hidden";
-    keep("code", code);
-    applySettings({ code });
+    choose("code", isHidden() ? "shown" : "hidden");
     button.textContent = words();
   }));
 }
@@ -120,23 +118,18 @@ function offerThemes(row) {
   const select = make("select", { class: "tool", "aria-label": "Theme" },
     ...names.map((name) => make("option", { value: name }, `Theme: ${name}`)));
   select.value = names.includes(recall("theme")) ? recall("theme") : "system";
-  select.addEventListener("change", () => {
-    keep("theme", select.value);
-    applySettings({ theme: select.value });
-  });
+  select.addEventListener("change", () => choose("theme", select.value));
   row.append(select);
 }
 
 /** One button that makes all of a page larger, and its lines heavier, for a projector. */
 function offerProjector(row) {
-  const { dataset } = document.documentElement;
+  const isOn = () => document.documentElement.dataset.projector === "on";
   const button = toolButton("Projector", () => {
-    const projector = dataset.projector === "on" ? "off" : "on";
-    keep("projector", projector);
-    applySettings({ projector });
-    button.setAttribute("aria-pressed", projector === "on");
+    choose("projector", isOn() ? "off" : "on");
+    button.setAttribute("aria-pressed", isOn());
   });
-  button.setAttribute("aria-pressed", dataset.projector === "on");
+  button.setAttribute("aria-pressed", isOn());
   row.append(button);
 }
 
@@ -259,7 +252,7 @@ function offerWayBack() {
 function followReading(aside) {
   if (!aside) return;
   const links = [...aside.querySelectorAll("ul a")];
-  const headings = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
+  const headings = links.map((link) => document.getElementById(placeOf(link)));
   const mark = () => {
     const passed = headings.findLastIndex((heading) => heading.getBoundingClientRect().top < 120);
     if (links[passed]?.hasAttribute("aria-current")) return;
@@ -269,15 +262,7 @@ function followReading(aside) {
     });
     keepInSight(aside, links[passed] ?? aside.querySelector("[aria-current=page]"));
   };
-  let waiting = false;
-  addEventListener("scroll", () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => {
-      waiting = false;
-      mark();
-    });
-  }, { passive: true });
+  addEventListener("scroll", mark, { passive: true });  // comes once for each picture
   mark();
 }
 

@@ -26,7 +26,7 @@ def open_page(browser, server):
     look = NotebookPage(browser, server)
 
     def open_notebook(path):
-        look.open(path, same_kernel=True)
+        look.open(path)
         return look
 
     yield open_notebook

@@ -117,7 +117,7 @@ def look(open_page, write_notebook):
     """A notebook with three `live` widgets, run."""
     path = write_notebook("trial.ipynb", IMPORTS, ONE_HEATMAP, TWO_PANELS, RAISES_AT_2)
     look = open_page(path)
-    look.run_all()
+    look.run()
     return look
 
 
@@ -139,7 +139,7 @@ def test_a_lesson_is_not_changed_by_opening_it(lesson):
 
 
 def test_a_lesson_runs(lesson):
-    lesson.run_all()
+    lesson.run()
     assert lesson.errors() == lesson.problems == lesson.outside == []
 
 

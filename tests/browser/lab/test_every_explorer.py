@@ -65,7 +65,7 @@ def lab(open_page, write_notebook):
     """A notebook with one cell for each explorer, run."""
     cells = [f"made[{place}]" for place in range(len(NAMES))]
     look = open_page(write_notebook("all_explorers.ipynb", FIRST, *cells))
-    look.run_all()
+    look.run()
     cards_of(look).nth(len(NAMES) - 1).wait_for()
     yield look
     assert look.ask("Explorer._picture = drawn") == ""

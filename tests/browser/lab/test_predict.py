@@ -107,12 +107,11 @@ def look(open_page, server, write_notebook):
     (server.root / "17_zebras.toml").write_text(QUESTIONS)
     cells = [cell.replace("FOLDER", str(server.root)) for cell in CELLS]
     look = open_page(write_notebook("predict.ipynb", *cells))
-    look.run_all()
+    look.run()
     look.page.locator(".attnlab-predict").nth(1).wait_for()
     yield look
     assert look.errors() == look.problems == look.outside == []
     look.put_away()  # its kernel was restarted: the next notebook gets a new one
-    look.is_open = False
 
 
 def in_sight(look: NotebookPage) -> list[str]:
@@ -191,7 +190,7 @@ def test_a_number_is_typed_and_enter_commits(look):
     [("1/2", "✓ Correct. You said 1/2.So it is."), ("0.44", "It is more."), ("3", "It is less.")],
 )
 def test_a_number_gets_the_feedback_that_fits(look, text, words):
-    look.run_cells([3])
+    look.run([3])
     box = look.page.locator(".attnlab-predict").nth(1)
     expect(box.get_by_role("status")).to_be_empty()  # a cell that runs again asks again
     box.get_by_role("textbox").fill(text)

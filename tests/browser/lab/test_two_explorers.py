@@ -35,7 +35,7 @@ class Notebook:
     def __init__(self, look):
         self.look, self.page = look, look.page
         self.cards = self.page.locator(".jp-OutputArea .card")
-        look.run_all()
+        look.run()
         self.cards.nth(3).wait_for()
 
     def ask(self, code):
@@ -101,7 +101,7 @@ def test_an_error_of_the_learner_is_shown_and_goes_away(lab):
 
 
 def test_running_again_and_restarting_leaves_no_dead_copies(lab):
-    lab.look.run_cells([0])
+    lab.look.run([0])
     lab.wait(lambda: lab.cards.count() == 4, "four cards again")
     lab.page.evaluate(
         "() => { window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(); }"
@@ -115,7 +115,7 @@ def test_running_again_and_restarting_leaves_no_dead_copies(lab):
     scaling = lab.cards.nth(0)
     scaling.locator("input").press("ArrowRight")
     assert scaling.locator("output").inner_text() == "8"
-    lab.look.run_all()
+    lab.look.run()
     lab.wait(lambda: lab.cards.count() == 4, "four cards after a restart")
     lab.cards.nth(0).locator("input").press("ArrowRight")
     lab.until("print(scaling.d_k)", "8")

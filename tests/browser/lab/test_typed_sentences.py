@@ -20,7 +20,7 @@ OWN = "vexing and the exact bank of the river"  # x in command mode cuts the cel
 @pytest.fixture(scope="module")
 def lab(open_page, write_notebook):
     look = open_page(write_notebook("real_heads.ipynb", FIRST, "real"))
-    look.run_all()
+    look.run()
     look.cards = look.page.locator(".jp-OutputArea .card")
     look.cards.nth(1).wait_for()
     return look

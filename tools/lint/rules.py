@@ -1,4 +1,4 @@
-"""Rules about what is stored: the file, its tags and links, and its outputs."""
+"""Rules about the file, its tags and links, its outputs, its words and the order of its parts."""
 
 from __future__ import annotations
 
@@ -13,25 +13,39 @@ from urllib.parse import unquote
 
 from nbformat import NotebookNode
 
-from tools.extract_figures import parts_of
+from tools.extract_figures import figures_in
 from tools.lint.lesson import (
+    CLOSING,
     LINK,
     Lesson,
     Note,
     anchors_of,
+    answer_key,
+    code_lines,
+    defined_names,
     headings,
     names_in,
     parse_code,
+    prediction_keys,
     without_code,
+    words_of,
 )
-from tools.notebooks import GLOSSARY, LessonError, strip_ansi, tags
+from tools.notebooks import GLOSSARY, LessonError, is_folded, is_lesson, strip_ansi, tags
 from tools.proofs import faults, read_proofs
 
+CODE_LINES, CODE_WIDTH = 25, 88
+BANNED = re.compile(r"\b(?:simply|just|obviously|magic|easy|easily)\b", re.IGNORECASE)
+EMOJI = re.compile(
+    "[\U0001f000-\U0001faff\u2600-\u2604\u2607-\u2712\u2714-\u2716\u2718-\u27bf\ufe0f]"
+)
 MAX_BYTES = 2_000_000
 TAGS = {"exercise", "solution", "teacher", "raises-exception"}
 IGNORING = {"nbval-ignore-output", "nbval-skip"}
-HTML_TARGET = re.compile(r"<(?P<tag>img|a)\b[^>]*?\b(?:src|href)=[\"']?(?P<target>[^\"'\s>]+)")
-REFERENCE = re.compile(r"^ *\[[^\]]+\]: *(?P<target>\S+)", re.MULTILINE)
+LINKS = (
+    LINK,
+    re.compile(r"<(?P<tag>img|a)\b[^>]*?\b(?:src|href)=[\"']?(?P<target>[^\"'\s>]+)"),
+    re.compile(r"^ *\[[^\]]+\]: *(?P<target>\S+)", re.MULTILINE),
+)
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 NOT_CODE = {
     tokenize.COMMENT,
@@ -103,31 +117,22 @@ def links(lesson: Lesson) -> Iterator[Note]:
     """Check that links and images lead to files that exist, and to headings that they have."""
     for n, cell in lesson.markdown:
         text = without_code(cell.source)
-        found = [(m["image"] == "!", m["target"]) for m in LINK.finditer(text)]
-        found += [(m["tag"] == "img", m["target"]) for m in HTML_TARGET.finditer(text)]
-        found += [(False, m["target"]) for m in REFERENCE.finditer(text)]
-        for is_image, target in found:
-            if not _leads_somewhere(lesson, target, is_image=is_image):
-                kind = "image" if is_image else "link"
-                yield Note(n, f"the {kind} {target!r} leads to no file of the project.", target)
-            elif (place := _missing_heading(lesson, target)) and not is_image:
-                yield Note(n, f"the link {target!r} leads to no heading {place!r}.", target)
+        for found in (one for kind in LINKS for one in kind.finditer(text)):
+            is_image = found[1] in ("!", "img")
+            if problem := _lost(lesson, found["target"], "image" if is_image else "link"):
+                yield Note(n, problem, found["target"])
 
 
-def _leads_somewhere(lesson: Lesson, target: str, *, is_image: bool) -> bool:
-    if SCHEME.match(target):
-        return not is_image
-    name = target.partition("#")[0]  # what is only an anchor leads into the same notebook
-    return not name or (not name.startswith("/") and (lesson.path.parent / name).is_file())
-
-
-def _missing_heading(lesson: Lesson, target: str) -> str:
-    """Return the heading of a notebook that a link names and the notebook does not have."""
+def _lost(lesson: Lesson, target: str, kind: str) -> str:
+    """Return why a link or an image leads nowhere, or an empty text."""
     name, _, place = target.partition("#")
-    path = lesson.path.parent / name if name else lesson.path
-    if SCHEME.match(target) or not place or path.suffix != ".ipynb":
+    path = lesson.path.parent / name if name else lesson.path  # an anchor leads into the same one
+    is_address = SCHEME.match(target)
+    if (kind == "image") if is_address else name.startswith("/") or not path.is_file():
+        return f"the {kind} {target!r} leads to no file of the project."
+    if is_address or not place or path.suffix != ".ipynb" or unquote(place) in anchors_of(path):
         return ""
-    return "" if unquote(place) in anchors_of(path) else place
+    return f"the link {target!r} leads to no heading {place!r}."
 
 
 def known_tags(lesson: Lesson) -> Iterator[Note]:
@@ -222,24 +227,20 @@ def widget_views(lesson: Lesson) -> Iterator[Note]:
 
 def figures(lesson: Lesson) -> Iterator[Note]:
     """Check that figures are described for all readers, and their numbers run in order."""
-    count = 0
-    for n, output in lesson.outputs:
-        for part in parts_of(output):
-            count += 1
-            wanted = f"{lesson.number}.{count}"
-            if part["number"] != wanted:
-                text = f"the figure has the number {part['number']}, not {wanted}."
-                yield Note(n, text, part["number"])
-            for name in ("alt", "caption"):
-                if not part.get(name, "").strip():
-                    yield Note(n, f"figure {part['number']} has no {name}.", part["number"])
+    found = [(n, one) for n, output in lesson.outputs for one in figures_in(output)]
+    for count, (n, figure) in enumerate(found, start=1):
+        number, wanted = figure.number, f"{lesson.number}.{count}"
+        if number != wanted:
+            yield Note(n, f"the figure has the number {number}, not {wanted}.", number)
+        for name in ("alt", "caption"):
+            if not getattr(figure, name).strip():
+                yield Note(n, f"figure {number} has no {name}.", number)
 
 
 def folding(lesson: Lesson) -> Iterator[Note]:
     """Check that solutions are out of sight until the learner opens them."""
     for n, cell in lesson.code:
-        folded = cell.metadata.get("jupyter", {}).get("source_hidden")
-        if "solution" in tags(cell) and not folded:
+        if "solution" in tags(cell) and not is_folded(cell):
             yield Note(n, "the source of a solution cell must be folded (source_hidden).")
 
 
@@ -275,6 +276,90 @@ def proofs(lesson: Lesson) -> Iterator[Note]:
             yield Note(n, text, place=f"{proof.name}:{proof.line}")
 
 
+# --- how a lesson reads ---------------------------------------------------------------------------
+
+
+def code_size(lesson: Lesson) -> Iterator[Note]:
+    """Check that a code cell is short (blank lines do not count), and its lines are narrow."""
+    for n, cell in lesson.code:
+        lines = code_lines(cell.source)
+        if len(lines) > CODE_LINES:
+            yield Note(n, f"the code has {len(lines)} lines, and at most {CODE_LINES} are allowed.")
+        widest = max(lines, key=len, default="")
+        if len(widest) > CODE_WIDTH:
+            text = f"the line has {len(widest)} characters, and at most {CODE_WIDTH} are allowed."
+            yield Note(n, text, widest)
+
+
+def wording(lesson: Lesson) -> Iterator[Note]:
+    """Check that the prose has no exclamation mark, no word that belittles and no emoji."""
+    for n, source in lesson.texts:
+        source = without_code(source)
+        if lesson.sections[n][1] == "Sources":  # titles are quoted as they are
+            source = LINK.sub(" ", source)
+        text = words_of(source)
+        if re.search(r"!(?!=)", text):
+            yield Note(n, "the text has an exclamation mark.", "!")
+        for word in BANNED.findall(text):
+            yield Note(n, f"the text says {word!r}.", word)
+    for n, cell in lesson.cells:
+        if found := EMOJI.search(cell.source):
+            yield Note(n, f"the cell has an emoji: U+{ord(found[0]):04X}.", found[0])
+
+
+def title(lesson: Lesson) -> Iterator[Note]:
+    """Check that the first cell names the lesson."""
+    cells = lesson.notebook.cells
+    start = f"# {lesson.number} · " if is_lesson(lesson.path) else "# "
+    if not cells or cells[0].cell_type != "markdown" or not cells[0].source.startswith(start):
+        yield Note(1, f"the first cell must begin with {start!r}.")
+
+
+def closing_parts(lesson: Lesson) -> Iterator[Note]:
+    """Check that a lesson ends with the same five headings."""
+    found = [text for _, c in lesson.markdown for level, text in headings(c) if level == 2]
+    last = tuple(found[-len(CLOSING) :])
+    if lesson.number > 0 and last != CLOSING:
+        missing = [name for name in CLOSING if name not in found]
+        problem = f"missing: {', '.join(missing)}" if missing else f"found: {', '.join(last)}"
+        yield Note(0, f"the last headings must be {', '.join(CLOSING)}; {problem}.")
+
+
+def predictions(lesson: Lesson) -> Iterator[Note]:
+    """Check that each prediction has its texts, is asked once, and is answered after that."""
+    for n, cell in lesson.markdown:
+        if "**Predict" in cell.source:
+            yield Note(n, 'ask with predict(...), not with "**Predict.**".', "**Predict")
+    asked: set[str] = set()
+    for n, cell in lesson.code:
+        if (key := answer_key(cell)) and key not in asked:
+            yield Note(n, f"the cell answers {key!r}, which no cell before it asks.", key)
+        for key in prediction_keys(cell.source):
+            if key not in lesson.questions:
+                yield Note(n, f"the predictions of this lesson do not hold {key!r}.", key)
+            elif key in asked:
+                yield Note(n, f"the prediction {key!r} has been asked before.", key)
+            asked.add(key)
+    for key in lesson.questions.keys() - asked:
+        yield Note(0, f"no cell asks the prediction {key!r}.", place=lesson.place_of_question(key))
+
+
+def solutions(lesson: Lesson) -> Iterator[Note]:
+    """Check that every exercise has a solution under its own name."""
+    exercises, solved = (
+        [(n, cell) for n, cell in lesson.code if kind in tags(cell)]
+        for kind in ("exercise", "solution")
+    )
+    names_solved = {name for _, cell in solved for name in defined_names(cell.source)}
+    for n, cell in exercises:
+        wanted = [f"{name}_solution" for name in defined_names(cell.source)]
+        if wanted and not names_solved & set(wanted):
+            yield Note(n, f"no solution cell defines {' or '.join(wanted)}.")
+    if len(solved) < len(exercises):
+        counts = f"{len(exercises)} exercises, {len(solved)} solutions"
+        yield Note(0, f"every exercise needs a solution cell; there are {counts}.")
+
+
 RULES = (
     kernelspec,
     execution_counts,
@@ -292,4 +377,10 @@ RULES = (
     folding,
     glossary,
     proofs,
+    code_size,
+    wording,
+    title,
+    closing_parts,
+    predictions,
+    solutions,
 )
