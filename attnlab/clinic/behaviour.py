@@ -115,8 +115,10 @@ def _changed_row(
         return None
     pair = torch.stack([before, after]).double().reshape(2, -1, before.shape[-1])
     row = int((pair[0] != pair[1]).any(dim=-1).int().argmax())
-    shown = pair[:, row, :SHOWN]
-    return Evidence(caption, shown, names, tuple(f"number {i}" for i in range(shown.shape[-1])))
+    start = max(0, int((pair[0, row] != pair[1, row]).int().argmax()) - SHOWN + 1)
+    shown = pair[:, row, start : start + SHOWN]
+    columns = tuple(f"number {start + i}" for i in range(shown.shape[-1]))
+    return Evidence(caption, shown, names, columns)
 
 
 def examine_finite(subject: Subject, results: Results) -> bool:

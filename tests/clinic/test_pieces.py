@@ -72,7 +72,6 @@ RIGHT = {
             lambda x: (lambda H, L, d: x.transpose(0, 1).reshape(L, H * d))(*x.shape),
         ),
         (lambda x: split(x, 8), merge),
-        (None, lambda x: merge(x.view(x.shape[0], 8, *x.shape[2:]))),
         (split_folded, merge_folded),
         (split_folded, None),
         (None, merge_folded),
@@ -121,10 +120,7 @@ WRONG = {
         "nan": [(lambda x, h: split(x, h) * torch.nan, None)],
         "not-done": [(lambda x, h: None, merge), (split, lambda x: None)],
         "wrong-type": [(lambda x, h: (one for one in x), None), (lambda x, h: "heads", merge)],
-        "raises": [
-            (lambda x, h: 1 / 0, None),
-            (lambda: 1, None),
-        ],
+        "raises": [(lambda x, h: 1 / 0, None)],
     }
 }
 
@@ -330,12 +326,11 @@ WRONG["softmax"] = {
         lambda x: x.exp() / (x.exp().sum(-1, keepdim=True) + 1),
         lambda x: x.log_softmax(-1),
         lambda x: x / x.sum(-1, keepdim=True),
+        lambda x: x.softmax(-1).sort(-1).values,
         lambda scores, mask: scores.exp() * mask,
     ],
     "hard": [lambda x: functional.one_hot(x.argmax(-1), x.shape[-1]).float()],
     "scale-other": [lambda x: (-x).softmax(-1), lambda x: (x * 0.5).softmax(-1)],
-    "scale-length": [lambda x: (x / x.shape[-1] ** 0.5).softmax(-1)],
-    "position-mixing": [lambda x: x.softmax(-1).sort(-1).values],
     "wrong-shape": [lambda x: x.softmax(-1).mT, lambda x: x.softmax(-1).sum(-1)],
     "modifies-input": [in_place, masked_in_place],
     "detached": [
@@ -347,7 +342,7 @@ WRONG["softmax"] = {
     "nan": [lambda x: x * torch.nan],
     "not-done": [lambda x: None],
     "wrong-type": [lambda x: (row for row in x), lambda x: 1.0],
-    "raises": [lambda x: 1 / 0, lambda: 1],
+    "raises": [lambda x: 1 / 0],
     "mask-inverted": [
         lambda scores, mask: masked(scores, ~mask),
     ],
@@ -400,13 +395,33 @@ def test_the_sentence_says_what_a_head_holds():
     assert finding.evidence.values[:, 0].tolist() == [0, 0, 0, 1, 1]
 
 
-def test_sequence_first_is_a_note_unless_the_batch_was_said_to_be_first():
+def test_sequence_first_is_a_note():
     def split_rows(x, num_heads):
         length, n, width = x.shape
         return x.reshape(length, n * num_heads, width // num_heads).transpose(0, 1)
 
-    assert names("pair", (split_rows, None)) == []
-    assert names("pair", (split_rows, None), batch_first=True) == ["batch-first"]
+    results = examined("pair", (split_rows, None))
+    assert results.findings == []
+    assert "(L, N, D)" in results.notes[0]
+
+
+def test_a_merge_that_knows_its_sizes_itself_is_to_be_told_of_them():
+    def merge_eight(x):
+        return merge(x.view(x.shape[0], 8, *x.shape[2:]))
+
+    asked = examined("pair", (None, merge_eight))
+    assert asked.findings == []
+    assert "num_heads=" in asked.gap.remedy
+    told = examined("pair", (None, merge_eight), num_heads=8)
+    assert (told.findings, told.gap) == ([], None)
+    assert examined("pair", (lambda x: split(x, 8), merge_eight)).gap is None
+
+
+@pytest.mark.parametrize("kind", ["pair", "softmax"])
+def test_a_function_of_nothing_is_not_examined(kind):
+    results = examined(kind, (lambda: 1, None) if kind == "pair" else lambda: 1)
+    assert results.findings == []
+    assert "takes 0 positional arguments" in results.gap.why
 
 
 def test_a_split_that_hangs_is_stopped():
