@@ -48,13 +48,16 @@ def converted(module: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 @contextlib.contextmanager
-def set_aside(module: nn.Module, results: Results) -> Iterator[nn.Module]:
+def set_aside(module: object, results: Results) -> Iterator[object]:
     """Yield what is examined in place of a module: a copy in eval mode, on the CPU.
 
     Half precision becomes float32: with three digits small bugs and rounding look alike. A module
     that cannot be copied is yielded itself, with a note; its parameters, buffers and modes are put
-    back.
+    back. What is no module is yielded as it is.
     """
+    if not isinstance(module, nn.Module):
+        yield module
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -218,7 +218,8 @@ def _examine_float64(wide: Subject, results: Results) -> None:
             results.found("dtype", f"With float64 tensors it raises {told}.")
         return
     if outcome.value.dtype != torch.float64:
-        results.found("dtype", f"float64 goes in and {name_of(outcome.value.dtype)} comes out.")
+        given = str(outcome.value.dtype).removeprefix("torch.")
+        results.found("dtype", f"float64 goes in and {given} comes out.")
         return
     nudged = wide.output({name: x * (1 + 1e-10) for name, x in wide.inputs().items()})
     if nudged is not None and torch.equal(nudged, outcome.value.detach()):
@@ -226,11 +227,6 @@ def _examine_float64(wide: Subject, results: Results) -> None:
         results.note("dtype", words)
     else:
         results.held("dtype", "float64 inputs are processed in float64")
-
-
-def name_of(dtype: torch.dtype) -> str:
-    """Return how a sentence names a dtype, such as ``"float64"``."""
-    return str(dtype).removeprefix("torch.")
 
 
 # --- devices, memory, gradients -------------------------------------------------------------------

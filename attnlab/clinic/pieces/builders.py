@@ -380,7 +380,7 @@ def read(core: Tensor, *, blocked: bool, strict: bool) -> Mask | None:
         return Mask(core ^ blocked)
     values, dtype = core.double(), str(core.dtype).removeprefix("torch.")
     if values.isnan().any() or values.isposinf().any():
-        words = "holds NaN or +inf, and softmax of it is NaN: fill -inf with masked_fill instead"
+        words = "holds NaN or +inf (0 times infinity is NaN): fill -inf with masked_fill instead"
         return Mask(values > 0, words, "nan")
     levels = values.unique().tolist()
     bottom, top = levels[0], levels[-1]
