@@ -250,9 +250,7 @@ STILL_INVERTED = "it is True where a query may look, and was said to mean blocke
 
 def recognised(allowed: Tensor, trial: Trial, blocked: bool, meant: bool) -> Known | None:
     """Return the first known mask that this is, or whose opposite it is."""
-    make = {"causal": _causal, "window": _window}.get(trial.family)
-    make = make or (_padding if allowed.ndim == 2 else _padding_rows)
-    known = [*make(trial)]
+    known = [*{"causal": _causal, "window": _window}.get(trial.family, _padding)(trial)]
     if meant:
         all_or_nothing = (
             ("causal-missing" if trial.family == "causal" else "mask-ignored",
@@ -264,10 +262,10 @@ def recognised(allowed: Tensor, trial: Trial, blocked: bool, meant: bool) -> Kno
     for right in (True, False):  # right ones first
         some = [one for one in known if (one.name is None) is right]
         for one in some:
-            if torch.equal(one.allowed, allowed):
+            if _equal(one.allowed, allowed):
                 return one
         for one in some:
-            if torch.equal(~one.allowed, allowed):
+            if _equal(~one.allowed, allowed):
                 also = f"; and turned around, {one.words}" if one.name else "."
                 return Known("mask-inverted", f"{turned}{also}", allowed)
     return None
@@ -308,43 +306,34 @@ def _sees(low: int, high: int) -> str:
 
 
 def _padding(trial: Trial) -> Iterator[Known]:
-    real = trial.real
-    lengths, place = real.sum(-1, keepdim=True), torch.arange(real.shape[1])
-    yield Known(None, "", real)
+    real, S = trial.real, trial.keys
+    keys, queries, lower = real[:, None, :], real[:, :, None], CAUSAL.compute(S, S)
+    lengths, place = keys.sum(-1, keepdim=True), torch.arange(S)
+    yield Known(None, "", keys)
     if trial.family == "lengths":
-        left = place >= real.shape[1] - lengths
-        yield Known(None, "it takes the padding to be on the left.", left)
-    for name, words, allowed in (
-        ("length-off-by-one", "it", place <= lengths),
-        ("length-off-by-one", "it", place < lengths - 1),
-        ("length-off-by-one", "it blocks the first token and", real & (place >= 1)),
-        ("length-off-by-one", "it counts the positions from 1 and",
-         (place >= 1) & (place <= lengths)),
-        ("mask-transposed", "it has one column for each sequence and", real.T),
-    ):  # fmt: skip
-        yield Known(name, f"{words} {_counts(allowed, trial)}", allowed)
-
-
-def _counts(allowed: Tensor, trial: Trial) -> str:
-    lengths = trial.real.sum(-1).tolist()
-    return f"allows {allowed.sum(-1).tolist()} keys for lengths {lengths}."
-
-
-def _padding_rows(trial: Trial) -> Iterator[Known]:
-    """Yield masks with a row for every query: padding, and maybe causality."""
-    keys, queries = trial.real[:, None, :], trial.real[:, :, None]
-    lower = CAUSAL.compute(trial.keys, trial.keys)
+        yield Known(None, "it takes the padding to be on the left.", place >= S - lengths)
     for pair in (keys & queries, keys & queries & lower):
         yield Known(None, "it blocks the rows of padded queries as well.", pair)
+    for what, allowed in (
+        ("it", place <= lengths),
+        ("it", place < lengths - 1),
+        ("it blocks the first token and", keys & (place >= 1)),
+        ("it counts the positions from 1 and", (place >= 1) & (place <= lengths)),
+        ("it has one column for each sequence and", real.T),
+    ):
+        name = "mask-transposed" if allowed.ndim == 2 else "length-off-by-one"
+        told = f"keys for lengths {lengths.flatten().tolist()}."
+        yield Known(name, f"{what} allows {allowed.sum(-1).flatten().tolist()} {told}", allowed)
     words = "it blocks the rows of padded queries and not the columns of padded keys."
-    for rows in (queries.expand(-1, -1, trial.keys), queries, queries & lower):
+    for rows in (queries, queries & lower):
         yield Known("mask-queries", words, rows)
-    only = "it is causal and blocks no padding."
-    yield Known("mask-ignored", only, lower.expand(len(keys), -1, -1))
+    yield Known(
+        "mask-ignored", "it is causal and blocks no padding.", lower.expand(len(real), S, S)
+    )
     for way in ORDERS:
         if way is not DENSE:
             words = _in_small(way.words) or "it is causal as well."
-            yield Known(way.cause, words, keys & way.compute(*lower.shape))
+            yield Known(way.cause, words, keys & way.compute(S, S))
 
 
 # --- what is in no table --------------------------------------------------------------------------
@@ -356,15 +345,9 @@ def _odd(allowed: Tensor, trial: Trial) -> Known | None:
         right = torch.ones_like(allowed).tril(max(0, trial.keys - trial.queries))
         name, key = "causal-leak", "later"
     else:
-        right = trial.real[:, None, :] if allowed.ndim == 3 else trial.real
-        name, key = "padding-leak", "padded"
-    if allowed.ndim == 2 and allowed.shape != right.shape:
-        return None
-    leaks, total = int((allowed & ~right).sum()), int((~right).expand_as(allowed).sum())
-    if trial.real is not None and allowed.ndim == 2:
-        words = f"it does not follow the lengths and {_counts(allowed, trial)}"
-        return Known(name, words, allowed)
-    if leaks:
+        right, name, key = trial.real[:, None, :], "padding-leak", "padded"
+    if allowed.ndim == right.ndim and (leaks := int((allowed & ~right).sum())):
+        total = int((~right).expand_as(allowed).sum())
         words = f"it allows {leaks} of the {total} pairs of a query and a {key} key."
         return Known(name, words, allowed)
     words = "it blocks some of the earlier keys as well: a window?"
@@ -403,7 +386,7 @@ def read(core: Tensor, *, blocked: bool, strict: bool) -> Mask | None:
 def reduced(value: Tensor, trial: Trial) -> Tensor | None:
     """Return the mask without dimensions that say nothing; None if it has the wrong shape.
 
-    It has (L, S) for causal masks and windows; for padding (N, S), (S, N), (N, S, 1) or (N, S, S).
+    It has (L, S) for causal masks and windows; for padding (N, S, S), or (S, N) if it is turned.
     """
     value, real = value.detach(), trial.real
     if real is None:
@@ -411,17 +394,15 @@ def reduced(value: Tensor, trial: Trial) -> Tensor | None:
         slices = value.reshape(-1, *value.shape[-2:]) if fits and value.numel() else None
         return slices[0] if slices is not None and _all_alike(slices) else None
     n, size = real.shape
-    if value.shape in (real.shape, real.T.shape):
+    if value.shape == real.T.shape:
         return value
-    if value.ndim < 3 or len(value) != n or value.shape[-2] not in (1, size):
+    value = value[:, None] if value.ndim == 2 else value
+    if value.ndim < 3 or len(value) != n or not value.numel() or size not in value.shape[-2:]:
         return None
-    if value.shape[-1] == 1 and value.numel() == n * size:
-        return value.reshape(n, size, 1)
-    heads = value.flatten(1, -3) if value.ndim > 3 else value[:, None]
-    if value.shape[-1] != size or not heads.shape[1] or not _all_alike(heads.transpose(0, 1)):
+    heads = value.reshape(n, -1, *value.shape[-2:]).transpose(0, 1)
+    if not {*value.shape[-2:]} <= {1, size} or not _all_alike(heads):
         return None
-    rows = heads[:, 0]
-    return rows[:, 0] if _all_alike(rows.transpose(0, 1)) else rows
+    return heads[0].expand(n, size, size)
 
 
 def _all_alike(slices: Tensor) -> bool:
@@ -430,11 +411,16 @@ def _all_alike(slices: Tensor) -> bool:
     return torch.equal(slices[:1].expand_as(slices), slices)
 
 
+def _equal(known: Tensor, allowed: Tensor) -> bool:
+    return known.ndim == allowed.ndim and torch.equal(known.expand_as(allowed), allowed)
+
+
 def _evidence(allowed: Tensor, trial: Trial) -> Evidence:
     rows, columns = "query", "key"
-    if trial.real is not None and allowed.ndim == 2:
-        flat = allowed.shape == trial.real.shape
-        rows, columns = ("sequence", "key") if flat else ("key", "sequence")
+    if allowed.ndim == 3 and _all_alike(allowed.transpose(0, 1)):
+        allowed, rows = allowed[:, 0], "sequence"
+    elif trial.real is not None and allowed.ndim == 2:
+        rows, columns = "key", "sequence"
     shown = (allowed[0] if allowed.ndim == 3 else allowed).double()
     return table("What the mask allows (1) and blocks (0):", shown, rows, columns, shaded=True)
 
