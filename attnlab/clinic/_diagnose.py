@@ -26,15 +26,15 @@ from attnlab.clinic.functions.examination import examine_attention
 from attnlab.clinic.layers.examination import examine_module
 from attnlab.clinic.names import arguments
 from attnlab.clinic.pieces.builders import examine_mask_builder
-from attnlab.clinic.pieces.pairs import examine_merge, examine_pair, examine_split
+from attnlab.clinic.pieces.pairs import examine_pair
 from attnlab.clinic.pieces.softmaxes import examine_softmax
 
 KINDS: dict[str, tuple[str, Callable]] = {
     "attention": ("attention function", examine_attention),
     "module": ("attention layer", examine_module),
     "heads": ("pair (split, merge)", examine_pair),
-    "split": ("head split", examine_split),
-    "merge": ("head merge", examine_merge),
+    "split": ("head split", lambda split, *rest: examine_pair((split, None), *rest)),
+    "merge": ("head merge", lambda merge, *rest: examine_pair((None, merge), *rest)),
     "mask": ("mask builder", examine_mask_builder),
     "softmax": ("softmax", examine_softmax),
 }
@@ -71,8 +71,7 @@ def diagnose(
       call that was made, and the option below that would help. What the clinic cannot know, such
       as what an argument means, it asks for and does not guess.
 
-    The target is left as it was: a layer is examined as a copy. Where it cannot be copied, a note
-    says so.
+    The target is left as it was: a layer is examined as a copy.
 
     Parameters
     ----------
@@ -154,9 +153,17 @@ def _examine(examine: Callable, target: object, options: Options, results: Resul
     """Examine a copy; what ends the examination early becomes a gap."""
     limit = IN_ALL * options.time_limit
     try:
-        with set_aside(target, results) as own, torch_as_it_is(), time_for_all(limit):
+        target = set_aside(target) if isinstance(target, nn.Module) else target
+    except Exception as error:
+        why = f"It is examined as a copy, and copying it raises {type(error).__name__}."
+        results.unexamined(
+            why, remedy="Pass a new layer: what calls leave in it may be the reason."
+        )
+        return
+    try:
+        with torch_as_it_is(), time_for_all(limit):
             torch.set_num_threads(1)  # for small tensors several only wait for each other
-            examine(own, options, results)
+            examine(target, options, results)
     except TimeIsUp:
         results.unexamined(
             f"The examination was stopped after {limit:g} seconds, before its end.",

@@ -10,7 +10,6 @@ import copy
 import math
 import re
 import statistics
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -254,8 +253,12 @@ def examine_layout(subject: Subject, results: Results) -> None:
     """Give the same numbers in another order of memory."""
     inputs = subject.inputs()
     plain = subject.output(inputs)
-    for turned in _turned(inputs) if plain is not None else ():
-        outcome = subject.answer(turned)
+    if plain is None:
+        return
+    for several in ({}, {3: (0, 1), 4: (1, 2)}):  # sequence first; as from a split of heads
+        outcome = subject.answer({
+            name: _in_another_order(x, *several.get(x.ndim, (-2, -1))) for name, x in inputs.items()
+        })  # fmt: skip
         if subject.caller.out_of_time:
             return
         told = outcome.trouble or ("" if close(outcome.value, plain) else "another result")
@@ -263,22 +266,11 @@ def examine_layout(subject: Subject, results: Results) -> None:
             words = "A tensor that is a transposed view, with the same shape and numbers, gives"
             results.found("contiguity", f"{words} {told}.")
             return
-    if plain is not None:
-        results.held("contiguity", "transposed views give the same results as contiguous tensors")
-
-
-def _turned(inputs: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
-    """Yield the inputs with other dimensions next to each other in memory."""
-    several = {3: (0, 1), 4: (1, 2)}  # sequence first; as they come from a split of heads
-    for way in ({}, several):
-        yield {
-            name: x if x.ndim < 2 else _in_another_order(x, *way.get(x.ndim, (-2, -1)))
-            for name, x in inputs.items()
-        }
+    results.held("contiguity", "transposed views give the same results as contiguous tensors")
 
 
 def _in_another_order(x: Tensor, one: int, other: int) -> Tensor:
-    return x.transpose(one, other).contiguous().transpose(one, other)
+    return x if x.ndim < 2 else x.transpose(one, other).contiguous().transpose(one, other)
 
 
 def examine_gradient(subject: Subject, results: Results) -> None:

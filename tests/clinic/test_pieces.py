@@ -11,11 +11,12 @@ from torch.nn import functional
 
 from attnlab import masks
 from attnlab.attention import attention_weights
+from attnlab.clinic._diagnose import KINDS
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.broken import heads
 from attnlab.clinic.broken._templates import Steps
 from attnlab.clinic.pieces.builders import examine_mask_builder
-from attnlab.clinic.pieces.pairs import examine_merge, examine_pair, examine_split
+from attnlab.clinic.pieces.pairs import examine_pair
 from attnlab.clinic.pieces.softmaxes import examine_softmax
 from attnlab.heads import merge_heads, split_heads
 
@@ -453,12 +454,10 @@ class Refusing(torch.Tensor):
     ],
     ids=["huge", "sparse", "meta", "complex", "empty", "scalar", "subclass", "uneven"],
 )
-@pytest.mark.parametrize(
-    "examine", [examine_split, examine_merge, examine_mask_builder, examine_softmax]
-)
-def test_odd_tensors_are_answered_in_words(examine, value, options):
+@pytest.mark.parametrize("kind", ["split", "merge", "mask", "softmax"])
+def test_odd_tensors_are_answered_in_words(kind, value, options):
     results = Results()
-    examine(lambda x, y=3: value, options, results)
+    KINDS[kind][1](lambda x, y=3: value, options, results)
     assert results.findings
 
 

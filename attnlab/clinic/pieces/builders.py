@@ -42,6 +42,16 @@ HELD = {
 }
 
 
+TURN = {  # by whether numbers are added to the scores
+    False: 'return ~mask, or pass mask="blocked" to diagnose if True is meant to block.',
+    True: "exchange the two: 0 where a query may look, -inf where it must not.",
+}
+ANOTHER_KIND = (
+    "Pass causal=True if it is meant to be causal. A mask of another kind is best compared with "
+    "one that you write out by hand; plot_mask draws it."
+)
+
+
 class Trial(NamedTuple):
     """One call of a builder: the mask that is meant has queries × keys, or real tokens (N, S)."""
 
@@ -165,13 +175,20 @@ class Builder:
             return False
         known = None if mask is None else self._known(mask.allowed, trial)
         if known is None:
-            return self._not_known(asked, value)
+            why = (
+                f"It returns shape {shape(value)}, but no causal mask, no window and no mask of "
+                "padding, and what is meant is not known."
+            )
+            self.results.unexamined(why, call=asked, remedy=ANOTHER_KIND)
+            return False
         if known.name == "mask-inverted" and self.says_blocked:
             self.blocked, self.says_blocked = True, False
             self.results.note("convention", SAYS_BLOCKED)
             return self.examine(trial, value)
         if known.name is not None:
-            evidence, advice = _evidence(mask.allowed, trial), self._advice(known.name, mask)
+            inverted = known.name == "mask-inverted" and not self.blocked
+            advice = TURN[mask.additive] if inverted else ""
+            evidence = _evidence(mask.allowed, trial)
             found(known.name, f"{asked}: {known.words}", evidence, advice=advice)
         elif known.words:
             self.results.note("mask-kind", f"{asked}: {known.words}")
@@ -191,25 +208,6 @@ class Builder:
         meant = self.causal if trial.family == "causal" else self.named and trial.real is not None
         known = recognised(allowed, trial, self.blocked, meant)
         return _odd(allowed, trial) if known is None and meant else known
-
-    def _not_known(self, asked: str, value: Tensor) -> bool:
-        why = (
-            f"It returns shape {shape(value)}, but no causal mask, no window and no mask of "
-            "padding, and what is meant is not known."
-        )
-        remedy = (
-            "Pass causal=True if it is meant to be causal. A mask of another kind is best compared "
-            "with one that you write out by hand; plot_mask draws it."
-        )
-        self.results.unexamined(why, call=asked, remedy=remedy)
-        return False
-
-    def _advice(self, name: str, mask: Mask) -> str:
-        if name != "mask-inverted" or self.blocked:
-            return ""
-        if mask.additive:
-            return "exchange the two: 0 where a query may look, -inf where it must not."
-        return 'return ~mask, or pass mask="blocked" to diagnose if True is meant to block.'
 
     # --- other sizes ------------------------------------------------------------------------------
 
@@ -327,9 +325,7 @@ def _padding(trial: Trial) -> Iterator[Known]:
     words = "it blocks the rows of padded queries and not the columns of padded keys."
     for rows in (queries, queries & lower):
         yield Known("mask-queries", words, rows)
-    yield Known(
-        "mask-ignored", "it is causal and blocks no padding.", lower.expand(len(real), S, S)
-    )
+    yield Known("mask-ignored", "it is causal and blocks no padding.", lower[None])
     for way in ORDERS:
         if way is not DENSE:
             words = _in_small(way.words) or "it is causal as well."

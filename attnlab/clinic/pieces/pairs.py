@@ -62,16 +62,6 @@ def examine_pair(pair: Pair, options: Options, results: Results) -> None:
         examine_watch(side.piece, results)
 
 
-def examine_split(split: Callable, options: Options, results: Results) -> None:
-    """Report how a function that cuts features into heads behaves, as ``examine_pair``."""
-    examine_pair((split, None), options, results)
-
-
-def examine_merge(merge: Callable, options: Options, results: Results) -> None:
-    """Report how a function that joins the heads again behaves, as ``examine_pair``."""
-    examine_pair((None, merge), options, results)
-
-
 class Trial(NamedTuple):
     """What came of one call."""
 
@@ -101,11 +91,6 @@ class Side:
             self.piece.sure, self.piece.remedy = False, OWN_SIZES.format(role=role)
             sizes = self._own(sizes, options)
         self.trial = Trial(sizes, None)
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """What is wrong."""
-        return self.trial.verdict
 
     def form(self, x: object, sizes: Sizes) -> Form | None:
         """Return a call, or None if its arguments are not known."""
@@ -143,9 +128,9 @@ class Side:
             self.piece.explain(self.piece.ask(form), form)
             return False
         self.trial = best = min(trials, key=lambda one: one.rank)
-        shape = self.input(best.sizes, best.layout).shape
+        size = self.input(best.sizes, best.layout).shape
         self.piece.draw = lambda seed: {
-            "x": torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+            "x": torch.randn(size, generator=torch.Generator().manual_seed(seed))
         }
         self.piece.way = lambda inputs: self.form(inputs["x"], best.sizes)
         if not examine_steadiness(self.piece, self.results):
@@ -193,10 +178,10 @@ class Side:
     def report(self) -> None:
         """Report the verdict, or what holds, and a note on another layout."""
         layout, role, results = self.trial.layout, self.role, self.results
-        if self.verdict is not None:
-            sentence = f"{role} {self.verdict.words}."
-            results.found(self.verdict.name, sentence, self.verdict.evidence)
-        if self.verdict is not None or results.has("random", "remembers"):
+        if self.trial.verdict is not None:
+            sentence = f"{role} {self.trial.verdict.words}."
+            results.found(self.trial.verdict.name, sentence, self.trial.verdict.evidence)
+        if self.trial.verdict is not None or results.has("random", "remembers"):
             return
         if self.trial.sizes.flat:
             words = f"{role} takes one sequence, without the dimension of the batch."
@@ -213,7 +198,7 @@ class Side:
             return
         s = self.trial.sizes
         s = s._replace(n=1 if s.flat else 4, length=6)
-        if self.verdict is None and self.trial.layout is USUAL:
+        if self.trial.verdict is None and self.trial.layout is USUAL:
             other = self.take(s)
             if other is None:
                 form = self.form(self.input(s), s)
@@ -249,7 +234,7 @@ def _together(split: Side, merge: Side, results: Results) -> None:
 
 def _undone(split: Side, merge: Side, results: Results) -> None:
     """Report on a split that merge undoes: any layout of its own will do."""
-    wrong = split.verdict
+    wrong = split.trial.verdict
     if wrong is None or split.trial.layout is not USUAL:
         split.trial = merge.trial = split.trial._replace(verdict=None)
         split.report()
@@ -266,7 +251,7 @@ def _undone(split: Side, merge: Side, results: Results) -> None:
 def _judge(split: Side, merge: Side, trouble: str, results: Results) -> None:
     """Report on a pair that does not give x again: which of the two is wrong alone."""
     given, wanted = split.trial.layout, merge.trial.layout
-    if split.verdict or merge.verdict:
+    if split.trial.verdict or merge.trial.verdict:
         split.report()
         merge.report()
     elif given != wanted:
