@@ -289,11 +289,6 @@ def in_place(x):
     return x.softmax(-1)
 
 
-def masked_in_place(scores, mask):
-    scores[~mask.expand_as(scores)] = -1e9
-    return scores.softmax(-1)
-
-
 RIGHT["softmax"] = [
     functional.softmax,
     torch.nn.Softmax(-1),
@@ -333,7 +328,7 @@ WRONG["softmax"] = {
     "hard": [lambda x: functional.one_hot(x.argmax(-1), x.shape[-1]).float()],
     "scale-other": [lambda x: (-x).softmax(-1), lambda x: (x * 0.5).softmax(-1)],
     "wrong-shape": [lambda x: x.softmax(-1).mT, lambda x: x.softmax(-1).sum(-1)],
-    "modifies-input": [in_place, masked_in_place],
+    "modifies-input": [in_place],
     "detached": [
         lambda x: x.detach().softmax(-1),
         lambda x: x.exp() / x.exp().sum(-1, keepdim=True).detach(),
@@ -360,10 +355,8 @@ WRONG["softmax"] = {
         filled(-10),
         lambda scores, mask: (scores - 5 * (1 - mask.float())).softmax(-1),
     ],
-    "length-off-by-one": [
-        lambda X, lengths: softmax_by_lengths(X, lengths, 1),
-        lambda X, lengths: softmax_by_lengths(X, lengths, -1),
-    ],
+    "mask-leak": [lambda X, lengths: softmax_by_lengths(X, lengths, 1)],
+    "wrong-source": [lambda X, lengths: softmax_by_lengths(X, lengths, -1)],
 }
 
 
@@ -526,7 +519,7 @@ def test_overflow_is_a_note_unless_strict():
 
 
 def test_a_row_without_keys_is_a_note_unless_strict():
-    assert examined("softmax", masked).notes == ["A row in which no key is allowed gives NaN."]
+    assert examined("softmax", masked).notes == ["A row with no allowed key gives NaN."]
     assert names("softmax", masked, strict=True) == ["blocked-row"]
     assert names("softmax", attention_weights, strict=True) == []
 
@@ -692,4 +685,10 @@ def hiding(scores, mask):
 def test_a_softmax_may_say_itself_that_true_means_blocked():
     results = examined("softmax", hiding)
     assert results.findings == []
-    assert any(note.key == "convention" for note in results.notes)
+    assert any("True means blocked" in note for note in results.notes)
+
+
+def test_lengths_that_are_one_off_are_mended_as_lengths():
+    for extra in (1, -1):
+        results = examined("softmax", lambda X, lengths, e=extra: softmax_by_lengths(X, lengths, e))
+        assert "a length counts real tokens" in results.findings[0].fix

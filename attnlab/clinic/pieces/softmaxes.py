@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
+from inspect import Parameter, Signature
 
 import torch
 from torch import Tensor
 
-from attnlab.clinic import masks
-from attnlab.clinic._hints import says_blocked, text_of
+from attnlab.clinic._causes import CAUSES
+from attnlab.clinic._hints import text_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.behaviour import (
     examine_behaviour,
@@ -17,8 +19,8 @@ from attnlab.clinic.behaviour import (
     examine_steadiness,
     examine_watch,
 )
+from attnlab.clinic.functions.examination import examine_attention
 from attnlab.clinic.hypotheses import (
-    INVERT,
     Recipe,
     Sample,
     Sizes,
@@ -28,15 +30,15 @@ from attnlab.clinic.hypotheses import (
     report,
     same,
 )
-from attnlab.clinic.names import plain_name
-from attnlab.clinic.pieces.calls import SAYS_BLOCKED, Form, Piece, numbers, shape
+from attnlab.clinic.names import SIDES, plain_name
+from attnlab.clinic.pieces.calls import Form, Piece, numbers, shape
 
 SHAPES = ((2, 3, 5, 6), (2, 5, 6), (5, 6))  # N, H, L, S
 SQUARE = (6, 6)
 DIMS = ("dim", "axis", "d")
 MASK_ROLES = ("mask", "padding", "lengths")
 LARGE = 1000.0
-LOW = 4.0  # so far below 0 that blocked keys which are filled with -10 are seen
+OF_ATTENTION = "layout scale products average dimensions sizes causal gradients apart".split()
 SUMS = "The weights of a query sum to {sums} instead of 1."
 NO_SOFTMAX = "The weights of a query sum to 1 and are not the softmax of its scores."
 
@@ -64,7 +66,6 @@ class Softmax:
     def __init__(self, function: Callable, options: Options, results: Results) -> None:
         self.function, self.options, self.results = function, options, results
         self.piece = Piece(function, options, results)
-        self.blocked = options.mask == "blocked"
         others = (self.piece.parameters or [])[1:]
         self.mask = next((one for one in others if one.role in MASK_ROLES), None)
         self.takes_dim = any(plain_name(one.name) in DIMS for one in others)
@@ -74,15 +75,16 @@ class Softmax:
         masked = {} if mask is None else {plain_name(self.mask.name): mask}
         return self.piece.form(x, dict.fromkeys(DIMS, dim) | masked)
 
-    def weights(self, x: Tensor, mask: Tensor | None = None, dim: int = -1) -> Tensor | None:
+    def weights(self, x: Tensor, dim: int = -1) -> Tensor | None:
         """Return what it gives, if that has the shape of the scores."""
-        out = self.piece.values(self.form(x, mask, dim))
+        out = self.piece.values(self.form(x, dim=dim))
         return out if out is not None and out.shape == x.shape else None
 
     # --- without a mask ---------------------------------------------------------------------------
 
     def without_a_mask(self) -> None:
         """Compare the weights with those of every known softmax."""
+        piece, results = self.piece, self.results
         shapes = (*SHAPES, SQUARE, SQUARE[:1])
         worked = [x for x in map(scores, shapes) if self.weights(x) is not None]
         if not worked or worked[0].shape == SQUARE:
@@ -92,30 +94,37 @@ class Softmax:
         x = next((x for x in worked if x.ndim > 2 and self._is_right(x)), worked[0])
         sample = sample_of(x, self.weights(x))
         recipe = explain([sample], steps=["softmax"]) or Recipe(softmax=_measured(sample))
-        if not self._is_steady_and_right(recipe, sample, x):
+        piece.draw = lambda seed: {"scores": scores(tuple(x.shape), seed)}
+        piece.way = lambda inputs: self.form(inputs["scores"])
+        if not examine_steadiness(piece, results) or not examine_finite(piece, results):
+            return
+        if recipe.slips:
+            weights, text = sample.output.double(), text_of(self.function)
+            report(recipe, [sample], results, weights=weights, text=text)
             return
         words = "the weights of every query are the softmax of its scores and sum to 1"
-        self.results.held("sums", words)
+        results.held("sums", words)
         if x is not worked[0]:
             words = "It counts the dimension from the front: right for scores (N, L, S) only."
-            self.results.note("dim", words)
+            results.note("dim", words)
         elif x.ndim < 4:
-            self.results.note("sizes", f"It was looked at with scores of shape {shape(x)}.")
+            results.note("sizes", f"It was looked at with scores of shape {shape(x)}.")
         if self.takes_dim and x.ndim > 1:
             self._examine_dims(x)
         self._examine_extremes(x)
-        self._examine_rest()
+        if not piece.caller.changed:
+            examine_behaviour(piece, results)
 
     def _is_right(self, x: Tensor, dim: int = -1) -> bool:
         out = self.weights(x, dim=dim)
         return out is not None and same(out.float(), x.double().softmax(dim))
 
-    def _fail(self, x: Tensor, mask: Tensor | None = None) -> None:
+    def _fail(self, x: Tensor) -> None:
         """Report what comes of a call; perhaps it works with as many keys as queries."""
-        form = self.form(x, mask)
+        form = self.form(x)
         outcome = self.piece.ask(form)
         out = numbers(outcome.value)
-        if outcome.error and mask is None and self.weights(scores(SQUARE)) is not None:
+        if outcome.error and self.weights(scores(SQUARE)) is not None:
             sentence = f"For scores of shape {shape(x)} it raises {outcome.trouble}, and works for "
             self.results.found("square-only", f"{sentence}{SQUARE}.")
         elif out is None:
@@ -123,23 +132,6 @@ class Softmax:
         else:
             sentence = f"Scores of shape {shape(x)} give shape {shape(out)}."
             self.results.found("wrong-shape", sentence)
-
-    def _is_steady_and_right(
-        self, recipe: Recipe, sample: Sample, x: Tensor, mask: Callable = lambda x: None
-    ) -> bool:
-        """Report the slips, or that it gives something else each time; return if there is none."""
-        piece, results = self.piece, self.results
-        piece.draw = lambda seed: {"scores": scores(tuple(x.shape), seed)}
-        piece.way = lambda inputs: self.form(inputs["scores"], mask(inputs["scores"]))
-        steady = examine_steadiness(piece, results) and examine_finite(piece, results)
-        if steady and recipe.slips:
-            weights, text = sample.output.double(), text_of(self.function)
-            report(recipe, [sample], results, weights=weights, text=text)
-        return steady and not recipe.slips
-
-    def _examine_rest(self) -> None:
-        if not self.piece.caller.changed:
-            examine_behaviour(self.piece, self.results)
 
     def _examine_dims(self, x: Tensor) -> None:
         """Check other values of ``dim``."""
@@ -178,62 +170,37 @@ class Softmax:
     # --- with a mask ------------------------------------------------------------------------------
 
     def with_a_mask(self) -> None:
-        """Compare the weights with those of every known use of a mask."""
-        failed = None
-        for x, sizes, form in self._masked_ways():
-            allowed = masks.pattern(sizes, form)
-            mask = form(allowed, x.dtype)
-            out = self.weights(x, mask)
-            if out is not None:
-                self._judge(x, form, allowed, sample_of(x, out, allowed))
-                return
-            failed = failed or (x, mask)
-        self._fail(*failed)
+        """Report what the probes of attention functions say of attention with this softmax."""
+        seen, results = Results(), self.results
+        examine_attention(self._attention(), replace(self.options, call=None), seen)
+        of_lengths = CAUSES["length-off-by-one"].fix if self.mask.role == "lengths" else ""
+        for one in seen.findings:
+            advice = of_lengths if one.name in ("mask-leak", "wrong-source") else ""
+            results.found(one.name, one.sentence, one.evidence, advice=advice or one.advice)
+        results.gap = results.gap or seen.gap
+        for said in seen.notes:
+            if said.key not in OF_ATTENTION:
+                results.note(said.key, said)
+        for said in seen.properties:
+            if said.key not in OF_ATTENTION:
+                results.held(said.key, said)
 
-    def _masked_ways(self) -> Iterator[tuple[Tensor, Sizes, masks.Form]]:
-        """Yield scores, their sizes, and the form of a mask."""
-        for size in SHAPES:
-            forms = masks.FORMS[len(size)]
-            kinds = ("bool", "int", "additive")
-            if self.mask.role == "lengths":
-                forms, kinds = (masks.LENGTHS,) if len(size) > 2 else (), ("int",)
-            elif self.options.mask == "additive":
-                kinds = ("additive",)
-            x = scores(size) - LOW
-            for form in forms:
-                for kind in kinds:
-                    flipped = self.blocked and kind != "additive"
-                    yield x, _sizes(x), form._replace(kind=kind, flipped=flipped)
+    def _attention(self) -> Callable:
+        """Return attention with this softmax, which takes its mask by the same name."""
+        mask, asked = self.mask, self.piece.caller.function
 
-    def _judge(self, x: Tensor, form: masks.Form, allowed: Tensor, sample: Sample) -> None:
-        """Report what is done with a mask that it takes."""
-        by_length = form.letters == masks.LENGTHS.letters
-        recipe = (by_length and _one_off(sample)) or masks.judged(Recipe(), sample)
-        if recipe.masking is INVERT and not self.blocked and says_blocked(self.function):
-            self.blocked = True
-            self.results.note("convention", SAYS_BLOCKED)
-            self.with_a_mask()
-            return
-        if recipe.masking is INVERT and self.blocked:
-            recipe = replace(recipe, masking=masks.STILL_BLOCKED)
+        @wraps(self.function, updated=())
+        def attention(query: Tensor, key: Tensor, value: Tensor, **given: Tensor) -> Tensor:
+            scores = query @ key.mT / query.shape[-1] ** 0.5
+            form = self.form(scores, given.get(mask.name))
+            return asked(*form.arguments, **form.named) @ value
 
-        def given(x: Tensor) -> Tensor:
-            return form(allowed, x.dtype).to(x.device)
-
-        if not self._is_steady_and_right(recipe, sample, x, given):
-            return
-        if form.kind != "bool" and not by_length:
-            self.results.note("mask-dtype", f"It takes masks of {given(x).dtype}, not bool.")
-        words = "blocked keys get the weight 0, and the others share 1"
-        self.results.held("blocked-keys", words)
-        none = allowed.clone()
-        none[:, :, 0] = False
-        out = self.weights(x, form(none, x.dtype))
-        told = "zeros" if out is None else _of_first_row(out)
-        if out is not None and not (self.options.strict and told == "zeros"):
-            sentence = f"A row in which no key is allowed gives {told}."
-            self._tell("blocked-row", "empty-row", sentence)
-        self._examine_rest()
+        default = Parameter.empty if mask.required else mask.default
+        attention.__signature__ = Signature(
+            [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in SIDES]
+            + [Parameter(mask.name, Parameter.KEYWORD_ONLY, default=default)]
+        )
+        return attention
 
 
 def scores(size: tuple[int, ...], seed: int = 0) -> Tensor:
@@ -241,15 +208,11 @@ def scores(size: tuple[int, ...], seed: int = 0) -> Tensor:
     return 1.5 * torch.randn(size, generator=torch.Generator().manual_seed(4 + seed))
 
 
-def sample_of(x: Tensor, out: Tensor, allowed: Tensor | None = None) -> Sample:
+def sample_of(x: Tensor, out: Tensor) -> Sample:
     """Return what a softmax did as a call of attention: the scores are the dot products."""
-    unit = torch.eye(x.shape[-1])
-    return Sample(_of_four(x), unit, unit, _of_four(out).float(), _sizes(x), allowed)
-
-
-def _sizes(x: Tensor) -> Sizes:
-    N, H, L, S = _of_four(x).shape
-    return Sizes(N, H, L, S, E=1, Ev=S)
+    x, out, unit = _of_four(x), _of_four(out), torch.eye(x.shape[-1])
+    N, H, L, S = x.shape
+    return Sample(x, unit, unit, out.float(), Sizes(N, H, L, S, E=1, Ev=S))
 
 
 def _of_four(part: Tensor) -> Tensor:
@@ -268,18 +231,6 @@ def _measured(sample: Sample) -> Way:
     else:
         cause, words = "not-normalised", NO_SOFTMAX
     return Way(cause, words, lambda *given: None)
-
-
-def _one_off(sample: Sample) -> Recipe | None:
-    """Return the recipe of a softmax that reads every length as one more or one fewer."""
-    lengths = sample.allowed.sum(-1, keepdim=True)
-    first = int(lengths.flatten()[0])
-    for step in (-1, 1):
-        moved = torch.arange(sample.sizes.S) < lengths + step
-        if Recipe().gives(sample._replace(allowed=moved)):
-            words = f"{first} real keys are read as {first + step}."
-            return Recipe(masking=Way("length-off-by-one", words, lambda *given: None))
-    return None
 
 
 def _of_first_row(out: Tensor) -> str:
