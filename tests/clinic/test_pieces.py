@@ -121,7 +121,7 @@ WRONG = {
         "nan": [(lambda x, h: split(x, h) * torch.nan, None)],
         "not-done": [(lambda x, h: None, merge), (split, lambda x: None)],
         "wrong-type": [(lambda x, h: (one for one in x), None), (lambda x, h: "heads", merge)],
-        "raises": [(lambda x, h: 1 / 0, None)],
+        "raises": [(lambda x, h: 1 / 0, None), (split, lambda x: 1 / 0)],
     }
 }
 

@@ -15,7 +15,7 @@ from attnlab.clinic._results import Options, Results
 from attnlab.clinic.behaviour import examine_steadiness, examine_watch
 from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, ORDERS
 from attnlab.clinic.names import BUILDER, plain_name
-from attnlab.clinic.pieces.calls import SAYS_BLOCKED, Form, Piece, numbers, shape, table
+from attnlab.clinic.pieces.calls import Form, Piece, numbers, shape, table
 
 SQUARE, WIDE, TALL, OTHER = (7, 7), (5, 7), (7, 5), (6, 6)
 DEEP = 1000.0  # a fill value this far below the others leaves nothing after the softmax
@@ -173,7 +173,8 @@ class Builder:
         if mask is not None and mask.name == "nan":
             found("nan", f"{asked} {mask.words}.")
             return False
-        known = None if mask is None else self._known(mask.allowed, trial)
+        meant = self.causal if trial.family == "causal" else self.named and trial.real is not None
+        known = mask and recognised(mask.allowed, trial, self.blocked, meant)
         if known is None:
             why = (
                 f"It returns shape {shape(value)}, but no causal mask, no window and no mask of "
@@ -183,7 +184,8 @@ class Builder:
             return False
         if known.name == "mask-inverted" and self.says_blocked:
             self.blocked, self.says_blocked = True, False
-            self.results.note("convention", SAYS_BLOCKED)
+            words = "It says itself that True means blocked, as in nn.MultiheadAttention, and was "
+            self.results.note("convention", f'{words}examined as with mask="blocked".')
             return self.examine(trial, value)
         if known.name is not None:
             inverted = known.name == "mask-inverted" and not self.blocked
@@ -203,12 +205,6 @@ class Builder:
         self.results.held(trial.family, HELD[trial.family])
         return True
 
-    def _known(self, allowed: Tensor, trial: Trial) -> Known | None:
-        """Return the first known mask that it is; None where it may be meant to be another."""
-        meant = self.causal if trial.family == "causal" else self.named and trial.real is not None
-        known = recognised(allowed, trial, self.blocked, meant)
-        return _odd(allowed, trial) if known is None and meant else known
-
     # --- other sizes ------------------------------------------------------------------------------
 
     def examine_others(self, trial: Trial) -> None:
@@ -224,7 +220,9 @@ class Builder:
                 told = outcome.trouble or ("nothing" if value is None else f"shape {shape(value)}")
                 asked = [f"{self.piece.who}({one.form})" for one in (trial, other)]
                 sentence = f"{asked[0]} is right, but {asked[1]} gives {told}."
-                self.results.found("wrong-shape" if square else "square-only", sentence)
+                name = "raises" if outcome.error else "wrong-shape"
+                if not self.piece.caller.out_of_time:
+                    self.results.found(name if square else "square-only", sentence)
                 return
             if not self.examine(other, value):
                 return
@@ -247,7 +245,10 @@ STILL_INVERTED = "it is True where a query may look, and was said to mean blocke
 
 
 def recognised(allowed: Tensor, trial: Trial, blocked: bool, meant: bool) -> Known | None:
-    """Return the first known mask that this is, or whose opposite it is."""
+    """Return the first known mask that this is, or whose opposite it is.
+
+    None where it is none and may be ``meant`` to be of another kind.
+    """
     known = [*{"causal": _causal, "window": _window}.get(trial.family, _padding)(trial)]
     if meant:
         all_or_nothing = (
@@ -266,7 +267,7 @@ def recognised(allowed: Tensor, trial: Trial, blocked: bool, meant: bool) -> Kno
             if _equal(~one.allowed, allowed):
                 also = f"; and turned around, {one.words}" if one.name else "."
                 return Known("mask-inverted", f"{turned}{also}", allowed)
-    return None
+    return _odd(allowed, trial) if meant else None
 
 
 def _causal(trial: Trial) -> Iterator[Known]:

@@ -16,10 +16,6 @@ from attnlab.clinic.names import arguments, plain_name
 
 MOST = 10**6  # numbers that a result of the clinic's small inputs may have
 MOST_SHOWN = 7  # rows and columns of a table
-SAYS_BLOCKED = (
-    "It says itself that True means blocked, as in nn.MultiheadAttention, and was examined as with "
-    'mask="blocked".'
-)
 VIEW_ERRORS = ("view size is not compatible", "contiguous")
 
 
@@ -42,20 +38,8 @@ class Form(NamedTuple):
 class Piece(behaviour.Subject):
     """A function under examination: every call goes through here, on copies of the inputs.
 
-    Attributes
-    ----------
-    parameters : list of Argument or None
-        What it takes; None where nothing is known of that.
-    who : str
-        How the sentences call it; its own name if not given.
-    way : callable
-        Returns the call of these inputs, a ``Form``.
-    draw : callable
-        Returns the inputs for a seed.
-    sure : bool
-        Whether it is known what its arguments mean: an error is then its own.
-    remedy : str
-        What helps where that is not known, if it is not ``call=``.
+    ``who`` is its name in sentences. ``draw`` returns the inputs for a seed, ``way`` their call. An
+    error is its own if it is ``sure`` what its arguments mean; else ``remedy`` may help.
     """
 
     def __init__(
@@ -66,7 +50,7 @@ class Piece(behaviour.Subject):
         asked, adapter, known = function, options.call, arguments(options.call or function) or []
         if adapter is not None:
             asked, known = lambda *a, **k: adapter(function, *a, **k), known[1:]
-        self.parameters = known or None
+        self.parameters = known or None  # None where nothing is known of what it takes
         self.caller = Caller(asked, options.time_limit)
         self.sure, self.remedy = bool(known), ""
         self.way: Callable[[dict[str, Tensor]], Form | None] = lambda _: None

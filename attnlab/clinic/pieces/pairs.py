@@ -219,7 +219,7 @@ def _together(split: Side, merge: Side, results: Results) -> None:
         if merge.start():
             merge.report()
         return
-    merge.trial, s = split.trial, split.trial.sizes
+    merge.trial, merge.piece.sure, s = split.trial, True, split.trial.sizes
     raw = split.piece.ask(split.form(split.input(s), s)).value
     back = None if merge.strange else merge.piece.ask(merge.form(raw, s))
     if back is not None and close(numbers(back.value), s.tokens()):
