@@ -93,10 +93,11 @@ def examine_steadiness(subject: Subject, results: Results) -> bool:
         apart = f"Two calls with the same input differ by up to {moved:.2g}"
         shown = _changed_row("One row of the output:", ("first call", "second call"), one, two)
     if chance:  # of two calls with one seed
-        why = "something random is at work, such as dropout that is left on"
+        name, why = "random", "something random is at work, such as dropout that is left on"
     else:
+        name = "remembers"
         why = "it keeps something between calls, or draws random numbers of its own"
-    results.found("random" if chance else "remembers", f"{apart}: {why}.", shown)
+    results.found(name, f"{apart}: {why}.", shown)
     return False
 
 
