@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+
+from attnlab.clinic._results import Results
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -46,12 +50,39 @@ def converted(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     return module._apply(convert)
 
 
-def set_aside(module: nn.Module) -> nn.Module:
-    """Return what is examined in place of a module: a copy in eval mode, on the CPU.
+@contextlib.contextmanager
+def set_aside(module: object, results: Results) -> Iterator[object]:
+    """Yield what is examined in place of a module: a copy in eval mode, on the CPU.
 
-    Half precision becomes float32: with three digits small bugs and rounding look alike.
+    Half precision becomes float32: with three digits small bugs and rounding look alike. A module
+    that cannot be copied is yielded itself, with a note; its parameters, buffers and modes are put
+    back. What is no module is yielded as it is.
     """
+    if not isinstance(module, nn.Module):
+        yield module
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        own = copy_of(module).eval().to("cpu")
-        return converted(own, torch.float32) if dtype_of(own) in HALVES else own
+        try:
+            own = copy_of(module).eval().to("cpu")
+            own = converted(own, torch.float32) if dtype_of(own) in HALVES else own
+        except Exception:
+            own = None
+    if own is not None:
+        yield own
+        return
+    results.note(
+        "in-place",
+        "It cannot be copied, so it was examined itself. Its parameters, buffers and modes were "
+        "put back; anything else that a call changes in it stays changed.",
+    )
+    modes = [(part, part.training) for part in module.modules()]
+    kept = [(part, part.detach().clone()) for part in (*module.parameters(), *module.buffers())]
+    try:
+        yield module.eval()
+    finally:
+        for part, training in modes:
+            part.training = training
+        with torch.no_grad():
+            for part, before in kept:
+                part.copy_(before)

@@ -71,7 +71,8 @@ def diagnose(
       call that was made, and the option below that would help. What the clinic cannot know, such
       as what an argument means, it asks for and does not guess.
 
-    The target is left as it was: a layer is examined as a copy.
+    The target is left as it was: a layer is examined as a copy. Where it cannot be copied, a note
+    says so.
 
     Parameters
     ----------
@@ -153,17 +154,9 @@ def _examine(examine: Callable, target: object, options: Options, results: Resul
     """Examine a copy; what ends the examination early becomes a gap."""
     limit = IN_ALL * options.time_limit
     try:
-        target = set_aside(target) if isinstance(target, nn.Module) else target
-    except Exception as error:
-        why = f"It is examined as a copy, and copying it raises {type(error).__name__}."
-        results.unexamined(
-            why, remedy="Pass a new layer: what calls leave in it may be the reason."
-        )
-        return
-    try:
-        with torch_as_it_is(), time_for_all(limit):
+        with set_aside(target, results) as own, torch_as_it_is(), time_for_all(limit):
             torch.set_num_threads(1)  # for small tensors several only wait for each other
-            examine(target, options, results)
+            examine(own, options, results)
     except TimeIsUp:
         results.unexamined(
             f"The examination was stopped after {limit:g} seconds, before its end.",

@@ -141,6 +141,7 @@ def examine_memory(subject: Subject, results: Results) -> bool:
 
 def _remembered(subject: Subject) -> str:
     """Return what shows that something is kept between calls; empty if nothing does."""
+    before = subject.output(subject.inputs())
     for sizes in (1, 2):
         given, fresh, used = subject.inputs(sizes=sizes), subject.again(), subject.again()
         if given is None or fresh is None or used is None:
@@ -154,6 +155,8 @@ def _remembered(subject: Subject) -> str:
     for number, name in enumerate(subject.inputs()):
         if _takes_the_first(subject, name, sizes=3 + number):
             return f"Another {name} of the same shape gives the result of the call before"
+    if before is not None and not close(subject.output(subject.inputs()), before):
+        return "The same call gives something else after calls of other sizes"
     return ""
 
 
@@ -202,11 +205,16 @@ def examine_dtype(subject: Subject, results: Results) -> None:
         _examine_float64(wide, results)
     if half is None or results.has("dtype"):
         return
-    outcome = half.answer(half.inputs())
+    expected, outcome = subject.output(subject.inputs()), half.answer(half.inputs())
     if "overflow" in outcome.message:
         results.note("dtype", f"float16 raises {outcome.trouble}: fill with -inf instead.")
-    elif isinstance(outcome.value, Tensor) and not outcome.value.isfinite().all():
+    if not isinstance(outcome.value, Tensor) or outcome.value.shape != expected.shape:
+        return
+    if not outcome.value.isfinite().all():
         results.found("dtype", "With ordinary float16 numbers the output holds NaN or infinity.")
+    elif not close(outcome.value, expected, 0.05):
+        worst = float((outcome.value.double() - expected.double()).abs().max())
+        results.found("dtype", f"In float16 the output is off by {worst:.2f}.")
 
 
 def _examine_float64(wide: Subject, results: Results) -> None:
@@ -247,7 +255,17 @@ def examine_device(subject: Subject, results: Results) -> None:
             "device",
             "One of its tensors is on the CPU whatever device its input is on: with tensors on the "
             f"meta device it raises {outcome.trouble}.",
+            advice=_buffers(moved.module),
         )
+
+
+def _buffers(module: nn.Module | None) -> str:
+    """Return the advice for a layer that keeps a tensor where ``to(device)`` does not find it."""
+    parts = module.modules() if module is not None else ()
+    for name, value in (item for part in parts for item in vars(part).items()):
+        if isinstance(value, Tensor) and value.device.type == "cpu":
+            return f"self.register_buffer({name!r}, ...): then module.to(device) moves it as well."
+    return ""
 
 
 def examine_layout(subject: Subject, results: Results) -> None:

@@ -97,6 +97,20 @@ def test_a_softmax_in_float32_is_no_low_precision():
     assert names(lambda x: x.softmax(-1, dtype=torch.float32).to(x))[0] == []
 
 
+def test_a_tensor_that_a_layer_keeps_is_to_be_registered():
+    class Keeps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = torch.zeros(4)
+
+        def forward(self, x):
+            return x + self.shift.to(x.dtype)
+
+    module = Keeps()
+    results = names(module, module)[1]
+    assert "register_buffer('shift'" in results.findings[0].fix
+
+
 def test_a_parameter_without_a_gradient_is_told_from_an_unused_one():
     class Cut(nn.Module):
         def __init__(self):

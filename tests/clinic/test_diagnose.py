@@ -196,17 +196,6 @@ def test_a_wrong_shape_is_told_with_the_shapes_of_the_call():
     assert "must be (2, 5, 13), got (2, 5, 7)" in report.summary
 
 
-class Uncopied(nn.Linear):
-    def __deepcopy__(self, memo):
-        raise TypeError("no copies")
-
-
-def test_a_layer_that_cannot_be_copied_is_not_examined():
-    report = diagnose(Uncopied(12, 12))
-    assert report.ok is None
-    assert "copying it raises TypeError" in report.gap.why
-
-
 class Keeping(nn.Module):
     """Attention that keeps its weights, with their graph."""
 
@@ -228,6 +217,27 @@ def test_a_layer_that_keeps_a_result_is_examined_and_keeps_it():
     assert diagnose(layer).ok
     assert layer.weights is kept
     assert kept.requires_grad
+
+
+class Uncopied(Keeping):
+    """Attention that cannot be copied and changes its weights in every call."""
+
+    def __deepcopy__(self, memo):
+        raise TypeError("no copies")
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.value.weight += 1e-9
+        return super().forward(x)
+
+
+def test_a_target_that_cannot_be_copied_is_said_to_be_examined_in_place():
+    layer = Uncopied()
+    before = layer.value.weight.detach().clone()
+    report = diagnose(layer)
+    assert any(note.key == "in-place" for note in report.notes)
+    assert torch.equal(layer.value.weight, before)
+    assert layer.training
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -289,6 +289,11 @@ def in_place(x):
     return x.softmax(-1)
 
 
+def masked_in_place(scores, mask):
+    scores[~mask.expand_as(scores)] = -1e9
+    return scores.softmax(-1)
+
+
 RIGHT["softmax"] = [
     functional.softmax,
     torch.nn.Softmax(-1),
@@ -322,13 +327,13 @@ WRONG["softmax"] = {
         lambda x: x.exp() / (x.exp().sum(-1, keepdim=True) + 1),
         lambda x: x.log_softmax(-1),
         lambda x: x / x.sum(-1, keepdim=True),
-        lambda x: x.softmax(-1).sort(-1).values,
         lambda scores, mask: scores.exp() * mask,
     ],
     "hard": [lambda x: functional.one_hot(x.argmax(-1), x.shape[-1]).float()],
     "scale-other": [lambda x: (-x).softmax(-1), lambda x: (x * 0.5).softmax(-1)],
+    "position-mixing": [lambda x: x.softmax(-1).sort(-1).values],
     "wrong-shape": [lambda x: x.softmax(-1).mT, lambda x: x.softmax(-1).sum(-1)],
-    "modifies-input": [in_place],
+    "modifies-input": [in_place, masked_in_place],
     "detached": [
         lambda x: x.detach().softmax(-1),
         lambda x: x.exp() / x.exp().sum(-1, keepdim=True).detach(),

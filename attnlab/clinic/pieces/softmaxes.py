@@ -38,9 +38,12 @@ SQUARE = (6, 6)
 DIMS = ("dim", "axis", "d")
 MASK_ROLES = ("mask", "padding", "lengths")
 LARGE = 1000.0
-OF_ATTENTION = "layout scale products average dimensions sizes causal gradients apart".split()
+OF_ATTENTION = (
+    "layout scale products average dimensions sizes causal gradients apart arguments".split()
+)
 SUMS = "The weights of a query sum to {sums} instead of 1."
 NO_SOFTMAX = "The weights of a query sum to 1 and are not the softmax of its scores."
+AT_OTHER_KEYS = "The weights of a query are those of its softmax, but at the wrong keys."
 
 
 def examine_softmax(function: Callable, options: Options, results: Results) -> None:
@@ -68,6 +71,7 @@ class Softmax:
         self.piece = Piece(function, options, results)
         others = (self.piece.parameters or [])[1:]
         self.mask = next((one for one in others if one.role in MASK_ROLES), None)
+        self.masked: Form | None = None  # a call with a mask that tells keys apart
         self.takes_dim = any(plain_name(one.name) in DIMS for one in others)
 
     def form(self, x: Tensor, mask: Tensor | None = None, dim: int = -1) -> Form:
@@ -173,6 +177,8 @@ class Softmax:
         """Report what the probes of attention functions say of attention with this softmax."""
         seen, results = Results(), self.results
         examine_attention(self._attention(), replace(self.options, call=None), seen)
+        if self.masked is not None:
+            self.piece.ask(self.masked)  # which is watched: does it change its scores?
         of_lengths = CAUSES["length-off-by-one"].fix if self.mask.role == "lengths" else ""
         for one in seen.findings:
             advice = of_lengths if one.name in ("mask-leak", "wrong-source") else ""
@@ -193,6 +199,9 @@ class Softmax:
         def attention(query: Tensor, key: Tensor, value: Tensor, **given: Tensor) -> Tensor:
             scores = query @ key.mT / query.shape[-1] ** 0.5
             form = self.form(scores, given.get(mask.name))
+            tells = scores.device.type == "cpu" and mask.name in given
+            if tells and self.masked is None and len(given[mask.name].unique()) > 1:
+                self.masked = self.form(scores.detach().clone(), given[mask.name].clone())
             return asked(*form.arguments, **form.named) @ value
 
         default = Parameter.empty if mask.required else mask.default
@@ -228,6 +237,8 @@ def _measured(sample: Sample) -> Way:
     elif fitted.good:
         words = f"The scores are multiplied by {fitted.factor:.4g} before the softmax."
         cause = "scale-other"
+    elif same(out.sort(-1).values, sample.products.softmax(-1).sort(-1).values):
+        cause, words = "position-mixing", AT_OTHER_KEYS
     else:
         cause, words = "not-normalised", NO_SOFTMAX
     return Way(cause, words, lambda *given: None)
