@@ -110,11 +110,15 @@ class Caller:
         if left < 0:
             raise TimeIsUp
         everything = {**{str(place): value for place, value in enumerate(arguments)}, **named}
-        before = {name: _frozen(value) for name, value in everything.items()}
+        held = {
+            name: (value, value.detach().clone())
+            for name, value in everything.items()
+            if isinstance(value, Tensor) and value.device.type != "meta"
+        }
         outcome = call(self.function, *arguments, time_limit=self.time_limit, **named)
-        for name in before:
-            if _differs(everything[name], before[name]):
-                self.changed.setdefault(name, (before[name], everything[name].detach().clone()))
+        for name, (value, before) in held.items():
+            if _differs(value.detach(), before):
+                self.changed.setdefault(name, (before, value.detach().clone()))
         self.printed = self.printed or outcome.printed
         self.seconds.append(outcome.seconds)
         self.returned |= outcome.error is None
@@ -136,17 +140,6 @@ def time_for_all(seconds: float) -> Iterator[None]:
         _end = earlier
 
 
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute in one thread: for small tensors several only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def call(
     function: Callable, *arguments: object, time_limit: float = 1.0, **named: object
 ) -> Outcome:
@@ -159,10 +152,13 @@ def call(
     outcome = Outcome()
     start = time.perf_counter()
     time_limit = max(min(time_limit, _end - start), LATE)
-    with warnings.catch_warnings(), _torch_as_it_is(), contextlib.ExitStack() as stack:
+    with (
+        warnings.catch_warnings(),
+        torch_as_it_is(),
+        contextlib.redirect_stdout(written),
+        contextlib.redirect_stderr(written),
+    ):
         warnings.simplefilter("ignore")
-        stack.enter_context(contextlib.redirect_stdout(written))
-        stack.enter_context(contextlib.redirect_stderr(written))
         try:
             outcome.value = _within(time_limit, lambda: function(*arguments, **named))
         except KeyboardInterrupt:
@@ -184,7 +180,7 @@ class _Written(io.StringIO):
 
 
 @contextlib.contextmanager
-def _torch_as_it_is() -> Iterator[None]:
+def torch_as_it_is() -> Iterator[None]:
     """Put torch's switches back: the called code, or the alarm that stops it, may leave others."""
     grad, dtype, modes = torch.is_grad_enabled(), torch.get_default_dtype(), modes_of_torch()
     # a default device is a mode, too, which torch remembers at two more places
@@ -216,12 +212,6 @@ def _strictness() -> tuple[bool, bool]:
     )
 
 
-def parameters(function: Callable) -> list[inspect.Parameter] | None:
-    """Return the parameters of a callable; None where Python does not know them."""
-    function = function.forward if isinstance(function, torch.nn.Module) else function
-    return call(lambda: list(inspect.signature(function).parameters.values())).value
-
-
 def a(word: str) -> str:
     """Return a word with its article, such as ``"an int"``."""
     return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
@@ -243,10 +233,7 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
     watching, rang = True, 0
 
     def ring(_number: int, _frame: object) -> None:
-        """Stop the code, and ring again soon; often only once Python has heard it.
-
-        Compiled code, which hears nothing, is slowed down by an alarm every few microseconds.
-        """
+        """Stop the code, and ring again soon; seldom while compiled code does not hear it."""
         nonlocal rang
         if watching:
             wait = draw(AGAIN / 10, AGAIN) if rang > 1 else LATE
@@ -257,7 +244,7 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
 
     earlier, told = signal.signal(signal.SIGALRM, ring), sys.unraisablehook
     try:
-        sys.unraisablehook = _say_nothing  # an alarm in a finalizer is lost; the next one comes
+        sys.unraisablehook = lambda _: None  # an alarm in a finalizer is lost; the next one comes
         signal.setitimer(signal.ITIMER_REAL, seconds, LATE)
         try:
             return function()
@@ -266,24 +253,14 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
     finally:  # once more, should the alarm have rung between the two lines above
         watching = False
         signal.setitimer(signal.ITIMER_REAL, 0)
-        _take_back_the_last_alarm()
+        if hasattr(signal, "sigtimedwait"):  # drop one that no thread has answered yet
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+            signal.sigtimedwait({signal.SIGALRM}, 0)
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         if rang:  # another thread of torch's may still be handing over the last one
             time.sleep(LATE)
         signal.signal(signal.SIGALRM, earlier)
         sys.unraisablehook = told
-
-
-def _take_back_the_last_alarm() -> None:
-    """Drop an alarm that has rung and that no thread has had the time to answer yet."""
-    if hasattr(signal, "sigtimedwait"):
-        alarm = {signal.SIGALRM}
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, alarm)
-        signal.sigtimedwait(alarm, 0)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-
-
-def _say_nothing(_unraisable: object) -> None:
-    """Stand in for ``sys.unraisablehook``."""
 
 
 def wake_torch() -> None:
@@ -295,18 +272,9 @@ def wake_torch() -> None:
     torch.broadcast_shapes((1,), (1,))
 
 
-def _frozen(value: object) -> Tensor | None:
-    if isinstance(value, Tensor) and value.device.type != "meta":
-        return value.detach().clone()
-    return None
-
-
-def _differs(value: object, before: Tensor | None) -> bool:
-    if before is None:
-        return False
+def _differs(value: Tensor, before: Tensor) -> bool:
     if value.shape != before.shape or value.dtype != before.dtype:
         return True
-    value = value.detach()
     return not torch.equal(value, before) and not torch.equal(  # a NaN equals nothing
         value.nan_to_num(nan=1.25), before.nan_to_num(nan=1.25)
     )

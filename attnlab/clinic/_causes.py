@@ -4,153 +4,135 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-LESSONS = {
-    0: "00_start_here",
-    1: "01_attention_is_a_soft_look_up",
-    2: "02_why_divide_by_the_square_root_of_d_k",
-    3: "03_masks_who_may_look_at_whom",
-    4: "04_reading_heatmaps_honestly",
-    6: "06_where_q_k_and_v_come_from",
-    7: "07_multi_head_reshaping_without_scrambling",
-    8: "08_what_attention_costs_and_how_to_pay_less",
-    9: "09_clinic",
-}
-
 
 class Cause(NamedTuple):
-    """A cause by its fix and the number of its lesson."""
+    """A cause by its fix and the file name of its lesson, without its ending."""
 
     fix: str
-    lesson: int
+    lesson: str
 
 
-_SCALE = (
-    "divide the scores by math.sqrt(query.shape[-1]), the square root of the number of features "
-    "of one head."
-)
 _HEADS = "x.view(N, L, H, d).transpose(1, 2): cut the features first, then move the heads."
 _MERGE = "x.transpose(1, 2).reshape(N, L, H * d): move the heads back, then join."
-_FILL = (
-    "scores = scores.masked_fill(~mask, -torch.inf) before the softmax. masked_fill returns a new "
-    "tensor: assign it."
-)
-_CAUSAL = (
-    "let query i see key j only where j <= i: before the softmax, "
-    "scores = scores.masked_fill(torch.ones_like(scores).tril() == 0, -torch.inf)."
-)
-
-CAUSES: dict[str, Cause] = {
-    # how it behaves as a function
-    "not-callable": Cause("pass a function, a module or a pair (split, merge).", 9),
-    "not-done": Cause("write the body and return the result.", 9),
-    "raises": Cause(
-        "make the call named above yourself. If it has to be called otherwise, pass call=.", 9
-    ),
-    "wrong-type": Cause("return a tensor, or the pair (output, weights).", 1),
-    "wrong-shape": Cause("print the shape of every intermediate tensor.", 1),
-    "prints": Cause("remove the print: a layer is called thousands of times.", 9),
-    "modifies-input": Cause(
-        "make a new tensor: masked_fill for masked_fill_, x = x * 2 for x *= 2.", 3
-    ),
-    "random": Cause(
-        "apply dropout only while training: F.dropout(..., training=self.training), and make "
-        "layers once, in __init__.",
-        4,
-    ),
-    "remembers": Cause("compute from the arguments only; keep no tensor between calls.", 9),
-    "hangs": Cause("look for a loop that never ends, or a step that waits for something.", 9),
-    "slow": Cause("replace Python loops by one matrix product.", 8),
-    "detached": Cause("keep to tensor operations: no detach, item, numpy or torch.tensor.", 2),
-    "contiguity": Cause("use reshape, or call contiguous() before view.", 7),
-    "device": Cause(
-        "make new tensors with device=x.device; register_buffer those that a layer keeps.", 9
-    ),
-    "dtype": Cause("make new tensors with dtype=x.dtype, and return the dtype of the input.", 9),
-    "nan": Cause("subtract each row's maximum before exp, or use softmax.", 1),
-    # what it computes
-    "softmax-axis": Cause("softmax(dim=-1): every query shares 1 among the keys.", 1),
-    "not-normalised": Cause("softmax(dim=-1) on the scores gives rows that sum to 1.", 1),
-    "hard": Cause("use softmax: it has a gradient, argmax has none.", 1),
-    **dict.fromkeys(
-        "scale-missing scale-d scale-inverse scale-model scale-quarter scale-length scale-constant "
-        "scale-other".split(),
-        Cause(_SCALE, 2),
-    ),
-    "scores-not-dot-products": Cause("query @ key.transpose(-2, -1), scaled.", 1),
-    "key-value-swapped": Cause("compare query with key; average value.", 1),
-    "query-key-swapped": Cause("query @ key.transpose(-2, -1): one row per query.", 1),
-    "wrong-source": Cause("compare query with key; average value.", 1),
-    "batch-mixing": Cause(
-        "leave the batch alone: keep its size in every view and reshape, and move, multiply and "
-        "normalise only the dimensions behind it.",
-        6,
-    ),
-    "head-mixing": Cause(
-        "give each head its own dimension, and leave it alone in products and softmax.", 7
-    ),
-    "position-mixing": Cause(
-        "keep the order of the tokens: row i of the output belongs to query i.", 1
-    ),
-    "transposed-batch": Cause("key.transpose(-2, -1): .T turns every dimension around.", 6),
-    "square-only": Cause(
-        "take L from the query, S from the key and Ev from the value, each by .shape.", 4
-    ),
-    "weights-differ": Cause("return the weights that multiplied the value.", 4),
-    # masks
-    "mask-ignored": Cause(_FILL, 3),
-    "mask-inverted": Cause(
-        "masked_fill(~mask, -torch.inf) if True means may attend. If it is meant to block, pass "
-        'mask="blocked" to diagnose.',
-        3,
-    ),
-    "mask-added": Cause(
-        "scores = scores.masked_fill(~mask, -torch.inf). If the mask is meant to hold 0 and -inf, "
-        'pass mask="additive" to diagnose.',
-        3,
-    ),
-    "mask-multiplied": Cause(
-        "a score of 0 is a score like any other: scores = scores.masked_fill(~mask, -torch.inf).", 3
-    ),
-    "mask-after-softmax": Cause(
-        "mask the scores: scores = scores.masked_fill(~mask, -torch.inf), and then the softmax.", 3
-    ),
-    "mask-finite": Cause(
-        "fill with -torch.inf: scores = scores.masked_fill(~mask, -torch.inf).", 3
-    ),
-    "mask-leak": Cause(_FILL, 3),
-    "mask-queries": Cause("a padded token must not be looked at: block its column.", 3),
-    "mask-transposed": Cause("row i of the mask belongs to query i.", 3),
-    "mask-broadcast": Cause(
-        "give each sequence its own mask: mask[:, None] where heads have a dimension, "
-        "mask.repeat_interleave(num_heads, dim=0) where they are folded into the batch.",
-        3,
-    ),
-    "blocked-row": Cause("find rows without a True in the mask and set their weights to 0.", 3),
-    **dict.fromkeys(
-        "causal-leak causal-off-by-one causal-flipped causal-missing".split(), Cause(_CAUSAL, 3)
-    ),
-    "causal-eval": Cause("only dropout depends on self.training; the mask never does.", 3),
-    "train-eval": Cause("only dropout depends on self.training.", 3),
-    # heads and modules
-    "split-without-transpose": Cause(_HEADS, 7),
-    "merge-without-transpose": Cause(_MERGE, 7),
-    "split-and-merge": Cause(f"{_HEADS} {_MERGE}", 7),
-    "heads-order": Cause(_HEADS, 7),
-    "round-trip": Cause("undo the steps of split in the opposite order.", 7),
-    "attends-over-heads": Cause("move the heads in front of the tokens: transpose(1, 2).", 7),
-    "heads-shared": Cause("give every head its own part of the projections.", 7),
-    "heads-from-input": Cause("project all of x first, then cut into heads.", 7),
-    "not-attention": Cause("gather from the other tokens: weights @ value.", 1),
-    "batch-first": Cause("put batch_first=True, or transpose(0, 1) before and after.", 4),
-    "cross-side": Cause(
-        "queries come from the first argument, keys and values from the others.", 4
-    ),
-    "padding-leak": Cause("block the padded keys in every row.", 3),
-    # functions that build masks
-    "mask-dtype": Cause("return a bool tensor: True where the query may attend.", 3),
-    "length-off-by-one": Cause("positions < lengths[:, None]: a length counts real tokens.", 3),
-    # softmax by hand
-    "underflow": Cause("subtract each row's own maximum: amax(dim=-1, keepdim=True).", 1),
+_FIXES = {  # of one or several causes, by lessons
+    "01_attention_is_a_soft_look_up": {
+        "wrong-type": "return a tensor, or the pair (output, weights).",
+        "wrong-shape": "print the shape of every intermediate tensor.",
+        "nan": "subtract each row's maximum before exp, or use softmax.",
+        "softmax-axis": "softmax(dim=-1): every query shares 1 among the keys.",
+        "not-normalised": "softmax(dim=-1) on the scores gives rows that sum to 1.",
+        "hard": "use softmax: it has a gradient, argmax has none.",
+        "scores-not-dot-products": "query @ key.transpose(-2, -1), scaled.",
+        "key-value-swapped wrong-source": "compare query with key; average value.",
+        "query-key-swapped": "query @ key.transpose(-2, -1): one row per query.",
+        "position-mixing": "keep the order of the tokens: row i of the output belongs to query i.",
+        "not-attention": "gather from the other tokens: weights @ value.",
+        "underflow": "subtract each row's own maximum: amax(dim=-1, keepdim=True).",
+    },
+    "02_why_divide_by_the_square_root_of_d_k": {
+        "detached": "keep to tensor operations: no detach, item, numpy or torch.tensor.",
+        (
+            "scale-missing scale-d scale-inverse scale-model scale-quarter scale-length "
+            "scale-constant scale-other"
+        ): (
+            "divide the scores by math.sqrt(query.shape[-1]), the square root of the number of "
+            "features of one head."
+        ),
+    },
+    "03_masks_who_may_look_at_whom": {
+        "modifies-input": "make a new tensor: masked_fill for masked_fill_, x = x * 2 for x *= 2.",
+        "mask-ignored mask-leak": (
+            "scores = scores.masked_fill(~mask, -torch.inf) before the softmax. masked_fill "
+            "returns a new tensor: assign it."
+        ),
+        "mask-inverted": (
+            "masked_fill(~mask, -torch.inf) if True means may attend. If it is meant to block, "
+            'pass mask="blocked" to diagnose.'
+        ),
+        "mask-added": (
+            "scores = scores.masked_fill(~mask, -torch.inf). If the mask is meant to hold 0 and "
+            '-inf, pass mask="additive" to diagnose.'
+        ),
+        "mask-multiplied": (
+            "a score of 0 is a score like any other: scores = scores.masked_fill(~mask, "
+            "-torch.inf)."
+        ),
+        "mask-after-softmax": (
+            "mask the scores: scores = scores.masked_fill(~mask, -torch.inf), and then the softmax."
+        ),
+        "mask-finite": "fill with -torch.inf: scores = scores.masked_fill(~mask, -torch.inf).",
+        "mask-queries": "a padded token must not be looked at: block its column.",
+        "mask-transposed": "row i of the mask belongs to query i.",
+        "mask-broadcast": (
+            "give each sequence its own mask: mask[:, None] where heads have a dimension, "
+            "mask.repeat_interleave(num_heads, dim=0) where they are folded into the batch."
+        ),
+        "blocked-row": "find rows without a True in the mask and set their weights to 0.",
+        "causal-leak causal-off-by-one causal-flipped causal-missing": (
+            "let query i see key j only where j <= i: before the softmax, scores = "
+            "scores.masked_fill(torch.ones_like(scores).tril() == 0, -torch.inf)."
+        ),
+        "causal-eval": "only dropout depends on self.training; the mask never does.",
+        "train-eval": "only dropout depends on self.training.",
+        "padding-leak": "block the padded keys in every row.",
+        "mask-dtype": "return a bool tensor: True where the query may attend.",
+        "length-off-by-one": "positions < lengths[:, None]: a length counts real tokens.",
+    },
+    "04_reading_heatmaps_honestly": {
+        "random": (
+            "apply dropout only while training: F.dropout(..., training=self.training), and make "
+            "layers once, in __init__."
+        ),
+        "square-only": (
+            "take L from the query, S from the key and Ev from the value, each by .shape."
+        ),
+        "weights-differ": "return the weights that multiplied the value.",
+        "batch-first": "put batch_first=True, or transpose(0, 1) before and after.",
+        "cross-side": "queries come from the first argument, keys and values from the others.",
+    },
+    "06_where_q_k_and_v_come_from": {
+        "batch-mixing": (
+            "leave the batch alone: keep its size in every view and reshape, and move, multiply "
+            "and normalise only the dimensions behind it."
+        ),
+        "transposed-batch": "key.transpose(-2, -1): .T turns every dimension around.",
+    },
+    "07_multi_head_reshaping_without_scrambling": {
+        "contiguity": "use reshape, or call contiguous() before view.",
+        "head-mixing": (
+            "give each head its own dimension, and leave it alone in products and softmax."
+        ),
+        "split-without-transpose heads-order": _HEADS,
+        "merge-without-transpose": _MERGE,
+        "split-and-merge": f"{_HEADS} {_MERGE}",
+        "round-trip": "undo the steps of split in the opposite order.",
+        "attends-over-heads": "move the heads in front of the tokens: transpose(1, 2).",
+        "heads-shared": "give every head its own part of the projections.",
+        "heads-from-input": "project all of x first, then cut into heads.",
+    },
+    "08_what_attention_costs_and_how_to_pay_less": {
+        "slow": "replace Python loops by one matrix product.",
+    },
+    "09_clinic": {
+        "not-callable": "pass a function, a module or a pair (split, merge).",
+        "not-done": "write the body and return the result.",
+        "raises": (
+            "make the call named above yourself. If it has to be called otherwise, pass call=."
+        ),
+        "prints": "remove the print: a layer is called thousands of times.",
+        "remembers": "compute from the arguments only; keep no tensor between calls.",
+        "hangs": "look for a loop that never ends, or a step that waits for something.",
+        "device": (
+            "make new tensors with device=x.device; register_buffer those that a layer keeps."
+        ),
+        "dtype": "make new tensors with dtype=x.dtype, and return the dtype of the input.",
+    },
+}
+CAUSES = {
+    name: Cause(fix, lesson)
+    for lesson, fixes in _FIXES.items()
+    for names, fix in fixes.items()
+    for name in names.split()
 }
 
 # What each of these explains, if it was found as well; "*" for everything.

@@ -23,9 +23,12 @@ def dtype_of(module: object) -> torch.dtype:
 
 
 def copy_of(module: nn.Module) -> nn.Module:
-    """Return a copy that shares nothing with a module."""
+    """Return a copy that shares nothing with a module; of a kept result without its graph."""
+    kept = [value for part in module.modules() for value in vars(part).values()]
+    memo = {id(value): value.detach().clone() for value in kept
+            if isinstance(value, Tensor) and not value.is_leaf}  # fmt: skip
     with torch.no_grad():  # TorchScript clones its parameters, and would remember from which
-        copied = copy.deepcopy(module)
+        copied = copy.deepcopy(module, memo)
     for one, other in zip(module.parameters(), copied.parameters(), strict=True):
         if one.requires_grad and not other.requires_grad:
             other.requires_grad_()
@@ -48,13 +51,16 @@ def converted(module: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 @contextlib.contextmanager
-def set_aside(module: nn.Module, results: Results) -> Iterator[nn.Module]:
+def set_aside(module: object, results: Results) -> Iterator[object]:
     """Yield what is examined in place of a module: a copy in eval mode, on the CPU.
 
     Half precision becomes float32: with three digits small bugs and rounding look alike. A module
     that cannot be copied is yielded itself, with a note; its parameters, buffers and modes are put
-    back.
+    back. What is no module is yielded as it is.
     """
+    if not isinstance(module, nn.Module):
+        yield module
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import re
 from collections.abc import Callable
@@ -14,9 +13,8 @@ from attnlab.clinic._calling import (
     IN_ALL,
     TimeIsUp,
     name_of,
-    one_thread,
-    parameters,
     time_for_all,
+    torch_as_it_is,
     wake_torch,
 )
 from attnlab.clinic._calling import call as call_safely
@@ -26,16 +24,17 @@ from attnlab.clinic._results import Options, Results
 from attnlab.clinic.functions.calls import measurable
 from attnlab.clinic.functions.examination import examine_attention
 from attnlab.clinic.layers.examination import examine_module
+from attnlab.clinic.names import arguments
 from attnlab.clinic.pieces.builders import examine_mask_builder
-from attnlab.clinic.pieces.pairs import examine_merge, examine_pair, examine_split
+from attnlab.clinic.pieces.pairs import examine_pair
 from attnlab.clinic.pieces.softmaxes import examine_softmax
 
 KINDS: dict[str, tuple[str, Callable]] = {
     "attention": ("attention function", examine_attention),
     "module": ("attention layer", examine_module),
     "heads": ("pair (split, merge)", examine_pair),
-    "split": ("head split", examine_split),
-    "merge": ("head merge", examine_merge),
+    "split": ("head split", lambda split, *rest: examine_pair((split, None), *rest)),
+    "merge": ("head merge", lambda merge, *rest: examine_pair((None, merge), *rest)),
     "mask": ("mask builder", examine_mask_builder),
     "softmax": ("softmax", examine_softmax),
 }
@@ -155,12 +154,9 @@ def _examine(examine: Callable, target: object, options: Options, results: Resul
     """Examine a copy; what ends the examination early becomes a gap."""
     limit = IN_ALL * options.time_limit
     try:
-        with contextlib.ExitStack() as stack:
-            if isinstance(target, nn.Module):
-                target = stack.enter_context(set_aside(target, results))
-            stack.enter_context(one_thread())
-            stack.enter_context(time_for_all(limit))
-            examine(target, options, results)
+        with set_aside(target, results) as own, torch_as_it_is(), time_for_all(limit):
+            torch.set_num_threads(1)  # for small tensors several only wait for each other
+            examine(own, options, results)
     except TimeIsUp:
         results.unexamined(
             f"The examination was stopped after {limit:g} seconds, before its end.",
@@ -173,18 +169,15 @@ def _examine(examine: Callable, target: object, options: Options, results: Resul
 def _kind_by_trying(target: object, options: Options) -> str:
     """Return which of KINDS a target is; a function of one tensor is asked what it gives."""
     kind = kind_of(target)
-    unsure = kind == "module" and not isinstance(target, nn.Module)
-    return "softmax" if unsure and _is_softmax(target, options) else kind
-
-
-def _is_softmax(function: Callable, options: Options) -> bool:
-    """Return whether a function of one tensor gives shares that sum to 1 along some axis."""
+    if kind != "module" or isinstance(target, nn.Module):
+        return kind
     x = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(0))
-    shares = call_safely(function, x, time_limit=options.time_limit).value
+    shares = call_safely(target, x, time_limit=options.time_limit).value
     if not isinstance(shares, Tensor) or shares.shape != x.shape or not measurable(shares):
-        return False
-    sums = (shares.detach().sum(dim=dim) for dim in range(-3, 0))
-    return bool((shares >= 0).all()) and any(((one - 1).abs() < 1e-3).all() for one in sums)
+        return kind
+    sums = (shares.detach().sum(dim=dim) for dim in range(-3, 0))  # 1 along some axis
+    some = bool((shares >= 0).all()) and any(((one - 1).abs() < 1e-3).all() for one in sums)
+    return "softmax" if some else kind
 
 
 def _usable(target: object, results: Results) -> bool:
@@ -205,30 +198,23 @@ def kind_of(target: object) -> str:
     """Return which of KINDS a target is, told by its type, its arguments and its name."""
     if isinstance(target, tuple | list):
         return "heads"
-    known = [one for one in parameters(target) or [] if one.kind is not one.VAR_KEYWORD]
-    required = sum(one.default is one.empty for one in known)
+    known = arguments(target) or []
+    required = sum(one.required for one in known)
     if isinstance(target, nn.Module):  # without parameters it may be an attention function
         weights = any(True for _ in target.parameters())
         return "module" if weights or required < 3 else "attention"
-    names = [one.name.lower() for one in known]
-    return _kind_by_name(name_of(target).lower(), names) or _kind_by_arguments(names, required)
-
-
-def _kind_by_name(name: str, names: list[str]) -> str | None:
-    three = sorted(part.removeprefix("x_")[:1] for part in names[:3])
-    if three == ["k", "q", "v"]:
+    name, names = name_of(target).lower(), [one.name.lower() for one in known]
+    if sorted(part.removeprefix("x_")[:1] for part in names[:3]) == ["k", "q", "v"]:
         return "attention"
     for kind, words in NAMED:
         if re.search(words, name):
             return kind
-    return "mask" if "mask" in name or ("causal" in name and len(names) < 3) else None
-
-
-def _kind_by_arguments(names: list[str], required: int) -> str:
+    if "mask" in name or ("causal" in name and len(names) < 3):
+        return "mask"
     if len(names) >= 2 and HEAD_COUNTS.match(names[1]) and required <= 3:
         return "split"
     if names and SIZE_NAMES.match(names[0]) and required <= 2:
         return "mask"
-    if names and names[0] in ("scores", "logits", "s"):
+    if names and names[0] in ("scores", "logits"):
         return "softmax"
-    return "module" if len(names) and required == 1 and len(names) <= 2 else "attention"
+    return "module" if required == 1 and len(names) <= 2 else "attention"

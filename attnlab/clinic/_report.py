@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from attnlab import palette
-from attnlab.clinic._causes import CAUSES, LESSONS
+from attnlab.clinic._causes import CAUSES
 from attnlab.clinic._evidence import Evidence
 
 CSS = (
@@ -77,7 +77,7 @@ class Finding:
     @property
     def lesson(self) -> str:
         """File name of the lesson that explains it, without its ending."""
-        return LESSONS[CAUSES[self.name].lesson]
+        return CAUSES[self.name].lesson
 
     @property
     def lesson_title(self) -> str:

@@ -10,7 +10,6 @@ import copy
 import math
 import re
 import statistics
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -94,11 +93,11 @@ def examine_steadiness(subject: Subject, results: Results) -> bool:
         apart = f"Two calls with the same input differ by up to {moved:.2g}"
         shown = _changed_row("One row of the output:", ("first call", "second call"), one, two)
     if chance:  # of two calls with one seed
-        why = f"{apart}: something random is at work, such as dropout that is left on."
-        results.found("random", why, shown)
+        name, why = "random", "something random is at work, such as dropout that is left on"
     else:
-        why = f"{apart}: it keeps something between calls, or draws random numbers of its own."
-        results.found("remembers", why, shown)
+        name = "remembers"
+        why = "it keeps something between calls, or draws random numbers of its own"
+    results.found(name, f"{apart}: {why}.", shown)
     return False
 
 
@@ -115,8 +114,10 @@ def _changed_row(
         return None
     pair = torch.stack([before, after]).double().reshape(2, -1, before.shape[-1])
     row = int((pair[0] != pair[1]).any(dim=-1).int().argmax())
-    shown = pair[:, row, :SHOWN]
-    return Evidence(caption, shown, names, tuple(f"number {i}" for i in range(shown.shape[-1])))
+    start = max(0, int((pair[0, row] != pair[1, row]).int().argmax()) - SHOWN + 1)
+    shown = pair[:, row, start : start + SHOWN]
+    columns = tuple(f"number {start + i}" for i in range(shown.shape[-1]))
+    return Evidence(caption, shown, names, columns)
 
 
 def examine_finite(subject: Subject, results: Results) -> bool:
@@ -132,9 +133,10 @@ def examine_finite(subject: Subject, results: Results) -> bool:
 def examine_memory(subject: Subject, results: Results) -> bool:
     """Report whether earlier calls change later ones; return whether they do not."""
     words = _remembered(subject)
-    if words and not subject.caller.out_of_time:
-        results.found("remembers", f"{words}: something is kept between calls.")
-    return not words or subject.caller.out_of_time
+    if not words or subject.caller.out_of_time:
+        return True
+    results.found("remembers", f"{words}: something is kept between calls.")
+    return False
 
 
 def _remembered(subject: Subject) -> str:
@@ -142,7 +144,7 @@ def _remembered(subject: Subject) -> str:
     before = subject.output(subject.inputs())
     for sizes in (1, 2):
         given, fresh, used = subject.inputs(sizes=sizes), subject.again(), subject.again()
-        if given is None or fresh is None or used is None or before is None:
+        if given is None or fresh is None or used is None:
             continue
         for seed in (0, 9):
             used.output(used.inputs(seed=seed))
@@ -198,25 +200,34 @@ def examine_precision(subject: Subject, results: Results) -> bool:
 
 def examine_dtype(subject: Subject, results: Results) -> None:
     """Call in float64 and in float16."""
-    _float64(subject, results)
-    if not results.has("dtype"):
-        _float16(subject, results)
-
-
-def _float64(subject: Subject, results: Results) -> None:
-    wide = subject.again(dtype=torch.float64)
-    if wide is None:
+    wide, half = subject.again(dtype=torch.float64), subject.again(dtype=torch.float16)
+    if wide is not None:
+        _examine_float64(wide, results)
+    if half is None or results.has("dtype"):
         return
+    expected, outcome = subject.output(subject.inputs()), half.answer(half.inputs())
+    if "overflow" in outcome.message:
+        results.note("dtype", f"float16 raises {outcome.trouble}: fill with -inf instead.")
+    if not isinstance(outcome.value, Tensor) or outcome.value.shape != expected.shape:
+        return
+    if not outcome.value.isfinite().all():
+        results.found("dtype", "With ordinary float16 numbers the output holds NaN or infinity.")
+    elif not close(outcome.value, expected, 0.05):
+        worst = float((outcome.value.double() - expected.double()).abs().max())
+        results.found("dtype", f"In float16 the output is off by {worst:.2f}.")
+
+
+def _examine_float64(wide: Subject, results: Results) -> None:
     outcome = wide.answer(wide.inputs())
-    if wide.caller.out_of_time:
-        return
     if not isinstance(outcome.value, Tensor):
-        if subject.module is None or ABOUT_DTYPES.search(outcome.message):
+        about_dtypes = wide.module is None or ABOUT_DTYPES.search(outcome.message)
+        if about_dtypes and not wide.caller.out_of_time:
             told = outcome.trouble or "no output"
             results.found("dtype", f"With float64 tensors it raises {told}.")
         return
     if outcome.value.dtype != torch.float64:
-        results.found("dtype", f"float64 goes in and {name_of(outcome.value.dtype)} comes out.")
+        given = str(outcome.value.dtype).removeprefix("torch.")
+        results.found("dtype", f"float64 goes in and {given} comes out.")
         return
     nudged = wide.output({name: x * (1 + 1e-10) for name, x in wide.inputs().items()})
     if nudged is not None and torch.equal(nudged, outcome.value.detach()):
@@ -224,30 +235,6 @@ def _float64(subject: Subject, results: Results) -> None:
         results.note("dtype", words)
     else:
         results.held("dtype", "float64 inputs are processed in float64")
-
-
-def _float16(subject: Subject, results: Results) -> None:
-    half = subject.again(dtype=torch.float16)
-    if half is None:
-        return
-    expected, outcome = subject.output(subject.inputs()), half.answer(half.inputs())
-    if not isinstance(outcome.value, Tensor):
-        if "overflow" in outcome.message:
-            results.note("dtype", f"float16 raises {outcome.trouble}: fill with -inf instead.")
-        return
-    output = outcome.value.detach()
-    if expected is None or not expected.isfinite().all() or output.shape != expected.shape:
-        return
-    if not output.isfinite().all():
-        results.found("dtype", "With ordinary float16 numbers the output holds NaN or infinity.")
-    elif not close(output, expected, 0.05):
-        worst = float((output.double() - expected.double()).abs().max())
-        results.found("dtype", f"In float16 the output is off by {worst:.2f}.")
-
-
-def name_of(dtype: torch.dtype) -> str:
-    """Return how a sentence names a dtype, such as ``"float64"``."""
-    return str(dtype).removeprefix("torch.")
 
 
 # --- devices, memory, gradients -------------------------------------------------------------------
@@ -274,24 +261,23 @@ def examine_device(subject: Subject, results: Results) -> None:
 
 def _buffers(module: nn.Module | None) -> str:
     """Return the advice for a layer that keeps a tensor where ``to(device)`` does not find it."""
-    kept = [
-        name
-        for part in (module.modules() if module is not None else ())
-        for name, value in vars(part).items()
-        if isinstance(value, Tensor) and value.device.type == "cpu"
-    ]
-    if not kept:
-        return ""
-    name = kept[0]
-    return f"self.register_buffer({name!r}, ...): then module.to(device) moves it as well."
+    parts = module.modules() if module is not None else ()
+    for name, value in (item for part in parts for item in vars(part).items()):
+        if isinstance(value, Tensor) and value.device.type == "cpu":
+            return f"self.register_buffer({name!r}, ...): then module.to(device) moves it as well."
+    return ""
 
 
 def examine_layout(subject: Subject, results: Results) -> None:
     """Give the same numbers in another order of memory."""
     inputs = subject.inputs()
     plain = subject.output(inputs)
-    for turned in _turned(inputs) if plain is not None else ():
-        outcome = subject.answer(turned)
+    if plain is None:
+        return
+    for several in ({}, {3: (0, 1), 4: (1, 2)}):  # sequence first; as from a split of heads
+        outcome = subject.answer({
+            name: _in_another_order(x, *several.get(x.ndim, (-2, -1))) for name, x in inputs.items()
+        })  # fmt: skip
         if subject.caller.out_of_time:
             return
         told = outcome.trouble or ("" if close(outcome.value, plain) else "another result")
@@ -299,22 +285,11 @@ def examine_layout(subject: Subject, results: Results) -> None:
             words = "A tensor that is a transposed view, with the same shape and numbers, gives"
             results.found("contiguity", f"{words} {told}.")
             return
-    if plain is not None:
-        results.held("contiguity", "transposed views give the same results as contiguous tensors")
-
-
-def _turned(inputs: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
-    """Yield the inputs with other dimensions next to each other in memory."""
-    several = {3: (0, 1), 4: (1, 2)}  # sequence first; as they come from a split of heads
-    for way in ({}, several):
-        yield {
-            name: x if x.ndim < 2 else _in_another_order(x, *way.get(x.ndim, (-2, -1)))
-            for name, x in inputs.items()
-        }
+    results.held("contiguity", "transposed views give the same results as contiguous tensors")
 
 
 def _in_another_order(x: Tensor, one: int, other: int) -> Tensor:
-    return x.transpose(one, other).contiguous().transpose(one, other)
+    return x if x.ndim < 2 else x.transpose(one, other).contiguous().transpose(one, other)
 
 
 def examine_gradient(subject: Subject, results: Results) -> None:
@@ -326,32 +301,29 @@ def examine_gradient(subject: Subject, results: Results) -> None:
     exact = wide if output is not None and output.dtype == torch.float64 else subject
     inputs, parameters = exact.inputs(), _parameters(exact)
     leaves = {name: x.requires_grad_() for name, x in inputs.items() if x.is_floating_point()}
-    outcome = exact.answer(inputs, graph=True)
-    if not isinstance(outcome.value, Tensor):
-        if "grad" in outcome.message or "numpy" in outcome.message:
-            sentence = f"Inputs that require a gradient give {outcome.trouble}."
-            results.found("detached", sentence)
-        return
-    drawn = torch.randn(outcome.value.shape, generator=torch.Generator().manual_seed(3))
-    drawn = drawn.to(outcome.value)
-    grads = _gradients(outcome.value, drawn, {**leaves, **parameters})
-    if isinstance(grads, Outcome):
-        results.found("detached", f"The backward pass raises {grads.trouble}.")
-        return
-    alone = [name for name in grads if name in leaves or grads[name] is None]
-    together = [[name for name in parameters if name not in alone]] if parameters else []
-    wrong = [names for names in (*([one] for one in alone), *together)
-             if names and _is_not_the_slope(exact, names, grads, drawn)]  # fmt: skip
-    _tell_gradients(grads, list(leaves), [name for names in wrong for name in names], results)
+    made = exact.answer(inputs, graph=True)
+    if isinstance(output := made.value, Tensor):
+        drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(3)).to(output)
+        made = call(_gradients, output, drawn, {**leaves, **parameters})
+    if made.error is not None:
+        if any(word in made.message for word in ("grad", "numpy", "derivative")):
+            words = f"With inputs that require a gradient it raises {made.trouble}."
+            results.found("detached", words)
+    elif isinstance(grads := made.value, dict):
+        # parameters with a gradient are moved together, everything else by itself
+        alone = [name for name in grads if name in leaves or grads[name] is None]
+        groups = [[name] for name in alone] + [[name for name in parameters if name not in alone]]
+        wrong = [one for names in filter(None, groups)
+                 if not _follows(exact, names, grads, drawn) for one in names]  # fmt: skip
+        _tell_gradients(grads, list(leaves), wrong, results)
 
 
-def _gradients(output: Tensor, drawn: Tensor, leaves: dict[str, Tensor]) -> dict | Outcome:
-    """Return the gradient of each leaf, None where there is none, or the error of the pass."""
+def _gradients(output: Tensor, drawn: Tensor, leaves: dict[str, Tensor]) -> dict:
+    """Return the gradient of each leaf, None where there is none."""
     if not output.requires_grad:
         return dict.fromkeys(leaves)
-    total = (output * drawn).sum()
-    made = call(torch.autograd.grad, total, list(leaves.values()), allow_unused=True)
-    return made if made.error is not None else dict(zip(leaves, made.value, strict=True))
+    found = torch.autograd.grad((output * drawn).sum(), list(leaves.values()), allow_unused=True)
+    return dict(zip(leaves, found, strict=True))
 
 
 def _parameters(subject: Subject) -> dict[str, nn.Parameter]:
@@ -360,32 +332,33 @@ def _parameters(subject: Subject) -> dict[str, nn.Parameter]:
     return {name: part for name, part in named if part.requires_grad}
 
 
-def _is_not_the_slope(
+@torch.no_grad()
+def _follows(
     subject: Subject, names: list[str], grads: dict[str, Tensor | None], drawn: Tensor
 ) -> bool:
-    """Return whether the output does not follow the gradients where these are moved a little."""
+    """Return whether the output follows the gradients where these are moved a little."""
     inputs, parameters = subject.inputs(), _parameters(subject)
-    generator = torch.Generator().manual_seed(11)
-    along = {}
-    for name in names:
-        like = {**inputs, **parameters}[name]
-        random = torch.randn(like.shape, generator=generator, dtype=torch.float64)
-        along[name] = random.to(like)
-    kept = {name: parameters[name].detach().clone() for name in names if name in parameters}
+    generator, parts = torch.Generator().manual_seed(11), {**inputs, **parameters}
+    along = {
+        name: torch.randn(parts[name].shape, generator=generator, dtype=torch.float64)
+        for name in names
+    }
+    kept = {name: parameters[name].clone() for name in names if name in parameters}
     step, floor = (1e-5, 1e-6) if drawn.dtype == torch.float64 else (1e-2, 2e-2)
-    slope = 0.0
-    for move in (step, -step, 0.0):
-        moved = {n: x + move * along[n] if n in names else x for n, x in inputs.items()}
-        with torch.no_grad():
-            for name, part in kept.items():
-                parameters[name].copy_(part + move * along[name])
-        output = subject.output(moved) if move else None
-        total = math.nan if output is None else float((output * drawn).double().sum())
-        slope += total / (2 * move) if move else 0.0
-    known = [name for name in names if grads[name] is not None]
-    told = sum(float((grads[name] * along[name]).sum()) for name in known)
-    norms = sum(float(grads[name].norm() * along[name].norm()) for name in known)
-    return abs(told - slope) > 0.05 * max(abs(slope), 0.1 * norms, floor / 0.05)
+    totals = []
+    for move in (step, -step):
+        moved = {name: parts[name] + (move * along[name]).to(parts[name]) for name in names}
+        for name in kept:
+            parameters[name].copy_(moved[name])
+        output = subject.output({name: moved.get(name, x) for name, x in inputs.items()})
+        totals.append(math.nan if output is None else float((output * drawn).double().sum()))
+        for name, before in kept.items():
+            parameters[name].copy_(before)
+    slope = (totals[0] - totals[1]) / (2 * step)
+    known = {name: grads[name].double() for name in names if grads[name] is not None}
+    told = sum(float((grad * along[name]).sum()) for name, grad in known.items())
+    norms = sum(float(grad.norm() * along[name].norm()) for name, grad in known.items())
+    return not abs(told - slope) > max(0.05 * abs(slope), 0.005 * norms, floor)
 
 
 def _tell_gradients(

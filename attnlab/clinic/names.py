@@ -93,6 +93,11 @@ class Argument(NamedTuple):
     by_place: bool = True  # it can be given without its name
 
 
+def plain_name(name: str) -> str:
+    """Return a name in lower case without underscores."""
+    return name.lower().replace("_", "")
+
+
 def role_of(name: str) -> str:
     """Return the role that a name tells, ``"unknown"`` if none."""
     low = name.lower()

@@ -196,12 +196,31 @@ def test_a_wrong_shape_is_told_with_the_shapes_of_the_call():
     assert "must be (2, 5, 13), got (2, 5, 7)" in report.summary
 
 
-class Uncopied(nn.Module):
-    """Attention that cannot be copied and changes its weights in every call."""
+class Keeping(nn.Module):
+    """Attention that keeps its weights, with their graph."""
 
     def __init__(self):
         super().__init__()
         self.query, self.key, self.value = (nn.Linear(12, 12) for _ in range(3))
+        self.weights = None
+
+    def forward(self, x):
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        self.weights = (query @ key.mT / math.sqrt(12)).softmax(dim=-1)
+        return self.weights @ value
+
+
+def test_a_layer_that_keeps_a_result_is_examined_and_keeps_it():
+    layer = Keeping()
+    layer(torch.randn(2, 5, 12))
+    kept = layer.weights
+    assert diagnose(layer).ok
+    assert layer.weights is kept
+    assert kept.requires_grad
+
+
+class Uncopied(Keeping):
+    """Attention that cannot be copied and changes its weights in every call."""
 
     def __deepcopy__(self, memo):
         raise TypeError("no copies")
@@ -209,8 +228,7 @@ class Uncopied(nn.Module):
     def forward(self, x):
         with torch.no_grad():
             self.value.weight += 1e-9
-        query, key, value = self.query(x), self.key(x), self.value(x)
-        return (query @ key.mT / math.sqrt(12)).softmax(dim=-1) @ value
+        return super().forward(x)
 
 
 def test_a_target_that_cannot_be_copied_is_said_to_be_examined_in_place():

@@ -11,11 +11,12 @@ from torch.nn import functional
 
 from attnlab import masks
 from attnlab.attention import attention_weights
+from attnlab.clinic._diagnose import KINDS
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.broken import heads
 from attnlab.clinic.broken._templates import Steps
 from attnlab.clinic.pieces.builders import examine_mask_builder
-from attnlab.clinic.pieces.pairs import examine_merge, examine_pair, examine_split
+from attnlab.clinic.pieces.pairs import examine_pair
 from attnlab.clinic.pieces.softmaxes import examine_softmax
 from attnlab.heads import merge_heads, split_heads
 
@@ -72,7 +73,6 @@ RIGHT = {
             lambda x: (lambda H, L, d: x.transpose(0, 1).reshape(L, H * d))(*x.shape),
         ),
         (lambda x: split(x, 8), merge),
-        (None, lambda x: merge(x.view(x.shape[0], 8, *x.shape[2:]))),
         (split_folded, merge_folded),
         (split_folded, None),
         (None, merge_folded),
@@ -121,10 +121,7 @@ WRONG = {
         "nan": [(lambda x, h: split(x, h) * torch.nan, None)],
         "not-done": [(lambda x, h: None, merge), (split, lambda x: None)],
         "wrong-type": [(lambda x, h: (one for one in x), None), (lambda x, h: "heads", merge)],
-        "raises": [
-            (lambda x, h: 1 / 0, None),
-            (lambda: 1, None),
-        ],
+        "raises": [(lambda x, h: 1 / 0, None), (split, lambda x: 1 / 0)],
     }
 }
 
@@ -334,7 +331,6 @@ WRONG["softmax"] = {
     ],
     "hard": [lambda x: functional.one_hot(x.argmax(-1), x.shape[-1]).float()],
     "scale-other": [lambda x: (-x).softmax(-1), lambda x: (x * 0.5).softmax(-1)],
-    "scale-length": [lambda x: (x / x.shape[-1] ** 0.5).softmax(-1)],
     "position-mixing": [lambda x: x.softmax(-1).sort(-1).values],
     "wrong-shape": [lambda x: x.softmax(-1).mT, lambda x: x.softmax(-1).sum(-1)],
     "modifies-input": [in_place, masked_in_place],
@@ -347,7 +343,7 @@ WRONG["softmax"] = {
     "nan": [lambda x: x * torch.nan],
     "not-done": [lambda x: None],
     "wrong-type": [lambda x: (row for row in x), lambda x: 1.0],
-    "raises": [lambda x: 1 / 0, lambda: 1],
+    "raises": [lambda x: 1 / 0],
     "mask-inverted": [
         lambda scores, mask: masked(scores, ~mask),
     ],
@@ -364,10 +360,8 @@ WRONG["softmax"] = {
         filled(-10),
         lambda scores, mask: (scores - 5 * (1 - mask.float())).softmax(-1),
     ],
-    "length-off-by-one": [
-        lambda X, lengths: softmax_by_lengths(X, lengths, 1),
-        lambda X, lengths: softmax_by_lengths(X, lengths, -1),
-    ],
+    "mask-leak": [lambda X, lengths: softmax_by_lengths(X, lengths, 1)],
+    "wrong-source": [lambda X, lengths: softmax_by_lengths(X, lengths, -1)],
 }
 
 
@@ -400,13 +394,33 @@ def test_the_sentence_says_what_a_head_holds():
     assert finding.evidence.values[:, 0].tolist() == [0, 0, 0, 1, 1]
 
 
-def test_sequence_first_is_a_note_unless_the_batch_was_said_to_be_first():
+def test_sequence_first_is_a_note():
     def split_rows(x, num_heads):
         length, n, width = x.shape
         return x.reshape(length, n * num_heads, width // num_heads).transpose(0, 1)
 
-    assert names("pair", (split_rows, None)) == []
-    assert names("pair", (split_rows, None), batch_first=True) == ["batch-first"]
+    results = examined("pair", (split_rows, None))
+    assert results.findings == []
+    assert "(L, N, D)" in results.notes[0]
+
+
+def test_a_merge_that_knows_its_sizes_itself_is_to_be_told_of_them():
+    def merge_eight(x):
+        return merge(x.view(x.shape[0], 8, *x.shape[2:]))
+
+    asked = examined("pair", (None, merge_eight))
+    assert asked.findings == []
+    assert "num_heads=" in asked.gap.remedy
+    told = examined("pair", (None, merge_eight), num_heads=8)
+    assert (told.findings, told.gap) == ([], None)
+    assert examined("pair", (lambda x: split(x, 8), merge_eight)).gap is None
+
+
+@pytest.mark.parametrize("kind", ["pair", "softmax"])
+def test_a_function_of_nothing_is_not_examined(kind):
+    results = examined(kind, (lambda: 1, None) if kind == "pair" else lambda: 1)
+    assert results.findings == []
+    assert "takes 0 positional arguments" in results.gap.why
 
 
 def test_a_split_that_hangs_is_stopped():
@@ -438,12 +452,10 @@ class Refusing(torch.Tensor):
     ],
     ids=["huge", "sparse", "meta", "complex", "empty", "scalar", "subclass", "uneven"],
 )
-@pytest.mark.parametrize(
-    "examine", [examine_split, examine_merge, examine_mask_builder, examine_softmax]
-)
-def test_odd_tensors_are_answered_in_words(examine, value, options):
+@pytest.mark.parametrize("kind", ["split", "merge", "mask", "softmax"])
+def test_odd_tensors_are_answered_in_words(kind, value, options):
     results = Results()
-    examine(lambda x, y=3: value, options, results)
+    KINDS[kind][1](lambda x, y=3: value, options, results)
     assert results.findings
 
 
@@ -512,7 +524,7 @@ def test_overflow_is_a_note_unless_strict():
 
 
 def test_a_row_without_keys_is_a_note_unless_strict():
-    assert examined("softmax", masked).notes == ["A row in which no key is allowed gives NaN."]
+    assert examined("softmax", masked).notes == ["A row with no allowed key gives NaN."]
     assert names("softmax", masked, strict=True) == ["blocked-row"]
     assert names("softmax", attention_weights, strict=True) == []
 
@@ -678,4 +690,10 @@ def hiding(scores, mask):
 def test_a_softmax_may_say_itself_that_true_means_blocked():
     results = examined("softmax", hiding)
     assert results.findings == []
-    assert any(note.key == "convention" for note in results.notes)
+    assert any("True means blocked" in note for note in results.notes)
+
+
+def test_lengths_that_are_one_off_are_mended_as_lengths():
+    for extra in (1, -1):
+        results = examined("softmax", lambda X, lengths, e=extra: softmax_by_lengths(X, lengths, e))
+        assert "a length counts real tokens" in results.findings[0].fix

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnlab.clinic import Evidence, Finding, Gap, Report
-from attnlab.clinic._causes import CAUSES, EXPLAINS, LESSONS
+from attnlab.clinic._causes import CAUSES, EXPLAINS
 from attnlab.clinic._results import Results
 from tools.notebooks import find_sources
 
@@ -43,7 +43,7 @@ def test_every_cause_has_a_fix_and_a_lesson_of_the_series():
     for name, cause in CAUSES.items():
         assert len(cause.fix) > 10, name
         assert cause.fix.endswith((".", "before softmax.")), name
-        assert LESSONS[cause.lesson] in {path.stem for path in find_sources()}, name
+        assert cause.lesson in {path.stem for path in find_sources()}, name
 
 
 def test_what_explains_and_is_explained_are_known_causes():

@@ -9,23 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic._calling import Outcome
 from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._hints import says_blocked
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.behaviour import examine_steadiness, examine_watch
 from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, ORDERS
-from attnlab.clinic.names import BUILDER
-from attnlab.clinic.pieces.calls import (
-    SAYS_BLOCKED,
-    Form,
-    Piece,
-    fit,
-    numbers,
-    plain_name,
-    shape,
-    table,
-)
+from attnlab.clinic.names import BUILDER, plain_name
+from attnlab.clinic.pieces.calls import Form, Piece, numbers, shape, table
 
 SQUARE, WIDE, TALL, OTHER = (7, 7), (5, 7), (7, 5), (6, 6)
 DEEP = 1000.0  # a fill value this far below the others leaves nothing after the softmax
@@ -52,6 +42,16 @@ HELD = {
 }
 
 
+TURN = {  # by whether numbers are added to the scores
+    False: 'return ~mask, or pass mask="blocked" to diagnose if True is meant to block.',
+    True: "exchange the two: 0 where a query may look, -inf where it must not.",
+}
+ANOTHER_KIND = (
+    "Pass causal=True if it is meant to be causal. A mask of another kind is best compared with "
+    "one that you write out by hand; plot_mask draws it."
+)
+
+
 class Trial(NamedTuple):
     """One call of a builder: the mask that is meant has queries × keys, or real tokens (N, S)."""
 
@@ -75,9 +75,8 @@ class Mask(NamedTuple):
     """A mask that was read: what it allows, and what its numbers are if it is not bool."""
 
     allowed: Tensor
-    note: str = ""
-    name: str = ""  # of a finding about the numbers
-    words: str = ""
+    words: str = ""  # about the numbers
+    name: str = ""  # of the finding that they are, if it is more than a note
     additive: bool = False  # it holds numbers to add to the scores
 
 
@@ -106,7 +105,7 @@ class Builder:
         self.blocked = options.mask == "blocked"
         self.says_blocked = options.mask is None and says_blocked
         known = frozenset().union(*BUILDER.values())
-        self.strange = [name for name in piece.needed() if plain_name(name) not in known]
+        self.strange = [name for name in piece.needed if plain_name(name) not in known]
         piece.sure = not self.strange
         name, bare = piece.name.lower(), piece.name == "<lambda>"
         told = " ".join([name, *(one.name for one in piece.parameters or [])])
@@ -129,19 +128,16 @@ class Builder:
         for trial in (one for family in self.families for one in self.trials(family, SQUARE)):
             outcome = piece.ask(trial.form)
             failed = failed or (outcome, trial.form)
-            if not isinstance(outcome.value, Tensor) or numbers(outcome.value) is None:
-                continue
-            kept = kept or (trial, outcome.value)
-            if reduced(outcome.value, trial) is not None:
-                return trial, outcome.value
+            if isinstance(outcome.value, Tensor) and numbers(outcome.value) is not None:
+                kept = kept or (trial, outcome.value)
+                if reduced(outcome.value, trial) is not None:
+                    return trial, outcome.value
         if kept is None and failed is not None:
             piece.explain(*failed)
-        elif kept is None and piece.needed():
-            strange = self.strange or piece.needed()
-            words = f"What {' and '.join(strange)} should be is not known, so "
-            piece.unknown("", f"{words}{piece.who} was not called.", strange)
         elif kept is None:
-            self.results.found("raises", f"{piece.who} takes no size, length or token.")
+            strange = self.strange or piece.needed
+            words = f"What {' and '.join(strange) or 'it takes'} should be is not known, so "
+            piece.unknown(f"{words}{piece.who} was not called.", strange)
         return kept or (None, None)
 
     def trials(self, family: str, sizes: tuple[int, int], again: int = 0) -> Iterator[Trial]:
@@ -149,30 +145,19 @@ class Builder:
 
         Only the first argument of a builder that says what it is may have a name that says nothing.
         """
-        parameters, told = self.piece.parameters, set()
-        first = plain_name(parameters[0].name) if parameters else ""
-        known_first = any(first in BUILDER[role] for role in FIRST[family])
-        sure = self.named or parameters is None or known_first
-        if parameters == [] or not sure:
+        known, needed = self.piece.parameters, {*map(plain_name, self.piece.needed)}
+        named = known and any(plain_name(known[0].name) in BUILDER[one] for one in FIRST[family])
+        if known and not (self.named or named):
             return
-        needed = {*map(plain_name, self.piece.needed())}
-        tensors_first = first in BUILDER["tensors"]
+        told = set()
         for trial, values, firsts in _calls(family, sizes, again, needed):
-            known = {name: x for role, x in values.items() for name in BUILDER[role]}
-            known |= {name: x for name, x in SAYS_NOTHING.items() if name in needed}
-            if tensors_first:
-                firsts = sorted(firsts, key=lambda one: not isinstance(one, Tensor))
+            given = {name: x for role, x in values.items() for name in BUILDER[role]}
+            given |= {name: x for name, x in SAYS_NOTHING.items() if name in needed}
             for one in firsts:
-                form = fit(parameters, {**known, first: one}, [] if parameters else [one])
+                form = self.piece.form(one, given)
                 if form is not None and str(form) not in told:
                     told.add(str(form))
                     yield trial._replace(form=form)
-
-    def _alike(self, trial: Trial, sizes: tuple[int, int], again: int = 0) -> Iterator[Trial]:
-        """Yield calls that give arguments of the same kinds."""
-        for one in self.trials(trial.family, sizes, again):
-            if _kinds(one) == _kinds(trial):
-                yield one
 
     # --- verdicts ---------------------------------------------------------------------------------
 
@@ -184,25 +169,28 @@ class Builder:
             wanted = "(L, S)" if trial.real is None else "(N, S), (N, 1, S) or (N, 1, 1, S)"
             found("wrong-shape", f"{asked} returns shape {shape(value)}, and not {wanted}.")
             return False
-        if core is None:
-            return self._not_known(asked, f"It returns shape {shape(value)}")
-        mask = read(core, blocked=self.blocked, strict=self.strict)
-        if mask is None:
-            return self._not_known(asked, "It returns many different numbers, as a bias does")
-        evidence = _evidence(mask.allowed, trial)
-        if mask.name == "nan":
-            found("nan", f"{asked} {mask.words}.", evidence)
+        mask = None if core is None else read(core, blocked=self.blocked, strict=self.strict)
+        if mask is not None and mask.name == "nan":
+            found("nan", f"{asked} {mask.words}.")
             return False
-        known = self._known(mask.allowed, trial)
+        meant = self.causal if trial.family == "causal" else self.named and trial.real is not None
+        known = mask and recognised(mask.allowed, trial, self.blocked, meant)
         if known is None:
-            why = "It returns no causal mask, no window and no mask of padding"
-            return self._not_known(asked, why)
+            why = (
+                f"It returns shape {shape(value)}, but no causal mask, no window and no mask of "
+                "padding, and what is meant is not known."
+            )
+            self.results.unexamined(why, call=asked, remedy=ANOTHER_KIND)
+            return False
         if known.name == "mask-inverted" and self.says_blocked:
             self.blocked, self.says_blocked = True, False
-            self.results.note("convention", SAYS_BLOCKED)
+            words = "It says itself that True means blocked, as in nn.MultiheadAttention, and was "
+            self.results.note("convention", f'{words}examined as with mask="blocked".')
             return self.examine(trial, value)
         if known.name is not None:
-            advice = self._advice(known.name, mask)
+            inverted = known.name == "mask-inverted" and not self.blocked
+            advice = TURN[mask.additive] if inverted else ""
+            evidence = _evidence(mask.allowed, trial)
             found(known.name, f"{asked}: {known.words}", evidence, advice=advice)
         elif known.words:
             self.results.note("mask-kind", f"{asked}: {known.words}")
@@ -210,68 +198,41 @@ class Builder:
             found(mask.name, f"{asked} {mask.words}.")
         if known.name or mask.name:
             return False
-        if mask.note:
-            self.results.note("mask-dtype", f"{self.piece.who} {mask.note}.")
+        if mask.words:
+            self.results.note("mask-dtype", f"{self.piece.who} {mask.words}.")
         else:
             self.results.held("mask-dtype", "the mask is bool")
         self.results.held(trial.family, HELD[trial.family])
         return True
 
-    def _known(self, allowed: Tensor, trial: Trial) -> Known | None:
-        """Return the first known mask that it is; None where it may be meant to be another."""
-        known = recognised(allowed, trial, self.blocked)
-        meant = self.named and trial.real is not None
-        meant |= bool(self.causal) and trial.family == "causal"
-        return _odd(allowed, trial) if known is None and meant else known
-
-    def _not_known(self, asked: str, why: str) -> bool:
-        remedy = (
-            "Pass causal=True if it is meant to be causal. A mask of another kind is best compared "
-            "with one that you write out by hand; plot_mask draws it."
-        )
-        why = f"{why}, and what is meant is not known."
-        self.results.unexamined(why, call=asked, remedy=remedy)
-        return False
-
-    def _advice(self, name: str, mask: Mask) -> str:
-        if name != "mask-inverted" or self.blocked:
-            return ""
-        if mask.additive:
-            return "exchange the two: 0 where a query may look, -inf where it must not."
-        return 'return ~mask, or pass mask="blocked" to diagnose if True is meant to block.'
-
     # --- other sizes ------------------------------------------------------------------------------
 
     def examine_others(self, trial: Trial) -> None:
         """Examine again: other sizes, and fewer queries than keys where it takes both numbers."""
-        again = [*self._alike(trial, OTHER, 1)][:1]
+        again = self._alike(trial, OTHER, 1)[:1]
         if trial.family == "causal":
             wide = [one for sizes in (WIDE, TALL) for one in self._alike(trial, sizes)]
             again += [one for one in wide if _says_both(one)][:2]
         for other in again:
-            outcome = self.piece.ask(other.form)
+            outcome, square = self.piece.ask(other.form), other.queries == other.keys
             value = outcome.value if numbers(outcome.value) is not None else None
             if value is None or reduced(value, other) is None:
-                self._fits_one_size(trial, other, outcome, value)
+                told = outcome.trouble or ("nothing" if value is None else f"shape {shape(value)}")
+                asked = [f"{self.piece.who}({one.form})" for one in (trial, other)]
+                sentence = f"{asked[0]} is right, but {asked[1]} gives {told}."
+                name = "raises" if outcome.error else "wrong-shape"
+                if not self.piece.caller.out_of_time:
+                    self.results.found(name if square else "square-only", sentence)
                 return
             if not self.examine(other, value):
                 return
-            square = other.queries == other.keys or other.real is not None
             what = "other sizes" if square else f"{other.queries} queries and {other.keys} keys"
             self.results.held("sizes", f"it is right for {what} as well")
 
-    def _fits_one_size(
-        self, trial: Trial, other: Trial, outcome: Outcome, value: Tensor | None
-    ) -> None:
-        asked, found = f"{self.piece.who}({other.form})", self.results.found
-        if other.keys != other.queries:
-            told = outcome.trouble or ("nothing" if value is None else f"shape {shape(value)}")
-            words = f"It is right for {trial.queries} queries and {trial.keys} keys"
-            found("square-only", f"{words}, but {asked} gives {told}.")
-        elif value is None:
-            self.piece.explain(outcome, other.form)
-        else:
-            found("wrong-shape", f"{asked} returns shape {shape(value)}: it fits one size only.")
+    def _alike(self, trial: Trial, sizes: tuple[int, int], again: int = 0) -> list[Trial]:
+        """Return the calls that give arguments of the same kinds."""
+        trials = self.trials(trial.family, sizes, again)
+        return [one for one in trials if _kinds(one) == _kinds(trial)]
 
 
 # --- the tables -----------------------------------------------------------------------------------
@@ -283,16 +244,22 @@ INVERTED = (
 STILL_INVERTED = "it is True where a query may look, and was said to mean blocked"
 
 
-def recognised(allowed: Tensor, trial: Trial, blocked: bool) -> Known | None:
-    """Return the first known mask that this is, or whose opposite it is."""
-    make = {"causal": _causal, "window": _window}.get(trial.family)
-    make = make or (_padding if allowed.ndim == 2 else _padding_rows)
-    known = sorted(make(trial), key=lambda one: one.name is not None)  # right ones first
-    right, slips = (
-        [one for one in known if (one.name is None) is wanted] for wanted in (True, False)
-    )
+def recognised(allowed: Tensor, trial: Trial, blocked: bool, meant: bool) -> Known | None:
+    """Return the first known mask that this is, or whose opposite it is.
+
+    None where it is none and may be ``meant`` to be of another kind.
+    """
+    known = [*{"causal": _causal, "window": _window}.get(trial.family, _padding)(trial)]
+    if meant:
+        all_or_nothing = (
+            ("causal-missing" if trial.family == "causal" else "mask-ignored",
+             "it blocks nothing at all.", torch.ones_like(allowed)),
+            ("blocked-row", "it blocks everything: no query may look.", torch.zeros_like(allowed)),
+        )  # fmt: skip
+        known += [Known(*one) for one in all_or_nothing]
     turned = STILL_INVERTED if blocked else INVERTED
-    for some in (right, slips):
+    for right in (True, False):  # right ones first
+        some = [one for one in known if (one.name is None) is right]
         for one in some:
             if _equal(one.allowed, allowed):
                 return one
@@ -300,7 +267,7 @@ def recognised(allowed: Tensor, trial: Trial, blocked: bool) -> Known | None:
             if _equal(~one.allowed, allowed):
                 also = f"; and turned around, {one.words}" if one.name else "."
                 return Known("mask-inverted", f"{turned}{also}", allowed)
-    return None
+    return _odd(allowed, trial) if meant else None
 
 
 def _causal(trial: Trial) -> Iterator[Known]:
@@ -309,10 +276,14 @@ def _causal(trial: Trial) -> Iterator[Known]:
     corners = {CAUSAL: "upper left", ENDS: "lower right"}
     for way in ORDERS:
         if way is not DENSE:
-            words = f"{way.words[:1].lower()}{way.words[1:]}"
+            words = _in_small(way.words)
             if way in corners and L != S:
                 words = f"it starts its diagonal in the {corners[way]} corner."
             yield Known(way.cause, words, way.compute(L, S))
+
+
+def _in_small(words: str) -> str:
+    return f"{words[:1].lower()}{words[1:]}"
 
 
 def _window(trial: Trial) -> Iterator[Known]:
@@ -334,46 +305,32 @@ def _sees(low: int, high: int) -> str:
 
 
 def _padding(trial: Trial) -> Iterator[Known]:
-    real = trial.real
-    lengths, place = real.sum(-1, keepdim=True), torch.arange(real.shape[1])
-    yield Known(None, "", real)
+    real, S = trial.real, trial.keys
+    keys, queries, lower = real[:, None, :], real[:, :, None], CAUSAL.compute(S, S)
+    lengths, place = keys.sum(-1, keepdim=True), torch.arange(S)
+    yield Known(None, "", keys)
     if trial.family == "lengths":
-        left = place >= real.shape[1] - lengths
-        yield Known(None, "it takes the padding to be on the left.", left)
-    for name, words, allowed in (
-        ("length-off-by-one", "it", place <= lengths),
-        ("length-off-by-one", "it", place < lengths - 1),
-        ("length-off-by-one", "it blocks the first token and", real & (place >= 1)),
-        ("length-off-by-one", "it counts the positions from 1 and",
-         (place >= 1) & (place <= lengths)),
-        ("mask-ignored", "it blocks nothing, whatever the padding, and", torch.ones_like(real)),
-        ("blocked-row", "it blocks everything and", torch.zeros_like(real)),
-        ("mask-transposed", "it has one column for each sequence and", real.T),
-    ):  # fmt: skip
-        yield Known(name, f"{words} {_counts(allowed, trial)}", allowed)
-
-
-def _counts(allowed: Tensor, trial: Trial) -> str:
-    lengths = trial.real.sum(-1).tolist()
-    return f"allows {allowed.sum(-1).tolist()} keys for lengths {lengths}."
-
-
-def _padding_rows(trial: Trial) -> Iterator[Known]:
-    """Yield masks with a row for every query: padding, and maybe causality."""
-    keys, queries = trial.real[:, None, :], trial.real[:, :, None]
-    lower = torch.ones(trial.keys, trial.keys, dtype=torch.bool).tril()
-    yield Known(None, "it is causal as well.", keys & lower)
+        yield Known(None, "it takes the padding to be on the left.", place >= S - lengths)
     for pair in (keys & queries, keys & queries & lower):
         yield Known(None, "it blocks the rows of padded queries as well.", pair)
+    for what, allowed in (
+        ("it", place <= lengths),
+        ("it", place < lengths - 1),
+        ("it blocks the first token and", keys & (place >= 1)),
+        ("it counts the positions from 1 and", (place >= 1) & (place <= lengths)),
+        ("it has one column for each sequence and", real.T),
+    ):
+        name = "mask-transposed" if allowed.ndim == 2 else "length-off-by-one"
+        told = f"keys for lengths {lengths.flatten().tolist()}."
+        yield Known(name, f"{what} allows {allowed.sum(-1).flatten().tolist()} {told}", allowed)
     words = "it blocks the rows of padded queries and not the columns of padded keys."
-    for rows in (queries.expand(-1, -1, trial.keys), queries, queries & lower):
+    for rows in (queries, queries & lower):
         yield Known("mask-queries", words, rows)
-    only = "it is causal and blocks no padding."
-    yield Known("mask-ignored", only, lower.expand(len(keys), -1, -1))
+    yield Known("mask-ignored", "it is causal and blocks no padding.", lower[None])
     for way in ORDERS:
-        if way.cause is not None:
-            words = f"{way.words[:1].lower()}{way.words[1:]}"
-            yield Known(way.cause, words, keys & way.compute(*lower.shape))
+        if way is not DENSE:
+            words = _in_small(way.words) or "it is causal as well."
+            yield Known(way.cause, words, keys & way.compute(S, S))
 
 
 # --- what is in no table --------------------------------------------------------------------------
@@ -385,24 +342,13 @@ def _odd(allowed: Tensor, trial: Trial) -> Known | None:
         right = torch.ones_like(allowed).tril(max(0, trial.keys - trial.queries))
         name, key = "causal-leak", "later"
     else:
-        right = trial.real[:, None, :] if allowed.ndim == 3 else trial.real
-        name, key = "padding-leak", "padded"
-    if allowed.ndim == 2 and allowed.shape != right.shape:
-        return None
-    leaks, total = int((allowed & ~right).sum()), int((~right).expand_as(allowed).sum())
-    if not allowed.any():
-        return Known("blocked-row", "it blocks everything: no query may look.", allowed)
-    if trial.real is not None and allowed.ndim == 2:
-        words = f"it does not follow the lengths and {_counts(allowed, trial)}"
-        return Known(name, words, allowed)
-    if allowed.all():
-        return Known("causal-missing", "it blocks nothing at all.", allowed)
-    if leaks:
+        right, name, key = trial.real[:, None, :], "padding-leak", "padded"
+    if allowed.ndim == right.ndim and (leaks := int((allowed & ~right).sum())):
+        total = int((~right).expand_as(allowed).sum())
         words = f"it allows {leaks} of the {total} pairs of a query and a {key} key."
         return Known(name, words, allowed)
-    if trial.real is not None:
-        return None
-    return Known(None, "it blocks some of the earlier keys as well: a window?", allowed)
+    words = "it blocks some of the earlier keys as well: a window?"
+    return Known(None, words, allowed) if trial.real is None else None
 
 
 # --- reading what came back -----------------------------------------------------------------------
@@ -413,26 +359,22 @@ def read(core: Tensor, *, blocked: bool, strict: bool) -> Mask | None:
     if core.dtype == torch.bool:
         return Mask(core ^ blocked)
     values, dtype = core.double(), str(core.dtype).removeprefix("torch.")
-    if values.isnan().any():
-        words = "holds NaN: 0 times infinity is NaN; fill -inf with masked_fill instead"
-        return Mask(~values.isnan(), name="nan", words=words)
+    if values.isnan().any() or values.isposinf().any():
+        words = "holds NaN or +inf (0 times infinity is NaN): fill -inf with masked_fill instead"
+        return Mask(values > 0, words, "nan")
     levels = values.unique().tolist()
     bottom, top = levels[0], levels[-1]
     if len(levels) > 2:
         return None
-    if not core.is_floating_point() and {*levels} <= {0.0, 1.0}:
-        note = f"returns 0 and 1 as {dtype}; torch's own attention wants bool: mask.bool()"
-        return Mask(core.bool() ^ blocked, note)
-    if top == 1.0 and bottom in (0.0, 1.0):
-        words = f"returns 0 and 1 as {dtype}, neither bool nor 0 and -inf: torch would add them "
-        said = ("", "mask-dtype", f"{words}to the scores") if strict else (f"{words}to the scores",)
-        return Mask(core.bool() ^ blocked, *said)
+    if top in (0.0, 1.0) and bottom in (0.0, 1.0) and not (core.is_floating_point() and top == 0):
+        added = core.is_floating_point()
+        words = "which torch would add to the scores" if added else "which torch does not take"
+        words = f"returns 0 and 1 as {dtype}, {words}: mask.bool()"
+        return Mask(core.bool() ^ blocked, words, "mask-dtype" if added and strict else "")
     allowed = values > (bottom if len(levels) == 2 else -DEEP)
-    if top == torch.inf:
-        return Mask(allowed, name="nan", words="holds +inf, and softmax of it is NaN: -inf blocks")
     if len(levels) == 2 and top - bottom < DEEP:
         words = f"blocks with {bottom:g} added to a score: a score that is larger leaks through"
-        return Mask(allowed, name="mask-finite", words=words, additive=True)
+        return Mask(allowed, words, "mask-finite", additive=True)
     half = ", which float16 may not hold," if -torch.inf < bottom < -6e4 else ""
     low = "" if allowed.all() else f": {bottom:g}{half} where blocked"
     return Mask(allowed, f"returns numbers to add to the scores{low}", additive=True)
@@ -441,7 +383,7 @@ def read(core: Tensor, *, blocked: bool, strict: bool) -> Mask | None:
 def reduced(value: Tensor, trial: Trial) -> Tensor | None:
     """Return the mask without dimensions that say nothing; None if it has the wrong shape.
 
-    It has (L, S) for causal masks and windows; for padding (N, S), (S, N), (N, S, 1) or (N, S, S).
+    It has (L, S) for causal masks and windows; for padding (N, S, S), or (S, N) if it is turned.
     """
     value, real = value.detach(), trial.real
     if real is None:
@@ -449,17 +391,15 @@ def reduced(value: Tensor, trial: Trial) -> Tensor | None:
         slices = value.reshape(-1, *value.shape[-2:]) if fits and value.numel() else None
         return slices[0] if slices is not None and _all_alike(slices) else None
     n, size = real.shape
-    if value.shape in (real.shape, real.T.shape):
+    if value.shape == real.T.shape:
         return value
-    if value.ndim < 3 or len(value) != n or value.shape[-2] not in (1, size):
+    value = value[:, None] if value.ndim == 2 else value
+    if value.ndim < 3 or len(value) != n or not value.numel() or size not in value.shape[-2:]:
         return None
-    if value.shape[-1] == 1 and value.numel() == n * size:
-        return value.reshape(n, size, 1)
-    heads = value.flatten(1, -3) if value.ndim > 3 else value[:, None]
-    if value.shape[-1] != size or not heads.shape[1] or not _all_alike(heads.transpose(0, 1)):
+    heads = value.reshape(n, -1, *value.shape[-2:]).transpose(0, 1)
+    if not {*value.shape[-2:]} <= {1, size} or not _all_alike(heads):
         return None
-    rows = heads[:, 0]
-    return rows[:, 0] if _all_alike(rows.transpose(0, 1)) else rows
+    return heads[0].expand(n, size, size)
 
 
 def _all_alike(slices: Tensor) -> bool:
@@ -468,15 +408,16 @@ def _all_alike(slices: Tensor) -> bool:
     return torch.equal(slices[:1].expand_as(slices), slices)
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and torch.equal(one, other)
+def _equal(known: Tensor, allowed: Tensor) -> bool:
+    return known.ndim == allowed.ndim and torch.equal(known.expand_as(allowed), allowed)
 
 
 def _evidence(allowed: Tensor, trial: Trial) -> Evidence:
     rows, columns = "query", "key"
-    if trial.real is not None and allowed.ndim == 2:
-        flat = allowed.shape == trial.real.shape
-        rows, columns = ("sequence", "key") if flat else ("key", "sequence")
+    if allowed.ndim == 3 and _all_alike(allowed.transpose(0, 1)):
+        allowed, rows = allowed[:, 0], "sequence"
+    elif trial.real is not None and allowed.ndim == 2:
+        rows, columns = "key", "sequence"
     shown = (allowed[0] if allowed.ndim == 3 else allowed).double()
     return table("What the mask allows (1) and blocks (0):", shown, rows, columns, shaded=True)
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from attnlab.clinic import behaviour
-from attnlab.clinic._calling import Caller, Outcome, OutOfTime, a, call, name_of, parameters
+from attnlab.clinic._calling import Caller, Outcome, a, call, name_of
 from attnlab.clinic._report import Evidence
 from attnlab.clinic._results import Options, Results
+from attnlab.clinic.names import arguments, plain_name
 
 MOST = 10**6  # numbers that a result of the clinic's small inputs may have
 MOST_SHOWN = 7  # rows and columns of a table
-SAYS_BLOCKED = (
-    "It says itself that True means blocked, as in nn.MultiheadAttention, and was examined as with "
-    'mask="blocked".'
-)
 VIEW_ERRORS = ("view size is not compatible", "contiguous")
 
 
@@ -42,16 +38,8 @@ class Form(NamedTuple):
 class Piece(behaviour.Subject):
     """A function under examination: every call goes through here, on copies of the inputs.
 
-    Attributes
-    ----------
-    who : str
-        How the sentences call it; its own name if not given.
-    way : callable
-        Returns the call of these inputs, a ``Form``.
-    draw : callable
-        Returns the inputs for a seed.
-    sure : bool
-        Whether it is known what its arguments mean: an error is then its own.
+    ``who`` is its name in sentences. ``draw`` returns the inputs for a seed, ``way`` their call. An
+    error is its own if it is ``sure`` what its arguments mean; else ``remedy`` may help.
     """
 
     def __init__(
@@ -59,22 +47,41 @@ class Piece(behaviour.Subject):
     ) -> None:
         self.name, self.results = name_of(function), results
         self.who = who or (self.name if self.name.isidentifier() else "the function")
-        adapter = options.call
-        known = parameters(adapter or function)
-        if known and any(one.kind is one.VAR_POSITIONAL for one in known):
-            known = None  # *args do not say how many it takes
-        self.parameters = known[1:] if known and adapter is not None else known  # without itself
-        asked = function if adapter is None else lambda *a, **k: adapter(function, *a, **k)
+        asked, adapter, known = function, options.call, arguments(options.call or function) or []
+        if adapter is not None:
+            asked, known = lambda *a, **k: adapter(function, *a, **k), known[1:]
+        self.parameters = known or None  # None where nothing is known of what it takes
         self.caller = Caller(asked, options.time_limit)
-        self.sure = True
+        self.sure, self.remedy = bool(known), ""
         self.way: Callable[[dict[str, Tensor]], Form | None] = lambda _: None
         self.draw: Callable[[int], dict[str, Tensor]] = lambda _: {}
 
+    @property
     def needed(self) -> list[str]:
-        """Return the names of the arguments that it requires."""
-        several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-        known = [one for one in self.parameters or [] if one.kind not in several]
-        return [one.name for one in known if one.default is one.empty]
+        """The names of the arguments that it requires."""
+        return [one.name for one in self.parameters or [] if one.required]
+
+    def form(self, first: object, known: Mapping[str, object], *spare: object) -> Form | None:
+        """Return a call: what comes first, whatever its name, and the others by their plain names.
+
+        None where a required one is not among the ``known``. Where nothing is known of its
+        arguments, it gets the first and the ``spare`` ones.
+        """
+        if self.parameters is None:
+            return Form((first, *spare), {})
+        known = {**known, plain_name(self.parameters[0].name): first}
+        in_front, named, skipped = [], {}, False
+        for one in self.parameters:
+            plain = plain_name(one.name)
+            if plain not in known:
+                if one.required:
+                    return None
+                skipped = True
+            elif one.by_place and not skipped:
+                in_front.append(known[plain])
+            else:
+                named[one.name] = known[plain]
+        return Form(tuple(in_front), named)
 
     # --- as the table of behaviour asks -----------------------------------------------------------
 
@@ -92,9 +99,9 @@ class Piece(behaviour.Subject):
 
     def called(self, place: str) -> str:
         """Return the name of an argument, or which one it is."""
-        if not place.isdigit() or not self.parameters or int(place) >= len(self.parameters):
-            return f"argument {place}"
-        return self.parameters[int(place)].name
+        known = self.parameters or []
+        by_place = place.isdigit() and int(place) < len(known)
+        return known[int(place)].name if by_place else f"argument {place}"
 
     # --- as this room asks ------------------------------------------------------------------------
 
@@ -112,78 +119,39 @@ class Piece(behaviour.Subject):
         """Return the result in float64, or None without a finding if there is none."""
         return None if form is None else numbers(self.ask(form).value)
 
-    def tensor(self, form: Form) -> Tensor | None:
-        """Return the result in float64; if there is none, report why."""
-        outcome = self.ask(form)
-        result = numbers(outcome.value)
-        if result is None:
-            self.explain(outcome, form)
-        return result
-
     def explain(self, outcome: Outcome, form: Form) -> None:
-        """Report what an outcome without a usable tensor is."""
+        """Report what an outcome without a usable tensor is; ``examine_watch`` tells of a hang."""
         asked, found, value = f"{self.who}({form})", self.results.found, outcome.value
-        if isinstance(outcome.error, OutOfTime):
-            found("hangs", f"{asked} gives no answer within {behaviour.late(self.caller)}.")
-        elif outcome.error is not None and any(e in outcome.message for e in VIEW_ERRORS):
+        if self.caller.out_of_time:
+            return
+        if outcome.error is not None and any(e in outcome.message for e in VIEW_ERRORS):
             sentence = f"{asked} views a tensor whose memory is in another order"
             found("contiguity", f"{sentence}: {outcome.trouble}.")
         elif outcome.error is not None and not self.sure:
-            self.unknown(asked, f"{asked} raises {outcome.trouble}.")
+            self.unknown(f"{asked} raises {outcome.trouble}.", call=asked)
         elif outcome.error is not None:
             found("raises", f"{asked} raises {outcome.trouble}.")
         elif value is None:
             found("not-done", f"{asked} returns None: there is nothing to look at yet.")
         elif isinstance(value, Tensor):
-            layout = str(value.layout).removeprefix("torch.")
-            what = f"a {value.dtype} tensor of shape {shape(value)}, {layout}, on {value.device}"
-            found("wrong-type", f"{asked} returns {what}: no few plain numbers.")
+            found("wrong-type", f"{asked} returns a tensor of no few plain numbers.")
         else:
             found("wrong-type", f"{asked} returns {a(type(value).__name__)}, no tensor.")
 
-    def unknown(self, asked: str, why: str, strange: Collection[str] = ()) -> None:
+    def lacks(self, strange: Collection[str]) -> bool:
+        """Report required arguments of which nobody knows what they should be, if there are any."""
+        if strange:
+            self.unknown(f"What {' and '.join(strange)} should be is not known.", strange)
+        return bool(strange)
+
+    def unknown(self, why: str, strange: Collection[str] = (), call: str = "") -> None:
         """Report that nobody knows how to call it: what its ``strange`` arguments should be."""
-        needed = self.needed() or ["x"]
+        needed = self.needed or ["x"]
         inside = ", ".join(f"{name}=..." if name in strange else name for name in needed)
         given = ", ".join(["f", *(name for name in needed if name not in strange)])
-        remedy = f"Pass call=lambda {given}: f({inside}) with values that make sense."
-        self.results.unexamined(why, call=asked, remedy=remedy)
-
-
-def fit(
-    parameters: Sequence[inspect.Parameter] | None,
-    known: Mapping[str, object],
-    spare: Sequence[object],
-) -> Form | None:
-    """Return a call that gives parameters their values by name, and the others the spare ones.
-
-    ``known`` has plain names, as ``plain_name`` makes them. None where a required one is left.
-    """
-    rest = list(spare)
-    if not parameters:  # a function without any is given one, to hear what it says
-        return Form(tuple(rest if parameters is None else rest[:1]), {})
-    arguments, named, in_front = [], {}, True
-    for parameter in parameters:
-        if parameter.kind is parameter.VAR_KEYWORD:
-            continue
-        plain = plain_name(parameter.name)
-        in_front = in_front and parameter.kind is not parameter.KEYWORD_ONLY
-        if plain not in known and parameter.default is not parameter.empty:
-            in_front = False
-            continue
-        if plain not in known and not rest:
-            return None
-        value = known[plain] if plain in known else rest.pop(0)
-        if in_front:
-            arguments.append(value)
-        else:
-            named[parameter.name] = value
-    return Form(tuple(arguments), named)
-
-
-def plain_name(name: str) -> str:
-    """Return a name in small letters without underscores."""
-    return name.lower().replace("_", "")
+        usual = f"Pass call=lambda {given}: f({inside}) with values that make sense."
+        remedy = usual if strange else self.remedy or usual
+        self.results.unexamined(why, call=call, remedy=remedy)
 
 
 def numbers(value: object) -> Tensor | None:
@@ -197,13 +165,6 @@ def numbers(value: object) -> Tensor | None:
 def _is_small_and_plain(value: Tensor) -> bool:
     usable = value.device.type != "meta" and value.layout is torch.strided
     return usable and not value.is_complex() and not value.is_nested and value.numel() <= MOST
-
-
-def same(one: Tensor, other: Tensor) -> bool:
-    """Return whether two results agree, NaN with NaN."""
-    return one.shape == other.shape and torch.allclose(
-        one.double(), other.double(), rtol=1e-5, atol=1e-5, equal_nan=True
-    )
 
 
 def shape(tensor: Tensor) -> str:

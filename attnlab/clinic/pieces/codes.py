@@ -43,11 +43,6 @@ class Sizes(NamedTuple):
         """Return the input of split, whose numbers are their names: (N, L, D) or (L, D)."""
         return self.codes().flatten(2)[0 if self.flat else slice(None)].float()
 
-    def per_head(self) -> Tensor:
-        """Return the input of merge: (N, H, L, d) or (H, L, d)."""
-        z = self.codes().transpose(1, 2).contiguous().float()
-        return z[0] if self.flat else z
-
 
 class Layout(NamedTuple):
     """How the heads lie: the order of the dimensions N, L, H, d, and which of them are joined."""
@@ -64,7 +59,7 @@ class Layout(NamedTuple):
         """Return the input of merge in this layout."""
         one = dict(zip("NLHd", sizes, strict=False))
         shape = [math.prod(one[letter] for letter in group.split("*")) for group in self.groups]
-        return sizes.codes().permute(self.order).reshape(shape).float()
+        return sizes.codes().permute(self.order).reshape(shape).contiguous().float()
 
     def __str__(self) -> str:
         return f"({', '.join(self.groups)})"
@@ -90,8 +85,7 @@ def layout_of(names: Tensor, sizes: Sizes) -> Layout | None:
                 group.append("NLHd"[left.pop(0)])
             groups.append("*".join(group))
         layout = Layout(order, tuple(groups))
-        whole = all(groups) and not left and layout.heads(sizes).shape == names.shape
-        if whole and torch.equal(layout.heads(sizes), names.float()):
+        if all(groups) and not left and torch.equal(layout.heads(sizes), names.float()):
             return layout
     return None
 
@@ -102,16 +96,14 @@ def judge(got: Tensor, sizes: Sizes, role: str) -> Verdict | None:
     right_n, right_token, right = _unravel(sizes.codes().transpose(1, 2), sizes)
     if not torch.equal(n, right_n):
         return _misplaced("batch-mixing", "sequence", n, right_n)
-    if not torch.equal(token, right_token):
-        whole = bool((token == token[:1, :1, :, :1]).all())
-        if whole:
-            return _misplaced("position-mixing", "token", token, right_token)
+    if (token != token[:1, :1, :, :1]).any():
         return _scrambled(role, token)
-    if torch.equal(feature, right):
-        return None
-    if not bool((feature == feature[:1, :, :1]).all()):
+    if not torch.equal(token, right_token):
+        return _misplaced("position-mixing", "token", token, right_token)
+    if (feature != feature[:1, :, :1]).any():
         return _misplaced("head-mixing", "feature", feature, right)
-    return _reordered(feature[0, :, 0], right[0, :, 0])
+    same = torch.equal(feature, right)
+    return None if same else _reordered(feature[0, :, 0], right[0, :, 0])
 
 
 def _unravel(names: Tensor, sizes: Sizes) -> tuple[Tensor, Tensor, Tensor]:
@@ -135,20 +127,18 @@ def _misplaced(name: str, what: str, got: Tensor, right: Tensor) -> Verdict:
 
 def _scrambled(role: str, token: Tensor) -> Verdict:
     """Return the verdict on tokens that are cut to pieces."""
-    if role == "split":
-        held = token[0, 0].unique().tolist()
-        words = (
-            f"cuts the memory and not the features: head 0 holds numbers of {_listed(held)} only, "
-            f"where every head should hold all {token.shape[2]} tokens"
-        )
-        if len(held) == token.shape[2]:
-            held = _listed(token[0, 0, 0].unique().tolist())
-            words = f"mixes the tokens: row 0 of head 0 holds numbers of {held}"
-    else:
-        held = _listed(token[0, :, 0].unique().tolist())
+    in_head, in_row = token[0, 0].unique().tolist(), token[0, :, 0].unique().tolist()
+    if role == "merge":
         words = (
             "joins numbers that lie next to each other in memory: row 0 of the result holds "
-            f"{held}, where it should hold token 0 of every head"
+            f"{_listed(in_row)}, where it should hold token 0 of every head"
+        )
+    elif len(in_head) == token.shape[2]:
+        words = f"mixes the tokens: row 0 of the heads holds numbers of {_listed(in_row)}"
+    else:
+        words = (
+            f"cuts the memory and not the features: head 0 holds numbers of {_listed(in_head)} "
+            f"only, where every head should hold all {token.shape[2]} tokens"
         )
     caption = "The token that the first number of each head came from. Right: row i holds i."
     shown = table(caption, token[0, :, :, 0].T, "token", "head")
