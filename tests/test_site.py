@@ -357,17 +357,17 @@ def meta(page):
 
 
 def test_a_shared_link_brings_a_picture_along(tmp_path):
-    paths = write_lessons(tmp_path, figure("0.1", "one &lt;"), figure("0.2", "two"))
+    paths = write_lessons(tmp_path, figure("0.2", "one &lt;"), figure("0.1", "two"))
     made = site.pages(paths)
     first, second, front = (meta(made[f"{name}.html"]) for name in (FIRST, SECOND, "index"))
     assert first["og:title"] == "0 · Start – attnlab"
     assert first["og:description"] == "A blurb with dk."
-    assert first["og:image"] == "figure_0_1.png"
+    assert first["og:image"] == "figure_0_2.png"
     assert first["og:image:alt"] == "one &lt;"
-    assert front["og:image"] == "figure_0_2.png"
+    assert front["og:image"] == "figure_0_1.png"
     assert "og:image" not in second  # it has no figure
     assert "og:url" not in first
-    with Image.open(io.BytesIO(made["figure_0_1.png"])) as picture:
+    with Image.open(io.BytesIO(made["figure_0_2.png"])) as picture:
         assert picture.size == (int(first["og:image:width"]), int(first["og:image:height"]))
         assert picture.convert("RGB").getcolors() == [(1200 * 630, (255, 255, 255))]
 

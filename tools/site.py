@@ -61,7 +61,7 @@ TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.
 TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^<]+?\.)(?=\s|$)")  # its first sentence
 ROW = r"\| \[[^]]*\]\(notebooks/{}\.ipynb\) \| (?P<about>[^|]*?) \|"  # of a lesson in the README
 SENTENCE = re.compile(r".*?(?:[.?](?=\s|$)|$)", re.DOTALL)
-HERO = "0.2"  # the figure at the top of the index
+HERO = "0.1"  # the figure at the top of the index
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
 # Files of lessons that may be gone, and of what only one of the two variants has.
 OLD = ("[0-9][0-9]_*.html", "[0-9][0-9]_*.js", "figure_*.png", "teaching.*")
