@@ -136,6 +136,12 @@ def test_links_lead_to_pages(page_of):
     assert ".ipynb" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
 
 
+def test_links_in_html_lead_to_pages_however_they_are_quoted():
+    text = '<a href=\'x?a&amp;b\' class="k">c</a><a href="x">c</a><a id="here"></a>'
+    wanted = '<a href="X?A&amp;B">c</a><a href="X">c</a><a id="here"></a>'
+    assert rewrite(text, str.upper) == wanted
+
+
 def test_a_link_to_elsewhere_is_refused(page_of):
     with pytest.raises(SiteError, match=r"00_start_here\.ipynb links to '\.\./data/x\.csv'"):
         page_of("[data](../data/x.csv)")

@@ -18,7 +18,7 @@ PART = re.compile(  # of HTML: a comment, what stays as it is written, a tag, or
     r"|<(?P<tag>/?\w+)(?:\"[^\"]*\"|'[^']*'|[^>\"'])*>|" + FORMULA.pattern,
     re.DOTALL,
 )
-HREF = re.compile(r"\bhref=\"([^\"]*)\"")
+HREF = re.compile(r"\bhref=([\"'])(?P<address>.*?)\1")
 COMMENT = re.compile(r"[ \t]*<!--.*?-->", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 LINK = re.compile(r"</?a\b[^>]*>")
@@ -86,9 +86,8 @@ def rewrite(html: str, page_of: Callable[[str], str]) -> str:
             return f'<div class="scroll">{match[0]}'
         if match["tag"] == "/table":
             return f"{match[0]}</div>"
-        if match["tag"] == "a":
-            href = unescape(HREF.search(match[0])[1])
-            return f'<a href="{escape(page_of(href))}">'
+        if match["tag"] == "a" and (link := HREF.search(match[0])):
+            return f'<a href="{escape(page_of(unescape(link["address"])))}">'
         return match[0] if match["tag"] or match["kept"] else ""
 
     for words, ours in INSTEAD.items():

@@ -35,7 +35,8 @@ WRITE_FRAMES = f"{IN_KERNEL}; tool.write_frames({{target!r}})"
 def live_figures() -> list[Live]:
     """Return the live figures that exist in this process."""
     live = sys.modules.get("attnlab.live")  # if nothing has imported it, there are none
-    return [one for one in gc.get_objects() if live and issubclass(type(one), live.Live)]
+    things = gc.get_objects() if live else ()
+    return [one for one in things if issubclass(type(one), live.Live)]
 
 
 def sweep(figures: Iterable[Live]) -> int:
