@@ -82,7 +82,7 @@ def test_every_lesson_equals_its_source() -> None:
     assert [path.stem for path in sources] == [path.stem for path in notebooks]
     for source in sources:
         notebook = nbformat.read(NOTEBOOKS / f"{source.stem}.ipynb", as_version=4)
-        assert content(read_source(source)) == content(notebook), "run make notebooks"
+        assert content(read_source(source)) == content(notebook), f"{source.stem}: make notebooks"
 
 
 @pytest.mark.parametrize("source", find_sources(), ids=lambda path: path.stem)
