@@ -3,11 +3,11 @@
 ``notebooks/proofs/03_....py`` holds those of ``notebooks/source/03_....py``. The first line of a
 block names the cell that it follows::
 
-    # %% after: may-look  covers: S3.18, M7  numbers: 2017, 45
+    # %% after: may-look  numbers: 2017, 45
     assert torch.equal(may_look, causal_mask(6))
 
-``covers`` lists ids of the tables in tests/coverage. ``numbers`` lists the numbers in the text of
-that cell that are no results, such as years. A block with one of the two needs no statements.
+``numbers`` lists the numbers in the text of that cell that are no results, such as years; a block
+that only declares them needs no statements.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ from nbformat import NotebookNode
 
 from tools.notebooks import LessonError, from_root
 
-HEADER = re.compile(
-    r"# %% after: (?P<cell>[a-z0-9-]+)(?: +covers: (?P<covers>\S.*?))?"
-    r"(?: +numbers: (?P<numbers>\S.*?))? *"
-)
+HEADER = re.compile(r"# %% after: (?P<cell>[a-z0-9-]+)(?: +numbers: (?P<numbers>\S.*?))? *")
 LIMIT = 120  # seconds for one block
 
 
@@ -37,7 +34,6 @@ class Proof(NamedTuple):
     name: str
     line: int
     cell: str
-    covers: tuple[str, ...]
     numbers: str
     code: str
 
@@ -82,11 +78,10 @@ def read_proofs(notebook: Path) -> list[Proof]:
 def _parse(name: str, start: int, lines: list[str]) -> Proof:
     header = HEADER.fullmatch(lines[0])
     if not header:
-        form = "'# %% after: cell  covers: S3.18, M7  numbers: 2017, 45'"
+        form = "'# %% after: cell  numbers: 2017, 45'"
         raise LessonError(f"{name}:{start + 1}: {lines[0]!r} is not of the form {form}.")
-    covers = tuple(part.strip() for part in (header["covers"] or "").split(",") if part.strip())
     code = "\n".join(lines[1:]).rstrip()
-    proof = Proof(name, start + 1, header["cell"], covers, header["numbers"] or "", code)
+    proof = Proof(name, start + 1, header["cell"], header["numbers"] or "", code)
     try:
         _ = proof.tree
     except SyntaxError as error:
@@ -112,9 +107,7 @@ def faults(proofs: Iterable[Proof], ids: Iterable[str]) -> Iterator[tuple[int, s
             yield proof.line, f"the cell {proof.cell!r} has a block already."
         seen.add(proof.cell)
         nodes = list(ast.walk(proof.tree))
-        if (proof.tree.body or not (proof.covers or proof.numbers)) and not any(
-            map(_checks, nodes)
-        ):
+        if (proof.tree.body or not proof.numbers) and not any(map(_checks, nodes)):
             yield proof.line, "no statement of this block can fail."
         for node in nodes:
             if isinstance(node, ast.Assert) and _always_true(node.test):

@@ -1,7 +1,7 @@
 # %% after: one-dot-product
 assert [f for f, a, b in zip(features, on, mat, strict=True) if a * b] == ["place"]
 
-# %% after: scores  covers: S4.22
+# %% after: scores
 from attnlab import attention_scores
 
 assert torch.allclose(scores, attention_scores(x, x))
@@ -71,7 +71,7 @@ others = torch.randn(9, E, generator=torch.Generator().manual_seed(0))
 longer = torch.randn(9, 7, generator=torch.Generator().manual_seed(1))
 assert fast(x, others, longer).shape == (L, 7)
 
-# %% after: steps  covers: S0.3, S0.15  numbers: 6, 5
+# %% after: steps  numbers: 6, 5
 
 # %% after: two-sentences
 assert short[cat, features.index("place")] == 0 and (short[cat] != output[cat]).all()
@@ -106,7 +106,7 @@ assert abs(row[0] - 0.45) < 0.01
 alone = attention_weights(attention_scores(x, x), attn_mask=causal_mask(L))[first]
 assert alone.tolist() == [1, 0, 0, 0, 0, 0]
 
-# %% after: where-it-sits  covers: S1.1
+# %% after: where-it-sits
 functional = torch.nn.functional
 moved = x.clone()
 moved[5] += 1  # another last word
@@ -188,7 +188,7 @@ for seed in range(5):
     assert torch.allclose(once[0][3:], once[1][3:], atol=1e-6)
     assert (twice[0][3:] - twice[1][3:]).abs().max() > 0.01
 
-# %% after: the-lessons  covers: S3.1  numbers: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 45, 50, 75, 80, 85, 90
+# %% after: the-lessons  numbers: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 45, 50, 75, 80, 85, 90
 
 # %% after: plan  numbers: 40, 30, 8, 5, 7, 4, 6
 

@@ -1,5 +1,3 @@
-# %% after: setup  covers: S0.1, S0.2
-
 # %% after: hard
 assert torch.allclose(keys.norm(dim=-1), torch.ones(3))
 one_length = kitten / kitten.norm()
@@ -143,7 +141,7 @@ for _ in range(200):  # "vanishes": a lead of 25 temperatures, other queries and
     far = one * 25 * temperature / (first - second)
     assert slope_of(far, temperature) * temperature < 1e-8
 
-# %% after: raw  covers: S2.4, S2.5, S2.6, S2.13, S3.2, C2.12, C2.14, C3.12
+# %% after: raw
 assert x.shape == (6, 5) and list(x[1]) == list(x[tokens.index("cat")])
 assert (x[0] * x[1] == 0).all()  # “cat” and “The” have no feature in common
 assert raw.shape == (6, 6) and raw.numel() == 36
@@ -159,7 +157,7 @@ length, cosine = he.norm(dim=-1), torch.nn.functional.cosine_similarity(he[:1], 
 assert torch.allclose(he_raw[0], cosine * length[0] * length)
 assert he_raw[0].argmax() == 1 and cosine.argmax() == 0 and length.argmax() == 1
 
-# %% after: scores  covers: S2.7, S2.8, S2.9, C2.15, C4.23
+# %% after: scores
 assert torch.allclose(weights.sum(dim=-1), torch.ones(6)) and not torch.allclose(scores, weights)
 without = raw.softmax(dim=-1).amax(dim=-1)
 assert (without > weights.amax(dim=-1)).all()  # dividing evens the weights out
@@ -185,7 +183,7 @@ for degrees in (0, 1, 45, 89, 91, 135, 180):
     one_key = torch.tensor([1.3, 0.0])
     assert (asking @ (2 * one_key) > asking @ one_key).item() == (degrees < 90)
 
-# %% after: by-hand  covers: S2.10, S2.11, S2.12
+# %% after: by-hand
 assert torch.allclose(by_hand, output[1])
 assert abs(output[1, features.index("place")] - 0.373) < 5e-4
 he = load_table("he_is_awesome.csv").values
@@ -195,7 +193,7 @@ reference = torch.tensor([0.5427, 0.2629, 0.3629, 0.4629])
 by_parts = he_weights[2, 0] * he[0] + he_weights[2, 1] * he[1] + he_weights[2, 2] * he[2]
 assert torch.allclose(by_parts, reference, atol=1e-4) and torch.allclose(by_parts, he_output[2])
 
-# %% after: attention  covers: S0.16, S3.3, S4.1, S4.2, S4.3, S4.8, S4.9, S4.10, S4.16, C2.2, C4.5, C4.20, C4.47
+# %% after: attention
 # "The next day is bright": 8 features in, 4 out; see data/README.md for where it comes from
 words, _, inputs = load_table("the_next_day_is_bright.csv")
 generator = torch.Generator().manual_seed(123)
@@ -236,7 +234,7 @@ beside = {score: torch.tensor([score, 0.0]).softmax(dim=-1)[1].item() for score 
 assert abs(beside[5.0] - 0.007) < 5e-4 and abs(beside[-5.0] - 0.993) < 5e-4
 assert torch.tensor([1.0, -torch.inf]).softmax(dim=-1)[1] == 0
 
-# %% after: differences  covers: S4.11, C2.26, C3.15, C4.19
+# %% after: differences
 assert torch.allclose((row + 1000).softmax(dim=-1), row.softmax(dim=-1), atol=1e-4)
 assert torch.allclose((row * 8).softmax(dim=-1), (row / (1 / 8)).softmax(dim=-1))
 assert ((row * 8).softmax(dim=-1) > 0).all()  # shown as 0.00, and not zero
@@ -260,7 +258,7 @@ positive = torch.tensor([1.0, 2.0, 3.0])
 assert torch.allclose(2 * positive / (2 * positive).sum(), positive / positive.sum())
 assert positive.softmax(dim=-1)[2] < (2 * positive).softmax(dim=-1)[2] < 1
 
-# %% after: over-dim-1  covers: C2.19, M6
+# %% after: over-dim-1
 rows = over_1[0].sum(dim=-1)
 assert abs(rows.min() - 0.83) < 0.005 and abs(rows.max() - 1.17) < 0.005
 assert torch.allclose(over_1[0].sum(dim=-2), torch.ones(6))
@@ -284,7 +282,7 @@ for _ in range(20):
 # %% after: the-answer
 assert abs(soft_look_up(kitten) - 3.64) < 0.005
 
-# %% after: three-words  covers: S2.1, S2.2, S2.3, C2.6
+# %% after: three-words
 assert len(words) == 3 and small.shape == (3, 4)
 
 # %% after: row
@@ -298,7 +296,7 @@ directions = torch.nn.functional.cosine_similarity(small[:1], small)
 assert abs(raw_he[1] - 0.700) < 1e-5 and abs(raw_he[0] - 0.300) < 1e-5
 assert directions[1] > 0.96 and small.norm(dim=-1).argmax() == 1
 
-# %% after: wide  covers: C3.10
+# %% after: wide
 assert torch.allclose(attention(small, small, one_hot)[0], attention(small, small, small)[1])
 wide = torch.ones(3, 9)
 assert attention(small, small, wide)[0].shape == (3, 9)  # any other number of features

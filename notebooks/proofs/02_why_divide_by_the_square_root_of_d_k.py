@@ -1,6 +1,6 @@
 # %% after: ten-queries  numbers: 512
 
-# %% after: two-maps  covers: S3.13, S3.14, C3.56, C3.62
+# %% after: two-maps
 import torch.nn.functional as F
 
 from attnlab import attention_scores, scaled_dot_product_attention
@@ -34,7 +34,7 @@ assert 1.8 < (best <= 0.97).sum(dim=-1).float().mean() < 2.6
 # %% after: one-product
 assert abs(queries.var() - 1) < 0.01 and abs(products.var() - 1) < 0.01
 
-# %% after: see-sum  covers: S4.13, C4.24, C4.36
+# %% after: see-sum
 assert abs(raw_scores.var() / 64 - 1) < 0.03 and abs(raw_scores.std() / 8 - 1) < 0.02
 wide = (2 * queries * 3 * keys).sum(dim=-1).var()  # Var(q_i) = 4, Var(k_i) = 9
 assert abs(wide / (64 * 4 * 9) - 1) < 0.03
@@ -46,9 +46,7 @@ assert crossed.abs().max() < 0.04
 q, k = torch.rand(2, 5000, 100, generator=torch.Generator().manual_seed(0))
 assert (q * k).sum(dim=-1).var() > 5 * 100 * q.var() * k.var()
 
-# %% after: variances-add  covers: M5
-
-# %% after: spread  covers: S4.15
+# %% after: spread
 assert random_raw_scores(1).numel() == 16_000 and abs(spread[-1] - 32) < 0.5
 assert ((spread / sizes**0.5 - 1).abs() < 0.06).all()
 
@@ -64,7 +62,7 @@ import math
 
 assert abs(math.exp(1) - 2.7) < 0.05 and round(math.exp(8)) == 2981
 
-# %% after: times-eight  covers: S3.15
+# %% after: times-eight
 assert five_weights[0, 0] < 0.5 and five_weights[1, 0] > 0.99
 assert torch.equal(five_weights.argsort(dim=-1)[0], five_weights.argsort(dim=-1)[1])
 even, single = torch.full((5,), 0.2), torch.eye(5)[0]
@@ -79,18 +77,18 @@ for n_keys, weight in ((2, 0.953), (1000, 0.020)):
 
 # %% after: contrast  numbers: 40
 
-# %% after: see-used  covers: S3.24
+# %% after: see-used
 with_division = torch.stack(used["divided by √d_k"])
 assert with_division.round().tolist() == [12, 11, 11, 11, 11, 11]  # 11 or 12 keys
 
-# %% after: used-figure  covers: C3.86
+# %% after: used-figure
 without, with_division = (torch.stack(column) for column in used.values())
 assert without[0] == with_division[0] and (without[1:] < with_division[1:]).all()
 assert (without.diff() < 0).all() and 6 < without[1] < 8 and without[-1] < 1.3
 q, k = random_raw_scores(2), random_raw_scores(2) / 2**0.5
 assert effective_keys(q.softmax(-1)).mean() < effective_keys(k.softmax(-1)).mean()
 
-# %% after: nine-slopes  covers: S3.16, S4.12
+# %% after: nine-slopes
 p = torch.tensor([0.5, 0.3, 0.2])
 slopes = torch.autograd.functional.jacobian(lambda s: s.softmax(dim=-1), p.log())
 assert torch.allclose(slopes, softmax_jacobian(p), atol=1e-6)
@@ -135,7 +133,7 @@ formula = key.T @ softmax_jacobian(weights.detach()) @ value[:, 0] / 8
 assert torch.allclose(query.grad, formula, atol=1e-5)
 assert torch.isclose(query.grad.norm(), query_gradients(64, 16, 8)[0], rtol=1e-4)
 
-# %% after: see-gradient  covers: S3.17, C3.9, C3.14, C3.58
+# %% after: see-gradient
 unlike, alike, median, longer = {}, {}, {}, {}
 for d_k, n_keys in [(64, 16), (64, 256), (1024, 16), (1024, 256)]:
     low, middle, high = rows[d_k, n_keys, "1"]
@@ -190,7 +188,7 @@ for seed in (1, 2, 3):
     assert raw.mean() > 3 * root.mean() and raw.quantile(0.9) > 7 * root.quantile(0.9)
     assert 0.4 < (raw < raw.mean() / 1000).double().mean() < 0.65
 
-# %% after: explore-divisors  covers: M4, C0.17
+# %% after: explore-divisors
 for divisor in ("1", "sqrt(d_k)", "d_k", "sqrt(d_model)"):
     for d_k in (2, 64, 512):
         number, _, got = DivisorsExplorer(divisor=divisor, d_k=d_k).result
@@ -224,7 +222,7 @@ assert len(sentences) == 35 and min(r.weights.min() for r in readings) > 0
 for d_k in (4, 16, 64, 1024):
     assert abs((random_raw_scores(d_k) / d_k**0.5).var(dim=-1).mean() - 1) < 0.06
 
-# %% after: see-trained  covers: C3.7
+# %% after: see-trained
 others = of_heads[torch.arange(12) != 2]
 assert ((of_heads > 0.5) & (of_heads < 2)).sum() == 9 and of_heads[2] > 90
 assert 0.6 < others.min() and others.max() < 3.2
@@ -290,7 +288,7 @@ trained = torch.cat([r.weights.amax(dim=-1) for r in readings], dim=-1) > 0.99
 assert (trained.float().mean(dim=-1) == 0).sum() == 10
 assert trained[2].float().mean() > 0.95  # head 2 chooses with the division too
 
-# %% after: explore-scaling  covers: C2.17
+# %% after: explore-scaling
 raw, scaled = ScalingExplorer(d_k=64).result[2:]
 assert raw.median > scaled.median
 raw, scaled = ScalingExplorer(d_k=128).result[2:]
@@ -328,7 +326,7 @@ for scale in (1, 3):
     pairs = torch.stack([(one["name"] + one["number"].repeat(2, 1)) @ one["key"] for one in drawn])
     assert abs(names.var() / scale**2 - 1) < 0.1 and abs(pairs.var() / 2 / scale**2 - 1) < 0.1
 
-# %% after: race-figure  covers: C3.68, C3.88  numbers: 1,000
+# %% after: race-figure  numbers: 1,000
 mean = narrow[narrow.learning_rate == 0.001].groupby(["step", "divisor"]).accuracy.mean().unstack()
 assert abs(mean.loc[400, "raw"] - 0.99) < 0.005 and mean.loc[400].min() > 0.95
 assert mean.loc[100, "sqrt(d_k)"] > 2 * mean.loc[100, "raw"]
@@ -362,7 +360,7 @@ assert abs(one[0] / one[1] - 2.7) < 0.05 and abs(half[0] / half[1] - 7.4) < 0.05
 for tau in (0.1, 0.5, 1.0, 10.0):
     assert TemperatureExplorer(tau=tau).result.winner == 0
 
-# %% after: broken-assumptions  covers: C4.26
+# %% after: broken-assumptions
 variance = {name: v for name, (_, v) in moments.items()}
 assert abs(variance.pop("nothing changed") - 1) < 0.05
 assert all(abs(v - 1) > 0.5 for v in variance.values())
@@ -379,7 +377,7 @@ for d_k, low, high in ((25, 5, 9), (100, 20, 30), (400, 80, 120)):  # shared: ab
     )
     assert low < (q * k).sum(dim=-1).div(2 * d_k**0.5).var() < high
 
-# %% after: ten-tokens  covers: S0.6, S0.7, S0.9, S0.10, S0.11, C0.11, C0.15, C0.16
+# %% after: ten-tokens
 raw = q @ k.T
 assert torch.allclose(raw.var(), torch.tensor(3491.731), rtol=1e-5)
 assert torch.allclose(large_scores.var(), torch.tensor(436.4664), rtol=1e-5)
@@ -391,7 +389,7 @@ covariance = products.T.cov()
 assert torch.allclose(covariance.sum(), raw.var(), rtol=1e-4)
 assert covariance.sum() - covariance.trace() < -2000
 
-# %% after: its-weights  covers: S0.8, S0.12, S0.13, S0.14, C0.21, C0.24
+# %% after: its-weights
 assert large_scores.shape == large_weights.shape == (10, 10)
 assert torch.allclose(large_weights.sum(dim=-1), torch.ones(10))
 assert -43 < large_scores.min() < -42 and 64 < large_scores.max() < 65
@@ -457,7 +455,7 @@ assert not verdict.ok and "global" in verdict.message
 
 # %% after: exercise-1  numbers: 1
 
-# %% after: exercise-2  covers: S4.14, C4.30, C4.33, C4.34  numbers: 1
+# %% after: exercise-2  numbers: 1
 die = torch.arange(1.0, 7.0)
 assert die.mean() == 3.5 and abs(die.var(correction=0) - 2.917) < 5e-4
 

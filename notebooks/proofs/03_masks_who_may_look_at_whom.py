@@ -1,10 +1,10 @@
-# %% after: may-look  covers: S4.23
+# %% after: may-look
 from attnlab import causal_mask
 
 assert torch.equal(may_look, causal_mask(6))
 assert torch.equal(may_look, torch.ones(6, 6).tril().bool())
 
-# %% after: see-share  covers: S3.21
+# %% after: see-share
 without_mask, with_mask = scores.softmax(dim=-1)[1], masked.softmax(dim=-1)[1]
 assert without_mask[2:].sum() > 0.5 and (with_mask[2:] == 0).all()
 growth = with_mask[:2] / without_mask[:2]
@@ -37,7 +37,7 @@ for place in range(6):  # every word moves its own output and all later ones
 # a mask that blocks too much is found by a word on which outputs should depend
 assert moved(lambda x: masked_attention(x, x, x, torch.eye(6).bool()), x, 0).sum() == 1
 
-# %% after: inverted  covers: M1
+# %% after: inverted
 assert moved(inverted, x, 5).tolist() == [1, 1, 1, 1, 1, 0] and (inverted(x)[5] == 0).all()
 assert moved(inverted, x, 0).tolist() == [1, 0, 0, 0, 0, 0]  # none of them sees the past
 
@@ -73,7 +73,7 @@ for kind in (Inverted, peek.NextWord):
     reached.append(loss.item())
 assert reached[0] < 0.3 < 0.8 < reached[1]
 
-# %% after: see-zeros  covers: M9
+# %% after: see-zeros
 _, padded_weights = alone, (batch[1] @ batch[1].T / 5**0.5).softmax(dim=-1)
 lost = padded_weights[2, 3:].sum()
 assert abs(lost - 0.28) < 0.005
@@ -83,7 +83,7 @@ assert torch.allclose(together[1, :3], padded_weights[:3] @ batch[1], atol=1e-6)
 
 # %% after: keys-of-padding  numbers: 1
 
-# %% after: padding-mask  covers: S3.20
+# %% after: padding-mask
 from attnlab import scaled_dot_product_attention
 
 for attend in (F.scaled_dot_product_attention, scaled_dot_product_attention):
@@ -91,7 +91,7 @@ for attend in (F.scaled_dot_product_attention, scaled_dot_product_attention):
     assert torch.allclose(output, theirs, atol=1e-6)
 assert torch.allclose(output[0], F.scaled_dot_product_attention(x, x, x), atol=1e-6)
 
-# %% after: explore-rules  covers: S3.18, S3.19, S3.27, M10, C3.73
+# %% after: explore-rules
 from attnlab import attention_weights
 
 generator = torch.Generator().manual_seed(42)
@@ -134,7 +134,7 @@ blocked = ~may_look | ~window  # where True means blocked, masks combine with or
 assert torch.equal(may_look & window, ~blocked)
 assert (~(may_look & from_left)).all(dim=-1).tolist() == [True, True] + 4 * [False]
 
-# %% after: see-empty  covers: M2
+# %% after: see-empty
 assert first[0].isnan().all() and first[1:].isfinite().all()
 assert torch.equal(left_mask, may_look[:4, :4] & ~(left == 0).all(dim=-1))
 
@@ -260,7 +260,7 @@ assert (mean.loc[1].training - mean.loc[1].use).abs().max() < 1e-3
 # nine of ten guesses can be copied: what is left is about a tenth of the best possible loss
 assert abs(peeking.training.mean() - 0.898 / 10) < 0.02
 
-# %% after: moved-by-padding  covers: M8, C3.81
+# %% after: moved-by-padding
 from attnlab import attention_weights
 
 assert moved(padded, batch[1], [3, 4, 5]).tolist() == [0, 0, 0, 1, 1, 1]
@@ -292,14 +292,14 @@ for heads, fits in ((2, True), (3, False)):
 with pytest.raises(RuntimeError, match="at non-singleton dimension 1"):  # the axis of the heads
     torch.zeros(2, 3, 6, 6).masked_fill(sequence_mask([6, 3])[:, None], 0)
 
-# %% after: see-cache  covers: M11
+# %% after: see-cache
 assert torch.equal(newest, text[:1]) and not (text[1:] == newest).all(dim=-1).any()
 bare = F.scaled_dot_product_attention(x[5:], x, x)
 assert torch.allclose(bare, F.scaled_dot_product_attention(x, x, x, is_causal=True)[5:], atol=1e-6)
 
 # %% after: large-negative  numbers: -1e9
 
-# %% after: fill-row-zero  covers: C3.79
+# %% after: fill-row-zero
 assert torch.allclose(finite[0], torch.full((4,), 0.25)) and (torch_output[0] == 0).all()
 assert abs((finite @ left)[0, 0] - 0.625) < 1e-6
 minus_infinity = (left @ left.T / 5**0.5).masked_fill(~left_mask, -torch.inf).softmax(dim=-1)
@@ -318,7 +318,7 @@ for fill, finite_gradient in ((-torch.inf, False), (-1e9, True)):
     (w @ z)[1:].sum().backward()
     assert z.grad.isfinite().all() == finite_gradient
 
-# %% after: half-precision  covers: M7  numbers: -1e9, 65504, 16
+# %% after: half-precision  numbers: -1e9, 65504, 16
 assert torch.finfo(torch.float16).max == 65504
 
 # %% after: half-added

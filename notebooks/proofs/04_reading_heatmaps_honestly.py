@@ -15,7 +15,7 @@ for seed in range(100):
 assert closer > 85
 assert torch.cosine_similarity(x[1], x[5], dim=0) > 0.85
 
-# %% after: see-shape  covers: C3.28
+# %% after: see-shape
 # a map that is not square, and its winners are not on a diagonal
 weights_of = found.weights
 assert weights_of.shape == (8, 7) and torch.allclose(weights_of.sum(dim=1), torch.ones(8))
@@ -30,10 +30,10 @@ for row, keys, numbers in shown.values():
 assert min(weights_of[i].max() for i in (1, 2, 3, 5, 6)) > 0.865  # 0.87 or more
 assert abs(weights_of[7, 3] - 0.41) < 0.01 and abs(weights_of[7, 4] - 0.46) < 0.01
 
-# %% after: read-map  covers: S3.7  numbers: 1, 2
+# %% after: read-map  numbers: 1, 2
 assert abs(found.weights[1, 2] - 0.98) < 0.005
 
-# %% after: see-turned  covers: C2.21
+# %% after: see-turned
 tokens, features, _ = load_table("the_cat_sat_on_the_mat.csv")
 asked, turned = attention_weights(scores), attention_weights(attention_scores(x, questions))
 assert features[:4] == ["animal", "object", "action", "place"] and tokens[1] == "cat"
@@ -74,7 +74,7 @@ assert CrossExplorer.panels[1].panels[1].scale == OUTPUTS == (0, 3.5)
 turned = attention_weights(scores.T)
 assert torch.allclose(CrossExplorer(asking="words").result.weights, turned)
 
-# %% after: see-darkest  covers: S3.5, S3.6, C3.22, C3.23, C3.25
+# %% after: see-darkest
 assert f"{faint.max():.4f}" == "0.2504" and f"{faint.min():.4f}" == "0.2497"
 for n_keys in (2, 4, 8, 50):  # a row that sums to 1 has a weight of at least the uniform share
     rows = torch.randn(500, n_keys, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
@@ -101,7 +101,7 @@ assert torch.allclose(weights[[1, 2], [2, 3]], torch.tensor([0.0864, 0.5078]), a
 assert torch.allclose(weights[[1, 2], [1, 2]], torch.tensor([0.6555, 0.1824]), atol=1e-4)
 assert ((weights > 0.4) & (weights < 0.6)).sum() == 3
 
-# %% after: scales-figure  covers: S3.4, C3.19, C3.26
+# %% after: scales-figure
 assert [f"{end:.4f}" for end in (weights.min(), weights.max())] == ["0.0408", "0.6555"]
 # the two fitted pictures look alike: shades of the same cells are close
 shades = [(one - one.min()) / (one.max() - one.min()) for one in (weights, faint)]
@@ -139,7 +139,7 @@ plt.close("all")
 assert weights.argmax(dim=-1).tolist() == [1, 1, 3, 3]
 assert [f"{weights[cell]:.2f}" for cell in ((1, 1), (2, 3))] == ["0.66", "0.51"]
 
-# %% after: see-chance  covers: C3.24, C3.27, C3.29
+# %% after: see-chance
 import math
 
 dice = (1 / 4 * 1 / 4, 1 - math.perm(4, 4) / 4**4)
@@ -402,7 +402,7 @@ assert len(nine) == 9 and gaps[nine].max() < 0.11 and gaps[3] < 0.06
 assert abs(gaps[2] - 1.00) < 0.005 and abs(gaps[5] - 0.42) < 0.005
 assert gaps[2] > (noise[1] - noise[5]).abs().max() > gaps[5]
 
-# %% after: diagonal  covers: S3.25, C3.93
+# %% after: diagonal
 assert (same_vectors == torch.arange(10)).float().mean() > 0.999
 assert abs((two_matrices == torch.arange(10)).float().mean() - 0.1) < 0.015
 products = many_x @ many_x.mT
@@ -418,7 +418,7 @@ for seed in (1, 2, 3):
     top = ((x_again @ q_again) @ (x_again @ k_again).mT).argmax(dim=-1)
     assert abs((top == torch.arange(10)).float().mean() - 0.1) < 0.02
 
-# %% after: three-tokens  covers: S3.8, C3.32, C3.35, C3.37, C3.39
+# %% after: three-tokens
 import math
 
 assert math.isclose(of_three[1, 1], math.e / (math.e + 2), rel_tol=1e-5)
@@ -430,9 +430,7 @@ assert torch.allclose(mixed[0], torch.tensor([0.8446, 0.1554] * 2), atol=1e-4)
 others = torch.tensor([[2, 1, 0], [0, 1, 2]]) * of_three[0]
 assert torch.allclose(others @ three, mixed[[0, 0]])
 
-# %% after: three-figure  covers: S3.9, C3.34
-
-# %% after: crowd  covers: C3.38, C3.96
+# %% after: crowd
 assert torch.isclose(of_a[0], of_a[11]) and abs(of_a[0] - 0.1761) < 1e-4
 assert abs(of_a[1:11].sum() - 0.648) < 1e-3 and round(100 * of_a[1:11].sum().item()) == 65
 

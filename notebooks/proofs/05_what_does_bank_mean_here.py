@@ -1,10 +1,10 @@
-# %% after: typed-banks  covers: S3.10, C3.53
+# %% after: typed-banks
 # nothing generic went in: two vectors at nearly a right angle
 assert tokens[2:] == ["Bank (finance)", "Bank (shore)"]
 assert features == ["finance", "nature", "building", "shore"]
 assert not torch.allclose(x[2], x[3], atol=0.5)
 
-# %% after: banks-map  covers: S3.11, S3.12, C3.43, C3.44, C3.45, C3.46, C3.50
+# %% after: banks-map
 from attnlab import scaled_dot_product_attention
 
 wanted = torch.tensor([0.2768, 0.2358, 0.1459, 0.3414])
@@ -28,7 +28,7 @@ assert torch.allclose(scaled_dot_product_attention(x, x, x), bank_weights @ x, a
 assert abs(cosine(x[2], x[3]) - 0.0569) < 1e-4
 assert cosine(x[0], 3 * x[0]) > 0.9999 and cosine(torch.eye(4)[0], torch.eye(4)[1]) == 0
 
-# %% after: see-alike  covers: C3.4, C3.52
+# %% after: see-alike
 assert abs(cosine(bank_output[2], bank_output[3]) - 0.7382) < 1e-4
 mixture = torch.tensor([0.2093, 0.8671, 0.1459, 0.4798])  # of finance, too: 0.1 before
 assert torch.allclose(bank_output[3], mixture, atol=1e-4)

@@ -33,7 +33,7 @@ assert queries.shape == keys.shape == (five @ random_value).shape == (5, 4)
 assert torch.allclose(queries[1], query_of_next)
 assert not torch.allclose(queries @ keys.T, (queries @ keys.T).T, atol=0.1)
 
-# %% after: by-hand  covers: S4.4, S4.6, S4.7, C4.12
+# %% after: by-hand
 number = int(week[0, 7:].argmax())
 assert torch.equal(week[0] @ W_query, W_query[0] + W_query[7 + number])
 assert torch.allclose(place.norm(dim=-1), torch.tensor(4.0))
@@ -63,7 +63,7 @@ many, wanted = make_weeks(500)  # in 500 other weeks as well
 q, k, v = many @ W_query, many @ W_key, many @ W_value
 assert torch.equal(((q @ k.mT / 2**0.5).softmax(dim=-1) @ v).argmax(dim=-1), wanted)
 
-# %% after: the-class  covers: S4.5, S4.17, S4.18, S4.19, C4.1, C4.44
+# %% after: the-class
 from attnlab import load_table
 
 torch.manual_seed(5)
@@ -264,7 +264,7 @@ assert (left_behind - straight).abs().max() > 1
 assert M.numel() == 144 and trained_Q.numel() == trained_K.numel() == 24
 assert torch.linalg.matrix_rank(M) == 2
 
-# %% after: with-linear  covers: S4.20, S0.4, C0.9
+# %% after: with-linear
 with_bias = WithLinear(12, 2, 5, bias=True)
 assert sum(p.numel() for p in with_bias.parameters()) == 12 * 9 + 9
 small = WithLinear(8, 4, 4, bias=True)
@@ -273,7 +273,7 @@ assert nn.Linear(12, 2).bias is not None
 output, weights = small(torch.rand(2, 5, 8))
 assert output.shape == (2, 5, 4) and torch.allclose(weights.sum(dim=-1), torch.ones(2, 5))
 
-# %% after: copy-the-matrices  covers: S4.21, S0.5
+# %% after: copy-the-matrices
 from attnlab import SelfAttention, load_table
 
 _, _, five = load_table("the_next_day_is_bright.csv")
@@ -323,7 +323,7 @@ mixed = torch.einsum("nif,mfn->nim", four_queries, four_keys)  # other sequences
 assert torch.allclose(wrong, mixed, atol=1e-5)
 assert torch.allclose(correct, torch.einsum("nif,njf->nij", four_queries, four_keys), atol=1e-5)
 
-# %% after: zeros  covers: S0.6, S0.7, C0.27
+# %% after: zeros
 assert torch.equal(nothing, torch.zeros(7, 5)) and torch.allclose(same, torch.tensor(1 / 7))
 fresh = new_layer()(week)[0]
 assert not torch.allclose(fresh[0], fresh[1], atol=1e-3)
@@ -349,7 +349,7 @@ unbiased = (rotated_pairs(query) @ rotated_pairs(key).T).softmax(dim=-1)
 biased = (rotated_pairs(query) @ rotated_pairs(key + b).T).softmax(dim=-1)
 assert (biased - unbiased).abs().max() > 0.1
 
-# %% after: untrained-draws  covers: C4.52
+# %% after: untrained-draws
 positive, linear = agreeing(words, 0, 1), agreeing(words, -limit, limit)
 assert positive > 900 and 200 < linear < 400
 assert words.min() > 0

@@ -1,4 +1,4 @@
-# %% after: opening  covers: S4.23  numbers: 3, 7, 0, 5, 1
+# %% after: opening  numbers: 3, 7, 0, 5, 1
 
 # %% after: two-animals-in-one-question  numbers: 15
 
@@ -17,7 +17,7 @@ for tokens, (one, other) in zip(lists, answers.tolist(), strict=True):
 
 # %% after: ask-one-head  numbers: 20, 30, 64
 
-# %% after: see-one-head  covers: S3.23
+# %% after: see-one-head
 found = report({1: one_head}).loc[1]
 assert found["both correct"] == 0.2  # a fifth
 assert max(found[:2]) > 0.8 and min(found[:2]) < 0.3  # one number is found, the other is not
@@ -56,7 +56,7 @@ for seed in (1, 2):  # other seeds, and fewer steps: about 20 to 30 %
     layer = train(MultiHeadAttention(32, 1, bias=False), two_animals, steps=400, seed=seed)
     assert 0.18 < share_correct(layer, two_animals)[2] < 0.32
 
-# %% after: see-more-heads  covers: S3.23
+# %% after: see-more-heads
 table = report(layers)
 assert table["both correct"][[2, 4]].eq(1.0).all()
 assert set(table["parameters"]) == {4 * 32 * 32}
@@ -101,9 +101,7 @@ assert share_correct(both, two_animals)[2] > 0.99
 [shares] = looked_at(both, x)
 assert abs(max(shares) - 0.66) < 0.04 and abs(min(shares) - 0.27) < 0.04
 
-# %% after: drawing  covers: S1.13, S1.14
-
-# %% after: split-and-merge  covers: S1.3, S1.6, S1.12, C1.8
+# %% after: split-and-merge
 import pytest
 
 from attnlab import merge_heads, split_heads
@@ -121,7 +119,7 @@ assert ten.shape[-1] // 3 * 3 == 9  # integer division does not check that the h
 with pytest.raises(RuntimeError, match="invalid for input of size"):
     split(ten, 3)
 
-# %% after: multi-head  covers: S1.8, S1.10, S1.11
+# %% after: multi-head
 torch.manual_seed(0)
 layer, attnlabs = MultiHead(12, 2), MultiHeadAttention(12, 2, bias=False)
 attnlabs.load_state_dict(layer.state_dict())
@@ -130,7 +128,7 @@ output, weights = layer(sample)
 assert torch.allclose(output, attnlabs(sample).output, atol=1e-6)
 assert torch.allclose(weights, attnlabs(sample).weights, atol=1e-6)
 
-# %% after: torch-layer  covers: C3.100
+# %% after: torch-layer
 each = theirs(sentence, sentence, sentence, average_attn_weights=False)[1]
 assert torch.allclose(each, weights, atol=1e-6)
 merged = merge(weights @ split(ours.v_proj(sentence), 4))
@@ -148,7 +146,7 @@ q, k = torch.randn(2, 4, 100, 512, generator=torch.Generator().manual_seed(0))
 raw = split(q, 8) @ split(k, 8).mT
 assert abs((raw / 64**0.5).var() - 1) < 0.02 and abs((raw / 512**0.5).var() - 1 / 8) < 0.003
 
-# %% after: small-matrices  covers: M14, S3.22, C3.84, C3.91
+# %% after: small-matrices
 # on how many features of a token does head 0 depend? A slice of 64; with a projection, all 512
 torch.manual_seed(42)
 tokens = torch.randn(1, 10, 512)
@@ -169,7 +167,7 @@ assert apart.diagonal(dim1=-2, dim2=-1).mean() < 0.2
 
 # %% after: follow-the-numbers  numbers: 210, 1, 001
 
-# %% after: names  covers: S1.6, S3.22
+# %% after: names
 assert (by_head // 100 == torch.arange(4)[:, None]).all()  # the token of a row
 assert (by_head // 10 % 10 == torch.arange(3)[:, None, None]).all()  # the head
 assert names[2, 2] == 210 and names[0, 1] == 1
@@ -177,7 +175,7 @@ assert torch.equal(split(names[None], 3)[0], by_head)
 
 # %% after: ask-rows  numbers: 6
 
-# %% after: see-rows  covers: M3
+# %% after: see-rows
 assert same.numel() == 12 and same.sum() == 2 and same[0, 0] and same[2, 3]
 explored = HeadsExplorer(way="short cut").result
 assert torch.equal(explored.wrong_rows, ~same) and (~same).sum() == 10
@@ -185,7 +183,7 @@ assert torch.equal(short, names.reshape(3, 4, 2))
 assert short[0].flatten().tolist() == names.flatten()[:8].tolist()  # eight numbers for head 0
 assert same[0].sum() == 1
 
-# %% after: pairs  covers: S1.1, S1.2, S1.4, S1.5, S1.6, S1.7, S1.8, S1.9, S1.10, S1.11, S1.12, S1.13, S1.14, C1.1, C1.2, C1.7, C1.9, C1.10, C1.14, C1.16, C1.18, C1.20, C1.22
+# %% after: pairs
 # The reference layer without a transpose in its split. Its notebook sets no seed; this one gives
 # the numbers that it prints, if its cell of layers is run twice.
 from attnlab import load_table
@@ -258,10 +256,10 @@ apart = MultiHead(12, 3, *pairs["heads stay"])
 assert apart(numbers)[1].shape == (2, 5, 3, 3)
 assert torch.equal(influence_map(lambda x: apart(x[None])[0][0], numbers[0]) > 0, torch.eye(5) > 0)
 
-# %% after: see-round-trip  covers: M3
+# %% after: see-round-trip
 assert [*round_trip.values()] == [True, False, False, True, True]
 
-# %% after: explore-heads  covers: M3
+# %% after: explore-heads
 explored = HeadsExplorer(way="short cut").result
 assert explored.wrong_scores.sum() == 46 and explored.wrong_scores.numel() == 48  # 2 are correct
 assert not explored.wrong_scores[0, 0, 0] and not explored.wrong_scores[2, 3, 3]
@@ -270,7 +268,7 @@ for way in ("right", "short cut"):
 
 # %% after: would-training  numbers: 0, 7, 200
 
-# %% after: see-copy  covers: M3
+# %% after: see-copy
 assert min(copied.values()) > 0.99 and answered["correct"] > 0.99
 assert max(share for name, share in answered.items() if name != "correct") < 0.7
 # but with eight heads, the short merge learns the two-animal task too
@@ -295,7 +293,7 @@ for pair in pairs.values():
 
 # %% after: two-tests  numbers: 4, 7
 
-# %% after: table-of-tests  covers: M3
+# %% after: table-of-tests
 alone = [True, False, False, False, False]
 assert [*found["causal map"].values()] == [*found["slice test"].values()] == alone
 assert [*found["learns the two animals"].values()] == alone
@@ -350,7 +348,7 @@ for L, H in ((5, 2), (6, 3), (9, 4)):
         correct = torch.equal(influence_map(attend, sample) > 0, lower)
         assert correct == (name == "correct"), (L, H, name)
 
-# %% after: explore-many-heads  covers: C3.103
+# %% after: explore-many-heads
 from torch.utils.flop_counter import FlopCounterMode
 
 measured = {}
@@ -367,15 +365,15 @@ order = ManyHeadsExplorer(heads=12).result.weights.argsort(dim=-1)  # (12, 6, 6)
 forwards, backwards = order == order[:, :1], order == order[:, :1].flip(-1)
 assert (forwards.all(dim=-1) | backwards.all(dim=-1)).all()  # in every head
 
-# %% after: strides  covers: C3.83, M15
+# %% after: strides
 assert names.data_ptr() == cut.data_ptr() == by_head.data_ptr() == short.data_ptr()
 
-# %% after: further-contiguity-3  covers: M15
+# %% after: further-contiguity-3
 places = torch.arange(24).view(4, 3, 2).transpose(0, 1).flatten()[:6]
 assert places.diff().tolist() == [1, 5, 1, 5, 1]
 assert by_head.flatten()[:6].tolist() == [0, 1, 100, 101, 200, 201]
 
-# %% after: reshape-joins  covers: M15, C1.20
+# %% after: reshape-joins
 assert torch.equal(by_head.transpose(0, 1).reshape(4, 6), names)
 assert (by_head.reshape(4, 6)[0] // 100).unique().tolist() == [0, 1, 2]  # three tokens
 # an error is no verdict
@@ -388,13 +386,13 @@ assert not torch.allclose(product.view(1, 4, 6), merge(product))  # wrong, witho
 with pytest.raises(RuntimeError, match="view size is not compatible"):
     product.transpose(1, 2).view(1, 4, 6)
 
-# %% after: batch-axis  covers: M12
+# %% after: batch-axis
 crossed = default(batch, batch, batch)[1]
 assert crossed.shape == (5, 3, 3) and theirs(batch, batch, batch)[1].shape == (3, 5, 5)
 moved = default(changed, changed, changed)[0] - default(batch, batch, batch)[0]
 assert (moved.abs().amax(dim=-1) > 1e-6).all()
 
-# %% after: dropout-sums  covers: M13
+# %% after: dropout-sums
 torch.manual_seed(1)
 sums = torch.cat([dropping.train()(batch, batch, batch)[1].sum(dim=-1) for _ in range(200)])
 assert sums.min() < 0.7 and sums.max() > 1.3 and abs(sums.mean() - 1) < 0.02
@@ -405,8 +403,6 @@ assert torch.allclose(calm.sum(dim=-1), torch.ones(3, 5))
 assert two_rows.argmax(dim=-1).tolist() == [0, 2] and two_rows.mean(dim=0).argmax() == 1
 each = theirs(batch, batch, batch, average_attn_weights=False)[1]
 assert torch.allclose(theirs(batch, batch, batch)[1], each.mean(dim=1), atol=1e-6)
-
-# %% after: identity-values  covers: M13
 
 # %% after: interleaved
 rows = interleaved.unflatten(0, (4, 3, 8)).transpose(0, 1).flatten(0, 2)

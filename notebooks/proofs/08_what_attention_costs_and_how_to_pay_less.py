@@ -1,8 +1,4 @@
-# %% after: opening  covers: S3.26
-
-# %% after: count-weights  covers: S3.26
-
-# %% after: weight-bytes  covers: S3.26
+# %% after: weight-bytes
 # as counted, so stored
 from attnlab import trace_attention
 
@@ -13,7 +9,7 @@ assert weight_bytes(16_384, 8) == 8 * GiB
 one = torch.empty(8, 16_384, 64, device="meta").nbytes  # queries, keys, values or outputs
 assert (3 * one, one) == (96 * MiB, 32 * MiB)
 
-# %% after: see-weights  covers: S3.26
+# %% after: see-weights
 growth = weight_bytes(16_000, 8) / weight_bytes(512, 8)
 assert abs(growth - 977) < 0.5 and 16_000 // 512 == 31 and growth < 1000
 one, eight, _ = (gib[name][2] for name in gib)
@@ -22,9 +18,7 @@ assert abs(31 * 8 - 250) < 3 and abs(one - 1) < 0.05
 assert abs(8 * eight - 61) < 0.1
 assert weight_bytes(2 * 512, 8) == 4 * weight_bytes(512, 8) == weight_bytes(2 * 512, 32) / 4
 
-# %% after: not-only-weights  covers: C3.102
-
-# %% after: see-flops  covers: C3.102
+# %% after: see-flops
 from attnlab import MultiHeadAttention
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -49,9 +43,9 @@ assert counted_flops.get_total_flops() == 16 * far * d**2
 assert 4 * far**2 * d == 8 * far * d**2 + 16 * far * d**2 == 24 * far * d**2
 assert 4 * (2 * d) ** 2 * d == 8 * (2 * d) * d**2
 
-# %% after: formula  covers: C3.102  numbers: 4, 64
+# %% after: formula  numbers: 4, 64
 
-# %% after: explore-cost  covers: S3.26
+# %% after: explore-cost
 for heads, below, above in ((8, 128, 256), (1, 1024, 2048)):
     less, more = (CostExplorer(n=n, heads=heads).result for n in (below, above))
     assert less.weight_bytes < less.qkv_bytes and more.weight_bytes > more.qkv_bytes
@@ -327,9 +321,9 @@ assert not torch.allclose(skipping, causal_output, atol=0.1)  # another computat
 differ = (skipping - causal_output).abs().amax(dim=-1) > 1e-4
 assert not differ[:256].any() and differ[256:].float().mean() > 0.9 and differ[256]
 
-# %% after: long-text  covers: C3.106  numbers: 64
+# %% after: long-text  numbers: 64
 
-# %% after: read-long-text  covers: C3.106, S3.26
+# %% after: read-long-text
 from attnlab import causal_mask
 
 assert weight_bytes(16_384, 8) == 8 * GiB and heads.nbytes == 32 * MiB
@@ -343,7 +337,7 @@ some = heads[:, :, :600]
 expected = F.scaled_dot_product_attention(some, some, some, is_causal=True)
 assert torch.allclose(tiled_attention(some, some, some, is_causal=True), expected, atol=1e-5)
 
-# %% after: the-answer  covers: C3.106
+# %% after: the-answer
 n, features = 16_384, 512
 attention_flops, projection_flops = 4 * n**2 * features, 8 * n * features**2
 assert attention_flops == 16 * projection_flops

@@ -264,7 +264,7 @@ y = x / 8
 # %% other
 z = 5
 """
-PROOFS = """# %% after: share  covers: S2.1
+PROOFS = """# %% after: share
 assert y == 0.375
 
 # %% after: shared  numbers: 2017
@@ -289,18 +289,15 @@ SHARE, SHARED = PROOFS.split("\n\n")
 
 # the proofs of PROVEN: what is wrong, the gates that must notice it, the change
 OF_A_PROOF = [
-    ("no file", "lint coverage", lambda text: ""),
-    ("block deleted", "lint coverage", replace(SHARE, "")),
+    ("no file", "lint", lambda text: ""),
+    ("block deleted", "lint", replace(SHARE, "")),
     ("block with a number deleted", "lint", replace(SHARED, "")),
-    ("id deleted", "coverage", replace("  covers: S2.1", "")),
-    ("id changed", "coverage", replace("S2.1", "S2.2")),
-    ("bound to a cell before", "nbval lint", replace("share ", "start ")),
-    ("bound to a cell after", "lint", replace("share ", "other ")),
-    ("bound to a cell renamed away", "nbval lint", replace("share ", "shore ")),
+    ("bound to a cell before", "nbval lint", replace("after: share\n", "after: start\n")),
+    ("bound to a cell after", "lint", replace("after: share\n", "after: other\n")),
+    ("bound to a cell renamed away", "nbval lint", replace("after: share\n", "after: shore\n")),
     ("bound to a cell that has one", "nbval lint", replace("shared", "share")),
     ("number bound to another cell", "lint", replace("shared", "start")),
-    ("emptied", "lint", replace("assert y == 0.375", "")),
-    ("emptied, without an id", "nbval lint", replace("  covers: S2.1\nassert y == 0.375", "")),
+    ("emptied", "nbval lint", replace("assert y == 0.375", "")),
     ("only computed", "nbval lint", replace("assert y", "y")),
     ("always true", "nbval lint", always_true("True")),
     ("only constants", "nbval lint", always_true("0.375 == 3 / 8")),

@@ -41,14 +41,14 @@ def write(folder: Path, proofs: str) -> Path:
     return folder / "01_lesson.ipynb"
 
 
-def test_a_block_says_what_it_follows_covers_and_declares(tmp_path) -> None:
-    text = "# Proofs.\n\n# %% after: a-cell  covers: S3.18, M7  numbers: 2017, 4.5\nassert x == 3\n"
-    more = "\n\n# %% after: b  numbers: -1e9\n\n# %% after: c covers: M1\n"
+def test_a_block_says_what_it_follows_and_declares(tmp_path) -> None:
+    text = "# Proofs.\n\n# %% after: a-cell  numbers: 2017, 4.5\nassert x == 3\n"
+    more = "\n\n# %% after: b  numbers: -1e9\n\n# %% after: c\n"
     first, second, third = read_proofs(write(tmp_path, text + more))
-    assert (first.cell, first.covers, first.numbers) == ("a-cell", ("S3.18", "M7"), "2017, 4.5")
+    assert (first.cell, first.numbers) == ("a-cell", "2017, 4.5")
     assert (first.line, first.code) == (3, "assert x == 3")
-    assert (second.cell, second.covers, second.numbers, second.code) == ("b", (), "-1e9", "")
-    assert (third.line, third.cell, third.covers, third.numbers) == (9, "c", ("M1",), "")
+    assert (second.cell, second.numbers, second.code) == ("b", "-1e9", "")
+    assert (third.line, third.cell, third.numbers) == (9, "c", "")
 
 
 def test_a_lesson_without_a_proof_file_has_no_proofs(tmp_path) -> None:
@@ -60,7 +60,7 @@ def test_a_lesson_without_a_proof_file_has_no_proofs(tmp_path) -> None:
     [
         ("import torch\n# %% after: a\nassert x\n", "01_lesson.py:1: this line comes before"),
         ("# %% may-look\nassert x\n", "01_lesson.py:1: '# %% may-look' is not of the form"),
-        ("# %% after: a  covers:\nassert x\n", "01_lesson.py:1: .* is not of the form"),
+        ("# %% after: a  numbers:\nassert x\n", "01_lesson.py:1: .* is not of the form"),
         ("# %% after: a  shows: 3\nassert x\n", "01_lesson.py:1: .* is not of the form"),
         ("# %% after: A cell\nassert x\n", "01_lesson.py:1: .* is not of the form"),
         ("# %% after: a\nassert x\n\n# %% after: b\nassert (\n", "01_lesson.py:5: .* never closed"),
@@ -95,9 +95,8 @@ def test_what_can_fail_is_a_proof(tmp_path, statement) -> None:
     assert faults_in(tmp_path, BLOCK.format(statement)) == []
 
 
-@pytest.mark.parametrize("header", ["covers: M7", "numbers: 2017", "covers: M7  numbers: 2017"])
-def test_a_block_that_covers_or_declares_needs_no_statements(tmp_path, header) -> None:
-    assert faults_in(tmp_path, f"# %% after: three  {header}\n# a comment\n") == []
+def test_a_block_that_declares_needs_no_statements(tmp_path) -> None:
+    assert faults_in(tmp_path, "# %% after: three  numbers: 2017\n# a comment\n") == []
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_a_block_that_covers_or_declares_needs_no_statements(tmp_path, header) -
         (BLOCK.format("assert x == 3") * 2, 3, "the cell 'three' has a block already."),
         (BLOCK.format(""), 1, "no statement of this block can fail."),
         (BLOCK.format("y = x + 3"), 1, "no statement of this block can fail."),
-        ("# %% after: three  covers: M7\nprint(x)\n", 1, "no statement of this block can fail."),
+        ("# %% after: three  numbers: 7\nprint(x)\n", 1, "no statement of this block can fail."),
         *[
             (BLOCK.format(f"y = 3\nassert {test}"), 3, "this assert is always true.")
             for test in (
