@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student grade colab site slides test checks mutants panel bench notebooks adopt figures lint lessons prose format clean
+.PHONY: help setup lab fresh student grade colab site slides test checks panel bench notebooks adopt figures lint lessons prose format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -64,9 +64,6 @@ checks: lint
 	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
 		-p tools.strict_nbval --nbval-current-env --nbval-cell-timeout=120 \
 		-n 2 --dist loadfile --no-loadscope-reorder -q
-
-mutants: $(READY)  ## try every mutant against all tests of its area; FLAGS=--help lists options
-	@OMP_NUM_THREADS=1 $(RUN) tests.mutants $(FLAGS)
 
 panel: $(READY)  ## examine attention that others write; HALF=seen: one half; PANEL_FLAGS=-v
 	@OMP_NUM_THREADS=1 $(RUN) tools.clinic_panel $(HALF) $(PANEL_FLAGS)

@@ -51,7 +51,7 @@ class OneLab(LoadFileScheduling):
         return LAB if nodeid.startswith(LAB) else super()._split_scope(nodeid)
 
 
-@pytest.hookimpl(optionalhook=True)  # the mutants are judged without xdist
+@pytest.hookimpl(optionalhook=True)  # a run without xdist has no scheduler
 def pytest_xdist_make_scheduler(config: pytest.Config, log) -> OneLab | None:
     """Return how the tests are shared out among the processes."""
     return OneLab(config, log) if config.getvalue("dist") == "loadfile" else None
