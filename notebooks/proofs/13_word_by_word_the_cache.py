@@ -1,7 +1,6 @@
 # %% after: writing  numbers: 27
 
 # %% after: write
-assert write("KQZBMTARK", 23) == ("KQZBMTAR" * 4)[:32]
 for seed in range(5):  # any loop of 8 to 12 letters that was played once goes on
     torch.manual_seed(seed)
     begin, _ = make_texts(1, jump=0.0, shortest=8 + seed, longest=8 + seed)
@@ -13,9 +12,6 @@ passes = range(9, 32)  # the tokens of each pass
 assert (sum(passes), len(passes)) == (460, 23)
 
 # %% after: ask-changes  numbers: 20, 5, 0
-
-# %% after: see-changes
-assert (change > 1e-4).sum() == 0
 
 
 # %% after: frozen
@@ -45,11 +41,6 @@ for seed in range(4):
         got, *kept = attend_with_past(layer, some[:, t : t + 1], *kept)
         assert torch.allclose(got, rows[:, t : t + 1], atol=1e-5)
 
-# %% after: write-it-with-cache
-assert write_with_cache("KQZBMTARK", 23)[0] == write("KQZBMTARK", 23)
-for prompt in ("KQZ", "MILKSHA|LK", "ABCDEFGHIJKLMNABC"):
-    assert write_with_cache(prompt, 12)[0] == write(prompt, 12)
-
 # %% after: phases  numbers: 9, 22, 31, 460
 caches = [KeyValueCache() for _ in model.layers]
 read_rows, fed = 0, to_tokens("KQZBMTARK")[None]
@@ -71,42 +62,8 @@ assert ratio.min()[32] > 2 and 45 < ratio.min()[2048] and ratio.max()[2048] < 55
 step = times.groupby("tokens")["step_us"].mean()
 that_grows, that_stays = 4 * 4 * 128 * 256, 4 * 8 * 256**2  # FLOPs at 128, as in lesson 8
 assert that_grows < that_stays / 3
-# what our cache copies at each step: a large part of the step at 2,048 tokens
-import time as clock
-
-kept, one = torch.randn(2, 1, 4, 2047, 64), torch.randn(1, 4, 1, 64)
-query, seconds = one, {"append": [], "attend": [], "attend to 32": []}
-for _ in range(12):
-    cache = KeyValueCache()
-    cache.append(*kept)
-    start = clock.process_time()
-    k, v = cache.append(one, one)
-    middle = clock.process_time()
-    F.scaled_dot_product_attention(query, k, v)
-    seconds["append"].append(middle - start)
-    seconds["attend"].append(clock.process_time() - middle)
-    start = clock.process_time()
-    F.scaled_dot_product_attention(query, k[:, :, :32], v[:, :, :32])
-    seconds["attend to 32"].append(clock.process_time() - start)
-assert min(seconds["append"]) > 0.3 * min(seconds["attend"])
-# attention itself takes longer: it reads every key and value, whether they are copied or not
-assert min(seconds["attend"]) > 2 * min(seconds["attend to 32"])
 assert step[128] < 1.15 * step[32] and 6.5 < step[2048] / step[32] < 7.5
 assert (times.groupby("tokens")["pass_us"].mean().diff().dropna() > 0).all()
-
-# %% after: one-query
-assert torch.allclose(alone, v[:, :, :1])
-
-# %% after: masks
-from attnlab import scaled_dot_product_attention as ours
-
-for attend in (F.scaled_dot_product_attention, ours):  # a single query
-    seen = attend(q[:, :, -1:], k, v, is_causal=True)
-    assert torch.allclose(seen, v[:, :, :1])
-    assert not torch.allclose(seen, whole[:, :, -1:], atol=1e-5)
-    assert torch.allclose(attend(q[:, :, -1:], k, v), whole[:, :, -1:], atol=1e-5)
-    three = attend(new, k, v, is_causal=True)
-    assert torch.allclose(three, attend(new, k, v, attn_mask=upper_left))
 
 # %% after: ask-leak  numbers: 11
 
@@ -155,11 +112,7 @@ for places in (torch.arange(32), torch.arange(32)[None]):
     caches = [KeyValueCache() for _ in model.layers]
     assert torch.allclose(read(tokens, caches, places), model(tokens).logits, atol=1e-3)
 
-# %% after: see-places
-assert continue_text("KQZBMTARK") == write("KQZBMTARK", 14)[9:]
-assert continue_text("KQZBMTARK") == continue_text("KQZBMTARK", counting=False)
-assert continue_text("KQZ") == ("KQZ" * 9)[:14]
-assert continue_text("KQZ", counting=False) == "KQ" + "Z" * 12
+# %% after: continue-text
 # neither half of the leak test finds it: all later rows move, and no earlier one
 rows = []
 for letters in ("KQZBMTARK", "KQZAMTARK"):
@@ -175,18 +128,6 @@ wrong = read(first, caches, torch.tensor([0]))
 right = model(to_tokens("KQZBMTARK" + to_text(first[0]))[None]).logits[:, -1:]
 assert (wrong - right).abs().max() > 0.5 and wrong.argmax() == right.argmax()
 
-
-# the same in many texts: how many of the guesses after a prompt are correct
-def share_after(prompt, place_of):
-    tokens, known = many
-    caches = [KeyValueCache() for _ in model.layers]
-    logits = [read(tokens[:, :prompt], caches, torch.arange(prompt))]
-    for i in range(prompt, 32):
-        logits.append(read(tokens[:, i : i + 1], caches, torch.tensor([place_of(i)])))
-    hit = torch.cat(logits, dim=1).argmax(dim=-1) == tokens[:, 1:]
-    return hit[:, prompt:][known[:, prompt:]].float().mean()
-
-
 # random prompts of three different letters: most texts stay as they are
 torch.manual_seed(0)
 threes = torch.stack([torch.randperm(26)[:3] for _ in range(500)])
@@ -200,12 +141,6 @@ for counting in (True, False):
         found.append(new)
     written.append(torch.cat(found, dim=1))
 assert 0.55 < (written[0] == written[1]).all(dim=1).float().mean() < 0.7
-
-torch.manual_seed(2)
-many = make_texts(300)
-many = many.tokens[:, :33], many.known
-assert share_after(4, lambda i: i) > 0.99 > 0.5 > share_after(4, lambda i: 0)
-assert share_after(16, lambda i: 0) > 0.98  # after sixteen letters it does not show
 
 # the weight that the first layer gives the preceding letter, for six new letters
 from copy import deepcopy
@@ -231,8 +166,6 @@ assert min(on_the_preceding(True)) > 0.8 and max(on_the_preceding(False)) < 0.3
 # %% after: places-read  numbers: 4, 2, 32, 7, 128, 4,096
 
 # %% after: see-bytes
-assert models["KiB per token"].tolist() == [36, 512, 128, 128]
-assert models["MiB in all"].tolist() == [36, 2048, 1024, 512]
 cache = KeyValueCache()
 of_one_layer = torch.zeros(1, 32, 5, 128, dtype=torch.float16)
 cache.append(of_one_layer, of_one_layer)
@@ -245,15 +178,6 @@ assert (
 parameters = 6.74e9  # of Llama 2 7B, with two bytes each
 assert abs(2 * parameters / 2**30 - 12.6) < 0.1
 assert 6 * 2 * 2**30 < 2 * parameters < 7 * 2 * 2**30
-sizes = {}
-from attnlab import MultiHeadAttention
-
-for kv_heads in (32, 8):
-    layer_of_32 = MultiHeadAttention(512, 32, num_kv_heads=kv_heads)
-    cache = KeyValueCache()
-    layer_of_32(torch.zeros(1, 5, 512), cache=cache)
-    sizes[kv_heads] = cache.nbytes
-assert sizes[32] == 4 * sizes[8]
 
 # %% after: ask-window  numbers: 20, 31, 16, 4
 
@@ -277,14 +201,6 @@ missed = model.guess(model.last_norm(x)).argmax(dim=-1) != texts.tokens[:, 1:]
 missed &= texts.known
 missed[:, :20] = False
 assert 0.42 < (~inside)[missed].float().mean() < 0.58
-# a cache with a window of 20 does the same as the mask
-tokens = texts.tokens[:50, :-1]
-caches = [KeyValueCache(window=20) for _ in model.layers]
-in_steps = torch.cat([model(tokens[:, t : t + 1], caches).logits for t in range(32)], dim=1)
-x = model.symbol(tokens) + model.place.weight
-for norm, one_layer in zip(model.norms, model.layers, strict=True):
-    x = x + one_layer(norm(x), attn_mask=(i - j < 20) & causal_mask(32)).output
-assert torch.allclose(in_steps, model.guess(model.last_norm(x)), atol=1e-2)
 
 # %% after: window-read  numbers: 2023, 35
 
@@ -301,33 +217,24 @@ assert spread.loc["[SEP], the last token"].tolist() == [0.09, 0.23]
 # %% after: further-batch  numbers: 0
 
 # %% after: see-batch
-alone = [continue_text(prompt) for prompt in pair]
-results = {how: continue_batch(pair, *how) for how in ((0, 0), (1, 0), (0, 1), (1, 1))}
-assert results[1, 1] == alone
-assert all(result[1] == alone[1] for result in results.values())
-assert all(results[how][0] != alone[0] for how in ((0, 0), (1, 0), (0, 1)))
 for others in (["KQZBMTARK", "ABCDEFGHIJKLMNABCD"], ["WXYKQZBMTAR", "KQZ", "MILKSHAM"]):
     assert continue_batch(others, True, True) == [continue_text(one) for one in others]
 even = ["MILKSHAM", "KQZBMTAR"]  # of one length: nothing shows
-assert all(continue_batch(even, *how) == [continue_text(one) for one in even] for how in results)
+assert all(
+    continue_batch(even, *how) == [continue_text(one) for one in even]
+    for how in ((0, 0), (1, 0), (0, 1))
+)
 
 # %% after: ask-repeat  numbers: 1, 4, 7, 16
 
 # %% after: see-repeat
-found = {name: grouped_attention(way) for name, way in ways.items()}
-assert torch.allclose(found["repeat_interleave"], torchs, atol=1e-5)
-assert found["repeat"].shape == torchs.shape
-same_heads = [torch.allclose(found["repeat"][:, h], torchs[:, h], atol=1e-5) for h in range(4)]
+repeated = grouped_attention(ways["repeat"])
+same_heads = [torch.allclose(repeated[:, h], torchs[:, h], atol=1e-5) for h in range(4)]
 assert same_heads == [True, False, False, True]  # two of the four are wrong
-k2, v2 = key.clone(), value.clone()  # neither leaks
-k2[..., -1, :], v2[..., -1, :] = 5.0, 5.0
-for name, way in ways.items():
-    moved = F.scaled_dot_product_attention(query, way(k2), way(v2), is_causal=True)
-    assert torch.equal(moved[..., :-1, :], found[name][..., :-1, :])
 # the other order is the same layer with its query heads in another order, so it can be trained
 order, way = torch.tensor([0, 2, 1, 3]), ways["repeat_interleave"]
 moved = F.scaled_dot_product_attention(query[:, order], way(key), way(value), is_causal=True)
-assert torch.allclose(moved, found["repeat"][:, order], atol=1e-5)
+assert torch.allclose(moved, repeated[:, order], atol=1e-5)
 
 # %% after: repeat-read  numbers: 0, 1
 
