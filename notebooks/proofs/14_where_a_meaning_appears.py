@@ -1,25 +1,8 @@
 # %% after: six-layers  numbers: 19, 16
 
 # %% after: all-banks
-assert len(encoder.layers) == 6 and vectors.shape == (35, 7, 384)
+assert len(encoder.layers) == 6
 assert (bank.kind != "mixed").sum() == 19 and (bank.kind == "mixed").sum() == 16
-reading = encoder.read(sentences[0])
-x = encoder.embed(reading.tokens)
-for number, layer in enumerate(encoder.layers):
-    assert torch.allclose(x[0], reading.vectors[number], atol=1e-5)
-    attended, _ = layer.attention(x)
-    x = layer.attention_norm(x + attended)
-    x = layer.output_norm(x + layer.contract(torch.nn.functional.gelu(layer.expand(x))))
-assert torch.allclose(x[0], reading.vectors[6], atol=1e-5)
-# the other words of the clear sentences are of one kind: see lesson 05
-
-# %% after: lean
-from attnlab import meanings
-
-of_thief = lean(vectors[i], vectors[rest], is_river[rest])
-assert torch.allclose(of_thief, meanings.leans(vectors, is_river)[i], atol=1e-6)
-assert (of_thief[:6] > 0).all() and of_thief.argmax() == 1 and of_thief[6] < -0.005
-assert bank.meaning[i] == "river" and rest.sum() == 34
 
 # %% after: read-lean  numbers: 0.9, 35
 from itertools import combinations
@@ -41,15 +24,6 @@ for a, b in combinations(range(35), 2):
 
 # %% after: see-included
 assert is_right(included)[:, 0].sum() == 24 and is_right(left_out)[:, 0].sum() == 16
-assert torch.allclose(
-    left_out,
-    torch.stack(
-        [
-            lean(vectors[n], vectors[torch.arange(35) != n], is_river[torch.arange(35) != n])
-            for n in range(35)
-        ]
-    ),
-)
 assert left_out.abs().min() > 1e-4  # no sign hangs on rounding
 
 # with shuffled meanings, each sentence in its own mean
@@ -91,18 +65,6 @@ for n in (19, 35, 48):
 
 # %% after: read-intervals  numbers: 16, 19, 35, 72
 assert abs(1 - wilson_interval(19, 19)[0] - 1 / 6) < 0.005
-torch.manual_seed(0)
-shuffles = []
-for _ in range(200):
-    labels = is_river[torch.randperm(35)]
-    shuffles.append(((leans(vectors, labels) > 0) == labels[:, None]).sum(dim=0))
-shuffles = torch.stack(shuffles).float()
-assert (shuffles[:, 6] >= 26).float().mean() < 0.02
-assert ((shuffles.mean(dim=0) - 17.5).abs() < 1).all()
-
-# %% after: plain-average
-other = encoder.read(sentences[0], edit=plain_average)
-assert torch.equal(other.weights, torch.full_like(other.weights, 1 / len(other.tokens)))
 
 # %% after: ask-average  numbers: 72, 17
 
@@ -110,12 +72,6 @@ assert torch.equal(other.weights, torch.full_like(other.weights, 1 / len(other.t
 right = is_right(leans(average, is_river))
 assert right.sum(dim=0).tolist() == [16, 20, 29, 26, 28, 28, 28]
 assert leans(average, is_river).abs().min() > 2e-5
-# by the means of the trained vectors, the average does no better: the control got the better deal
-foreign = [
-    lean(average[n], vectors[torch.arange(35) != n], is_river[torch.arange(35) != n])
-    for n in range(35)
-]
-assert is_right(torch.stack(foreign))[:, 6].sum() <= 28
 # without the MLPs
 bare = load_encoder()
 for block in bare.layers:
@@ -123,21 +79,15 @@ for block in bare.layers:
     block.contract.bias = torch.nn.Parameter(0 * block.contract.bias, requires_grad=False)
 of_bare = is_right(leans(vectors_of(bare, "bank", sentences, edit=plain_average), is_river))
 assert of_bare[:, 6].sum() == 27
-del bare
 
 # %% after: draw-average  numbers: 95, 0.9, 0.57
 shares = trained_right.float().mean(dim=0), average_right.float().mean(dim=0)
 assert abs(shares[0][1] - 0.83) < 0.005 and shares[0][2:].min() > 0.9
 assert abs(shares[1][1] - 0.57) < 0.005 and (shares[1][2:] - 0.79).abs().max() < 0.06
-for total in range(36):
-    low, high = wilson_interval(total, 35)
-    assert 0 <= low <= total / 35 <= high <= 1
 trained_low = [wilson_interval(int(one), 35)[0] for one in trained_right.sum(dim=0)]
 average_high = [wilson_interval(int(one), 35)[1] for one in average_right.sum(dim=0)]
 assert all(low < high for low, high in zip(trained_low, average_high, strict=True))
 
-# %% after: paired
-assert counts.tolist() == [[0, 10, 4, 7, 6, 5, 5], [0, 1, 0, 0, 0, 0, 1]]
 
 # %% after: read-paired  numbers: 85, 2,048, 24, 12, 20
 from math import comb
@@ -154,14 +104,8 @@ assert (counts[0] > counts[1])[1:].all()
 
 
 # with one position for all words: 31 and 27, and four sentences that differ
-def placed(sentence, edit):
-    tokens = encoder.tokens(sentence)
-    found, _ = encoder(tokens, positions=[0, *[5] * (len(tokens) - 2), len(tokens) - 1], edit=edit)
-    return found[:, 0, tokens.index("bank")]
-
-
 at_5 = [
-    is_right(leans(torch.stack([placed(one, edit) for one in sentences]), is_river))[:, 1]
+    is_right(leans(torch.stack([at_one_position(one, edit) for one in sentences]), is_river))[:, 1]
     for edit in (None, plain_average)
 ]
 assert [one.sum().item() for one in at_5] == [31, 27]
@@ -176,19 +120,6 @@ of_mixed = [is_right(leans(one, is_river))[is_mixed, -1].sum() for one in change
 of_clear = [is_right(leans(one, is_river))[~is_mixed, -1].sum() for one in changed.values()]
 assert (min(of_clear[3:]), max(of_clear[3:])) == (17, 19)
 assert of_mixed[:2] == [13, 11] and (min(of_mixed[3:]), max(of_mixed[3:])) == (9, 11)
-one_place = is_right(leans(changed["same position"], is_river))
-assert one_place[~is_mixed, 1].all()  # one layer is enough for all clear sentences
-assert by_change[2][1] == 27 and by_change[1][1] == 31
-# other positions, and more shuffles
-for position in (1, 3, 8):
-    same = torch.stack([at_one_position(one, position=position) for one in sentences])
-    assert is_right(leans(same, is_river))[:, -1].sum() in (30, 31, 32)
-fewer = []
-for seed in range(4, 12):
-    torch.manual_seed(seed)
-    new = vectors_of(encoder, "bank", [shuffled(one) for one in sentences])
-    fewer.append(is_right(leans(new, is_river))[:, -1].sum().item())
-assert sorted(fewer)[-2:] == [31, 31] and max(fewer[:-1]) <= 31 and sum(fewer) / 8 < 30, fewer
 
 # %% after: explore  numbers: 27, 31, 20, 29
 from math import comb
@@ -197,7 +128,6 @@ assert 2**4 / (2 * comb(4, 0)) == 8
 
 # %% after: explorer
 robbed = LayersExplorer()
-assert robbed.sentence == "the thief robbed the bank by the river"
 assert robbed.result.leans[1] > 0.02 and -0.01 < robbed.result.leans[4:].min()
 assert (robbed.result.leans[4:] < 0).all() and (robbed.result.leans[1:4] > 0).all()
 looks = encoder.read(robbed.sentence)
@@ -211,17 +141,14 @@ assert of_bank.argmax() == 0 and of_bank[0] > 0.2 and of_bank[1:].max() < 0.1
 # %% after: see-head-4
 right = is_right(leans(without_4, is_river))
 assert right[:, -1].sum() == 31
-reading = encoder.read(sentences[0], edit=without(0, 4))
-assert not reading.weights[0, 4].any() and reading.weights[0, 3].any()
-# a whole layer that averages
-for number, wanted in enumerate([32, 31, 30, 30, 32, 33]):
-    evened = vectors_of(
-        encoder,
-        "bank",
-        sentences,
-        edit=lambda layer, w, number=number: plain_average(layer, w) if layer == number else w,
-    )
-    assert abs(is_right(leans(evened, is_river))[:, -1].sum() - wanted) <= 1
+
+
+def first_averages(layer, weights):
+    return plain_average(layer, weights) if layer == 0 else weights
+
+
+evened = vectors_of(encoder, "bank", sentences, edit=first_averages)
+assert is_right(leans(evened, is_river))[:, -1].sum() == 32
 
 
 # %% after: draw-heads
@@ -242,9 +169,6 @@ of_page = (leans(without_4, is_river)[:, -1] * (2.0 * is_river - 1)).mean()
 assert abs(of_page - gone.lean[0, 4]) < 2e-4
 eight, all_heads = of("removed", False), of("nothing", False).lean.item()
 assert eight.lean[0, 4] > all_heads and eight.lean.rank()[0, 4] > 60
-assert eight.lean.idxmin()[0] == 0 and eight.lean.min() < 0.95 * all_heads
-# averaged in place of removed: the same head
-assert of("averaged").lean.idxmin() == (0, 4)
 
 # %% after: read-heads  numbers: 72, 23, 29, 35, 71, 31
 alone = of_alone = heads[(heads.word == "bank") & (heads.change == "others removed")]
@@ -260,41 +184,17 @@ removed = vectors_of(encoder, "bank", sentences, edit=lambda layer, weights: 0 *
 alone_right = is_right(leans(removed, is_river))[:, -1]
 is_late = torch.tensor([encoder.tokens(one).index("bank") for one in sentences]) > 5
 assert torch.equal(alone_right, is_late == is_river) and alone_right.sum() == 23
-assert wilson_interval(23, 35)[0] < 0.5
-# before the first layer: in three positions, every sentence pulls its own lean to the wrong side
-at = torch.tensor([encoder.tokens(one).index("bank") for one in sentences])
-tipped = torch.isin(at, torch.tensor([5, 8, 9]))
-before = trained_right[:, 0]
-assert not before[tipped].any() and torch.equal(before[~tipped], (is_late == is_river)[~tipped])
-assert tipped.sum() == 15 and before.sum() == 16
 
-
-def only_head_4(layer, weights):
-    kept = torch.zeros_like(weights)
-    if layer == 0:
-        kept[:, 4] = weights[:, 4]
-    return kept
-
-
-of_head_4 = is_right(leans(vectors_of(encoder, "bank", sentences, edit=only_head_4), is_river))
-assert differing(of_head_4[:, -1:], alone_right[:, None]).tolist() == [[7], [1]]
-by_layer = is_right(leans(removed, is_river)).sum(dim=0)
-assert by_layer[0] == 16 and (by_layer.diff() >= 0).all()
 
 # %% after: open-words
 assert of_96.tolist() == [[56, 77, 80, 78, 79, 81, 83], [56, 66, 76, 76, 78, 74, 77]]
 assert len(seen) == 96 and len(aside) == 48 and words.word.nunique() == 8
-assert (words.groupby(["word", "meaning"]).size() == 9).all()
-assert (aside.groupby(["word", "meaning"]).size() == 3).all()
 # the best layers, which the next cell uses
 assert differing(trained_open[:, 6], average_open[:, 4]).tolist() == [13, 8]
 assert of_96[0].argmax() == 6 and of_96[1].argmax() == 4
-assert of_96[:, -1].max() / 96 < 32 / 35  # harder than those with "bank"
 
 # %% after: look-once
 assert trained_aside.sum() == 42 and average_aside.sum() == 34
-assert (trained_aside & ~average_aside).sum() == 10
-assert (average_aside & ~trained_aside).sum() == 2
 
 # %% after: read-once  numbers: 83, 96, 78, 26, 35, 34, 29, 42, 40, 32
 from math import comb
