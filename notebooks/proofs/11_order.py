@@ -18,17 +18,12 @@ assert explorer.result.moved.min() > 0.01
 
 # %% after: see-mask
 assert words == ["The", "cat", "sat", "on", "the", "mat"]
-changes = change.norm(dim=-1)
-assert changes[:2].min() > 0.2 and changes[2:].max() < 1e-6
 # any sentence, any swap among the first words, any values: later outputs stay
 torch.manual_seed(1)
 for _ in range(20):
     z, places = torch.randn(9, 8), torch.cat([torch.randperm(4), torch.arange(4, 9)])
     gap = (attend(z[places]) - attend(z)[places]).norm(dim=-1)
     assert gap[4:].max() < 1e-5
-
-# %% after: two-layers
-assert twice.norm(dim=-1).min() > 0.1
 
 # %% after: add-vectors  numbers: 2, 1, 10000
 waves = sinusoidal_positions(64, 64)
@@ -38,11 +33,7 @@ assert torch.allclose(waves[:, 7], (torch.arange(64) * omega).cos(), atol=1e-5)
 assert (waves[:, :2].diff(dim=0).abs().amax(dim=0) > 0.9).all()
 assert (waves[:, -2:].diff(dim=0).abs() < 2e-4).all()
 
-# %% after: tables
-# the rows from 16 on are normally distributed numbers, as they were drawn
-assert learned.shape == (64, 64)
-assert abs(learned[16:].std() - 1) < 0.05 and abs(learned[16:].mean()) < 0.05
-assert sinusoidal_positions(64, 64).abs().max() <= 1
+# %% after: tables  numbers: 16
 
 # %% after: cross-terms
 x_, y_, p = torch.randn(5), torch.randn(5), torch.randn(2, 5)
@@ -57,27 +48,9 @@ for far in range(64):
     assert (diagonal - diagonal[0]).abs().max() < 1e-3
 
 # %% after: see-same-score
-scores_of = {
-    (m, n): (turn(q, 0.5 * m) @ turn(k, 0.5 * n)).item()
-    for m, n in ((3, 1), (1, 3), (6, 2), (10, 8))
-}
-assert abs(scores_of[3, 1] - scores_of[10, 8]) < 1e-5
-assert min(abs(scores_of[3, 1] - scores_of[one]) for one in ((1, 3), (6, 2))) > 0.5
 for one in (q, -q):  # on one line with the query
     there, back_ = (turn(q, 0.5 * m) @ turn(one, 0.5 * n) for m, n in ((3, 1), (1, 3)))
     assert torch.isclose(there, back_, atol=1e-5)
-
-# %% after: planes
-
-
-def angle_between(one, other):
-    return torch.atan2(one[1], one[0]) - torch.atan2(other[1], other[0])
-
-
-for m, n in ((3, 1), (10, 8)):
-    gap = angle_between(turn(q, 0.5 * m), turn(k, 0.5 * n)) - angle_between(q, k)
-    assert abs(torch.cos(gap) - torch.cos(torch.tensor(1.0))) < 1e-5
-    assert torch.isclose(turn(q, 0.5 * m).norm(), q.norm())
 
 # %% after: proof
 
@@ -106,32 +79,15 @@ for far in range(-5, 6):
 assert table.std() > 0.5
 
 # %% after: task
-torch.manual_seed(11)
-many, wanted, several = make_lists(300, 16)
-for tokens_, answer_, enough in zip(many, wanted, several, strict=True):
-    entries = in_words(tokens_)
-    asked = entries[-1].removesuffix("?")
-    numbers = [one.split()[1] for one in entries[:-1] if one.startswith(f"{asked} ")]
-    assert entries[-1].endswith("?") and enough == (len(numbers) >= 2)
-    if numbers:
-        assert answer_ == int(numbers[-1])
 entries = in_words(tokens)
 asked = entries[-1].removesuffix("?")
 listed = [int(one[-1]) for one in entries[:-1] if one.startswith(f"{asked} ")]
 assert len(set(listed)) >= 2 and listed[-1] == answer
 
 # %% after: rotary-layer
-in_halves, in_pairs = share_correct(rotate_by_hand), share_correct(rotate)
-assert 0.7 < in_halves < 0.87 and in_pairs > 0.99
-assert share_correct(rotate, 32) > 0.9
+assert 0.7 < share_correct(rotate_by_hand) < 0.87
 several_enough = make_lists(3500, 16)[2].sum()
 assert several_enough >= 1800
-
-# %% after: see-test
-for size in (4, 10, 64):
-    some_ = torch.randn(9, size)
-    halves, pairs = rotate_by_hand(some_), rotate(some_)
-    assert halves.shape == pairs.shape and not torch.allclose(halves, pairs, atol=0.1)
 
 # %% after: slopes
 weights = bias[[0, 3, 7], -1].softmax(dim=-1)
@@ -145,10 +101,6 @@ assert torch.allclose(-alibi_bias(4, 2)[:, 1, 0], 4.0 ** -torch.arange(1, 5))
 # %% after: ask-long  numbers: 15, 87, 91, 46
 
 # %% after: see-long
-assert results["accuracy"].between(0, 1).all()
-assert (
-    results.groupby(["task", "scheme", "layers", "heads", "tokens"])["seed"].nunique() == 4
-).all()
 by = latest.set_index(["scheme", "tokens"])["accuracy"]
 kinds = ["learned", "sinusoidal", "rotary", "ALiBi"]
 assert all(by[kind, 16].min() >= 0.96 for kind in kinds)
@@ -170,9 +122,6 @@ is_meant = torch.einsum("nla,na->nl", animal_, asked_)  # entries of the animal 
 steps_back = (63 - (is_meant * torch.arange(1, 65)).argmax(dim=-1))[graded].float()
 assert abs((steps_back <= 15).float().mean() - 0.867) < 0.012
 assert abs(1 - (7 / 8) ** 15 - 0.865) < 0.001 and graded.float().mean() > 0.99
-groups = ["scheme", "layers", "heads", "reads", "distance"]
-assert (far.groupby(groups)["seed"].nunique() == 4).all()
-assert set(shown["scheme"]) == {"rotary", "ALiBi"}
 by_range = shown.query("scheme == 'ALiBi' and reads == 64 and seed == 0")
 asked_of = by_range.set_index("distance")["questions"]
 assert abs(asked_of["1-15"] / asked_of["all"] - 0.867) < 0.005
@@ -236,12 +185,6 @@ pair = far.query("layers == 2 and reads == 64").set_index(["scheme", "distance"]
 assert abs(pair["none", "32-63"].mean() - 0.95) < 0.005
 assert abs(pair["ALiBi", "32-63"].mean() - 0.35) < 0.005
 
-# %% after: counting
-assert torch.allclose(
-    F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0],
-    1 / torch.arange(1.0, 7),
-)
-
 # %% after: further-heads  numbers: 4, 8, 16, 24, 10,000, 1,000,000
 
 # %% after: eight-heads
@@ -254,9 +197,6 @@ for task in ("latest", "three back"):
 narrow = bases.query("heads == 4").groupby(["task", "scheme", "tokens"])["accuracy"].mean()
 for task, here in (("latest", 32), ("three back", 40)):
     assert narrow[task, "slow rotary", here] < 0.9 and narrow[task, "rotary", here] > 0.94
-slow_far = far.query("scheme == 'slow rotary' and heads == 8 and reads == 64")
-slow_far = slow_far[slow_far["distance"].isin(["24-31", "32-63"])]["accuracy"]
-assert slow_far.between(0.1, 0.2).all()
 assert narrow["three back", "slow rotary", 64] > narrow["three back", "rotary", 64]
 
 # %% after: both-layouts
