@@ -74,6 +74,13 @@ for rescale in (functional.layer_norm, functional.rms_norm):
     sizes = rescale(x, (E,)).square().mean(dim=-1).sqrt()
     assert torch.allclose(sizes, torch.ones(L), atol=1e-3)
 assert functional.rms_norm(x, (E,)).mean(dim=-1).abs().min() > 0.1
+# the two plus signs of the caption: torch's block in this order, computed by hand
+with torch.no_grad():
+    block = torch.nn.TransformerEncoderLayer(E, 1, 13, norm_first=True, batch_first=True).eval()
+    normed = block.norm1(x)
+    first = x + block.self_attn(normed, normed, normed)[0]
+    second = first + block.linear2(block.linear1(block.norm2(first)).relu())
+    assert torch.allclose(block(x[None])[0], second, atol=1e-5)
 
 # %% after: two-boxes
 # under a causal mask, the order of the words before it is lost
@@ -93,6 +100,11 @@ for seed in range(20):
 # %% after: hint  numbers: 0.9999999
 softmaxed = torch.randn(1000, 6, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
 assert (softmaxed.sum(dim=-1) != 1).any()  # rows of weights do not always sum to exactly 1
+
+# %% after: in-torch
+layer = torch.nn.MultiheadAttention(E, 1)
+_, seen = layer(x, x, x, attn_mask=~causal_mask(L))  # True = blocked
+assert torch.equal(seen > 0, causal_mask(L))
 
 # %% after: sources  numbers: 2017, 2020, 2021, 2022, 2023
 

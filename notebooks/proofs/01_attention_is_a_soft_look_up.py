@@ -153,6 +153,8 @@ assert torch.allclose(attention(small, small, one_hot)[0], attention(small, smal
 # correct sums of rows do not prove the divisor correct
 odd = (raw / math.sqrt(6)).softmax(dim=-1)  # the root of the number of keys
 assert torch.allclose(odd.sum(dim=-1), torch.ones(6)) and not torch.allclose(odd, weights)
+lowest, highest = V.amin(dim=0), V.amax(dim=0)  # "within the range of the values"
+assert ((output >= lowest - 1e-6) & (output <= highest + 1e-6)).all()
 
 # %% after: exercise-2  numbers: 0.9
 larger = (small[2] > small[0]) & (small[2] > small[1])
