@@ -18,7 +18,7 @@ from tools.notebooks import ROOT
 @pytest.mark.parametrize(
     ("row", "shown"),
     [
-        (Row("a", [0.002, 0.003, 0.004], [0.001], "torch"), "3.00 33% a 3 ms torch 1 ms"),
+        (Row("a", [0.002, 0.003, 0.007], [0.001], "torch"), "3.00 83% a 3 ms torch 1 ms"),
         (Row("b", [0.0125], [9e-5], "c"), "138.89 b 12.5 ms c 90 µs"),
         (Row("peak", [2e6], [33.46e6], "plain", "B"), "0.06 peak 2 MB plain 33.5 MB"),
     ],
