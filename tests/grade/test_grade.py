@@ -191,7 +191,7 @@ def test_the_table_tells_what_a_file_claims_was_predicted(tmp_path, monkeypatch,
     ("run", "judge", "said"),
     [
         (1, 0, "The notebook ended its Python process, perhaps by running out of memory, before"),
-        (3, 0, "The notebook did not finish within 120 seconds."),
+        (3, 0, "The notebook did not finish within 120 seconds of computing,"),
         (0, 1, "The results of this notebook could not be read."),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_cell_that_runs_too_long_is_said():
         _, errors = run_cells(["answer = 1\nwhile True: pass"], 0.3)
     finally:
         InteractiveShell.clear_instance()
-    assert errors == {"answer": "This cell ran for more than 0.3 seconds."}
+    assert errors == {"answer": "This cell computed for more than 0.3 seconds."}
 
 
 def test_an_empty_folder_is_said(tmp_path, monkeypatch):

@@ -1,12 +1,14 @@
 """What an answer gave where it ran is enough for a check elsewhere to say the same of it."""
 
 import pickle
+import time
 
 import pytest
 import torch
 from torch import nn
 
 from attnlab import exercises
+from attnlab.clinic import _calling
 from attnlab.exercises import _answers
 from tests.exercises.test_every_check import FORMS, HOSTILE, SLIPS
 from tools.grade._judge import judged
@@ -96,3 +98,20 @@ def test_what_only_the_process_of_the_answer_sees_counts_against_it():
     assert "changes its arguments in place" in there.message
     told = ("asked", "f", notes, (there.done, there.ok, there.message))
     assert judged(check, told) == ("not yet", there.message)
+
+
+@pytest.mark.parametrize("name", ["check_mended_pieces", "check_normed_scores"])
+def test_a_right_answer_is_right_elsewhere_too(name):
+    check = getattr(exercises, name)
+    there, here, _ = both(check, FORMS[name].right)
+    assert there.ok
+    assert here.ok
+
+
+def test_what_was_cut_short_is_no_wrong_answer(monkeypatch):
+    monkeypatch.setattr(_calling, "WAIT", 0.1)
+    check = exercises.check_normed_scores
+    there, here, notes = both(check, lambda query, key: time.sleep(5))
+    told = ("asked", "f", notes, (there.done, there.ok, there.message))
+    assert (there.ok, here.ok) == (None, None)
+    assert judged(check, told) == ("failed to run", there.message)
