@@ -8,13 +8,11 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import pytest
 from ipykernel.ipkernel import IPythonKernel
 from jupyter_client import KernelManager
-from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 from nbformat.sign import NotebookNotary
 from traitlets.config import Config
 
@@ -137,11 +135,6 @@ def test_what_is_no_port_is_refused(text, capsys):
     assert f"a port is a number from 1024 to 65535, not '{text}'" in capsys.readouterr().err
 
 
-def test_options_for_jupyterlab_are_passed_on():
-    wanted = lab.arguments(["open", "--port", "8890", "--", "--no-browser", "--debug"])
-    assert (wanted.port, wanted.flags) == (8890, ["--no-browser", "--debug"])
-
-
 def test_modules_run_isolated_in_folders_inside_the_environment():
     folders = [Path(folder) for folder in environment().values()]
     assert len({*folders}) == len(folders) >= 4
@@ -211,13 +204,3 @@ def test_the_lessons_themselves_cannot_be_saved_in_jupyterlab_but_copies_can(set
         (tmp_path / name).touch()
     assert [files.is_writable(name) for name in names] == [False, True, True]
     assert not files.is_writable("/notebooks/00_start_here.ipynb")
-
-
-def test_the_messages_of_a_slider_step_do_not_wait_for_each_other(settings, monkeypatch):
-    monkeypatch.setattr(ZMQChannelsWebsocketConnection, "connect", lambda self: "connected")
-    connection = settings.ServerApp.kernel_websocket_connection_class
-    told = []
-    handler = SimpleNamespace(set_nodelay=told.append)
-    monkeypatch.setattr(connection, "websocket_handler", handler)
-    assert connection.__new__(connection).connect() == "connected"
-    assert told == [True]

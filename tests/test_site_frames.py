@@ -103,11 +103,6 @@ def test_every_stop_of_every_control_has_its_picture_and_sentence(figure):
     assert figure.picture == before
 
 
-def test_equal_pictures_are_stored_once():
-    same = live(lambda fig, a: fig.text(0, 0, "x"), a=[1, 2, 3])
-    assert all_frames(same)["frames"] == [(0, 0)] * 3
-
-
 def test_frames_are_as_large_as_the_picture_and_have_fewer_colours():
     many = io.BytesIO()
     Image.effect_noise((64, 64), 50).convert("RGB").resize((99, 99)).save(many, "PNG")
@@ -153,11 +148,6 @@ def test_a_lesson_is_executed_for_its_frames(tmp_path, figure, stored):
     assert html.startswith(LIVE)
     assert frames == json.loads(json.dumps(all_frames(figure)))
     assert path.read_text() == before
-
-
-def test_a_lesson_without_live_figures_is_not_executed(tmp_path):
-    output = new_output("execute_result", {"text/html": "<p>no</p>"}, execution_count=1)
-    assert frames_of(write_lesson(tmp_path, "1 / 0", output)) == {}
 
 
 def test_another_figure_than_the_stored_one_is_refused(figure, stored):

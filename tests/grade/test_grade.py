@@ -169,25 +169,6 @@ def test_what_is_not_graded_is_said_and_the_table_tells_what_was_predicted(
     assert told == {"eve": "00/mat: cat; 00/share: 0.25"}
 
 
-@pytest.mark.parametrize(
-    ("run", "judge", "said"),
-    [
-        (1, 0, "The notebook ended its Python process, perhaps by running out of memory, before"),
-        (3, 0, "The notebook did not finish within 120 seconds"),
-        (0, 1, "The results of this notebook could not be read."),
-    ],
-)
-def test_how_a_process_ended_is_said(monkeypatch, run, judge, said):
-    def started(module, arguments, folder):
-        (folder / "notes.pt").touch()
-        return (run if module.endswith("_run") else judge), ""
-
-    monkeypatch.setattr(grading, "_started", started)
-    kind, sentence = grading._judged([RIGHT], {"check": "answer"})["check"]
-    assert kind == "failed to run"
-    assert sentence.startswith(said)
-
-
 def test_a_cell_that_runs_too_long_is_said():
     try:
         _, errors = run_cells(["answer = 1\nwhile True: pass"], 0.3)
