@@ -68,7 +68,7 @@ checks: lint
 panel: $(READY)  ## examine attention that others write; HALF=seen: one half; PANEL_FLAGS=-v
 	@OMP_NUM_THREADS=1 $(RUN) tools.clinic_panel $(HALF) $(PANEL_FLAGS)
 
-bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: within a minute
+bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: in a minute or two
 	@$(RUN) tools.bench $(BENCH_FLAGS)
 
 notebooks: $(READY)  ## rebuild the lessons that have changed; NB=04: lesson 04; NB=all: every one

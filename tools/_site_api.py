@@ -1,7 +1,8 @@
 """The page of the package: every public function and class, from its docstring (NumPy style).
 
 The page is a notebook that nobody runs: headings in Markdown, and what stands below them as HTML in
-raw cells. So it gets what lessons get: contents, a place in the search, and links.
+raw cells, made from the docstrings by way of Markdown. So it gets what lessons get: contents, a
+place in the search, and links.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import inspect
 import re
 import types
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 
 from nbconvert.filters.highlight import Highlight2HTML
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat.v4 import new_markdown_cell, new_notebook, new_raw_cell
 
 from tools.notebooks import write_notebook
@@ -47,18 +48,15 @@ In the shapes, N counts sequences, H heads, L queries, S keys and E features; th
 
 HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)  # of a section
 ITEM = re.compile(r"^(\S.*)((?:\n(?:[ ]+.*|(?=\n[ ])))*)", re.MULTILINE)  # its indented lines too
-INLINE = re.compile(
-    r"``(?P<code>.+?)``|(?P<address>https?://[^\s,]*[^\s,.])"
-    r"|(?<!\*)\*(?P<stress>\w[\w ]*)\*(?!\*)",
-    re.DOTALL,
-)
+CODE = re.compile(r"``(?P<code>.+?)``", re.DOTALL)
+SESSION = re.compile(r"^>>>.*(?:\n.+)*", re.MULTILINE)
 ITEMIZED = {"Parameters", "Attributes", "Returns", "Yields", "Raises", "See Also"}
 LONGEST = 40  # letters of a default that is shown
 
 Places = Mapping[str, str]  # where on the page a name is, such as "Table" or "Table.values"
 
 _code = Highlight2HTML(pygments_lexer="python")
-_session = Highlight2HTML(pygments_lexer="pycon")
+_markdown = MarkdownWithMath(renderer=IPythonRenderer(escape=True))
 
 
 # --- what is public -------------------------------------------------------------------------------
@@ -100,64 +98,45 @@ def _is_short(default: object) -> bool:
     return isinstance(default, type) or len(repr(default)) <= LONGEST
 
 
-# --- docstrings as HTML ---------------------------------------------------------------------------
+# --- docstrings as Markdown -----------------------------------------------------------------------
 
 
-def inline(text: str, places: Places) -> str:
-    """Return a text of a docstring as HTML: code, addresses, and links to what is on the page."""
+def to_html(text: str, places: Places) -> str:
+    """Return Markdown as HTML, with examples, and with links from names to what is on the page."""
 
-    def replace(match: re.Match) -> str:
-        if code := match["code"]:
-            place = places.get(code.removesuffix("()").removeprefix("attnlab."))
-            shown = f"<code>{code}</code>"
-            return f'<a href="#{place}">{shown}</a>' if place else shown
-        if match["address"]:
-            return f'<a href="{match["address"]}">{match["address"]}</a>'
-        return f"<em>{match['stress']}</em>"
+    def linked(match: re.Match) -> str:
+        place = places.get(match["code"].removesuffix("()").removeprefix("attnlab."))
+        return f"[{match[0]}](#{place})" if place else match[0]
 
-    return INLINE.sub(replace, escape(text, quote=False))
+    sessions = SESSION.sub(r"```pycon\n\g<0>\n```", text)
+    return _markdown.render(CODE.sub(linked, sessions))
 
 
-def blocks(text: str, places: Places) -> str:
-    """Return paragraphs, lists and examples of a docstring as HTML."""
-    made = []
-    for block in re.split(r"\n\s*\n", dedent(text).strip()):
-        if block.startswith(">>>"):
-            made.append(_session(block))
-        elif block.startswith("- "):
-            entries = re.split(r"^- ", block, flags=re.MULTILINE)[1:]
-            made.append(f"<ul>{''.join(f'<li>{inline(one, places)}</li>' for one in entries)}</ul>")
-        elif block:
-            made.append(f"<p>{inline(block, places)}</p>")
-    return "\n".join(made)
-
-
-def items(section: str, text: str, places: Places) -> str:
-    """Return a section of named things as a list of descriptions."""
+def items(section: str, text: str) -> str:
+    """Return a section of named things as a list of descriptions in Markdown."""
     rows = []
     for head, body in ITEM.findall(text.strip()):
         name, _, kind = head.partition(" : ")
         if section == "See Also":  # what it is stands on the same line
-            shown = ", ".join(inline(f"``{one}``", places) for one in name.split(", "))
-            kind, body = "", kind + dedent(body)
+            term, body = re.sub("[^, ]+", r"``\g<0>``", name), f"    {kind}{body}"
         elif section in ("Returns", "Yields") and not kind:
-            shown = inline(name, places)
+            term = name
         else:
-            shown = f"<code>{escape(name)}</code>"
-        kind = f' <span class="kind">{inline(kind, places)}</span>' if kind else ""
-        rows.append(f"<dt>{shown}{kind}</dt>\n<dd>{blocks(body, places)}</dd>")
-    return f"<dl>{''.join(rows)}</dl>"
+            term = f"``{name}`` *{kind}*" if kind else f"``{name}``"
+        rows.append(f"{term}\n:   {indent(dedent(body.strip(chr(10))), '    ').strip()}")
+    return "\n\n".join(rows)
 
 
 def docstring(text: str, places: Places) -> str:
     """Return a docstring in NumPy style as HTML."""
     opening, *parts = HEADING.split(inspect.cleandoc(text))
-    made = [blocks(opening, places)]
+    made = [to_html(opening, places)]
     for name, body in zip(parts[::2], parts[1::2], strict=True):
-        shown = items(name, body, places) if name in ITEMIZED else blocks(body, places)
-        if name == "References":
-            shown = shown.replace("</a>\n", "</a><br>\n")
-        made.append(f'<p class="part">{name}</p>\n{shown}')
+        if name in ITEMIZED:
+            body = items(name, body)
+        elif name == "References":
+            body = re.sub(r"(https?:\S+)\n", r"\1  \n", body)  # each on a line of its own
+        made.append(f'<p class="part">{name}</p>\n{to_html(body, places)}')
     return "\n".join(made)
 
 

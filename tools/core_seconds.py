@@ -17,7 +17,7 @@ import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
-PATIENCE = 5  # seconds until an orphan must have ended to be counted
+PATIENCE = 60  # seconds until an orphan must have ended to be counted
 
 
 def run(command: list[str]) -> tuple[int, float, float, float]:

@@ -8,7 +8,7 @@ make site URL=https://...    for this address, which links that are shared then 
 The pages are made from the notebooks as they are stored; those with live figures are executed once
 more, for the pictures at all other stops of their controls. Each page is a single file with its
 figures, style and script, which makes no request and opens from a folder; only the index of the
-search, the notebooks to download, the pictures for shared links and the trained model, which reads
+search, the notebooks to download, the figures for shared links and the trained model, which reads
 sentences of one's own, are files of their own. The same notebooks give the same bytes.
 
 They are made by nbconvert with templates of our own, since generators of books fetch a part of
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import io
 import json
 import re
 import tempfile
@@ -32,7 +31,6 @@ from nbconvert.exporters import TemplateExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
-from PIL import Image, ImageOps
 
 from attnlab import palette
 from tools._site_api import API, write_api
@@ -65,7 +63,6 @@ HERO = "0.1"  # the figure at the top of the index
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
 # Files of lessons that may be gone, and of what only one of the two variants has.
 OLD = ("[0-9][0-9]_*.html", "[0-9][0-9]_*.js", "figure_*.png", "teaching.*")
-SIZE, MARGIN = (1200, 630), 40  # of a picture for shared links: networks show it without cutting
 SECTIONS = (2, 3)  # levels of headings in the table of contents
 PLANS = "## Plans of the lessons"
 WORD = re.compile(rf'<a href="{GLOSSARY}\.html#([^"]+)">')
@@ -174,7 +171,6 @@ class PageExporter(TemplateExporter):
         self.environment.globals.update(
             solutions="solution" not in left_out,
             address=address,
-            preview_size=SIZE,
             colours="; ".join(
                 f"--{name}: light-dark({role.light}, {role.dark})"
                 for name, role in palette.ROLES.items()
@@ -239,19 +235,6 @@ class PageExporter(TemplateExporter):
         return template.render(cards=cards, hero=hero, picture=picture, **shared)
 
 
-def preview_of(png: bytes) -> bytes:
-    """Return a figure in the middle of a white card of the size that is asked for, as PNG."""
-    with Image.open(io.BytesIO(png)) as opened:
-        figure = opened.convert("RGBA")
-    figure = ImageOps.contain(figure, tuple(side - 2 * MARGIN for side in SIZE))
-    card = Image.new("RGB", SIZE, "white")
-    left, top = ((side - taken) // 2 for side, taken in zip(SIZE, figure.size, strict=True))
-    card.paste(figure, (left, top), figure)
-    buffer = io.BytesIO()
-    card.quantize(128).save(buffer, format="PNG", optimize=True)
-    return buffer.getvalue()
-
-
 def pages(
     paths: list[Path],
     frames: Callable[[Path], Frames | None] = lambda path: None,
@@ -277,7 +260,7 @@ def pages(
         if path.stem != API
     }
     search = {SEARCH: index_script(lessons)}
-    shared = {one.file_name: preview_of(one.png) for one in exporter.previews.values()}
+    shared = {one.file_name: one.png for one in exporter.previews.values()}
     model = model_scripts() if any(map(reads_sentences, lessons.values())) else {}
     return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search, **shared, **model}
 

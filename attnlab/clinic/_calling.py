@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import math
 import random
 import signal
 import statistics
@@ -14,6 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import torch
@@ -22,21 +22,45 @@ from torch.overrides import _get_current_function_mode_stack as modes_of_torch
 from torch.overrides import _pop_mode, _push_mode  # torch has no public way to put modes back
 from torch.utils import _device
 
-SLOW = 0.25  # seconds for a small call, if more than half of them take longer
+SLOW = 0.25  # seconds of computing for a small call, if more than half of them take longer
 LATE = 0.01  # seconds in which an alarm that has rung is heard, and between two of them
 AGAIN = 1e-4  # seconds to the next one, for code that has swallowed the first two
 IN_ALL = 10  # times the limit of one call, for a whole examination
+WAIT = 60.0  # seconds on the clock that anything may take ...
+SHARE = 0.1  # ... and more, while it computes for this part of them
 
 draw = random.Random(0).uniform  # of its own: the learner's random numbers stay as they are
-_end = math.inf  # when the time of the examination that is under way is up
 
 
 class OutOfTime(BaseException):
     """The time limit has passed. No Exception, so that ``except Exception`` lets it through."""
 
 
-class TimeIsUp(BaseException):
-    """The time of a whole examination has passed; raised by a ``Caller``."""
+class CutShort(OutOfTime):
+    """Stopped before its time limit, which says nothing about the code; a ``Caller`` raises it."""
+
+
+class Limit:
+    """So much computing from now on: other programs and other threads do not count.
+
+    What only waits, as ``input()`` and ``time.sleep`` do, ends as well, after a long time.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.start = seconds, (time.thread_time(), time.monotonic())
+
+    def spent(self) -> tuple[float, float]:
+        """Return the seconds in which this thread has computed, and those on the clock."""
+        computed, clock = self.start
+        return time.thread_time() - computed, time.monotonic() - clock
+
+    def left(self) -> float:
+        """Return the seconds until it may be over."""
+        computed, passed = self.spent()
+        return min(self.seconds - computed, max(WAIT, computed / SHARE) - passed)
+
+
+_whole: ContextVar[Limit] = ContextVar("_whole")  # that of the examination under way
 
 
 class Unusable(Exception):
@@ -49,12 +73,16 @@ class Unusable(Exception):
 
 @dataclass
 class Outcome:
-    """What came of one call: what it returned, raised and wrote, and how long it took."""
+    """What came of one call: what it returned, raised and wrote, and how long it took.
+
+    ``seconds`` are those in which it computed, ``passed`` those on the clock.
+    """
 
     value: object = None
     error: BaseException | None = None
     printed: str = ""
     seconds: float = 0.0
+    passed: float = 0.0
 
     @property
     def message(self) -> str:
@@ -94,7 +122,7 @@ class Caller:
 
     @property
     def slow(self) -> bool:
-        """Whether most calls took long; one alone may have been the machine's fault."""
+        """Whether most calls took long; one alone may have been the first of its kind."""
         return len(self.seconds) > 2 and statistics.median(self.seconds) > SLOW
 
     @property
@@ -106,9 +134,6 @@ class Caller:
         """Call the function with these arguments themselves, and watch it."""
         if self.out_of_time:  # once is enough: everything else would hang as well
             return Outcome(error=OutOfTime())
-        left = _end - time.perf_counter()
-        if left < 0:
-            raise TimeIsUp
         everything = {**{str(place): value for place, value in enumerate(arguments)}, **named}
         held = {
             name: (value, value.detach().clone())
@@ -122,22 +147,20 @@ class Caller:
         self.printed = self.printed or outcome.printed
         self.seconds.append(outcome.seconds)
         self.returned |= outcome.error is None
-        late = isinstance(outcome.error, OutOfTime)
-        if late and left < self.time_limit:  # it had less time than that
-            raise TimeIsUp
-        self.hangs = late
+        if isinstance(outcome.error, CutShort):
+            raise outcome.error
+        self.hangs = isinstance(outcome.error, OutOfTime)
         return outcome
 
 
 @contextlib.contextmanager
-def time_for_all(seconds: float) -> Iterator[None]:
-    """Let no call begin or go on after so many seconds; a ``Caller`` then raises TimeIsUp."""
-    global _end
-    earlier, _end = _end, min(_end, time.perf_counter() + seconds)
+def time_for_all(limit: Limit) -> Iterator[None]:
+    """Let no call begin or go on beyond a limit; a ``Caller`` then raises CutShort."""
+    earlier = _whole.set(limit)
     try:
         yield
     finally:
-        _end = earlier
+        _whole.reset(earlier)
 
 
 def call(
@@ -150,8 +173,7 @@ def call(
     """
     written = _Written()
     outcome = Outcome()
-    start = time.perf_counter()
-    time_limit = max(min(time_limit, _end - start), LATE)
+    limit = Limit(time_limit)
     with (
         warnings.catch_warnings(),
         torch_as_it_is(),
@@ -160,14 +182,14 @@ def call(
     ):
         warnings.simplefilter("ignore")
         try:
-            outcome.value = _within(time_limit, lambda: function(*arguments, **named))
+            outcome.value = _within(limit, lambda: function(*arguments, **named))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # SystemExit too: a call of exit() is a finding
             outcome.error = error
     if inspect.iscoroutine(outcome.value):
         outcome.value.close()
-    outcome.seconds = time.perf_counter() - start
+    outcome.seconds, outcome.passed = limit.spent()
     outcome.printed = written.getvalue()
     return outcome
 
@@ -225,8 +247,11 @@ def name_of(target: object) -> str:
     return name if isinstance(name, str) else type(target).__name__
 
 
-def _within(seconds: float, function: Callable[[], object]) -> object:
-    """Return ``function()``; raise OutOfTime after ``seconds``, if this is the main thread."""
+def _within(limit: Limit, function: Callable[[], object]) -> object:
+    """Return ``function()``; raise OutOfTime or CutShort at the end, if this is the main thread."""
+    whole = _whole.get(limit)
+    if whole.left() < 0:
+        raise CutShort
     on_main = threading.current_thread() is threading.main_thread()
     if not on_main or not hasattr(signal, "setitimer"):
         return function()
@@ -235,17 +260,20 @@ def _within(seconds: float, function: Callable[[], object]) -> object:
     def ring(_number: int, _frame: object) -> None:
         """Stop the code, and ring again soon; seldom while compiled code does not hear it."""
         nonlocal rang
-        if watching:
-            wait = draw(AGAIN / 10, AGAIN) if rang > 1 else LATE
-            signal.setitimer(signal.ITIMER_REAL, wait, LATE)
+        if not watching:
+            return
+        if (left := min(limit.left(), whole.left())) > 0:  # it has not computed all the time
+            signal.setitimer(signal.ITIMER_REAL, left + AGAIN, LATE)
+            return
+        again = draw(AGAIN / 10, AGAIN) if rang > 1 else LATE
+        signal.setitimer(signal.ITIMER_REAL, again, LATE)
         rang += 1
-        if watching:
-            raise OutOfTime
+        raise OutOfTime if limit.spent()[0] >= limit.seconds else CutShort
 
     earlier, told = signal.signal(signal.SIGALRM, ring), sys.unraisablehook
     try:
         sys.unraisablehook = lambda _: None  # an alarm in a finalizer is lost; the next one comes
-        signal.setitimer(signal.ITIMER_REAL, seconds, LATE)
+        signal.setitimer(signal.ITIMER_REAL, max(min(limit.left(), whole.left()), LATE), LATE)
         try:
             return function()
         finally:

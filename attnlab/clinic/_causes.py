@@ -121,7 +121,7 @@ _FIXES = {  # of one or several causes, by lessons
         ),
         "prints": "remove the print: a layer is called thousands of times.",
         "remembers": "compute from the arguments only; keep no tensor between calls.",
-        "hangs": "look for a loop that never ends, or a step that waits for something.",
+        "hangs": "look for a loop that never ends.",
         "device": (
             "make new tensors with device=x.device; register_buffer those that a layer keeps."
         ),

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from attnlab.clinic._calling import (
     IN_ALL,
-    TimeIsUp,
+    CutShort,
+    Limit,
     name_of,
     time_for_all,
     torch_as_it_is,
@@ -100,9 +101,10 @@ def diagnose(
         Whether what only unusual input shows counts as a finding: a row with no allowed key that
         does not give 0, very large scores.
     time_limit : float
-        Seconds for one call of the target; all calls together may take ten times as long. Kept on
-        the main thread only, and between two steps of Python: a step in compiled code that does
-        not come back, such as an endless loop in C, cannot be stopped.
+        Seconds of computing for one call of the target; all calls together may take ten times as
+        long. Other programs do not count; what only waits, as ``input()`` does, is stopped after a
+        minute or more. Kept on the main thread only, and between two steps of Python: a step in
+        compiled code that does not come back, such as an endless loop in C, cannot be stopped.
 
     Returns
     -------
@@ -152,16 +154,19 @@ def diagnose(
 
 def _examine(examine: Callable, target: object, options: Options, results: Results) -> None:
     """Examine a copy; what ends the examination early becomes a gap."""
-    limit = IN_ALL * options.time_limit
+    limit = Limit(IN_ALL * options.time_limit)
     try:
         with set_aside(target, results) as own, torch_as_it_is(), time_for_all(limit):
             torch.set_num_threads(1)  # for small tensors several only wait for each other
             examine(own, options, results)
-    except TimeIsUp:
-        results.unexamined(
-            f"The examination was stopped after {limit:g} seconds, before its end.",
-            remedy=f"Pass time_limit={2 * options.time_limit:g} to give it twice that time.",
-        )
+    except CutShort:
+        computed, passed = limit.spent()
+        spent = f"{limit.seconds:g} seconds of computing, before its end"
+        remedy = f"Pass time_limit={2 * options.time_limit:g} to give it twice that time."
+        if computed < limit.seconds:
+            spent = f"{passed:.0f} seconds, of which it computed for {computed:.1f}"
+            remedy = "Leave out what waits for something, such as input()."
+        results.unexamined(f"The examination was stopped after {spent}.", remedy=remedy)
     except Exception as error:
         results.failed(error, "The clinic itself failed here, so not all was checked")
 

@@ -422,15 +422,15 @@ def examine_watch(subject: Subject, results: Results) -> None:
         typical = statistics.median(caller.seconds)
         results.found(
             "slow",
-            f"A call with a few small tensors takes about {typical:.1f} seconds, so that the other "
-            "probes were left out.",
+            f"A call with a few small tensors computes for about {typical:.1f} seconds, so that "
+            "the other probes were left out.",
         )
 
 
 def late(caller: Caller) -> str:
     """Return the time limit in words, and that nothing can stop compiled code."""
     limit, took = caller.time_limit, caller.seconds[-1]
-    words = f"{limit:g} second{'s' if limit != 1 else ''}"
+    words = f"{limit:g} second{'s' if limit != 1 else ''} of computing"
     if took < 2 * limit + 1:
         return words
     return f"{words}: a step in compiled code, which cannot be stopped, came back after {took:.1f}"

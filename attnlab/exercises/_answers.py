@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic import Evidence, Report
-from attnlab.clinic._calling import Outcome, OutOfTime, call
+from attnlab.clinic._calling import CutShort, Outcome, OutOfTime, call
 from attnlab.exercises._verdict import Verdict
 
-TIME_LIMIT = 2.0  # seconds for one call
+TIME_LIMIT = 2.0  # seconds of computing for one call
 STUB = "Write your answer in the cell above, run it, and then run this cell again."
 # The bytecode of a function without a body: a docstring, pass, ... or return None at most.
 NO_BODY = {"RESUME", "NOP", "COPY_FREE_VARS", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
@@ -46,6 +46,10 @@ class Wrong(Exception):
         super().__init__(message)
         self.message, self.evidence, self.report = message, evidence, report
         self.by_error = by_error
+
+
+class NotChecked(Exception):
+    """The answer was cut short, which says nothing about it."""
 
 
 class NoValue(Wrong):
@@ -95,7 +99,8 @@ class Answer:
 
         ``read`` runs under the same time limit, which is ``patience`` times the usual one. ``case``
         says in a message what the inputs are.
-        Raises NotDone for a stub, and Wrong if the answer raises, hangs or is not a function.
+        Raises NotDone for a stub, Wrong if the answer raises, hangs or is not a function, and
+        NotChecked if it only waits.
         """
         if self.given is None or self.given is Ellipsis:
             raise NotDone
@@ -156,6 +161,8 @@ def judge(given: object, decide: Callable[[Answer], Right]) -> Verdict:
         return Verdict(name, False, False, STUB)
     except Wrong as wrong:
         return Verdict(name, True, False, wrong.message, wrong.evidence, (), wrong.report)
+    except NotChecked as cut:
+        return Verdict(name, True, None, str(cut))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -164,7 +171,7 @@ def judge(given: object, decide: Callable[[Answer], Right]) -> Verdict:
 
 
 def _settled(outcome: Outcome, case: str, limit: float) -> object:
-    """Return the value of a call; raise NotDone or Wrong if there is none."""
+    """Return the value of a call; raise NotDone, Wrong or NotChecked if there is none."""
     error = outcome.error
     if error is None:
         return outcome.value
@@ -177,8 +184,14 @@ def _settled(outcome: Outcome, case: str, limit: float) -> object:
         raise NotDone
     if isinstance(error, Wrong):
         raise error
+    late = f"{_called(case)} did not come back within"
+    if isinstance(error, CutShort):
+        raise NotChecked(
+            f"{late} {outcome.passed:.0f} seconds, of which it computed for {outcome.seconds:.1f}: "
+            "does it wait for something, such as input()?"
+        )
     if isinstance(error, OutOfTime):
-        raise Wrong(f"{_called(case)} did not come back within {limit:g} seconds: a loop?")
+        raise Wrong(f"{late} {limit:g} seconds of computing: a loop?")
     stop = "..." if words.endswith("...") else "."  # a long text is cut
     told = f"{_called(case)} raises {words.rstrip('.')}{stop}"
     raise Wrong(hinted(told, HINTS), by_error=True)

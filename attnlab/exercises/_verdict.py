@@ -11,6 +11,7 @@ from attnlab.palette import BLUE, EDGE, ORANGE, ROLES
 # Words and the kind of line say which it is; colour alone never does.
 LOOKS = {
     "Not done yet": f"6px dotted {EDGE}",
+    "Not checked": f"6px dotted {ORANGE}",
     "Not yet correct": f"6px dashed {ORANGE}",
     "Correct": f"6px solid {BLUE}",
 }
@@ -35,8 +36,8 @@ class Verdict:
         The name of the answer.
     done : bool
         Whether there is an answer at all.
-    ok : bool
-        Whether it is correct.
+    ok : bool or None
+        Whether it is correct; None if it was cut short, which says nothing about it.
     message : str
         What is wrong, or what was verified.
     evidence : Evidence or None
@@ -49,7 +50,7 @@ class Verdict:
 
     name: str
     done: bool
-    ok: bool
+    ok: bool | None
     message: str
     evidence: Evidence | None = None
     remarks: tuple[str, ...] = ()
@@ -60,7 +61,7 @@ class Verdict:
         """The verdict in one to three words."""
         if not self.done:
             return "Not done yet"
-        return "Correct" if self.ok else "Not yet correct"
+        return {True: "Correct", False: "Not yet correct", None: "Not checked"}[self.ok]
 
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self.headline.lower()}. {self.message}"]

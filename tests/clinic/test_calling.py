@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 
 import pytest
 import torch
@@ -13,25 +14,19 @@ from torch.overrides import TorchFunctionMode
 from torch.overrides import _get_current_function_mode_stack as modes_of_torch
 from torch.utils import _device
 
-from attnlab.clinic import diagnose
-from attnlab.clinic._calling import Caller, OutOfTime, TimeIsUp, _within, call, time_for_all
+from attnlab.clinic import _calling, diagnose
+from attnlab.clinic._calling import Caller, CutShort, Limit, OutOfTime, _within, call, time_for_all
 
 
-def test_what_a_call_returns_and_prints_is_kept():
+def test_what_a_call_returns_prints_and_raises_is_kept():
     outcome = call(lambda x: print("hello") or x + 1, 2)
-    assert outcome.value == 3
-    assert outcome.printed == "hello\n"
-    assert outcome.error is None
-    assert outcome.trouble == ""
-
-
-def test_an_error_is_kept_with_its_first_line():
-    def fail():
-        raise ValueError("first\nsecond")
-
-    outcome = call(fail)
+    assert (outcome.value, outcome.printed, outcome.trouble) == (3, "hello\n", "")
+    outcome = call(lambda: int("first\nsecond"))
     assert isinstance(outcome.error, ValueError)
-    assert outcome.trouble == "ValueError: first"
+    assert outcome.trouble == "ValueError: invalid literal for int() with base 10: 'first\\nsecond'"
+
+
+# --- what computes for too long -------------------------------------------------------------------
 
 
 def busy():
@@ -39,41 +34,138 @@ def busy():
         pass
 
 
+def busy_with_tensors():
+    x = torch.eye(256)
+    while True:
+        x = x @ x
+
+
 def stubborn():
     while True:
         try:
-            time.sleep(5)
+            busy()
         except:  # noqa: E722 - the worst that a learner may write
             pass
 
 
-def persistent():
+def busy_in_finalizers():
+    class Slow:
+        def __del__(self):
+            busy()
+
+    Slow()  # the alarm is lost in its finalizer, and rings again
+    busy()
+
+
+@pytest.mark.parametrize("function", [busy, busy_with_tensors, stubborn, busy_in_finalizers])
+def test_what_computes_on_and_on_is_stopped(function, monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", hook := lambda _: pytest.fail("reported"))
+    outcome = call(function, time_limit=0.1)
+    assert type(outcome.error) is OutOfTime
+    assert outcome.trouble == "no answer within the time limit"
+    assert 0.1 <= outcome.seconds < 1
+    assert sys.unraisablehook is hook
+
+
+def computes(seconds):
+    """Compute for so many seconds."""
+    start = time.thread_time()
+    while time.thread_time() - start < seconds:
+        pass
+
+
+def first(query, key, value):
+    return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+
+
+@pytest.mark.parametrize(
+    ("takes", "findings"), [([9], ["hangs"]), ([0.3] * 99, ["slow"]), ([0.3], [])]
+)
+def test_what_computes_for_long_is_named_and_not_called_for_long(takes, findings):
+    calls, takes = [], iter(takes)
+
+    def attention(query, key, value):
+        calls.append(1)
+        computes(next(takes, 0))
+        return first(query, key, value)
+
+    report = diagnose(attention, time_limit=0.5)
+    assert [finding.name for finding in report.findings] == findings
+    assert len(calls) <= 3 or not findings
+
+
+def test_an_examination_has_a_time_limit_in_all():
+    def attention(query, key, value):
+        computes(0.05)
+        return first(query, key, value)
+
+    report = diagnose(attention, time_limit=0.1)
+    assert (report.findings, report.ok) == ((), None)
+    assert "stopped after 1 seconds of computing" in report.gap.why
+    assert "time_limit=0.2" in report.gap.remedy
+
+
+# --- what waits, for itself or for other programs -------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_process_that_gets_no_processor_loses_no_time():
+    def stopped_for_a_while():
+        computes(0.1)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        computes(0.1)
+        return 7
+
+    if not (child := os.fork()):
+        outcome = call(stopped_for_a_while, time_limit=0.4)
+        os._exit(outcome.value if outcome.passed > 0.6 else 1)
+    os.waitpid(child, os.WUNTRACED)
+    time.sleep(0.6)
+    os.kill(child, signal.SIGCONT)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_other_threads_do_not_count():
+    others = [threading.Thread(target=lambda: computes(0.2)) for _ in range(4)]
+
+    def waits():
+        for other in others:
+            other.start()
+        for other in others:
+            other.join()
+
+    assert call(waits, time_limit=0.3).error is None
+
+
+def sleepy():
     while True:
         with contextlib.suppress(Exception):
             time.sleep(5)
 
 
-@pytest.mark.parametrize("function", [busy, stubborn, persistent])
-def test_a_call_that_hangs_is_stopped(function):
-    start = time.perf_counter()
-    outcome = call(function, time_limit=0.1)
-    assert isinstance(outcome.error, OutOfTime)
-    assert outcome.trouble == "no answer within the time limit"
-    assert time.perf_counter() - start < 3
+def test_what_only_waits_is_cut_short_and_not_accused(monkeypatch):
+    assert _calling.WAIT >= 60
+    monkeypatch.setattr(_calling, "WAIT", 0.2)
+    outcome = call(sleepy)
+    assert isinstance(outcome.error, CutShort)
+    assert outcome.seconds < 0.1 < 0.2 <= outcome.passed
+    report = diagnose(lambda query, key, value: sleepy())
+    assert (report.findings, report.ok) == ((), None)
+    assert "seconds, of which it computed for 0.0." in report.gap.why
+    assert "input()" in report.gap.remedy
 
 
-def test_a_hanging_function_is_called_once_and_named():
-    calls = []
+def test_the_end_of_an_examination_accuses_nobody():
+    called = []
+    with time_for_all(Limit(0.05)), pytest.raises(CutShort):
+        Caller(busy, 1.0)()
+    with time_for_all(Limit(-1.0)), pytest.raises(CutShort):
+        Caller(lambda: called.append(1), 1.0)()
+    assert not called
+    assert call(lambda: 7).value == 7
 
-    def attention(query, key, value):
-        calls.append(1)
-        time.sleep(60)
 
-    start = time.perf_counter()
-    report = diagnose(attention, time_limit=0.1)
-    assert [finding.name for finding in report.findings] == ["hangs"]
-    assert len(calls) == 1
-    assert time.perf_counter() - start < 30  # of 60: the first call also waits for torch
+# --- the alarm ------------------------------------------------------------------------------------
 
 
 def test_the_alarm_is_off_afterwards_and_the_old_handler_back():
@@ -91,6 +183,51 @@ def test_the_alarm_is_off_afterwards_and_the_old_handler_back():
         signal.signal(signal.SIGALRM, earlier)
 
 
+@pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="needs signal.sigtimedwait")
+def test_an_alarm_that_was_not_answered_yet_is_taken_back():
+    if not (child := os.fork()):  # where no other thread can answer it
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        _within(Limit(0.01), lambda: time.sleep(0.05))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})  # it would end the process
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@contextlib.contextmanager
+def compiled():
+    """Hear no alarm, as code does that was compiled; another thread may hear it instead."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+
+
+def test_an_alarm_that_compiled_code_does_not_hear_rings_seldom():
+    rang = []
+
+    def deaf_and_stubborn():
+        for _ in range(3):
+            with contextlib.suppress(OutOfTime), compiled():
+                computes(0.1)
+                rang.append(signal.getitimer(signal.ITIMER_REAL)[1])
+
+    call(deaf_and_stubborn, time_limit=0.05)
+    assert len(rang) == 3
+    assert min(rang) > 0.005
+
+
+def test_late_compiled_code_is_said_to_be_out_of_reach():
+    def attention(query, key, value):
+        with compiled():
+            computes(1.3)
+        return value
+
+    finding = diagnose(attention, time_limit=0.1).findings[0]
+    assert finding.name == "hangs"
+    assert "compiled code, which cannot be stopped" in finding.sentence
+
+
 @pytest.fixture
 def interruptible():
     """Ctrl-C raises, also where the tests run in the background and ignore it."""
@@ -101,19 +238,12 @@ def interruptible():
 
 @pytest.mark.usefixtures("interruptible")
 def test_the_interrupt_of_the_learner_passes_through():
-    def attention(query, key, value):
-        signal.raise_signal(signal.SIGINT)
-
     with pytest.raises(KeyboardInterrupt):
-        diagnose(attention)
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_from_the_keyboard_while_it_hangs_passes_through():
-    threading.Timer(0.1, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-                    ).start()  # fmt: skip
+        diagnose(lambda query, key, value: signal.raise_signal(signal.SIGINT))
+    main = threading.main_thread().ident
+    threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        call(busy, time_limit=5)
+        call(busy, time_limit=30)
 
 
 def test_off_the_main_thread_there_is_no_limit_and_no_error():
@@ -124,112 +254,38 @@ def test_off_the_main_thread_there_is_no_limit_and_no_error():
     assert kept[0].value == 7
 
 
+# --- what a call leaves behind --------------------------------------------------------------------
+
+
 def test_a_caller_notices_changed_arguments_by_name():
     caller = Caller(lambda a, b: b.mul_(2), 1.0)
     caller(torch.ones(2), b=torch.ones(2))
-    assert list(caller.changed) == ["b"]
     before, after = caller.changed["b"]
-    assert (before == 1).all()
-    assert (after == 2).all()
-    caller(torch.ones(2), b=torch.zeros(2))
+    assert (before.tolist(), after.tolist()) == ([1, 1], [2, 2])
+    caller(torch.tensor([float("nan"), 1]), b=torch.zeros(2))  # a NaN stays a NaN
     assert list(caller.changed) == ["b"]
 
 
-def test_a_caller_notices_that_a_nan_stays_a_nan():
-    caller = Caller(lambda a: a, 1.0)
-    caller(torch.tensor([float("nan")]))
-    assert caller.changed == {}
-
-
-def test_a_warning_is_not_an_error():
+def test_warnings_and_a_closed_stdout_do_not_disturb():
     def attention(query, key, value):
-        import warnings
-
         warnings.warn("careful", stacklevel=2)
-        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
-
-    assert diagnose(attention).ok
-
-
-def test_a_slow_function_is_named_and_not_called_for_long():
-    calls = []
-
-    def attention(query, key, value):
-        calls.append(1)
-        time.sleep(0.3)
-        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+        print("bye")
+        sys.stdout.close()
+        return first(query, key, value)
 
     report = diagnose(attention)
-    assert [finding.name for finding in report.findings] == ["slow"]
-    assert len(calls) == 3
-
-
-def test_one_slow_call_is_no_finding():
-    waits = iter([0.4])
-
-    def attention(query, key, value):
-        time.sleep(next(waits, 0))
-        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
-
-    assert diagnose(attention).ok
-
-
-def test_an_alarm_that_rings_in_a_finalizer_is_not_reported(monkeypatch):
-    reported = []
-    monkeypatch.setattr(sys, "unraisablehook", reported.append)
-
-    class Slow:
-        def __del__(self):
-            time.sleep(0.3)
-
-    def function():
-        Slow()  # the alarm is lost in its finalizer, and rings again
-        while True:
-            time.sleep(0.01)
-
-    with pytest.raises(OutOfTime):
-        _within(0.1, function)
-    assert reported == []
-    assert sys.unraisablehook == reported.append
-
-
-@pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="needs signal.sigtimedwait")
-def test_an_alarm_that_was_not_answered_yet_is_taken_back():
-    if not (child := os.fork()):  # where no other thread can answer it
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
-        _within(0.01, lambda: time.sleep(0.05))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})  # it would end the process
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [finding.name for finding in report.findings] == ["prints"]
+    assert report.gap is None
 
 
 class Watching(TorchFunctionMode):
     """Counts the calls of torch."""
 
-    def __init__(self):
-        super().__init__()
-        self.count = 0
+    count = 0
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         self.count += 1
         return func(*args, **(kwargs or {}))
-
-
-def test_modes_that_a_call_leaves_or_takes_away_are_put_back():
-    def leaves_one():
-        Watching().__enter__()
-
-    def takes_one():
-        Watching().__exit__(None, None, None)
-
-    with Watching() as mine:
-        for function in (leaves_one, takes_one, lambda: torch.set_default_device("meta")):
-            call(function)
-            assert modes_of_torch() == [mine]
-        before = mine.count
-        assert torch.ones(1).device.type == "cpu"
-        assert mine.count > before
-    assert modes_of_torch() == []
 
 
 def takes_another_device():
@@ -245,93 +301,40 @@ def does_both():
     enters_another_device()
 
 
-def remembered_device():
-    """Return what torch remembers of the default device, beside the mode."""
-    return torch._GLOBAL_DEVICE_CONTEXT.device_context, _device.CURRENT_DEVICE
+def test_modes_that_a_call_leaves_or_takes_away_are_put_back():
+    def leaves_one():
+        Watching().__enter__()
+
+    def takes_one():
+        Watching().__exit__(None, None, None)
+
+    with Watching() as mine:
+        for function in (leaves_one, takes_one, takes_another_device):
+            call(function)
+            assert modes_of_torch() == [mine]
+        before = mine.count
+        assert torch.ones(1).device.type == "cpu"
+        assert mine.count > before
+    assert modes_of_torch() == []
 
 
 @pytest.mark.parametrize("device", [None, "cpu", "meta"])
-@pytest.mark.parametrize(
-    "function", [takes_another_device, enters_another_device, does_both, lambda: None]
-)
+@pytest.mark.parametrize("function", [takes_another_device, enters_another_device, does_both])
 def test_the_default_device_stays_that_of_the_learner(device, function):
+    def remembered():
+        """Return what torch remembers of the default device, beside the mode."""
+        return torch._GLOBAL_DEVICE_CONTEXT.device_context, _device.CURRENT_DEVICE
+
     torch.set_default_device(device)
     try:
-        before = remembered_device()
+        before = remembered()
         assert call(function).error is None
-        assert remembered_device() == before
+        assert remembered() == before
         assert torch.ones(1).device.type == torch.get_default_device().type == (device or "cpu")
     finally:
         torch.set_default_device(None)
     assert modes_of_torch() == []
     assert torch.get_default_device().type == "cpu"
-
-
-def test_an_alarm_that_compiled_code_does_not_hear_rings_seldom():
-    rang = []
-
-    class Deaf:
-        """Sleeps as compiled code does: no handler of Python runs in between."""
-
-        def __call__(self):
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
-            try:  # another thread of the process may hear the alarm in its place
-                time.sleep(0.2)
-            finally:
-                rang.append(signal.getitimer(signal.ITIMER_REAL)[1])
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-
-    def deaf_and_stubborn():
-        for _ in range(3):
-            with contextlib.suppress(OutOfTime):
-                Deaf()()
-
-    call(deaf_and_stubborn, time_limit=0.05)
-    assert len(rang) == 3
-    assert min(rang) > 0.005
-
-
-def test_an_examination_has_a_time_limit_in_all():
-    calls = []
-
-    def attention(query, key, value):
-        calls.append(1)
-        time.sleep(0.1)
-        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
-
-    start = time.perf_counter()
-    report = diagnose(attention, time_limit=0.5)
-    assert time.perf_counter() - start < 15
-    assert report.findings == ()
-    assert report.ok is None
-    assert "stopped after 5 seconds" in report.gap.why
-    assert "time_limit=1" in report.gap.remedy
-    assert 5 < len(calls) < 55
-
-
-def test_a_call_that_the_end_of_an_examination_cuts_short_does_not_hang():
-    caller = Caller(lambda: time.sleep(5), 1.0)
-    with time_for_all(0.05), pytest.raises(TimeIsUp):
-        caller()
-    called = []
-    with time_for_all(-1.0), pytest.raises(TimeIsUp):
-        Caller(lambda: called.append(1), 1.0)()
-    assert not called
-    assert call(lambda: 7).value == 7
-
-
-def test_late_compiled_code_is_said_to_be_out_of_reach():
-    def attention(query, key, value):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
-        try:
-            time.sleep(1.3)
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-        return value
-
-    finding = diagnose(attention, time_limit=0.1).findings[0]
-    assert finding.name == "hangs"
-    assert "compiled code, which cannot be stopped" in finding.sentence
 
 
 def test_threads_and_deterministic_algorithms_are_put_back():
@@ -340,7 +343,7 @@ def test_threads_and_deterministic_algorithms_are_put_back():
     def attention(query, key, value):
         torch.set_num_threads(threads + 2)
         torch.use_deterministic_algorithms(True)
-        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+        return first(query, key, value)
 
     try:
         call(attention, *torch.randn(3, 4, 5), time_limit=60)  # torch imports much here
@@ -351,14 +354,3 @@ def test_threads_and_deterministic_algorithms_are_put_back():
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(False)
-
-
-def test_code_that_closes_stdout_is_examined_to_the_end():
-    def attention(query, key, value):
-        print("bye")
-        sys.stdout.close()
-        return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
-
-    report = diagnose(attention)
-    assert [finding.name for finding in report.findings] == ["prints"]
-    assert report.gap is None

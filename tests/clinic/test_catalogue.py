@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import OutOfTime, _within
+from attnlab.clinic._calling import Limit, OutOfTime, _within
 from attnlab.clinic._causes import CAUSES
 from attnlab.clinic.broken import BROKEN, RIGHT, THEMES, Case, heads, styles
 from attnlab.clinic.broken import _templates as templates
@@ -47,7 +47,7 @@ class Trial(NamedTuple):
     def state(self) -> str:
         """Return how the call ends: "correct", "wrong" or "raises"."""
         try:
-            output = _within(0.2, self.output)  # seconds
+            output = _within(Limit(0.2), self.output)  # seconds
         except (Exception, OutOfTime):
             return "raises"
         same_type = isinstance(output, Tensor) and output.dtype == self.expected.dtype

@@ -3,7 +3,6 @@
 import inspect
 import math
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -339,9 +338,7 @@ def endless(*inputs):
 @every_check
 def test_a_hang_is_stopped_and_leaves_nothing_behind(check, monkeypatch):
     monkeypatch.setattr(_answers, "TIME_LIMIT", 0.1)
-    started = time.perf_counter()
-    refused(check, endless, "did not come back within 0.1 seconds")
-    assert time.perf_counter() - started < 5
+    refused(check, endless, "did not come back within 0.1 seconds of computing: a loop?")
     assert _get_current_function_mode_stack() == []
     assert _get_current_dispatch_mode() is None
 

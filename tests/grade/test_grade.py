@@ -19,6 +19,7 @@ from tools.grade._submissions import Submission, exercises_of, lesson_of, lesson
 from tools.notebooks import ROOT, read_notebook, tags
 
 FIRST = lessons()[0]
+(TITLE,) = (one.title for one in exercises_of(FIRST))
 RIGHT = """
 import torch
 def is_distribution(weights):
@@ -56,6 +57,12 @@ CLASS = {  # what is handed in, and the verdict
 }
 
 
+def write_notebook(path, *sources, **told):
+    path.parent.mkdir(exist_ok=True, parents=True)
+    cells = [new_code_cell(source) for source in sources]
+    nbformat.write(new_notebook(cells=cells, metadata={"attnlab": told}), path)
+
+
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
     """Grade one submission of each kind, side by side, as `make grade` does."""
@@ -69,10 +76,7 @@ for path in ({str(home / "new")!r}, {str(ROOT / "new")!r}):
 shutil.rmtree({str(home)!r}, ignore_errors=True)"""
     folder = home / "submissions"
     for name, (cells, _) in CLASS.items():
-        (folder / name).mkdir(parents=True)
-        sources = [write, *cells, CHECK]
-        notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
-        nbformat.write(notebook, folder / name / "lesson.ipynb")
+        write_notebook(folder / name / "lesson.ipynb", write, *cells, CHECK)
     (folder / "broken.ipynb").write_text("{")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grading, "CELL", 1)
@@ -88,14 +92,12 @@ def rows(folder):
 
 @pytest.mark.parametrize("name", CLASS)
 def test_every_submission_has_its_verdict(graded, name):
-    (title,) = (one.title for one in exercises_of(FIRST))
-    assert rows(graded)[name][title].startswith(CLASS[name][1])
+    assert rows(graded)[name][TITLE].startswith(CLASS[name][1])
 
 
 @pytest.mark.skipif(not _fence.can_fence(), reason="this system has no Landlock")
 def test_nothing_outside_a_temporary_folder_changes(graded):
-    names = {path.name for path in graded.parent.iterdir()}
-    assert names == {"mine.txt", "submissions"}
+    assert {path.name for path in graded.parent.iterdir()} == {"mine.txt", "submissions"}
     assert (graded.parent / "mine.txt").read_text() == "mine"
     assert not (ROOT / "new").exists()
     written = {path.name for path in graded.iterdir()} - set(CLASS)
@@ -107,18 +109,14 @@ def test_no_process_is_left(graded):
     assert "sleep 98765" not in running.stdout
 
 
-def test_the_lesson_is_known_by_what_a_submission_calls_and_not_by_its_name():
+def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():
+    checks = [one.check for path in lessons() for one in exercises_of(path)]
+    others = {"check_recovered_weights", "check_repeatable_experiment", "check_sequence_first"}
+    assert sorted([*checks, *others]) == sorted(n for n in exercises.__all__ if "check_" in n)
     for path in lessons():
         cells = [one.source for one in read_notebook(path).cells if one.cell_type == "code"]
         assert lesson_of(Submission(Path("x"), "x", cells)) == path
     assert lesson_of(Submission(Path("x"), "x", ["print(1)", "def f(:"])) is None
-
-
-def test_every_exercise_of_every_lesson_is_graded():
-    checks = [one.check for path in lessons() for one in exercises_of(path)]
-    others = {"check_recovered_weights", "check_repeatable_experiment", "check_sequence_first"}
-    assert {*checks, *others} == {name for name in exercises.__all__ if "check_" in name}
-    assert len(checks) == len(set(checks))
 
 
 def test_sources_as_lines_are_read_and_a_learner_has_a_name(tmp_path):
@@ -137,73 +135,38 @@ def test_what_a_learner_writes_stays_on_one_line_and_is_no_formula():
     assert grading._safe("=1+1") == "'=1+1"
 
 
-def write_notebook(path, *sources, **told):
-    path.parent.mkdir(exist_ok=True)
-    cells = [new_code_cell(source) for source in sources]
-    nbformat.write(new_notebook(cells=cells, metadata={"attnlab": told}), path)
+def test_what_is_not_graded_is_said_and_the_table_tells_what_was_predicted(
+    tmp_path, monkeypatch, capsys
+):
+    def verdict(submission, lesson):
+        if submission.learner == "Cleo":
+            raise OSError("no space is left\non the disk")
+        return {"check_is_distribution": ("missing", "")}
 
-
-def test_why_a_submission_is_not_graded_is_said(tmp_path, monkeypatch, capsys):
-    def refuse(submission, lesson):
-        raise OSError("no space is left\non the disk")
-
-    monkeypatch.setattr(grading, "grade", refuse)
+    monkeypatch.setattr(grading, "grade", verdict)
     monkeypatch.setattr(grading, "can_fence", lambda: False)
     monkeypatch.setattr(sys, "argv", ["grade", str(tmp_path)])
     (tmp_path / "ada.ipynb").write_text("{")
     write_notebook(tmp_path / "Bob" / "02.ipynb", "print(1)")
     write_notebook(tmp_path / "Cleo" / "00.ipynb", RIGHT, CHECK)
+    write_notebook(tmp_path / "dan.ipynb", RIGHT, CHECK, predictions=7)
+    claims = {"00/mat": "cat", "00/share": 0.25}
+    write_notebook(tmp_path / "eve.ipynb", RIGHT, CHECK, predictions=claims)
+    write_notebook(tmp_path / "fay.ipynb", RIGHT, CHECK, predictions={"=1+1": ["a\n"] * 999})
     grading.main()
-    said, *lines = capsys.readouterr().out.splitlines()
-    assert said == (
-        "This system cannot stop a submission from reading or changing your files, or from using "
-        "the network. (Linux 5.13 and newer can limit the access to files, if Landlock is "
-        "enabled.) Grade only submissions that you trust, or run make grade in a container."
-    )
-    reasons = {
+    said = capsys.readouterr().out
+    assert said.startswith("This system cannot stop a submission from reading or changing your")
+    for name, why in {
         "ada.ipynb": "This file cannot be read as a notebook.",
         "Bob (02.ipynb)": "It contains no exercise of any lesson.",
         "Cleo (00.ipynb)": "Grading it failed: OSError: no space is left on the disk",
-    }
-    assert set(lines[:3]) == {f"{name}: not graded" for name in reasons}
-    at_the_end = {f"{name} was not graded. {why}" for name, why in reasons.items()}
-    assert set(filter(None, lines[3:])) == at_the_end
-
-
-def test_the_table_tells_what_a_file_claims_was_predicted(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(grading, "grade", lambda *_: {"check_is_distribution": ("missing", "")})
-    monkeypatch.setattr(sys, "argv", ["grade", str(tmp_path)])
-    claims = {"00/mat": "cat", "00/share": 0.25}
-    write_notebook(tmp_path / "ada.ipynb", RIGHT, CHECK, predictions=claims)
-    write_notebook(tmp_path / "bob.ipynb", RIGHT, CHECK, predictions={"=1+1": ["a\n"] * 999})
-    write_notebook(tmp_path / "cleo.ipynb", RIGHT, CHECK)
-    write_notebook(tmp_path / "dan.ipynb", RIGHT, CHECK, predictions=7)
-    grading.main()
+        "dan.ipynb": "This file cannot be read as a notebook.",
+    }.items():
+        assert f"\n{name} was not graded. {why}\n" in said
+    assert f"The explanations are in {tmp_path / 'grades_00.csv'}." in said
     told = {name: row["predictions (unverified)"] for name, row in rows(tmp_path).items()}
-    assert told.pop("bob")[:4] == "'=1+"
-    assert told == {"ada": "00/mat: cat; 00/share: 0.25", "cleo": ""}
-    printed = capsys.readouterr().out
-    assert "dan.ipynb was not graded. This file cannot be read as a notebook." in printed
-    assert f"The explanations are in {tmp_path / 'grades_00.csv'}." in printed
-
-
-@pytest.mark.parametrize(
-    ("run", "judge", "said"),
-    [
-        (1, 0, "The notebook ended its Python process, perhaps by running out of memory, before"),
-        (3, 0, "The notebook did not finish within 120 seconds."),
-        (0, 1, "The results of this notebook could not be read."),
-    ],
-)
-def test_how_a_process_ended_is_said(monkeypatch, run, judge, said):
-    def started(module, arguments, folder):
-        (folder / "notes.pt").touch()
-        return (run if module.endswith("_run") else judge), ""
-
-    monkeypatch.setattr(grading, "_started", started)
-    kind, sentence = grading._judged([RIGHT], {"check": "answer"})["check"]
-    assert kind == "failed to run"
-    assert sentence.startswith(said)
+    assert told.pop("fay")[:4] == "'=1+"
+    assert told == {"eve": "00/mat: cat; 00/share: 0.25"}
 
 
 def test_a_cell_that_runs_too_long_is_said():
@@ -211,7 +174,7 @@ def test_a_cell_that_runs_too_long_is_said():
         _, errors = run_cells(["answer = 1\nwhile True: pass"], 0.3)
     finally:
         InteractiveShell.clear_instance()
-    assert errors == {"answer": "This cell ran for more than 0.3 seconds."}
+    assert errors == {"answer": "This cell computed for more than 0.3 seconds."}
 
 
 def test_an_empty_folder_is_said(tmp_path, monkeypatch):

@@ -1,7 +1,7 @@
 """Measure what the project says about its own speed, next to torch, as ratios.
 
     python -m tools.bench             everything, in about half an hour
-    python -m tools.bench --quick     short sequences and one lesson, in less than a minute
+    python -m tools.bench --quick     short sequences and one lesson, but no class
     python -m tools.bench --only kernels memory
 
 The table goes to the screen and, with a description of the machine, into bench.txt, which git
@@ -20,18 +20,13 @@ from pathlib import Path
 import torch
 
 from tools.bench import FULL, HEAD, QUICK, Plan, attention, classroom, reading
+from tools.notebooks import ROOT
 
-REPORT = Path(__file__).resolve().parents[2] / "bench.txt"
+REPORT = ROOT / "bench.txt"
 SECTIONS = {
     "kernels": ("Tiled kernel against torch's fused one, 8 heads of 64, float32", attention.tiled),
-    "plain": (
-        "Plain kernel and MultiHeadAttention; N = 10 is a class: 2 x 10 x 512",
-        attention.plain,
-    ),
-    "memory": (
-        "Peak memory of one forward call beyond its inputs, tiled against others",
-        attention.memory,
-    ),
+    "plain": ("Plain kernel against torch's; 2 x 10 x 512 is a class", attention.plain),
+    "memory": ("Peak memory of one forward call beyond its inputs, tiled", attention.memory),
     "reading": ("What a reader waits for", reading.times),
     "class": ("A class on one machine", classroom.times),
 }
@@ -72,10 +67,11 @@ def machine() -> str:
 def main() -> None:
     """Read the command line and measure."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="short sequences, under a minute")
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--quick", action="store_true", help="a little of all but the class")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS)
     options = parser.parse_args()
-    run(QUICK if options.quick else FULL, options.only)
+    usual = [name for name in SECTIONS if not (options.quick and name == "class")]
+    run(QUICK if options.quick else FULL, options.only or usual)
 
 
 if __name__ == "__main__":

@@ -11,46 +11,50 @@ from queue import Empty
 
 from jupyter_client import KernelManager
 from jupyter_client.blocking import BlockingKernelClient
-from torch.utils.benchmark import Measurement
 
-from tools.bench import Plan, Row, measured
-from tools.bench.reading import LIVE
+from tools.bench import Plan, Row
 from tools.notebooks import find_notebooks, read_notebook
 
-LESSON = "02"
+LESSON, LEARNERS = "02", 30
 ALL, MEMORY, STEP = 120.0, 450 * 2**20, 0.1  # limits: seconds, bytes of a kernel, seconds
 STEPS, PAUSE = 20, 3.0  # steps of each learner, seconds between two of them on average
 WAIT = 600  # seconds for one cell
+LIVE = """
+import torch
+from attnlab.live import live
+from attnlab.plotting import plot_attention
+torch.manual_seed(0)
+query, key = torch.randn(2, 8, 64)
+
+def draw(fig, d_k):
+    weights = (query[:, :d_k] @ key[:, :d_k].T).softmax(dim=-1)
+    plot_attention(weights, ax=fig.subplots())
+
+live(draw, d_k=[1, 2, 4, 8, 16, 32, 64])
+"""
+NEW, OLD = [*range(1, 7)], [*range(5, -1, -1)]  # places of its slider, not drawn before and drawn
 
 
-def times(plan: Plan) -> Iterator[Row]:
+def times(_plan: Plan) -> Iterator[Row]:
     """Yield how long it takes until all have run the lesson, memory, and steps of a slider."""
-    if not plan.kernels:
-        return
     path = next(one for one in find_notebooks() if one.name.startswith(LESSON))
     cells = [one.source for one in read_notebook(path).cells if one.cell_type == "code"]
     start = time.monotonic()
-    with ThreadPoolExecutor(plan.kernels) as pool:
-        learners = [*pool.map(lambda _: Learner(), range(plan.kernels))]
+    with ThreadPoolExecutor(LEARNERS) as pool:
+        learners = [*pool.map(lambda _: Learner(), range(LEARNERS))]
         try:
             list(pool.map(lambda learner: learner.run(cells), learners))
             took = time.monotonic() - start
             memory = [learner.memory() for learner in learners]
-            steps = [step for some in pool.map(Learner.steps, learners) for step in some]
+            steps = sorted(step for some in pool.map(Learner.steps, learners) for step in some)
         finally:
             list(pool.map(Learner.leave, learners))
-    class_of = f"{plan.kernels} kernels"
-    yield _row(f"{class_of}, until all have run lesson {LESSON}", measured([took]), ALL)
-    yield _row(f"{class_of}, memory of one", measured(memory), MEMORY, "B")
-    yield _row(f"{class_of}, largest memory of one", measured([max(memory)]), MEMORY, "B")
-    steps.sort()
-    yield _row(f"{class_of}, a step of a slider", measured(steps), STEP)
     slow = steps[int(0.95 * len(steps))]
-    yield _row(f"{class_of}, 95th percentile of steps", measured([slow]), STEP)
-
-
-def _row(what: str, ours: Measurement, most: float, unit: str = "s") -> Row:
-    return Row(what, None, ours, measured([most]), "limit", unit)
+    yield Row(f"until all {LEARNERS} have run lesson {LESSON}", [took], [ALL], "limit")
+    yield Row("memory of a kernel", memory, [MEMORY], "limit", "B")
+    yield Row("largest memory of a kernel", [max(memory)], [MEMORY], "limit", "B")
+    yield Row("a step of a slider", steps, [STEP], "limit")
+    yield Row("95th percentile of steps", [slow], [STEP], "limit")
 
 
 class Learner:
@@ -76,15 +80,18 @@ class Learner:
         line = next(line for line in file.read_text().splitlines() if line.startswith("Pss:"))
         return 1024.0 * int(line.split()[1])
 
-    def steps(self) -> list[float]:
+    def steps(self, pause: float = PAUSE) -> list[float]:
         """Move a slider, with pauses; return the seconds until each new picture arrives."""
         opened = (one for one in self.run([LIVE]) if one["msg_type"] == "comm_open")
         states = {one["content"]["comm_id"]: one["content"]["data"]["state"] for one in opened}
         comm = next(name for name, state in states.items() if "places" in state)
-        return [self._step(comm, place) for place in [*range(1, 7), *range(5, -1, -1)] * 2][:STEPS]
+        found = []
+        for place in ([*NEW, *OLD] * 2)[:STEPS]:
+            time.sleep(random.uniform(0, 2 * pause))
+            found.append(self._step(comm, place))
+        return found
 
     def _step(self, comm: str, place: int) -> float:
-        time.sleep(random.uniform(0, 2 * PAUSE))
         state = {"method": "update", "state": {"places": {"d_k": place}}, "buffer_paths": []}
         message = self.client.session.msg("comm_msg", {"comm_id": comm, "data": state})
         start = time.monotonic()

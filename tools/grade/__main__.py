@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools.grade._fence import SECONDS, can_fence
+from tools.grade._fence import SECONDS, WAIT, can_fence
 from tools.grade._judge import UNREADABLE
 from tools.grade._run import TOO_LATE
 from tools.grade._submissions import (
@@ -34,8 +34,8 @@ from tools.grade._submissions import (
 from tools.notebooks import ROOT, read_notebook
 
 Verdict = tuple[str, str]  # correct, not yet, missing or failed to run; and a sentence
-CELL = 30  # seconds for one cell
-PATIENCE = 30  # seconds more than a process has, until it is killed from outside
+CELL = 30  # seconds of computing for one cell
+PATIENCE = 30  # seconds more than a process may take, until it is killed from outside
 LENGTH = 300  # letters of a sentence
 SHOWN = 30  # predictions of one learner
 KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -48,7 +48,9 @@ ENDED = (
     "The notebook ended its Python process, perhaps by running out of memory, before the checks "
     "could run."
 )
-OUT_OF_TIME = f"The notebook did not finish within {SECONDS} seconds."
+OUT_OF_TIME = (
+    f"The notebook did not finish within {SECONDS} seconds of computing, or {WAIT} on the clock."
+)
 NO_EXERCISE = "It contains no exercise of any lesson."
 
 
@@ -96,7 +98,7 @@ def _started(module: str, arguments: list[str], folder: Path) -> tuple[int, str]
         text=True,
     )
     try:
-        printed, _ = process.communicate(timeout=SECONDS + PATIENCE)
+        printed, _ = process.communicate(timeout=WAIT + PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -23,7 +23,8 @@ import psutil
 
 from tools.notebooks import ROOT
 
-SECONDS = 120  # for one process
+SECONDS = 120  # of computing, for one process
+WAIT = 900  # seconds on the clock, far more than a busy computer needs
 MEMORY = 4 * 2**30  # bytes of data
 FILE = 64 * 2**20  # bytes in one file
 
@@ -38,14 +39,10 @@ OURS = ("attnlab", "tools", "data", "figures/captions.toml", "notebooks/predicti
 
 def limit(folder: Path) -> None:
     """Limit this process and its children; they can write only below ``folder``."""
-    ceilings = {
-        resource.RLIMIT_CPU: SECONDS,
-        resource.RLIMIT_DATA: MEMORY,
-        resource.RLIMIT_FSIZE: FILE,
-        resource.RLIMIT_CORE: 0,
-    }
+    ceilings = {resource.RLIMIT_DATA: MEMORY, resource.RLIMIT_FSIZE: FILE, resource.RLIMIT_CORE: 0}
     for kind, most in ceilings.items():
         resource.setrlimit(kind, (most, most))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))  # SIGXCPU, then SIGKILL
     if can_fence():
         _fence(folder)
 
@@ -84,7 +81,7 @@ def _fence(folder: Path) -> None:
     os.close(ruleset)
 
 
-def run_apart(work, seconds: float = SECONDS) -> int | None:
+def run_apart(work, seconds: float = WAIT) -> int | None:
     """Run ``work`` in a child of this process; return its exit status, None if time was up.
 
     Whatever it started is killed at its end, also what has left its group: on Linux orphans are

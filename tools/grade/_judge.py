@@ -25,6 +25,8 @@ def judged(check: object, told: tuple) -> tuple[str, str]:
     verdict = check(Replayer(name, notes))
     if not verdict.done:
         return "missing", ""
+    if verdict.ok is None:
+        return "failed to run", verdict.message
     _done, ok, message = said
     if verdict.ok and ok is True:
         return "correct", verdict.message

@@ -17,7 +17,7 @@ from torch import nn
 
 from attnlab.clinic import Finding, Report
 from attnlab.clinic._report import Gap, Said
-from attnlab.exercises._answers import Answer, NotDone, NoValue, Read, Wrong
+from attnlab.exercises._answers import Answer, NotChecked, NotDone, NoValue, Read, Wrong
 
 CLASSES = [frozenset, nn.Linear]  # what an answer may give beside tensors and plain data
 SILENCE = "The answer returned something that cannot be checked, or nothing at all."
@@ -39,11 +39,9 @@ class Recorder(Answer):
             return super().value(read)
         return self._noted(lambda: super(Recorder, self).value(read))
 
-    def ask(self, *inputs: object, read: Read = lambda value: value, case: str = "") -> object:
+    def ask(self, *inputs: object, **how: object) -> object:
         """Note what the answer gives, and how often it called a layer that watches its calls."""
-        return self._noted(
-            lambda: super(Recorder, self).ask(*inputs, read=read, case=case), watching(inputs)
-        )
+        return self._noted(lambda: super(Recorder, self).ask(*inputs, **how), watching(inputs))
 
     def observe(self, look) -> object:
         """Note what is found out."""
@@ -54,8 +52,8 @@ class Recorder(Answer):
     def _noted(self, ask: Callable[[], object], layers: tuple = ()) -> object:
         try:
             value = ask()
-        except (NotDone, Wrong) as error:
-            said = (error.message, error.by_error) if isinstance(error, Wrong) else None
+        except (NotChecked, NotDone, Wrong) as error:
+            said = (error.message, error.by_error) if isinstance(error, Wrong) else str(error)
             self._note(type(error).__name__, said)
             raise
         self._note("gives", value, [layer.calls for layer in layers])
@@ -79,13 +77,13 @@ class Replayer(Answer):
 
     def value(self, read: Read) -> object:
         """Return what the answer gave."""
-        return self.ask(read=read)
+        return self.ask()
 
-    def ask(self, *inputs: object, read: Read = lambda value: value, case: str = "") -> object:
+    def ask(self, *inputs: object, **_how: object) -> object:
         """Return what the answer gave to this question, or raise what it raised."""
         kind, value, calls = next(self._left, NOTHING)
-        if kind == "NotDone":
-            raise NotDone
+        if kind in ("NotDone", "NotChecked"):
+            raise {"NotDone": NotDone, "NotChecked": NotChecked}[kind](value)
         if kind in ("Wrong", "NoValue"):
             message, by_error = value
             raise {"Wrong": Wrong, "NoValue": NoValue}[kind](message, by_error=by_error)

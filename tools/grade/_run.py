@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
 from tools.grade._fence import limit, run_apart
 
 TOO_LATE = 3  # exit status: time was up
-TOO_SLOW = "This cell ran for more than {} seconds."
+TOO_SLOW = "This cell computed for more than {} seconds."
+WAITED = "This cell was stopped after {:.0f} seconds, in which it hardly computed."
 DEFINED = re.compile(r"^(?:(?:async )?def |class )?(\w+)(?=\(| *[=:])", re.MULTILINE)
 
 
@@ -46,13 +48,13 @@ def play(folder: Path) -> None:
 
 
 def run_cells(cells: list[str], seconds: float) -> tuple[dict[str, object], dict[str, str]]:
-    """Run cells as a notebook does, each for some seconds at most.
+    """Run cells as a notebook does, each for some seconds of computing at most.
 
     Return the names that they define, and for some that they should define what went wrong.
     """
     from IPython.core.interactiveshell import InteractiveShell
 
-    from attnlab.clinic._calling import Outcome, call
+    from attnlab.clinic._calling import WAIT, Outcome, call
 
     shell = InteractiveShell.instance()
     shell.history_manager.enabled = False
@@ -64,8 +66,11 @@ def run_cells(cells: list[str], seconds: float) -> tuple[dict[str, object], dict
         error = outcome.error or result.error_before_exec or result.error_in_exec
         if error is not None:
             # the alarm may hit IPython while it tells of the alarm, so the error says little
-            late = outcome.seconds >= seconds
-            why = TOO_SLOW.format(seconds) if late else Outcome(error=error).trouble
+            why = Outcome(error=error).trouble
+            if outcome.seconds >= seconds:
+                why = TOO_SLOW.format(seconds)
+            elif outcome.passed >= WAIT:
+                why = WAITED.format(outcome.passed)
             errors |= dict.fromkeys(DEFINED.findall(source), why)
     return shell.user_ns, errors
 
@@ -74,7 +79,7 @@ def main() -> None:
     """Run the submission in a child, kill what is left of it, and say how it ended."""
     folder = Path.cwd()
     status = run_apart(lambda: play(folder))
-    sys.exit(TOO_LATE if status is None else min(abs(status), 1))
+    sys.exit(TOO_LATE if status in (None, -signal.SIGXCPU) else min(abs(status), 1))
 
 
 if __name__ == "__main__":

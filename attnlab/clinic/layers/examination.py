@@ -67,7 +67,7 @@ def examine_module(module: object, options: Options, results: Results) -> None:
     if subject.caller.out_of_time and not results.has("hangs", "slow"):
         limit = subject.caller.time_limit
         results.unexamined(
-            f"One call took longer than {limit:g} s: not everything could be checked."
+            f"One call computed for longer than {limit:g} s: not everything could be checked."
         )
 
 
