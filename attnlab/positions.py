@@ -75,8 +75,8 @@ def sinusoidal_positions(
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    check_size("L", L, at_least=0)
-    check_size("embed_dim", embed_dim, at_least=0)
+    L = check_size("L", L, at_least=0)
+    embed_dim = check_size("embed_dim", embed_dim, at_least=0)
     _check_even("embed_dim", embed_dim)
     _check_base(base)
     check_device(device)
@@ -223,10 +223,9 @@ def alibi_bias(
             [-0.5000,  0.0000, -0.5000],
             [-1.0000, -0.5000,  0.0000]])
     """
-    check_size("num_heads", num_heads, at_least=1)
-    S = L if S is None else S
-    check_size("L", L, at_least=0)
-    check_size("S", S, at_least=0)
+    num_heads = check_size("num_heads", num_heads, at_least=1)
+    L = check_size("L", L, at_least=0)
+    S = L if S is None else check_size("S", S, at_least=0)
     check_choice("align", align, ALIGNMENTS)
     check_device(device)
     first = S - L if align == "lower_right" else 0
