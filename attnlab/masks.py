@@ -397,13 +397,20 @@ def _distance(L: int, S: int | None, align: str, device: torch.device | str | No
 
 def _integers(name: str, values: Tensor | Sequence[int]) -> Tensor:
     """Return integers as a tensor, whatever sequence they come in."""
-    try:
-        tensor = torch.as_tensor(values)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise TypeError(f"{name} must be integers, got {short(values)}.") from None
-    if not tensor.numel() and not isinstance(values, Tensor):
-        return tensor.long()  # an empty list: torch takes it for floating-point
+    if isinstance(values, Tensor):
+        check_tensor(name, values)
+        tensor = values
+    else:
+        tensor = _as_tensor(name, values)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(f"{name} must be integers, got {tensor.dtype}.")
     check_holds_numbers(name, tensor)
     return tensor
+
+
+def _as_tensor(name: str, values: Sequence[int]) -> Tensor:
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise TypeError(f"{name} must be integers, got {short(values)}.") from None
+    return tensor if tensor.numel() else tensor.long()  # torch takes [] for floating-point
