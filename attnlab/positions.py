@@ -80,7 +80,7 @@ def sinusoidal_positions(
     _check_even("embed_dim", embed_dim)
     _check_base(base)
     check_device(device)
-    angles = _angles(torch.arange(L), embed_dim, base)  # (L, E / 2)
+    angles = _angles(torch.arange(L, device="cpu"), embed_dim, base)  # (L, E / 2)
     waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)  # (L, E)
     return waves.to(device or torch.get_default_device(), torch.get_default_dtype())
 
@@ -147,7 +147,7 @@ def rotate(
     _check_base(base)
     check_choice("layout", layout, LAYOUTS)
     if positions is None:
-        positions = torch.arange(x.shape[-2])
+        positions = torch.arange(x.shape[-2], device="cpu")
     else:
         _check_positions(positions, x)
     angles = _angles(positions, x.shape[-1], base)  # (..., L, E / 2)
