@@ -248,8 +248,8 @@ def _slopes(num_heads: int) -> list[float]:
     """Return one slope for each head."""
     power = 2 ** (num_heads.bit_length() - 1)  # the largest power of 2 that is not above H
     slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
-    between = [2 ** (-4 * h / power) for h in range(1, 2 * power + 1, 2)]
-    return slopes + between[: num_heads - power]
+    more = range(1, 2 * (num_heads - power), 2)  # every second one of twice as many heads
+    return slopes + [2 ** (-4 * h / power) for h in more]
 
 
 def _check_even(name: str, size: int) -> None:

@@ -113,14 +113,6 @@ def test_what_torch_takes_by_position_is_taken_by_position(function):
 
 
 @both_kernels
-def test_causal_with_scale_zero_is_the_running_mean_of_the_values(kernel):
-    query, key, value = draw(N, H, S, E), draw(N, H, S, E), draw(N, H, S, EV)
-    output = kernel(query, key, value, is_causal=True, scale=0.0)  # torch may give NaN here
-    count = torch.arange(1, S + 1, dtype=torch.float64)[:, None]
-    assert_close(output, value.cumsum(dim=-2) / count)
-
-
-@both_kernels
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 def test_half_precision_is_computed_in_float32_and_rounded_once_at_the_end(kernel, dtype):
     tensors, mask = [tensor.to(dtype) for tensor in draw_qkv()], half_blocked()
@@ -129,26 +121,12 @@ def test_half_precision_is_computed_in_float32_and_rounded_once_at_the_end(kerne
         exact = kernel(*wide, **options).to(dtype)
         assert torch.equal(kernel(*tensors, **options), exact)
     assert {part.dtype for part in run(kernel, tensors, mask).values()} == {dtype}
-
-
-@pytest.mark.parametrize("dtype", HALF, ids=str)
-def test_every_step_is_rounded_once(dtype):
-    tensors, added = [tensor.to(dtype) for tensor in draw_qkv()], draw(L, S, dtype=dtype)
-    narrow = trace_attention(*tensors, attn_mask=added)
-    exact = trace_attention(*(tensor.float() for tensor in tensors), attn_mask=added.float())
-    for part, wide in zip(narrow, exact, strict=True):
-        assert torch.equal(part, wide.to(dtype))
-    assert torch.equal(attention_scores(*tensors[:2]), narrow.scores)
-    weights = attention_weights(narrow.scores.float(), attn_mask=added.float())
-    assert torch.equal(attention_weights(narrow.scores, attn_mask=added), weights.to(dtype))
-
-
-def test_float16_scores_beyond_its_range_do_not_spoil_the_output():
-    query, key, value = (300 * draw(N, H, S, E, dtype=torch.float16) for _ in range(3))
-    assert attention_scores(query, key).isinf().any()
-    exact = TORCH(query.double(), key.double(), value.double())
-    output = scaled_dot_product_attention(query, key, value)
-    assert_close(output.double(), exact, rtol=1e-3, atol=1e-3)
+    exact = trace_attention(*wide, attn_mask=mask)
+    for part, other in zip(trace_attention(*tensors, mask), exact, strict=True):
+        assert torch.equal(part, other.to(dtype))
+    assert torch.equal(attention_scores(*tensors[:2]), exact.scores.to(dtype))
+    weights = attention_weights(wide[0], attn_mask=wide[0]).to(dtype)
+    assert torch.equal(attention_weights(tensors[0], attn_mask=tensors[0]), weights)
 
 
 # --- the three steps ------------------------------------------------------------------------------
@@ -163,6 +141,7 @@ def test_the_trace_holds_the_steps_and_the_scores_are_those_before_the_mask():
         assert torch.equal(weights, attention_weights(scores, attn_mask=mask))
         assert torch.equal(output, weights @ value)
     assert_close(attention_scores(query, key), query @ key.mT / math.sqrt(E))
+    assert not attention_scores(query, key, scale=0.0).any()
 
 
 @pytest.mark.parametrize("kind", ["bool", "added"])
@@ -184,22 +163,11 @@ def test_only_minus_infinity_blocks_and_it_blocks_beside_any_score():
     assert_close(weights.sum(dim=-1), torch.ones(L, dtype=torch.float64))
 
 
-@both_kernels
-def test_blocked_keys_and_values_are_irrelevant_bit_for_bit(kernel):
-    (query, key, value), mask = draw_qkv(), half_blocked()
-    mask[:, [2, 4]] = False
-    before = kernel(query, key, value, attn_mask=mask)
-    key[..., [2, 4], :], value[..., [2, 4], :] = 1e30, -1e30
-    assert torch.equal(kernel(query, key, value, attn_mask=mask), before)
-
-
 # --- NaN is never hidden, and stops where a mask says so ------------------------------------------
 
 ALL, BLOCKED = list(range(L)), 1  # row 1 of half_blocked() sees nothing
 NAN_ROWS = [  # where the NaN is, the kind of mask, and the rows of the output that show it
-    ("query", "none", [3]),
     ("key", "none", ALL),
-    ("value", "none", ALL),
     ("query", "bool", [3]),
     ("key", "bool", [0, 2, 3, 4]),
     ("value", "bool", ALL),  # 0 * NaN is NaN, in the blocked row too
@@ -321,44 +289,36 @@ BAD = [  # the arguments of a call that differ, the kind of error, and how its s
     ({"value": V[:, :, :4]}, ValueError, r"key and value must .* length S .*: 7 != 4"),
     ({"query": torch.ones(E)}, ValueError, r"query must have at least 2 .* \(L, E\), got \(11,\)"),
     ({"key": torch.ones(E)}, ValueError, r"key must have at least 2 dimensions \(S, E\), got"),
-    ({"value": torch.ones(S)}, ValueError, r"value must have at least 2 .* \(S, Ev\), got \(7,\)"),
     ({"query": Q[..., :0], "key": K[..., :0]}, ValueError, r"query and key .* one feature E, got"),
     ({"key": K[:, :2]}, ValueError, r"query and key .* leading .* \(2, 3, 5, 11\) and key \(2, 2"),
     ({"value": V[:, :2]}, ValueError, r"query and value must have leading dimen"),
     ({"query": Q[:, :1], "value": V[:, :2]}, ValueError, r"key and value must have leading dimen"),
-    ({"query": [[1.0]]}, TypeError, r"query must be a torch.Tensor, got list; use torch.as_tensor"),
     ({"key": K.double()}, TypeError, r"query and key .* dtype, .*float32 and .*float64"),
     ({"value": V.half()}, TypeError, r"query and value must have the same dtype"),
     ({"query": Q.int()}, TypeError, r"query must be a floating-.*; use query.float"),
-    ({"value": V > 0}, TypeError, r"value must be a floating-point .* torch.bool"),
     ({"key": K.to(torch.complex64)}, TypeError, r"key must be a floating-point tensor"),
     ({"query": Q.to_sparse()}, TypeError, r"query must be a dense .*; use to_dense"),
     ({"key": NESTED}, TypeError, r"key must be a dense tensor, got a nested one; pad it"),
     ({"key": K.to("meta")}, ValueError, r"query and key .* same device, .*; use key.to"),
-    ({"value": V.to("meta")}, ValueError, r"query and value .* same device"),
     ({"attn_mask": MASK.to("meta")}, ValueError, r"query and attn_mask must be on the same dev"),
     ({"scale": "1"}, TypeError, r"scale must be a number, got str '1'"),
-    ({"scale": True}, TypeError, r"scale must be a number, got bool True"),
     ({"scale": -INF}, ValueError, r"scale must be finite, got -inf"),
     ({"scale": 10**400}, ValueError, r"scale must be finite, got 1000000000"),
     ({"dropout_p": 1.5}, ValueError, r"dropout_p must be a probability .* got 1.5"),
-    ({"dropout_p": -0.5}, ValueError, r"dropout_p must be a probability between 0 and 1"),
     ({"dropout_p": NAN}, ValueError, r"dropout_p must be a probability between 0 and 1, got nan"),
     ({"dropout_p": "0.1"}, TypeError, r"dropout_p must be a number, got str '0.1'"),
     ({"is_causal": 1}, TypeError, r"is_causal must be True or False, got int 1"),
-    ({"attn_mask": MASK, "is_causal": True}, ValueError, r"attn_mask and .* combine_masks\("),
+    ({"attn_mask": MASK, "is_causal": True}, ValueError, r"attn_mask and is_causal=True .* S\)\)"),
     ({"attn_mask": MASK[:3]}, ValueError, r"attn_mask .* \(2, 3, 5, 7\), got \(3, 7\)"),
     (
         {"query": Q[:1], "key": K[:1], "value": V[:1], "attn_mask": MASK.expand(N, 1, L, S)},
         ValueError,
         r"attn_mask must broadcast .* \(1, 3, 5, 7\), got \(2, 1, 5, 7\)",
     ),
-    ({"attn_mask": MASK.expand(4, 1, L, S)}, ValueError, r"attn_mask must broadcast .* got \(4, 1"),
     ({"attn_mask": MASK[0]}, ValueError, r"attn_mask must have 2 to 4 dimensions .* \(1, S\)"),
     ({"attn_mask": MASK.expand(1, 1, 1, L, S)}, ValueError, r"attn_mask must have 2 to 4 dimens"),
     ({"attn_mask": MASK.int()}, TypeError, r"attn_mask must be bool .* use attn_mask.bool\(\)"),
     ({"attn_mask": MASK.half()}, TypeError, r"attn_mask .* use attn_mask.to\(torch.float32\)"),
-    ({"attn_mask": [[True]]}, TypeError, r"attn_mask must be a torch.Tensor, got list"),
 ]
 
 
@@ -371,7 +331,6 @@ def test_a_bad_call_gets_a_sentence_and_draws_no_random_number(changed, kind, wo
 
 X = torch.ones(L, S)
 STEPS = [  # a call, the kind of error, and how its sentence begins
-    (lambda: attention_scores(X[0], X), ValueError, r"query must have at least 2"),
     (lambda: attention_scores(X, X, scale="1"), TypeError, r"scale must be a number"),
     (lambda: attention_weights(X.int()), TypeError, r"scores must be a floating-point tensor"),
     (lambda: attention_weights(X[0]), ValueError, r"scores .* at least 2 dimensions \(L, S\), got"),

@@ -77,19 +77,14 @@ def test_pieces_equal_a_full_pass_of_torch_with_gradients(num_kv_heads, window):
 
 @pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("is_causal", [True, False])
-def test_the_weights_of_a_piece_are_rows_of_the_whole(window, is_causal):
-    layer, cache, x = layer_with(), KeyValueCache(window=window), draw(N, L, EMBED)
+@pytest.mark.parametrize("make", [layer_with, lambda: SelfAttention(EMBED, D).double()])
+def test_the_weights_of_a_piece_are_rows_of_the_whole(make, window, is_causal):
+    layer, cache, x = make(), KeyValueCache(window=window), draw(N, L, EMBED)
     whole = layer(x, attn_mask=mask_of(window)).weights
     for part, rows in zip(x.split([7, 1, 9], dim=1), whole.split([7, 1, 9], dim=2), strict=True):
         weights = layer(part, cache=cache, is_causal=is_causal).weights
         assert_close(weights, rows[..., cache.length - weights.shape[-1] : cache.length])
         assert not rows[..., : cache.length - weights.shape[-1]].any()
-
-
-def test_one_head_takes_a_cache_as_well():
-    layer, cache, x = SelfAttention(EMBED, D).double(), KeyValueCache(), draw(N, L, EMBED)
-    parts = [layer(part, cache=cache).output for part in x.split([7, 1, 9], dim=1)]
-    assert_close(torch.cat(parts, dim=1), layer(x, is_causal=True).output)
 
 
 @pytest.mark.parametrize("kind", ["bool", "added"])

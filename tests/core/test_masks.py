@@ -171,14 +171,18 @@ BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: to_additive_mask(SQUARE.float()), TypeError, r"attn_mask must be a bool tensor"),
     (lambda: to_additive_mask(SQUARE, torch.int64), TypeError, r"dtype must be .* got torch.int64"),
     (lambda: to_additive_mask(SQUARE, "float32"), TypeError, r"dtype must be .* got 'float32'"),
-    (lambda: from_hf_attention_mask(torch.ones(7)), ValueError, r"attention_mask .* per text"),
-    (lambda: from_hf_attention_mask([[1, 0]]), TypeError, r"attention_mask must be a torch.Tensor"),
     (
-        lambda: from_hf_attention_mask(SQUARE * -9.0),
+        lambda: from_hf_attention_mask(torch.ones(7)),
         ValueError,
-        r"attention_mask .* got -9.0; a m",
+        r"attention_mask .* \(N, S\), got",
     ),
-    (lambda: from_hf_attention_mask(SQUARE * 2), ValueError, r"attention_mask must .* got 2"),
+    (lambda: from_hf_attention_mask([[1, 0]]), TypeError, r"attention_mask must be a torch.Tensor"),
+    (lambda: from_hf_attention_mask(SQUARE * -9.0), ValueError, r"attention_mask .* got -9.0; a"),
+    (
+        lambda: from_hf_attention_mask(torch.tensor([[1, 2]])),
+        ValueError,
+        r"attention_mask .* got 2;",
+    ),
     (lambda: from_hf_attention_mask(SQUARE.to("meta")), ValueError, r"attention_mask must hold n"),
 ]
 

@@ -37,13 +37,7 @@ def in_blocks(query, key, value):
     return torch.cat([plain(rows, key, value) for rows in query.split(8, dim=-2)], dim=-2)
 
 
-def in_place(query, key, value):
-    scores = query @ key.mT
-    scores.div_(4).sub_(scores.amax(dim=-1, keepdim=True)).exp_()
-    return (scores / scores.sum(dim=-1, keepdim=True)) @ value
-
-
-@pytest.mark.parametrize("function", [plain, in_blocks, in_place], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [plain, in_blocks], ids=lambda f: f.__name__)
 def test_the_peak_is_the_one_that_the_profiler_records(function):
     inputs = torch.randn(3, 3, 96, 16)
     inside = recorded(function, *inputs) - counted(function, *inputs)

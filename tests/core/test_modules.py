@@ -105,12 +105,6 @@ def test_a_converted_layer_equals_torchs(name, bias, convert):
     assert_same(results(ours, tokens, **our_options), wanted, atol=1e-11)
 
 
-def test_a_layer_that_is_not_batch_first_gives_the_same_numbers():
-    theirs, x = torch_layer(batch_first=False), draw(N, L, EMBED)
-    expected, _ = theirs(*[x.transpose(0, 1)] * 3)
-    assert_close(MultiHeadAttention.from_torch(theirs)(x).output, expected.transpose(0, 1))
-
-
 @pytest.mark.parametrize("convert", [MultiHeadAttention.from_torch, MultiHeadAttention.to_torch])
 @pytest.mark.parametrize("training", [True, False])
 def test_converting_copies_numbers_dtype_mode_and_dropout(convert, training):
