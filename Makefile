@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student grade colab site slides test checks panel bench notebooks adopt figures lint lessons prose format clean
+.PHONY: help setup lab fresh student grade colab site slides test checks panel mutants bench notebooks adopt figures lint lessons prose format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -68,6 +68,10 @@ checks: lint
 panel: $(READY)  ## examine attention that others write; HALF=seen: one half; PANEL_FLAGS=-v
 	@OMP_NUM_THREADS=1 $(RUN) tools.clinic_panel $(HALF) $(PANEL_FLAGS)
 
+mutants: $(READY)  ## change the kernels in small ways, list what no test sees; MUTANTS="attnlab.masks*"
+	@OMP_NUM_THREADS=1 $(RUN) mutmut run --max-children 2 $(MUTANTS)
+	@$(RUN) mutmut results
+
 bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: in a minute or two
 	@$(RUN) tools.bench $(BENCH_FLAGS)
 
@@ -96,5 +100,5 @@ format: $(READY)  ## put code and sources into the house format
 	$(RUN) ruff format
 
 clean:  ## delete all that make has made, but never my_notebooks/
-	rm -rf $(VENV) site slides student colab bench.txt dist .pytest_cache .ruff_cache
+	rm -rf $(VENV) site slides student colab bench.txt mutants dist .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import sys
 from collections.abc import Iterator, Sequence
 from numbers import Real
@@ -38,9 +39,7 @@ def shape(tensor: Tensor) -> str:
 def check_type(name: str, value: object, kind: type | UnionType, what: str) -> None:
     """Raise TypeError unless ``value`` is of a type; True and False do not count as numbers."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        kind_name, text = type(value).__name__, short(value)
-        got = text if text.startswith(kind_name) else f"{kind_name} {text}"
-        raise TypeError(f"{name} must be {what}, got {got}.")
+        raise _wrong_type(name, value, what)
 
 
 def check_list(name: str, value: object, what: str) -> None:
@@ -50,13 +49,31 @@ def check_list(name: str, value: object, what: str) -> None:
         raise TypeError(f"{name} must be {what}, got {short(value)}.")
 
 
-def check_size(name: str, value: object, *, at_least: int, at_most: int = 2**31) -> None:
-    """Raise TypeError or ValueError unless ``value`` is an integer in the given range."""
-    check_type(name, value, int, "an integer")
-    if value < at_least:
-        raise ValueError(f"{name} must be at least {at_least}, got {short(value)}.")
-    if value > at_most:
-        raise ValueError(f"{name} must be at most {at_most}, got {short(value)}.")
+def as_integer(value: object) -> int | None:
+    """Return an integer of Python, of numpy or of a tensor without dimensions as an int.
+
+    Anything else gives None; True and False do not count as integers.
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Tensor) and (value.ndim or value.dtype == torch.bool):
+        return None
+    try:
+        return operator.index(value)
+    except (TypeError, RuntimeError):  # RuntimeError: a tensor that holds no number
+        return None
+
+
+def check_size(name: str, value: object, *, at_least: int, at_most: int = 2**31) -> int:
+    """Return an integer in the given range as an int; raise TypeError or ValueError for others."""
+    size = as_integer(value)
+    if size is None:
+        raise _wrong_type(name, value, "an integer")
+    if size < at_least:
+        raise ValueError(f"{name} must be at least {at_least}, got {short(size)}.")
+    if size > at_most:
+        raise ValueError(f"{name} must be at most {at_most}, got {short(size)}.")
+    return size
 
 
 def check_number(name: str, value: object) -> None:
@@ -104,12 +121,12 @@ def check_device(device: object) -> None:
         ) from None
 
 
-def check_tile(tile: object) -> None:
-    """Raise TypeError or ValueError unless ``tile`` is a pair of positive integers."""
+def check_tile(tile: object) -> tuple[int, int]:
+    """Return ``tile`` as two ints; raise TypeError or ValueError unless both are positive."""
     if not isinstance(tile, tuple | list) or len(tile) != 2:
         raise ValueError(f"tile must be a pair (queries, keys), got {short(tile)}.")
-    check_size("tile[0]", tile[0], at_least=1)
-    check_size("tile[1]", tile[1], at_least=1)
+    rows, columns = tile
+    return check_size("tile[0]", rows, at_least=1), check_size("tile[1]", columns, at_least=1)
 
 
 def short(value: object) -> str:
@@ -118,6 +135,12 @@ def short(value: object) -> str:
         return f"of shape {shape(value)}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 30 else f"{text[:20]}...{text[-5:]}"
+
+
+def _wrong_type(name: str, value: object, what: str) -> TypeError:
+    kind, text = type(value).__name__, short(value)
+    got = text if text.startswith(kind) else f"{kind} {text}"
+    return TypeError(f"{name} must be {what}, got {got}.")
 
 
 # --- tensors --------------------------------------------------------------------------------------
@@ -129,6 +152,11 @@ def check_tensor(name: str, value: object) -> None:
         raise TypeError(
             f"{name} must be a torch.Tensor, got {type(value).__name__}; "
             f"use torch.as_tensor({name})."
+        )
+    if value.is_nested:
+        raise TypeError(
+            f"{name} must be a dense tensor, got a nested one; pad it with "
+            "torch.nested.to_padded_tensor and hide the padding with sequence_mask."
         )
     if value.layout is not torch.strided:
         raise TypeError(f"{name} must be a dense tensor, got {value.layout}; use to_dense().")

@@ -27,7 +27,6 @@ from attnlab._checks import (
     check_scale,
     check_value,
 )
-from attnlab.masks import causal_mask
 
 HALF_PRECISION = (torch.float16, torch.bfloat16)
 
@@ -161,10 +160,10 @@ def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    *,
     scale: float | None = None,
 ) -> Tensor:
     """Return the attention output: for every query a weighted average of the values.
@@ -207,7 +206,8 @@ def scaled_dot_product_attention(
 
     See Also
     --------
-    torch.nn.functional.scaled_dot_product_attention : the fused twin; takes the same call.
+    torch.nn.functional.scaled_dot_product_attention : the fused twin, with the same arguments and
+        ``enable_gqa``.
     tiled_attention : the same result without an L x S matrix.
     trace_attention : also returns the weights and the scores.
 
@@ -221,6 +221,8 @@ def scaled_dot_product_attention(
     the *query* of a row that is blocked entirely, or in a *key* that a boolean mask blocks, does
     not reach the output here and does in torch.
 
+    Works under ``torch.func``. ``torch.jit.trace`` keeps E, and leaves all other sizes open.
+
     References
     ----------
     Vaswani et al., "Attention Is All You Need", 2017, section 3.2.1.
@@ -232,25 +234,18 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention(query, key, value)
     tensor([[3.]])
     """
-    return trace_attention(
-        query,
-        key,
-        value,
-        attn_mask=attn_mask,
-        dropout_p=dropout_p,
-        is_causal=is_causal,
-        scale=scale,
-    ).output
+    trace = trace_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
+    return trace.output
 
 
 def trace_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
+    *,
     scale: float | None = None,
 ) -> AttentionTrace:
     """Return output, weights and scores of ``scaled_dot_product_attention``.
@@ -340,4 +335,5 @@ def _causal_instead_of(attn_mask: Tensor | None, query: Tensor, key: Tensor) -> 
             "attn_mask and is_causal=True must not be given together; "
             "combine them with combine_masks(attn_mask, causal_mask(L, S))."
         )
-    return causal_mask(query.shape[-2], key.shape[-2], device=query.device)
+    # causal_mask(L, S), of sizes that torch.jit.trace keeps open
+    return query.new_ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()

@@ -65,9 +65,7 @@ class KeyValueCache:
     """
 
     def __init__(self, *, window: int | None = None) -> None:
-        if window is not None:
-            check_size("window", window, at_least=1)
-        self.window = window
+        self.window = None if window is None else check_size("window", window, at_least=1)
         self.key: Tensor | None = None
         self.value: Tensor | None = None
         self.length = 0

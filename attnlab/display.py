@@ -214,7 +214,7 @@ def picture_html(png: bytes, *, alt: str, width: int) -> str:
     """
     check_type("png", png, bytes | memoryview, "bytes")
     check_text("alt", alt)
-    check_size("width", width, at_least=1)
+    width = check_size("width", width, at_least=1)
     data = base64.b64encode(png).decode()
     return (
         f'<img alt="{escape(alt)}" style="width:{width}px;max-width:100%;height:auto" '

@@ -45,7 +45,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
             [[3, 4, 5]]])
     """
     check_ndim("x", x, "(L, embed_dim)", at_least=2)
-    check_size("num_heads", num_heads, at_least=1)
+    num_heads = check_size("num_heads", num_heads, at_least=1)
     check_size("the number of features of x (dimension -1)", x.shape[-1], at_least=1)
     if x.shape[-1] % num_heads:
         raise ValueError(

@@ -94,7 +94,8 @@ class LookingBack(nn.Module):
     """
 
     def __init__(self, num_layers: int = 2, embed_dim: int = 64, num_heads: int = 1) -> None:
-        check_size("num_layers", num_layers, at_least=1)
+        num_layers = check_size("num_layers", num_layers, at_least=1)
+        embed_dim = check_size("embed_dim", embed_dim, at_least=1)
         super().__init__()
         layers = [MultiHeadAttention(embed_dim, num_heads, bias=False) for _ in range(num_layers)]
         self.symbol = nn.Embedding(len(SYMBOLS), embed_dim)
@@ -235,9 +236,9 @@ def make_texts(count: int, *, shortest: int = 8, longest: int = 15, jump: float 
     >>> to_text(make_texts(1, shortest=8, longest=8).tokens[0])
     'DUAWMTXFDUAWMTXFD|X|TXF|WMTXFD|XF'
     """
-    check_size("count", count, at_least=1)
-    check_size("shortest", shortest, at_least=1, at_most=BAR)
-    check_size("longest", longest, at_least=1, at_most=BAR)
+    count = check_size("count", count, at_least=1)
+    shortest = check_size("shortest", shortest, at_least=1, at_most=BAR)
+    longest = check_size("longest", longest, at_least=1, at_most=BAR)
     if longest < shortest:
         raise ValueError(f"shortest must be at most longest, got {shortest} and {longest}.")
     check_probability("jump", jump)

@@ -132,7 +132,7 @@ def sliding_window_mask(
             [0, 1, 1, 0],
             [0, 0, 1, 1]], dtype=torch.int32)
     """
-    check_size("window", window, at_least=1)
+    window = check_size("window", window, at_least=1)
     return _distance(L, S, align, device).abs() < window
 
 
@@ -173,8 +173,7 @@ def sequence_mask(lengths: Tensor | Sequence[int], max_len: int | None = None) -
     if lengths.numel() and int(lengths.min()) < 0:
         raise ValueError(f"lengths must not be negative, got {int(lengths.min())}.")
     longest = int(lengths.max()) if lengths.numel() else 0
-    max_len = longest if max_len is None else max_len
-    check_size("max_len", max_len, at_least=0)
+    max_len = longest if max_len is None else check_size("max_len", max_len, at_least=0)
     if longest > max_len:
         raise ValueError(f"lengths must not exceed max_len, got {longest} > {max_len}.")
     return torch.arange(max_len, device=lengths.device) < lengths[..., None]
@@ -387,9 +386,8 @@ def from_hf_attention_mask(attention_mask: Tensor) -> Tensor:
 
 def _distance(L: int, S: int | None, align: str, device: torch.device | str | None) -> Tensor:
     """Return (L, S): how many positions key j comes after the key opposite query i."""
-    S = L if S is None else S
-    check_size("L", L, at_least=0)
-    check_size("S", S, at_least=0)
+    L = check_size("L", L, at_least=0)
+    S = L if S is None else check_size("S", S, at_least=0)
     check_choice("align", align, ALIGNMENTS)
     check_device(device)
     first = S - L if align == "lower_right" else 0
@@ -399,11 +397,20 @@ def _distance(L: int, S: int | None, align: str, device: torch.device | str | No
 
 def _integers(name: str, values: Tensor | Sequence[int]) -> Tensor:
     """Return integers as a tensor, whatever sequence they come in."""
-    try:
-        tensor = torch.as_tensor(values)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise TypeError(f"{name} must be integers, got {short(values)}.") from None
+    if isinstance(values, Tensor):
+        check_tensor(name, values)
+        tensor = values
+    else:
+        tensor = _as_tensor(name, values)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(f"{name} must be integers, got {tensor.dtype}.")
     check_holds_numbers(name, tensor)
     return tensor
+
+
+def _as_tensor(name: str, values: Sequence[int]) -> Tensor:
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise TypeError(f"{name} must be integers, got {short(values)}.") from None
+    return tensor if tensor.numel() else tensor.long()  # torch takes [] for floating-point

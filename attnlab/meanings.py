@@ -207,8 +207,8 @@ def wilson_interval(correct: int, total: int) -> tuple[float, float]:
     >>> [round(end, 2) for end in wilson_interval(33, 35)]
     [0.81, 0.98]
     """
-    check_size("total", total, at_least=1)
-    check_size("correct", correct, at_least=0, at_most=total)
+    total = check_size("total", total, at_least=1)
+    correct = check_size("correct", correct, at_least=0, at_most=total)
     z, share = NORMAL_95, correct / total
     middle = share + z * z / (2 * total)
     half = z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)

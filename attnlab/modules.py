@@ -197,8 +197,8 @@ class SelfAttention(_AttentionLayer):
     def __init__(
         self, embed_dim: int, out_dim: int, *, bias: bool = False, dropout: float = 0.0
     ) -> None:
-        check_size("embed_dim", embed_dim, at_least=1)
-        check_size("out_dim", out_dim, at_least=1)
+        embed_dim = check_size("embed_dim", embed_dim, at_least=1)
+        out_dim = check_size("out_dim", out_dim, at_least=1)
         super().__init__(embed_dim, out_dim, 1, 1, bias=bias, dropout=dropout)
 
 
@@ -263,10 +263,11 @@ class MultiHeadAttention(_AttentionLayer):
         dropout: float = 0.0,
         num_kv_heads: int | None = None,
     ) -> None:
-        check_size("embed_dim", embed_dim, at_least=1)
-        check_size("num_heads", num_heads, at_least=1)
-        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        check_size("num_kv_heads", num_kv_heads, at_least=1)
+        embed_dim = check_size("embed_dim", embed_dim, at_least=1)
+        num_heads = check_size("num_heads", num_heads, at_least=1)
+        if num_kv_heads is None:
+            num_kv_heads = num_heads
+        num_kv_heads = check_size("num_kv_heads", num_kv_heads, at_least=1)
         if embed_dim % num_heads:
             raise ValueError(
                 f"num_heads must divide embed_dim, got embed_dim {embed_dim} and "

@@ -154,9 +154,8 @@ def to_hex(colour: Sequence[int]) -> str:
     '#08306b'
     """
     _check_colour(colour)
-    for part in colour[:3]:
-        check_size("colour", part, at_least=0, at_most=255)
-    return "#{:02x}{:02x}{:02x}".format(*colour)
+    parts = [check_size("colour", part, at_least=0, at_most=255) for part in colour[:3]]
+    return "#{:02x}{:02x}{:02x}".format(*parts)
 
 
 def css(*, dark: bool = False) -> str:

@@ -289,7 +289,7 @@ def plot_heads(
         "weights", weights, "(H, L, S)", ndim=3, fix="for one matrix use plot_attention."
     )
     heads = weights.shape[0]
-    check_size("ncols", ncols, at_least=1)
+    ncols = check_size("ncols", ncols, at_least=1)
     check_size("the number of heads (dimension 0 of weights)", heads, at_least=1)
     _check_matrix("weights", weights[0])
     _check_scale(weights, 0.0, 1.0)

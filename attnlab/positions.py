@@ -75,12 +75,12 @@ def sinusoidal_positions(
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
             [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    check_size("L", L, at_least=0)
-    check_size("embed_dim", embed_dim, at_least=0)
+    L = check_size("L", L, at_least=0)
+    embed_dim = check_size("embed_dim", embed_dim, at_least=0)
     _check_even("embed_dim", embed_dim)
     _check_base(base)
     check_device(device)
-    angles = _angles(torch.arange(L), embed_dim, base)  # (L, E / 2)
+    angles = _angles(torch.arange(L, device="cpu"), embed_dim, base)  # (L, E / 2)
     waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)  # (L, E)
     return waves.to(device or torch.get_default_device(), torch.get_default_dtype())
 
@@ -147,7 +147,7 @@ def rotate(
     _check_base(base)
     check_choice("layout", layout, LAYOUTS)
     if positions is None:
-        positions = torch.arange(x.shape[-2])
+        positions = torch.arange(x.shape[-2], device="cpu")
     else:
         _check_positions(positions, x)
     angles = _angles(positions, x.shape[-1], base)  # (..., L, E / 2)
@@ -223,10 +223,9 @@ def alibi_bias(
             [-0.5000,  0.0000, -0.5000],
             [-1.0000, -0.5000,  0.0000]])
     """
-    check_size("num_heads", num_heads, at_least=1)
-    S = L if S is None else S
-    check_size("L", L, at_least=0)
-    check_size("S", S, at_least=0)
+    num_heads = check_size("num_heads", num_heads, at_least=1)
+    L = check_size("L", L, at_least=0)
+    S = L if S is None else check_size("S", S, at_least=0)
     check_choice("align", align, ALIGNMENTS)
     check_device(device)
     first = S - L if align == "lower_right" else 0
@@ -249,8 +248,8 @@ def _slopes(num_heads: int) -> list[float]:
     """Return one slope for each head."""
     power = 2 ** (num_heads.bit_length() - 1)  # the largest power of 2 that is not above H
     slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
-    between = [2 ** (-4 * h / power) for h in range(1, 2 * power + 1, 2)]
-    return slopes + between[: num_heads - power]
+    more = range(1, 2 * (num_heads - power), 2)  # every second one of twice as many heads
+    return slopes + [2 ** (-4 * h / power) for h in more]
 
 
 def _check_even(name: str, size: int) -> None:

@@ -320,8 +320,7 @@ class PretrainedLayer(PretrainedEmbedding):
         ['the', 'and', 'was']
         """
         words = [piece for piece in self.vocabulary if piece.isalpha() and len(piece) > 2]
-        check_size("count", count, at_least=1, at_most=len(words))
-        return words[:count]
+        return words[: check_size("count", count, at_least=1, at_most=len(words))]
 
     def attend_as(self, askers: Sequence[str], tokens: Sequence[str], place: int) -> Tensor:
         """Return the weights with which other words would attend in the place of one token.
@@ -363,7 +362,7 @@ class PretrainedLayer(PretrainedEmbedding):
         torch.Size([12, 3, 10])
         """
         x = self.embed(tokens)[0]  # (L, 384)
-        check_size("place", place, at_least=0, at_most=len(x) - 1)
+        place = check_size("place", place, at_least=0, at_most=len(x) - 1)
         rows = self._numbers("askers", askers)
         asking = self._embedded(rows, [place] * len(rows))  # (A, 384)
         query = split_heads(self.attention.q_proj(asking), NUM_HEADS)  # (12, A, 32)
@@ -682,6 +681,5 @@ def _positions(positions: Sequence[int] | None, length: int) -> list[int]:
         raise ValueError(
             f"positions must be one for each of {length} tokens, got {len(positions)}."
         )
-    for position in positions:
-        check_size("positions", position, at_least=0, at_most=MAX_TOKENS - 1)
-    return list(positions)
+    last = MAX_TOKENS - 1
+    return [check_size("positions", one, at_least=0, at_most=last) for one in positions]

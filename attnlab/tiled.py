@@ -83,6 +83,8 @@ def tiled_attention(
         or an option has the wrong type.
     ValueError
         If shapes or devices do not fit, ``align`` is unknown, or a size is not positive.
+    RuntimeError
+        Under ``torch.jit.trace`` or a transform of ``torch.func``, such as ``grad`` or ``vmap``.
 
     See Also
     --------
@@ -121,10 +123,11 @@ def tiled_attention(
             [2., 3.],
             [4., 5.]])
     """
+    _check_not_transformed()
     check_query_key(query, key)
     check_value(query, key, value)
     check_scale(scale)
-    check_tile(tile)
+    tile = check_tile(tile)
     L, S = query.shape[-2], key.shape[-2]
     band = _band(L, S, is_causal, align, window)
     lead = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in (query, key, value)))
@@ -257,10 +260,20 @@ def _band(L: int, S: int, is_causal: bool, align: str, window: int | None) -> tu
     """Return (low, high): query i may attend to key j only where low <= j - i <= high."""
     check_flag("is_causal", is_causal)
     check_choice("align", align, ALIGNMENTS)
-    window = L + S + 1 if window is None else window  # farther than any key
-    check_size("window", window, at_least=1)
+    if window is None:
+        window = L + S + 1  # farther than any key
+    window = check_size("window", window, at_least=1)
     opposite = S - L if align == "lower_right" else 0  # query i is paired with key i + opposite
     return opposite - window + 1, opposite if is_causal else opposite + window - 1
+
+
+def _check_not_transformed() -> None:
+    """Raise RuntimeError where tensors stand for others, so that no mask can be looked at."""
+    if torch.jit.is_tracing() or torch._C._are_functorch_transforms_active():
+        raise RuntimeError(
+            "tiled_attention works neither under torch.func nor under torch.jit.trace, because "
+            "the mask decides which tiles it computes; use scaled_dot_product_attention there."
+        )
 
 
 def _blocks(first: int, last: int, size: int) -> Iterator[slice]:
@@ -268,8 +281,8 @@ def _blocks(first: int, last: int, size: int) -> Iterator[slice]:
 
 
 def _sequences(query: Tensor) -> Iterator[tuple[int, ...]]:
-    """Return the index of every sequence: everything before (H, L, E)."""
-    return itertools.product(*map(range, query.shape[:-3]))
+    """Return the index of every sequence, everything before (H, L, E), if there is a query."""
+    return itertools.product(*map(range, query.shape[:-3] if query.numel() else [0]))
 
 
 def _part(tensors: Tensors, at: tuple[int, ...]) -> Tensors:

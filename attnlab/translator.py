@@ -264,8 +264,8 @@ def make_sentences(count: int, *, seed: int = 0) -> list[Sentence]:
     >>> english, french
     ('the flower likes the white car', 'la fleur aime la voiture blanche')
     """
-    check_size("count", count, at_least=1)
-    check_size("seed", seed, at_least=0)
+    count = check_size("count", count, at_least=1)
+    seed = check_size("seed", seed, at_least=0)
     chance = random.Random(seed)
     return [_sentence(chance) for _ in range(count)]
 
@@ -363,7 +363,7 @@ def changed_without(
     check_type("translator", translator, Translator, "a Translator")
     _check_sentences(sentences)
     fewest = min(len(sentence.english.split()) for sentence in sentences)
-    check_size("rank", rank, at_least=0, at_most=fewest - 1)
+    rank = check_size("rank", rank, at_least=0, at_most=fewest - 1)
     changed = []
     for english, french, _ in sentences:
         plain = translator.translate(english, french=french)

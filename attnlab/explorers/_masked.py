@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from attnlab._cells import draw_matrix
-from attnlab._checks import short
+from attnlab._checks import as_integer, short
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Slider, State, check_items
 from attnlab.explorers._page import sendable
@@ -74,26 +74,25 @@ def _positions(name: str, value: object, explorer: MaskedSentence) -> tuple[int,
     """Check a list of positions of tokens."""
     count = len(explorer.tokens)
     check_items(name, value, "be a list of positions")
-    for one in value:
-        _check_position(name, one, count)
-    return tuple(sorted(set(value)))
+    return tuple(sorted({_position(name, one, count) for one in value}))
 
 
 def _cells(name: str, value: object, explorer: MaskedSentence) -> tuple[tuple[int, int], ...]:
     """Check a list of (query, key) pairs."""
+    count = len(explorer.tokens)
     check_items(name, value, "be a list of (query, key) pairs")
     for pair in value:
         check_items(name, pair, "hold (query, key) pairs", count=2)
-        for one in pair:
-            _check_position(name, one, len(explorer.tokens))
-    return tuple(sorted({tuple(pair) for pair in value}))
+    return tuple(sorted({tuple(_position(name, one, count) for one in pair) for pair in value}))
 
 
-def _check_position(name: str, value: object, count: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
+def _position(name: str, value: object, count: int) -> int:
+    place = as_integer(value)
+    if place is None:
         raise TypeError(f"{name} must hold integers, got {short(value)}.")
-    if not 0 <= value < count:
-        raise ValueError(f"{name} must hold positions 0 to {count - 1}, got {value}.")
+    if not 0 <= place < count:
+        raise ValueError(f"{name} must hold positions 0 to {count - 1}, got {place}.")
+    return place
 
 
 def _checked_tokens(tokens: object) -> tuple[str, ...]:

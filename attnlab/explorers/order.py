@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab._checks import short
+from attnlab._checks import as_integer, short
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.data import load_table
 from attnlab.explorers._base import Explorer
@@ -51,12 +51,12 @@ class OrderResult(NamedTuple):
 def _order(name: str, value: object, _explorer: OrderExplorer) -> tuple[int, ...]:
     """Check an order of the words."""
     check_items(name, value, "be a list of places")
-    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in value)
-    if not whole or sorted(value) != list(range(COUNT)):
+    order = [as_integer(one) for one in value]
+    if None in order or sorted(order) != list(range(COUNT)):
         raise ValueError(
             f"{name} must hold each of 0 to {COUNT - 1} once, as integers, got {short(value)}."
         )
-    return tuple(value)
+    return tuple(order)
 
 
 class OrderExplorer(Explorer):

@@ -1,0 +1,282 @@
+"""A layer that reads a text in pieces, with a cache, equals one full pass."""
+
+import csv
+import runpy
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.testing import assert_close
+
+from attnlab import (
+    KeyValueCache,
+    MultiHeadAttention,
+    SelfAttention,
+    causal_mask,
+    combine_masks,
+    data_path,
+    sequence_mask,
+    sliding_window_mask,
+    split_heads,
+)
+from attnlab.looking_back import LENGTH, load_looking_back, make_texts
+from attnlab.pretrained import load_encoder
+from tests.core.common import INF, assert_refused, draw
+
+N, H, L, D = 2, 6, 17, 5
+EMBED = H * D
+
+
+def layer_with(num_kv_heads: int = H) -> MultiHeadAttention:
+    return MultiHeadAttention(EMBED, H, num_kv_heads=num_kv_heads).double()
+
+
+def pieces_of(length: int, seed: int) -> list[int]:
+    """Return random lengths from 1 to 6 that add up to ``length``."""
+    generator, sizes = torch.Generator().manual_seed(seed), []
+    while sum(sizes) < length:
+        size = int(torch.randint(1, 7, (), generator=generator))
+        sizes.append(min(size, length - sum(sizes)))
+    return sizes
+
+
+def mask_of(window: int | None, length: int = L) -> Tensor:
+    if window is None:
+        return causal_mask(length)
+    return combine_masks(causal_mask(length), sliding_window_mask(length, window=window))
+
+
+def full_pass(layer: MultiHeadAttention, x: Tensor, window: int | None) -> Tensor:
+    """Return what torch computes from all tokens at once, with heads in the same groups."""
+    q = split_heads(layer.q_proj(x), layer.num_heads)
+    k, v = (split_heads(proj(x), layer.num_kv_heads) for proj in (layer.k_proj, layer.v_proj))
+    options = {"attn_mask": mask_of(window), "enable_gqa": True}
+    heads = F.scaled_dot_product_attention(q, k, v, **options)
+    return layer.out_proj(heads.transpose(1, 2).reshape(x.shape))
+
+
+# --- pieces equal the whole -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_kv_heads", [1, 2, 3, H])
+@pytest.mark.parametrize("window", [None, 1, 2, 5, L, 2 * L])
+def test_pieces_equal_a_full_pass_of_torch_with_gradients(num_kv_heads, window):
+    for seed in range(3):
+        layer, cache = layer_with(num_kv_heads), KeyValueCache(window=window)
+        x = draw(seed + 1, L, EMBED).requires_grad_()
+        pull, leaves = draw(seed + 1, L, EMBED), [x, *layer.parameters()]
+        parts = [layer(part, cache=cache).output for part in x.split(pieces_of(L, seed), dim=1)]
+        output, wanted = torch.cat(parts, dim=1), full_pass(layer, x, window)
+        assert_close(output, wanted, rtol=0, atol=1e-12)
+        ours, theirs = (torch.autograd.grad((y * pull).sum(), leaves) for y in (output, wanted))
+        assert_close(ours, theirs, rtol=0, atol=1e-10)
+        assert (cache.length, cache.kept) == (L, min(L, window or L))
+
+
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize("make", [layer_with, lambda: SelfAttention(EMBED, D).double()])
+def test_the_weights_of_a_piece_are_rows_of_the_whole(make, window, is_causal):
+    layer, cache, x = make(), KeyValueCache(window=window), draw(N, L, EMBED)
+    whole = layer(x, attn_mask=mask_of(window)).weights
+    for part, rows in zip(x.split([7, 1, 9], dim=1), whole.split([7, 1, 9], dim=2), strict=True):
+        weights = layer(part, cache=cache, is_causal=is_causal).weights
+        assert_close(weights, rows[..., cache.length - weights.shape[-1] : cache.length])
+        assert not rows[..., : cache.length - weights.shape[-1]].any()
+
+
+@pytest.mark.parametrize("kind", ["bool", "added"])
+def test_padding_on_the_left_is_masked_in_every_piece(kind):
+    layer, cache, x, outputs = layer_with(), KeyValueCache(), draw(N, L, EMBED), []
+    real = sequence_mask([L, 11], L).flip(-1)[:, None, None]  # (N, 1, 1, S)
+    for part in x.split([7, 1, 1, 8], dim=1):
+        mask = real[..., : cache.length + part.shape[1]]
+        if kind == "added":
+            mask = torch.zeros(mask.shape).double().masked_fill(~mask, -INF)
+        outputs.append(layer(part, cache=cache, attn_mask=mask).output)
+    whole = torch.cat(outputs, dim=1)
+    assert_close(whole[0], layer(x[:1], is_causal=True).output[0])
+    assert_close(whole[1, 6:], layer(x[1:, 6:], is_causal=True).output[0])
+
+
+def test_under_autocast_the_cache_is_of_the_narrow_dtype():
+    layer, x, cache = MultiHeadAttention(EMBED, H), torch.randn(N, L, EMBED), KeyValueCache()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        parts = [layer(part, cache=cache).output for part in x.split([7, 10], dim=1)]
+    assert cache.key.dtype == torch.bfloat16
+    wanted = layer(x, is_causal=True).output
+    assert_close(torch.cat(parts, dim=1).float(), wanted, rtol=0, atol=0.03)
+
+
+# --- the cache alone ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [3, np.int64(3), torch.tensor(3)])
+def test_what_is_kept_and_what_is_returned(window):
+    x, cache = torch.arange(11.0)[:, None], KeyValueCache(window=window)
+    assert (cache.length, cache.kept, cache.reach, cache.nbytes) == (0, 0, 0, 0)
+    for first, last, seen in ((0, 2, "01"), (2, 3, "012"), (3, 4, "123"), (4, 9, "2345678")):
+        key, value = cache.append(x[first:last], torch.cat([-x, x], dim=-1)[first:last])
+        assert "".join(f"{one:.0f}" for one in key.flatten()) == seen
+        assert torch.equal(value, torch.cat([-key, key], dim=-1))
+        kept = range(max(0, last - 3), last)
+        assert cache.key.flatten().tolist() == [*kept]
+        assert (cache.length, cache.kept, cache.reach) == (last, len(kept), min(len(kept), 2))
+        assert cache.nbytes == len(kept) * 3 * 4
+    assert repr(cache) == "KeyValueCache(length=9, kept=3, window=3)"
+
+
+def test_what_falls_out_of_the_window_is_freed_and_nothing_is_shared():
+    x, cache, whole = torch.zeros(1000, 2), KeyValueCache(window=3), KeyValueCache()
+    cache.append(x, x)
+    assert cache.key.untyped_storage().nbytes() == 3 * 2 * 4
+    whole.append(x, x)
+    x += 1
+    assert not whole.key.any()
+
+
+def test_heads_that_share_keys_make_the_projections_and_the_cache_smaller():
+    layer, cache = layer_with(2), KeyValueCache()
+    layer(draw(N, L, EMBED), cache=cache)
+    assert layer.k_proj.weight.shape == layer.v_proj.weight.shape == (2 * D, EMBED)
+    assert layer.q_proj.weight.shape == layer.out_proj.weight.shape == (EMBED, EMBED)
+    assert cache.key.shape == cache.value.shape == (N, 2, L, D)
+    assert cache.nbytes == 2 * N * 2 * L * D * 8
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+X = torch.ones(N, H, 4, D)
+APPENDED = [  # a key and a value, the kind of error, and how its sentence begins
+    ([1.0], X, TypeError, r"key must be a torch.Tensor, got list"),
+    (X, None, TypeError, r"value must be a torch.Tensor, got NoneType"),
+    (X.int(), X, TypeError, r"key must be a floating-point tensor, got torch.int32"),
+    (X[0, 0, 0], X, ValueError, r"key must have at least 2 dimensions \(L, E\)"),
+    (X, X[0, 0, 0], ValueError, r"value must have at least 2 dimensions \(L, Ev\)"),
+    (X, X[:, :, 1:], ValueError, r"key and value must have the same shape .* and \(2, 6, 3, 5\)"),
+    (X, X.double(), TypeError, r"key and value must have the same dtype"),
+    (X, X.to("meta"), ValueError, r"key and value must be on the same device"),
+    (X[:1], X[:1], ValueError, r"key must fit the cache .* got \(1, 6, 4, 5\) for a cache of \(2,"),
+    (X[..., :2], X, ValueError, r"key must fit the cache .* got \(2, 6, 4, 2\) for a cache"),
+    (X, X[..., :2], ValueError, r"value must fit the cache in all dimensions but its length"),
+    (X.double(), X.double(), TypeError, r"key and the cache's key must have the same dtype"),
+    (X.to("meta"), X.to("meta"), ValueError, r"the cache's key and key must be on the same device"),
+]
+
+
+@pytest.mark.parametrize("window", [None, 2])
+@pytest.mark.parametrize(("key", "value", "kind", "words"), APPENDED)
+def test_a_refused_append_changes_nothing(key, value, kind, words, window):
+    cache = KeyValueCache(window=window)
+    cache.append(X, X)
+    before = cache.key, cache.value, cache.length
+    assert_refused(lambda: cache.append(key, value), kind, words)
+    assert all(a is b for a, b in zip(before, (cache.key, cache.value, cache.length), strict=True))
+
+
+@pytest.mark.parametrize("window", [0, 2.0, True])
+def test_a_window_is_a_positive_integer(window):
+    kind = ValueError if window == 0 else TypeError
+    assert_refused(lambda: KeyValueCache(window=window), kind, "window must be a")
+
+
+MASK = torch.ones(4, 11, dtype=torch.bool)
+CALLS = [  # what a call of a layer gets beside four tokens, the kind of error, and its sentence
+    ({"cache": 3}, TypeError, r"cache must be a KeyValueCache, got int 3"),
+    ({"key": 1}, ValueError, r"key and value must not be given with a cache"),
+    ({"value": 1}, ValueError, r"key and value must not be given with a cache"),
+    ({"is_causal": 1}, TypeError, r"is_causal must be True or False"),
+    ({"attn_mask": MASK[:, :4]}, ValueError, r"attn_mask .* \(2, 6, 4, 11\), got \(4, 4\)"),
+    ({"attn_mask": MASK.int()}, TypeError, r"attn_mask must be bool .* torch.int32"),
+    ({"attn_mask": MASK.to("meta")}, ValueError, r"query and attn_mask .* got cpu and meta"),
+    ({"query": draw(1, 4, EMBED)}, ValueError, r"key .* \(1, 6, 4, 5\) for a cache of \(2, 6, 7,"),
+]
+
+
+@pytest.mark.parametrize(("changed", "kind", "words"), CALLS)
+def test_a_refused_call_leaves_the_cache_as_it_was(changed, kind, words):
+    layer, cache = layer_with(), KeyValueCache()
+    layer(draw(N, 7, EMBED), cache=cache)
+    before = cache.key
+    good = {"query": draw(N, 4, EMBED), "cache": cache}
+    assert_refused(lambda: layer(**good | changed), kind, words)
+    assert cache.key is before
+    assert cache.length == 7
+
+
+# --- the model of lesson 12 -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [None, 9])
+def test_the_model_in_pieces_equals_the_model_at_once(window):
+    model, tokens = load_looking_back().double(), make_texts(5).tokens[:, :-1]
+    caches = [KeyValueCache(window=window) for _ in model.layers]
+    parts = [model(part, caches).logits for part in tokens.split(pieces_of(LENGTH, 0), dim=1)]
+    x = model.symbol(tokens) + model.place.weight
+    for norm, layer in zip(model.norms, model.layers, strict=True):
+        x = x + layer(norm(x), attn_mask=mask_of(window, LENGTH)).output
+    assert_close(torch.cat(parts, dim=1), model.guess(model.last_norm(x)), rtol=0, atol=1e-10)
+    assert [cache.length for cache in caches] == [LENGTH] * 2
+
+
+def read(model, count: int, length: int) -> list[KeyValueCache]:
+    caches = [KeyValueCache() for _ in model.layers]
+    model(torch.zeros(count, length, dtype=torch.long), caches)
+    return caches
+
+
+UNFIT = [  # caches for two more texts of three tokens, and what is said about them
+    (lambda m: read(m, 2, 30), r"tokens .* at most 32 .* got \(2, 3\) after 30"),
+    (lambda m: read(m, 1, 5), r"caches .* keys of 2 texts, \(2, 1, 5, 64\), got \(1, 1"),
+    (lambda m: read(m, 2, 5)[:1], r"caches .* 2 different caches, one for each layer, got 1"),
+    (lambda m: read(m, 2, 5)[:1] * 2, r"caches .* got 2 of which 1 are different"),
+    (lambda m: [*read(m, 2, 5), KeyValueCache()], r"caches .* got 3 of which 3 are different"),
+    (lambda m: [read(m, 2, 5)[0], read(m, 2, 7)[1]], r"caches .* got lengths \[5, 7\]"),
+]
+
+
+@pytest.mark.parametrize(("make", "words"), UNFIT)
+def test_caches_that_do_not_fit_are_refused_and_left_as_they_were(make, words):
+    model = load_looking_back()
+    caches = make(model)
+    before = [cache.key for cache in caches]
+    tokens = torch.zeros(2, 3, dtype=torch.long)
+    assert_refused(lambda: model(tokens, caches), ValueError, words)
+    assert all(cache.key is key for cache, key in zip(caches, before, strict=True))
+
+
+# --- the stored measurements of lesson 13 ---------------------------------------------------------
+
+
+def stored(name: str) -> list[dict[str, str]]:
+    with data_path(name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file, strict=True))
+
+
+def test_the_stored_times_are_whole_and_their_model_gives_the_same_rows():
+    rows, make = stored("cache_times.csv"), runpy.run_path(str(data_path("make_cache.py")))
+    pairs = [(int(row["tokens"]), int(row["pair"])) for row in rows]
+    assert pairs == [(n, pair) for n in make["LENGTHS"] for pair in range(make["PAIRS"])]
+    assert all(float(row["pass_us"]) > float(row["step_us"]) > 0 for row in rows)
+    model, x = make["Stack"](), torch.randn(1, 17, make["EMBED_DIM"])
+    caches = [KeyValueCache() for _ in model.layers]
+    model(x[:, :-1], caches)
+    step = model(x[:, -1:], make["copies"](caches))
+    assert_close(step, model(x, [None] * len(caches))[:, -1:], rtol=0, atol=1e-4)
+    assert caches[0].length == 16
+
+
+@torch.no_grad()
+def test_the_stored_changes_are_those_of_hidden_keys():
+    rows, make = stored("hidden_keys.csv"), runpy.run_path(str(data_path("make_cache.py")))
+    sentences = [row["sentence"] for row in stored("bank_sentences.csv")]
+    assert list(dict.fromkeys(row["sentence"] for row in rows)) == sentences
+    encoder = load_encoder()
+    for sentence in sentences[::17]:
+        wanted = [row for row in rows if row["sentence"] == sentence]
+        assert [row["token"] for row in wanted] == encoder.tokens(sentence)
+        for one, row in zip(make["changes"](encoder, sentence), wanted, strict=True):
+            assert one["place"] == int(row["place"])
+            assert abs(one["change"] - float(row["change"])) < 0.002
