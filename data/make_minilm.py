@@ -79,7 +79,7 @@ SPELLINGS = {  # a rule of the spelling: texts, split at the bars, that show it
     "so is a word of more than a hundred characters": "|".join(
         ("b" * 100, "b" * 101, "é" * 100, "é" * 101, "b" * 101 + "-b", "-" * 101)
     ),
-    "only characters that Unicode calls one become one": "ﬁn|ﬂow|™|ｆｕｌｌ|ĳ|ſ|µ|Ω|\u2126|K|\u212a",
+    "what Unicode calls one character becomes one": "ﬁn|ﬂow|™|ｆｕｌｌ|ĳ|ſ|µ|Ω|\u2126|K|\u212a",
     "markers are kept where they stand": (
         "[CLS] the [MASK] sat [SEP] [PAD] [UNK]|a[MASK]b|[MASK][MASK]|[mask]|[ MASK ]|[MASKED]|"
         "[[MASK]]|MASK"
