@@ -116,18 +116,12 @@ CALLS = [
     (lambda: write("the the " * 5), V, "english must have at most 9 words, got 10"),
     (lambda: write(french="le renard"), V, "and 'renard' is .*FRENCH lists"),
     (lambda: write(french="(start)"), V, r"'\(start\)' is not one"),
-    (lambda: write(hidden=3), T, "hidden must be a list of cells"),
-    (lambda: write(hidden=[3]), T, "hidden must be cells"),
     (lambda: write(hidden=[(0, 2)]), V, r"rows from 0 to 17 and columns from 0 to 1, got \(0, 2"),
-    (lambda: write(hidden=[(3, 0)], french="le chat"), V, "rows from 0 to 2"),
     (lambda: write(hidden=[(True, 0)]), V, r"got \(True, 0\)"),
     (lambda: write(hidden=[(0, 0), (0, 1)]), V, "a word to look at, and row 0 has none"),
     (lambda: load_translator("fourth"), V, "'third' or 'untrained', got 'fourth'"),
-    (lambda: toy.make_sentences(1, seed=-1), V, "seed must be at least 0"),
     (lambda: toy.changed_without(FIRST, SENTENCES, rank=5), V, "rank must be at most 4, got 5"),
-    (lambda: toy.changed_without(print, SENTENCES), T, "translator must be a Translator"),
     (lambda: toy.darkest_on_partner(FIRST, []), V, "at least one Sentence"),
-    (lambda: toy.kinds_of_words(["the cat"]), T, "sentences must be a list of Sentence"),
 ]
 
 
