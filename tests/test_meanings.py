@@ -1,14 +1,12 @@
 """The measures of lesson 14, against plain Python, and its sentences."""
 
-import csv
 import math
-from collections import Counter
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from attnlab import data_path, meanings
+from attnlab import meanings
 from attnlab.pretrained import load_encoder
 
 ENCODER = load_encoder()  # no test changes it
@@ -67,15 +65,6 @@ def test_leans_are_those_of_plain_python():
 def test_the_interval_is_that_of_newcombe(correct, total, low, high):
     """Newcombe, Statistics in Medicine 17, 1998, table I, method 3; the last by symmetry."""
     assert meanings.wilson_interval(correct, total) == pytest.approx((low, high), abs=5e-5)
-
-
-def test_the_sentences_are_balanced_and_hold_their_word_once():
-    with data_path("two_meanings.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    counts = Counter((row["word"], row["meaning"], row["part"]) for row in rows)
-    assert len({row["sentence"] for row in rows}) == 144
-    assert Counter(counts.values()) == {6: 16, 3: 16}
-    assert all(ENCODER.tokens(row["sentence"]).count(row["word"]) == 1 for row in rows)
 
 
 T, V, X = TypeError, ValueError, numbers(7)

