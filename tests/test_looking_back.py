@@ -1,40 +1,24 @@
-"""The model of lesson 12, its texts and its two scores, against plain Python."""
+"""The model of lesson 12, its texts and its two scores, against plain Python and torch."""
 
-import csv
 import itertools
 import re
 
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
 
-from attnlab import data_path
-from attnlab.looking_back import (
-    BAR,
-    LENGTH,
-    SYMBOLS,
-    LookingBack,
-    Texts,
-    follower_score,
-    followers,
-    load_looking_back,
-    make_texts,
-    previous_score,
-    share_correct,
-    to_text,
-    to_tokens,
-)
+from attnlab import looking_back
+from attnlab.cache import KeyValueCache
+from attnlab.looking_back import LENGTH, SYMBOLS, load_looking_back, make_texts, to_text
+
+MODEL = load_looking_back()  # no test changes it
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def texts():
     torch.manual_seed(3)
     return make_texts(100)
-
-
-@pytest.fixture(scope="module")
-def trained():
-    return load_looking_back()
 
 
 def plain_followers(text):
@@ -45,155 +29,111 @@ def plain_followers(text):
     ]
 
 
-# --- texts ----------------------------------------------------------------------------------------
-
-
-def test_a_text_is_a_loop_and_what_follows_a_letter_never_changes(texts):
+def test_what_follows_a_letter_never_changes_and_known_is_what_was_seen(texts):
     periods, jumps = set(), 0
-    for tokens in texts.tokens:
-        text = to_text(tokens)
-        loop = re.match(r"([A-Z])[^|]*?(?=\||\1)", text)[0]
-        assert len(set(loop)) == len(loop)
-        assert set(text) <= {*loop, "|"}
-        assert "||" not in text
-        periods.add(len(loop))
-        jumps += text.count("|")
-        for a, b in itertools.pairwise(text):
-            if "|" not in (a, b):
-                assert b == loop[(loop.index(a) + 1) % len(loop)]
-    assert periods == set(range(8, 16))
-    assert 3 < jumps / len(texts.tokens) < 5
-
-
-def test_known_is_what_was_seen_before(texts):
     for tokens, known in zip(texts.tokens, texts.known.tolist(), strict=True):
         text = to_text(tokens)
+        loop = re.match(r"([A-Z])[^|]*?(?=\||\1)", text)[0]
+        assert {*text} <= {*loop, "|"}
+        assert "||" not in text
+        for a, b in itertools.pairwise(text):
+            assert "|" in (a, b) or b == loop[(loop.index(a) + 1) % len(loop)]
         pairs = [text[i : i + 2] for i in range(LENGTH)]
-        wanted = ["|" not in pair and pair in pairs[:i] for i, pair in enumerate(pairs)]
-        assert known == wanted
-
-
-def test_without_jumps_a_text_repeats_with_its_period():
+        assert known == ["|" not in one and one in pairs[:i] for i, one in enumerate(pairs)]
+        periods.add(len(loop))
+        jumps += text.count("|")
+    assert periods == {*range(8, 16)}
+    assert 3 < jumps / len(texts.tokens) < 5
     tokens, known = make_texts(20, shortest=12, longest=12, jump=0)
     assert torch.equal(tokens[:, 12:], tokens[:, :-12])
-    assert known[:, 12:].all()
-    assert not known[:, :12].any()
-
-
-def test_letters_and_places():
-    assert to_text(to_tokens("AZ|")) == "AZ|"
-    assert to_tokens("|").tolist() == [BAR] == [len(SYMBOLS) - 1]
-
-
-# --- scores ---------------------------------------------------------------------------------------
-
-
-def test_followers_are_those_of_plain_python(texts):
-    found = followers(texts.tokens)
-    for tokens, mask in zip(texts.tokens, found, strict=True):
-        wanted = plain_followers(to_text(tokens))
-        assert [row.nonzero().flatten().tolist() for row in mask] == wanted
+    assert known.sum(dim=-1).tolist() == [LENGTH - 12] * 20
 
 
 def test_scores_are_those_of_plain_python(texts):
-    weights = torch.rand(2, 100, 3, LENGTH, LENGTH).softmax(dim=-1)
-    previous, after = previous_score(weights), follower_score(weights, texts)
+    wanted = [plain_followers(to_text(tokens)) for tokens in texts.tokens]
+    found = looking_back.followers(texts.tokens)
+    assert [[row.nonzero().flatten().tolist() for row in one] for one in found] == wanted
+    weights = torch.rand(2, 100, 3, LENGTH, LENGTH, dtype=torch.float64).softmax(dim=-1)
+    previous = looking_back.previous_score(weights)
+    after = looking_back.follower_score(weights, texts)
     assert previous.shape == after.shape == (2, 3)
+    known = texts.known.nonzero().tolist()
     for layer, head in ((0, 0), (1, 2)):
-        one = weights[layer, :, head]
-        pairs = [one[n, i, i - 1] for n in range(100) for i in range(1, LENGTH)]
-        torch.testing.assert_close(previous[layer, head], torch.stack(pairs).mean())
-        sums = [
-            one[n, i, plain_followers(to_text(tokens[:-1]))[i]].sum()
-            for n, tokens in enumerate(texts.tokens)
-            for i in texts.known[n].nonzero().flatten().tolist()
-        ]
-        torch.testing.assert_close(after[layer, head], torch.stack(sums).mean())
+        one = weights[layer, :, head].tolist()
+        pairs = [rows[i][i - 1] for rows in one for i in range(1, LENGTH)]
+        assert previous[layer, head].item() == pytest.approx(sum(pairs) / len(pairs))
+        sums = [sum(one[n][i][j] for j in wanted[n][i]) for n, i in known]
+        assert after[layer, head].item() == pytest.approx(sum(sums) / len(sums))
 
 
 def test_a_share_counts_known_letters_only(texts):
-    class Perfect(nn.Module):
+    class Knows(nn.Module):
         def forward(self, tokens):
-            logits = torch.zeros(*tokens.shape, len(SYMBOLS))
             hit = torch.where(texts.known, texts.tokens[:, 1:], 0)
-            return logits.scatter(-1, hit[..., None], 1.0), None
+            return nn.functional.one_hot(hit, len(SYMBOLS)), None
 
-    assert share_correct(Perfect(), texts) == 1
-    half = Texts(texts.tokens, torch.ones_like(texts.known))
-    assert 0.2 < share_correct(Perfect(), half) < 0.6
-
-
-# --- the model ------------------------------------------------------------------------------------
+    assert looking_back.share_correct(Knows(), texts) == 1
+    everything = looking_back.Texts(texts.tokens, torch.ones_like(texts.known))
+    assert 0.2 < looking_back.share_correct(Knows(), everything) < 0.6
 
 
-def test_the_model_is_two_residual_layers_of_torch(trained):
-    tokens = make_texts(3).tokens[:, :-1]
-    logits, weights = trained(tokens)
-    x = trained.symbol(tokens) + trained.place(torch.arange(LENGTH))
-    blocked = torch.ones(LENGTH, LENGTH).triu(1).bool()
-    for layer, norm, found in zip(trained.layers, trained.norms, weights, strict=True):
+@pytest.mark.parametrize("pieces", [None, [32], [1, 9, 2, 20]])
+def test_the_model_is_two_residual_layers_of_torch(pieces):
+    model, tokens = load_looking_back().double(), make_texts(3).tokens[:, :-1]
+    x = model.symbol(tokens) + model.place.weight
+    weights = []
+    for layer, norm in zip(model.layers, model.norms, strict=True):
         y = norm(x)
-        output, wanted = layer.to_torch()(y, y, y, attn_mask=blocked)
-        torch.testing.assert_close(found[:, 0], wanted)
+        output, looks = layer.to_torch()(y, y, y, attn_mask=torch.ones(32, 32).triu(1).bool())
         x = x + output
-    torch.testing.assert_close(logits, trained.guess(trained.last_norm(x)))
+        weights.append(looks)
+    if pieces is None:
+        found = model(tokens)
+        assert_close(found.weights[:, :, 0], torch.stack(weights))
+        logits = [found.logits]
+    else:  # the caches hold what has been read
+        caches = [KeyValueCache(), KeyValueCache()]
+        logits = [model(part, caches).logits for part in tokens.split(pieces, dim=1)]
+    assert_close(torch.cat(logits, dim=1), model.guess(model.last_norm(x)), rtol=0, atol=1e-10)
 
 
-def test_a_guess_depends_on_what_came_before_only(trained):
-    tokens = make_texts(2).tokens[:, :-1]
-    whole, part = trained(tokens).logits, trained(tokens[:, :20]).logits
-    torch.testing.assert_close(whole[:, :20], part)
+def test_the_stored_model_knows_its_texts(texts):
+    assert looking_back.share_correct(MODEL, texts) > 0.98
+    weights = MODEL(texts.tokens[:, :-1]).weights
+    (first,), (second,) = looking_back.previous_score(weights)
+    assert first > 0.4 > 0.2 > second
+    (first,), (second,) = looking_back.follower_score(weights, texts)
+    assert first < 0.2 < 0.95 < second
 
 
-def test_the_stored_model_knows_its_texts(trained, texts):
-    assert share_correct(trained, texts) > 0.98
-    weights = trained(texts.tokens[:, :-1]).weights
-    assert (previous_score(weights)[0] > 0.4).all()
-    assert (previous_score(weights)[1] < 0.2).all()
-    assert (follower_score(weights, texts)[0] < 0.2).all()
-    assert (follower_score(weights, texts)[1] > 0.95).all()
+def read(count, length):
+    """Return the caches of a model that has read so many tokens of so many texts."""
+    caches = [KeyValueCache(), KeyValueCache()]
+    MODEL(torch.zeros(count, length, dtype=torch.long), caches)
+    return caches
 
 
-def test_models_do_not_share_their_parameters():
-    before = torch.get_rng_state()
-    first, again = load_looking_back(), load_looking_back()
-    assert torch.equal(before, torch.get_rng_state())
-    first.guess.bias.zero_()
-    assert again.guess.bias.abs().max() > 0
-    assert not again.training
-    assert not any(parameter.requires_grad for parameter in again.parameters())
+T, V, Z = TypeError, ValueError, torch.zeros(2, 3, dtype=torch.long)
+CALLS = [
+    (lambda: MODEL(torch.zeros(1, 33, dtype=torch.long)), V, r"at most 32 tokens.*\(1, 33\)"),
+    (lambda: MODEL(Z[0]), V, r"got \(3,\); for one text use tokens\[None\]"),
+    (lambda: MODEL(Z + 27), V, "places from 0 to 26"),
+    (lambda: MODEL(Z, read(2, 30)), V, r"got \(2, 3\) after 30 in the caches"),
+    (lambda: MODEL(Z, read(1, 5)), V, r"keys of 2 texts, \(2, 1, 5, 64\), got \(1, 1"),
+    (lambda: MODEL(Z, read(2, 5)[:1] * 2), V, "2 different caches.* got 2 of which 1 are"),
+    (lambda: MODEL(Z, [*read(2, 5), KeyValueCache()]), V, "2 different caches.* got 3"),
+    (lambda: MODEL(Z, [read(2, 5)[0], read(2, 7)[1]]), V, r"got lengths \[5, 7\]"),
+    (lambda: make_texts(1, shortest=9, longest=8), V, "shortest must be at most longest"),
+    (lambda: looking_back.to_tokens("a"), V, "letters A to Z and bars only, got 'a'"),
+    (
+        lambda: looking_back.follower_score(torch.zeros(3, 1, 32, 32), make_texts(5)),
+        V,
+        "5 texts of L = 32",
+    ),
+]
 
 
-def test_what_it_refuses():
-    for tokens, sentence in (
-        (torch.zeros(1, 33, dtype=torch.long), "at most 32 tokens (dimension 1), got (1, 33)."),
-        (torch.zeros(5, dtype=torch.long), "got (5,); for one text use tokens[None]."),
-        (torch.full((1, 2), 27), "tokens must hold places from 0 to 26"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(sentence)):
-            LookingBack()(tokens)
-    with pytest.raises(ValueError, match="letters A to Z and bars only, got 'a'"):
-        to_tokens("a")
-    with pytest.raises(ValueError, match=re.escape("5 texts of L = 32 tokens, got (3, 1, 32, 32)")):
-        follower_score(torch.zeros(3, 1, 32, 32), make_texts(5))
-
-
-# --- the stored runs ------------------------------------------------------------------------------
-
-
-def test_the_stored_runs_are_whole_and_fair():
-    with data_path("looking_back.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    kinds = {(r["task"], r["num_layers"], r["num_heads"], r["rate"]) for r in rows}
-    assert len(kinds) == 1 + 6 + 2
-    two, wide = LookingBack(), LookingBack(1, int(rows[-1]["embed_dim"]), 4)
-    sizes = [sum(one.numel() for one in model.parameters()) for model in (two, wide)]
-    assert sizes[0] <= sizes[1] < 1.01 * sizes[0]
-    ends = {}
-    for row in rows:
-        if row["step"] == ("300" if row["num_layers"] == "2" else "1000"):
-            ends.setdefault((row["task"], row["num_layers"]), []).append(float(row["correct"]))
-    assert len(ends["jumps", "2"]) == 6
-    assert len(ends["jumps", "1"]) == 24
-    assert min(ends["jumps", "2"]) > 0.98
-    assert max(ends["jumps", "1"]) < 0.35
+@pytest.mark.parametrize(("call", "kind", "words"), CALLS)
+def test_a_bad_call_says_what_is_wrong(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()

@@ -1,124 +1,55 @@
 """The measures of lesson 14, against plain Python, and its sentences."""
 
-import csv
 import math
-import re
-from collections import Counter
 
 import pytest
 import torch
+from torch.testing import assert_close
 
-from attnlab import data_path
-from attnlab.meanings import lean, leans, vectors_of, wilson_interval
+from attnlab import meanings
 from attnlab.pretrained import load_encoder
 
-with data_path("two_meanings.csv").open(encoding="utf-8") as file:
-    ROWS = list(csv.DictReader(file))
+ENCODER = load_encoder()  # no test changes it
+IS_FIRST = torch.tensor([True, False, True, True, False, False, True])
 
 
-@pytest.fixture(scope="module")
-def encoder():
-    return load_encoder()
+def numbers(count):
+    return torch.randn(count, 3, 5, dtype=torch.float64)
 
 
-def plain_cosine(a, b):
-    return sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b)
-
-
-def plain_mean(rows):
-    return [sum(column) / len(rows) for column in zip(*rows, strict=True)]
-
-
-# --- vectors --------------------------------------------------------------------------------------
-
-
-def test_the_vectors_are_those_of_the_word(encoder):
+def test_the_vectors_are_those_of_the_word_under_the_weights_given():
     sentences = ["we swam to the bank", "the bank lends money", "a bank of the river"]
-    found = vectors_of(encoder, "bank", sentences)  # the first and the last have one length
-    assert found.shape == (3, 7, 384)
-    for one, sentence, place in zip(found, sentences, (5, 2, 2), strict=True):
-        wanted = encoder.read(sentence).vectors[:, place]
-        torch.testing.assert_close(one, wanted, rtol=0, atol=1e-4)
+    for edit in (None, lambda _, weights: 0 * weights):
+        found = meanings.vectors_of(ENCODER, "bank", sentences, edit=edit)
+        for one, sentence, place in zip(found, sentences, (5, 2, 2), strict=True):
+            wanted = ENCODER.read(sentence, edit=edit).vectors[:, place]
+            assert_close(one, wanted, rtol=0, atol=1e-4)
 
 
-def test_other_weights_are_used(encoder):
-    plain = vectors_of(encoder, "bank", ["we swam to the bank"])
-    zeros = vectors_of(encoder, "bank", ["we swam to the bank"], edit=lambda _, w: 0 * w)
-    assert torch.equal(plain[:, 0], zeros[:, 0])
-    assert (plain[:, 1:] - zeros[:, 1:]).abs().amax(dim=-1).min() > 0.1
+def plain_lean(vector, others, is_first):
+    """Return the difference of two cosines, of lists of numbers."""
+    cosines = []
+    for first in (True, False):
+        rows = [row for row, one in zip(others, is_first, strict=True) if one == first]
+        mean = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+        dot = sum(a * b for a, b in zip(vector, mean, strict=True))
+        cosines.append(dot / math.hypot(*vector) / math.hypot(*mean))
+    return cosines[0] - cosines[1]
 
 
-@pytest.mark.parametrize(
-    ("word", "sentences", "sentence"),
-    [
-        ("bank", [], "sentences must hold at least one text, got none."),
-        ("bank", ["a river"], "sentences must hold the word 'bank' once as a piece, got 0 in "),
-        ("bank", ["bank to bank"], "sentences must hold the word 'bank' once as a piece, got 2 "),
-        ("Bank", ["the bank"], "sentences must hold the word 'Bank' once as a piece, got 0 in "),
-    ],
-)
-def test_wrong_words_and_sentences_are_one_sentence(encoder, word, sentences, sentence):
-    with pytest.raises(ValueError, match="^" + re.escape(sentence)):
-        vectors_of(encoder, word, sentences)
-
-
-# --- which mean is nearer -------------------------------------------------------------------------
-
-
-def random_case(seed, count=7):
-    generator = torch.Generator().manual_seed(seed)
-    vectors = torch.randn(count, 3, 5, generator=generator)
-    return vectors, torch.tensor([True, False, True, True, False, False, True])
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_leans_are_those_of_plain_python(seed):
-    vectors, is_first = random_case(seed)
-    found = leans(vectors, is_first)
-    for i, layer in [(0, 0), (1, 2), (6, 1)]:
-        means = [
-            plain_mean(
-                [
-                    vectors[j, layer].tolist()
-                    for j in range(7)
-                    if j != i and bool(is_first[j]) == first
-                ]
-            )
-            for first in (True, False)
-        ]
-        cosines = [plain_cosine(vectors[i, layer].tolist(), mean) for mean in means]
-        assert found[i, layer].item() == pytest.approx(cosines[0] - cosines[1], abs=1e-5)
-
-
-def test_a_sentence_does_not_help_its_own_mean():
-    vectors, is_first = random_case(0)
-    moved = vectors.clone()
-    moved[2] *= 5  # a longer vector with the same direction
-    torch.testing.assert_close(leans(moved, is_first)[2], leans(vectors, is_first)[2])
-    assert not torch.allclose(leans(moved, is_first)[0], leans(vectors, is_first)[0])
-
-
-def test_the_two_meanings_can_change_places():
-    vectors, is_first = random_case(1)
-    torch.testing.assert_close(leans(vectors, ~is_first), -leans(vectors, is_first))
-    new = torch.randn(4, 3, 5)
-    torch.testing.assert_close(lean(new, vectors, ~is_first), -lean(new, vectors, is_first))
-
-
-def test_one_new_sentence_and_several():
-    vectors, is_first = random_case(2)
-    new = torch.randn(4, 3, 5)
-    assert lean(new, vectors, is_first).shape == (4, 3)
-    torch.testing.assert_close(lean(new[1], vectors, is_first), lean(new, vectors, is_first)[1])
-
-
-@pytest.mark.parametrize(("first", "sentence"), [(4, "got 4 and 0"), (1, "got 1 and 3")])
-def test_each_meaning_is_needed_twice(first, sentence):
-    with pytest.raises(ValueError, match=f"at least 2 times each, {sentence}"):
-        leans(torch.ones(4, 3, 5), torch.arange(4) < first)
-
-
-# --- the interval ---------------------------------------------------------------------------------
+def test_leans_are_those_of_plain_python():
+    vectors, new = numbers(7), numbers(4)
+    found, of_new = meanings.leans(vectors, IS_FIRST), meanings.lean(new, vectors, IS_FIRST)
+    assert (found.shape, of_new.shape) == ((7, 3), (4, 3))
+    first = IS_FIRST.tolist()
+    for layer in range(3):
+        rows = vectors[:, layer].tolist()
+        for i, row in enumerate(rows):  # a sentence does not help its own mean
+            others, known = rows[:i] + rows[i + 1 :], first[:i] + first[i + 1 :]
+            assert found[i, layer].item() == pytest.approx(plain_lean(row, others, known))
+        for i, row in enumerate(new[:, layer].tolist()):
+            assert of_new[i, layer].item() == pytest.approx(plain_lean(row, rows, first))
+    assert_close(meanings.lean(new[1], vectors, IS_FIRST), of_new[1])
 
 
 @pytest.mark.parametrize(
@@ -128,46 +59,28 @@ def test_each_meaning_is_needed_twice(first, sentence):
         (15, 148, 0.0624, 0.1605),
         (0, 20, 0.0, 0.1611),
         (1, 29, 0.0061, 0.1718),
+        (20, 20, 0.8389, 1.0),
     ],
 )
 def test_the_interval_is_that_of_newcombe(correct, total, low, high):
-    """Newcombe, Statistics in Medicine 17, 1998, table I, method 3."""
-    assert wilson_interval(correct, total) == pytest.approx((low, high), abs=5e-5)
+    """Newcombe, Statistics in Medicine 17, 1998, table I, method 3; the last by symmetry."""
+    assert meanings.wilson_interval(correct, total) == pytest.approx((low, high), abs=5e-5)
 
 
-@pytest.mark.parametrize(("correct", "total"), [(0, 1), (3, 7), (35, 35), (33, 35)])
-def test_its_ends_solve_the_equation_of_the_score_test(correct, total):
-    share = correct / total
-    for end in wilson_interval(correct, total):
-        if 1e-9 < end < 1 - 1e-9:
-            error = math.sqrt(end * (1 - end) / total)
-            assert abs(share - end) / error == pytest.approx(1.959964, abs=1e-5)
+T, V, X = TypeError, ValueError, numbers(7)
+CALLS = [
+    (lambda: meanings.vectors_of(ENCODER, "bank", []), V, "at least one text, got none"),
+    (lambda: meanings.vectors_of(ENCODER, "Bank", ["the bank"]), V, "'Bank' once .* got 0 in"),
+    (lambda: meanings.vectors_of(ENCODER, "a", ["a a"]), V, "'a' once as a piece, got 2 in 'a a'"),
+    (lambda: meanings.leans(X[0], IS_FIRST), V, r"vectors must have shape \(N, 7, E\).*vectors_of"),
+    (lambda: meanings.leans(X, IS_FIRST[:3]), V, r"is_first must have shape \(7,\), one for each"),
+    (lambda: meanings.leans(X, torch.arange(7) < 1), V, "at least 2 times each, got 1 and 6"),
+    (lambda: meanings.lean(X[..., :2], X, IS_FIRST), V, r"shape \(..., 3, 5\) as others have"),
+    (lambda: meanings.wilson_interval(6, 5), V, "correct must be at most 5, got 6"),
+]
 
 
-def test_more_correct_than_there_are():
-    with pytest.raises(ValueError, match="correct must be at most 5, got 6"):
-        wilson_interval(6, 5)
-
-
-# --- the sentences --------------------------------------------------------------------------------
-
-
-def test_the_sentences_are_balanced_and_hold_their_word_once(encoder):
-    counts = Counter((row["word"], row["meaning"], row["part"]) for row in ROWS)
-    assert len(ROWS) == len({row["sentence"] for row in ROWS}) == 144
-    assert Counter(counts.values()) == {6: 16, 3: 16}
-    assert len({word for word, _, _ in counts}) == 8
-    for row in ROWS:
-        assert encoder.tokens(row["sentence"]).count(row["word"]) == 1
-
-
-def test_no_other_word_is_in_more_than_three_sentences_of_a_meaning():
-    common = set(
-        "a an the of on in at to from for with out and it its his her he she we was is had".split()
-    )
-    words = Counter(
-        (row["word"], row["meaning"], word)
-        for row in ROWS
-        for word in set(row["sentence"].split()) - common - {row["word"]}
-    )
-    assert max(words.values()) <= 2
+@pytest.mark.parametrize(("call", "kind", "words"), CALLS)
+def test_a_bad_call_says_what_is_wrong(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()

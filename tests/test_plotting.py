@@ -5,32 +5,20 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from matplotlib.collections import LineCollection, PathCollection, PolyCollection, QuadMesh
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 
-from attnlab import attention_weights, causal_mask
+from attnlab import causal_mask
 from attnlab.live import STYLE_FILE
 from attnlab.palette import luminance
-from attnlab.plotting import (
-    plot_attention,
-    plot_heads,
-    plot_mask,
-    plot_scores,
-    plot_sweep,
-)
+from attnlab.plotting import plot_attention, plot_heads, plot_mask, plot_scores, plot_sweep
 
 H, L, S = 3, 5, 7
 NAN, INF = float("nan"), float("inf")
-MATRIX_PLOTS = {
-    "attention": (plot_attention, lambda *shape: torch.rand(*shape)),
-    "scores": (plot_scores, lambda *shape: torch.randn(*shape)),
-    "mask": (plot_mask, lambda *shape: torch.rand(*shape) < 0.5),
-}
-every_matrix_plot = pytest.mark.parametrize(
-    ("plot", "draw"), MATRIX_PLOTS.values(), ids=list(MATRIX_PLOTS)
-)
+PLOTS = {"attention": plot_attention, "scores": plot_scores, "mask": plot_mask}
+every_matrix_plot = pytest.mark.parametrize("kind", PLOTS)
 
 
 @pytest.fixture(autouse=True)
@@ -47,402 +35,265 @@ def nothing_else_happens(settings_stay, monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def blank_axes() -> plt.Axes:
-    return Figure(layout="constrained").add_subplot()
+def drawn(kind, data=None, **options):
+    """Draw one matrix, of L x S random numbers if none is given, on axes of its own."""
+    if data is None:
+        data = torch.rand(L, S) if kind != "mask" else torch.rand(L, S) < 0.5
+    data = data if isinstance(data, torch.Tensor) else torch.tensor(data)
+    return PLOTS[kind](data, ax=Figure(layout="constrained").add_subplot(), **options)
 
 
-def cells(ax: plt.Axes) -> QuadMesh:
+def mesh_of(ax):
     (mesh,) = [artist for artist in ax.collections if isinstance(artist, QuadMesh)]
     return mesh
 
 
-def drawn_array(ax: plt.Axes) -> np.ndarray:
-    return np.ma.getdata(cells(ax).get_array())
+def numbers_of(ax):
+    return np.ma.getdata(mesh_of(ax).get_array())
 
 
-def only(ax: plt.Axes, kind: type, label: str):
-    """Return the one collection with this label, or None."""
-    found = [c for c in ax.collections if isinstance(c, kind) and c.get_label() == label]
-    assert len(found) <= 1
-    return found[0] if found else None
+def part(ax, label):
+    """Return the drawn parts with a label ("blocked", "NaN" or "numbers"), or None."""
+    return next((one for one in ax.collections if one.get_label() == label), None)
 
 
-def hatched_cells(ax: plt.Axes) -> set[tuple[int, int]]:
-    """Return (row, column) of every blocked cell."""
-    blocked = only(ax, PolyCollection, "blocked")
-    paths = blocked.get_paths() if blocked else []
-    assert all(np.ptp(p.vertices, axis=0).tolist() == [1, 1] for p in paths)
-    return {(round(p.vertices[:, 1].min()), round(p.vertices[:, 0].min())) for p in paths}
+def look(ax):
+    """Return what is drawn in each cell, row by row: n(umber), / (hatch), x (cross) or nothing."""
+    rows, columns = numbers_of(ax).shape
+    found = [["" for _ in range(columns)] for _ in range(rows)]
+    for square in part(ax, "blocked").get_paths() if part(ax, "blocked") else ():
+        (x, y), to = square.vertices.min(axis=0), square.vertices.max(axis=0)
+        assert to.tolist() == [x + 1, y + 1]
+        found[int(y)][int(x)] += "/"
+    strokes = [one.tolist() for one in part(ax, "NaN").get_segments()] if part(ax, "NaN") else []
+    for ((x, y), (to_x, to_y)), up in zip(strokes[::2], strokes[1::2], strict=True):
+        assert up == [[x, to_y], [to_x, y]]
+        found[int(y)][int(x)] += "x"
+    for x, y in part(ax, "numbers").get_offsets().tolist() if part(ax, "numbers") else ():
+        assert x % 1 == y % 1 == 0.5
+        found[int(y)][int(x)] += "n"
+    return " ".join("".join(one or "." for one in row) for row in found)
 
 
-def crossed_cells(ax: plt.Axes) -> list[tuple[int, int]]:
-    """Return (row, column) of every cross: two strokes that run against each other."""
-    crosses = only(ax, LineCollection, "NaN")
-    strokes = crosses.get_segments() if crosses else []
-    found = []
-    for down, up in zip(strokes[::2], strokes[1::2], strict=True):
-        (x, y), (to_x, to_y) = down
-        assert up.tolist() == [[x, to_y], [to_x, y]]
-        found.append((int(y), int(x)))
-    return found
-
-
-def numbered_cells(ax: plt.Axes) -> set[tuple[int, int]]:
-    """Return (row, column) of every cell with a number in its middle."""
-    numbers = only(ax, PathCollection, "numbers")
-    offsets = numbers.get_offsets() if numbers else []
-    assert all(float(x) % 1 == float(y) % 1 == 0.5 for x, y in offsets)
-    return {(int(y), int(x)) for x, y in offsets}
-
-
-def reads(ax: plt.Axes, row: int, column: int) -> list[str]:
-    """Return which of some known texts a cell shows, by its outline."""
-    numbers = only(ax, PathCollection, "numbers")
-    where = numbers.get_offsets().tolist().index([column + 0.5, row + 0.5])
-    outline = numbers.get_paths()[where].vertices
-    known = ("0.25", "1.00", "0.00", "-0.00", "−1.50", "12.3", "−108", "150", "∞", "−∞")
-    found = []
-    for text in known:
-        path = TextPath((0, 0), text, size=1)
-        vertices = path.vertices - path.get_extents().get_points().mean(axis=0)
-        if vertices.shape == outline.shape and np.allclose(vertices, outline):
-            found.append(text)
-    return found
-
-
-def contrast(one, other) -> float:
+def contrast(one, other):
     dark, light = sorted(luminance([255 * part for part in to_rgb(c)]) for c in (one, other))
     return (light + 0.05) / (dark + 0.05)
 
 
-def colours_of(ax: plt.Axes, *values: float) -> list[tuple[float, float, float]]:
-    """Return red, green and blue of numbers on the colour scale of a picture."""
-    return [tuple(colour[:3]) for colour in cells(ax).to_rgba(np.array(values))]
+def texts(labels):
+    return [label.get_text() for label in labels]
 
 
 # --- one matrix -----------------------------------------------------------------------------------
 
 
 @every_matrix_plot
-def test_a_plot_draws_into_the_given_axes_and_returns_them(plot, draw):
+def test_a_plot_draws_into_the_given_axes_or_into_a_figure_of_its_own(kind):
     figure = Figure(layout="constrained")
     left, right = figure.subplots(1, 2)
-    assert plot(draw(L, S), ax=left) is left
+    data = torch.rand(L, S) if kind != "mask" else torch.rand(L, S) < 0.5
+    assert PLOTS[kind](data, ax=left) is left
     assert figure.axes == [left, right]
     assert not right.has_data()
     assert not plt.get_fignums()
-    first, second = plot(draw(L, S)), plot(draw(L, S))  # without axes it makes a figure
-    assert first.figure is not second.figure
+    first, second = PLOTS[kind](data), PLOTS[kind](data)
+    assert (first.figure.axes, second.figure.axes) == ([first], [second])
     assert len(plt.get_fignums()) == 2
-    assert first.figure.axes == [first]
 
 
 @every_matrix_plot
-def test_queries_run_down_from_the_top_and_keys_across(plot, draw):
-    data = draw(L, S)
-    ax = plot(data, ax=blank_axes())
-    assert np.array_equal(drawn_array(ax), data.double().numpy())
-    assert ax.get_ylim() == (L, 0)
-    assert ax.get_xlim() == (0, S)
+def test_queries_run_down_from_the_top_and_keys_across(kind):
+    ax = drawn(kind)
+    assert (ax.get_xlim(), ax.get_ylim()) == ((0, S), (L, 0))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("key position", "query position")
-    assert [label.get_text() for label in ax.get_xticklabels()] == [str(j) for j in range(S)]
-    assert [label.get_text() for label in ax.get_yticklabels()] == [str(i) for i in range(L)]
+    assert texts(ax.get_xticklabels()) == [str(j) for j in range(S)]
     assert ax.get_xticks().tolist() == [j + 0.5 for j in range(S)]
     assert ax.get_yticks().tolist() == [i + 0.5 for i in range(L)]
+    many = drawn(kind, torch.ones(3, 64, dtype=torch.bool if kind == "mask" else None))
+    assert texts(many.get_xticklabels()) == [str(8 * j) for j in range(8)]
+    assert texts(many.get_yticklabels()) == ["0", "1", "2"]
 
 
 @every_matrix_plot
-def test_tokens_become_the_labels(plot, draw):
-    queries, keys = list("abcde"), list("stuvwxy")
-    ax = plot(draw(L, S), ax=blank_axes(), queries=queries, keys=tuple(keys), title="Finding")
-    assert [label.get_text() for label in ax.get_yticklabels()] == queries
-    assert [label.get_text() for label in ax.get_xticklabels()] == keys
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("key", "query", "Finding")
-
-
-@every_matrix_plot
-def test_long_words_under_the_columns_are_turned_and_short_ones_are_not(plot, draw):
-    rotations = {
-        length: plot(draw(L, S), ax=blank_axes(), keys=["w" * length] * S)
-        .get_xticklabels()[0]
-        .get_rotation()
-        for length in (2, 12)
-    }
-    assert rotations == {2: 0, 12: 45}
-
-
-@every_matrix_plot
-def test_many_positions_are_not_all_labelled(plot, draw):
-    ax = plot(draw(3, 64), ax=blank_axes())
-    assert [label.get_text() for label in ax.get_xticklabels()] == [str(8 * j) for j in range(8)]
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["0", "1", "2"]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda x: x.bfloat16(),
-        lambda x: x.half(),
-        lambda x: x.requires_grad_(),
-        lambda x: x.t().contiguous().t(),
-        lambda x: x[:1].expand(L, S),
-    ],
-    ids=["bfloat16", "float16", "requires_grad", "transposed", "expanded"],
-)
-def test_tensors_of_any_kind_can_be_drawn_and_stay_as_they_are(change):
-    tensor = change(torch.rand(L, S))
-    before = tensor.detach().clone()
-    for plot in (plot_attention, plot_scores):
-        ax = plot(tensor, ax=blank_axes())
-        assert np.array_equal(drawn_array(ax), before.double().numpy())
-    assert torch.equal(tensor.detach(), before)
-    assert tensor._version == 0
-
-
-@pytest.mark.parametrize(
-    ("plot", "data", "options", "ends"),
-    [
-        (plot_attention, [[0.4, 0.6]], {}, (0, 1)),
-        (plot_attention, [[0.4, 0.6]], {"vmin": 0.1, "vmax": 0.5}, (0.1, 0.5)),
-        (plot_attention, [[NAN, NAN]], {}, (0, 1)),
-        (plot_scores, [[1.0, -3.0], [2.0, 0.5]], {}, (-3, 3)),
-        (plot_scores, [[1.0, -INF], [NAN, INF]], {}, (-1, 1)),
-        (plot_scores, [[0.0, 0.0]], {}, (-1, 1)),
-        (plot_scores, [[NAN, INF]], {}, (-1, 1)),
-        (plot_scores, [[1.0, -3.0]], {"limit": 10}, (-10, 10)),
-    ],
-)
-def test_weights_are_on_a_scale_from_0_to_1_and_scores_on_one_around_0(plot, data, options, ends):
-    ax = plot(torch.tensor(data), ax=blank_axes(), **options)
-    assert cells(ax).get_clim() == ends
+def test_tokens_are_labels_and_no_formulas_and_long_ones_are_turned(kind):
+    queries, keys = ["a", "b", "c", "_", r"$\x$"], ("$", "-", 7, "^", "$a$", "x", "y")
+    ax = drawn(kind, queries=queries, keys=keys, title="Finding")
     ax.figure.draw_without_rendering()
+    assert texts(ax.get_yticklabels()) == queries
+    assert texts(ax.get_xticklabels()) == [str(key) for key in keys]
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("key", "query", "Finding")
+    long = drawn(kind, keys=["w" * 12] * S)
+    assert [one.get_xticklabels()[0].get_rotation() for one in (ax, long)] == [0, 45]
 
 
-def test_more_weight_is_a_darker_blue():
-    ax = plot_attention(torch.rand(L, S), ax=blank_axes())
-    shades = colours_of(ax, 0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-    light = [luminance([255 * part for part in shade]) for shade in shades]
-    assert light == sorted(light, reverse=True)
-    assert light[0] > 0.9 > 0.1 > light[-1]
-    assert all(blue > red for red, _green, blue in shades[1:])
+@pytest.mark.parametrize("kind", ["attention", "scores"])
+def test_tensors_of_any_kind_can_be_drawn_and_stay_as_they_are(kind):
+    tensor = torch.rand(1, S).bfloat16().requires_grad_().expand(L, S)
+    before = tensor.tolist()
+    assert numbers_of(drawn(kind, tensor)).tolist() == tensor.tolist() == before
 
 
-def test_scores_are_white_at_zero_orange_above_and_bluish_below():
-    ax = plot_scores(torch.tensor([[1.0, -1.0]]), ax=blank_axes())
-    far_below, below, zero, above, far_above = colours_of(ax, -0.9, -0.4, 0.0, 0.4, 0.9)
-    assert min(zero) > 0.9
-    assert far_above[0] > far_above[2]
-    assert far_below[0] < far_below[2]
-    assert contrast(far_above, "white") > contrast(above, "white") > contrast(zero, "white")
-    assert contrast(far_below, "white") > contrast(below, "white") > contrast(zero, "white")
+ROWS, COLUMN = torch.tensor([[True, False]]), torch.tensor([[True], [False]])
+TALL, WIDE = torch.rand(12, 12), torch.rand(12, 13)
+MARKED = [[NAN, NAN], [0.5, NAN]]
 
 
 @pytest.mark.parametrize(
-    ("plot", "label"), [(plot_attention, "attention weight"), (plot_scores, "score")]
+    ("kind", "data", "options", "ends", "cells"),
+    [
+        ("attention", [[0.4, 0.6]], {}, (0, 1), "nn"),
+        ("attention", [[-12.0, 20.0]], {"vmin": -15, "vmax": 30}, (-15, 30), "nn"),
+        ("attention", TALL, {}, (0, 1), " ".join(["n" * 12] * 12)),
+        ("attention", WIDE, {}, (0, 1), " ".join(["." * 13] * 12)),
+        ("attention", WIDE, {"annotate": True}, (0, 1), " ".join(["n" * 13] * 12)),
+        ("attention", [[0.4, 0.6]], {"annotate": False}, (0, 1), ".."),
+        ("attention", MARKED, {}, (0, 1), "xx nx"),
+        ("attention", MARKED, {"attn_mask": ROWS}, (0, 1), "x/ n/"),
+        ("attention", MARKED, {"attn_mask": COLUMN}, (0, 1), "xx //"),
+        ("attention", torch.eye(3), {"attn_mask": causal_mask(3)}, (0, 1), "n// nn/ nnn"),
+        ("scores", [[1.0, -3.0], [2.0, 0.5]], {}, (-3, 3), "nn nn"),
+        ("scores", [[1.0, -INF], [NAN, INF]], {}, (-1, 1), "nn xn"),
+        ("scores", [[0.0, 0.0]], {}, (-1, 1), "nn"),
+        ("scores", [[1.0, -3.0]], {"limit": 10}, (-10, 10), "nn"),
+        ("mask", causal_mask(2, 3), {}, (0, 1), ".// ../"),
+        ("mask", [[True, True]], {}, (0, 1), ".."),
+    ],
 )
-def test_a_colour_scale_is_drawn_when_asked_for(plot, label):
-    ax = plot(torch.rand(L, S), ax=blank_axes(), colorbar=True)
-    (scale,) = [other for other in ax.figure.axes if other is not ax]
-    assert scale.get_ylabel() == label
-    assert scale.get_ylim() == pytest.approx(cells(ax).get_clim())
+def test_scale_and_cells(kind, data, options, ends, cells):
+    ax = drawn(kind, data, **options)
+    assert (mesh_of(ax).get_clim(), look(ax)) == (ends, cells)
+    assert len(ax.figure.axes) == 1
+    if kind != "mask":
+        ax = drawn(kind, data, colorbar=True, **options)
+        (scale,) = [other for other in ax.figure.axes if other is not ax]
+        assert scale.get_ylabel() == {"attention": "attention weight", "scores": "score"}[kind]
+        assert scale.get_ylim() == pytest.approx(ends)
+
+
+def test_a_blocked_cell_is_hatched_grey_and_no_weight_of_0():
+    ax = drawn("attention", attn_mask=causal_mask(L, S))
+    assert part(ax, "blocked").get_hatch()
+    grey = part(ax, "blocked").get_facecolor()[0, :3]
+    assert np.ptp(grey) < 0.05
+    assert not np.allclose(grey, mesh_of(ax).cmap(0.0)[:3], atol=0.02)
+
+
+def test_more_weight_is_a_darker_blue_and_scores_are_orange_above_zero_and_bluish_below():
+    shades = mesh_of(drawn("attention")).to_rgba(np.linspace(0, 1, 8)).tolist()
+    light = [contrast(shade, "black") for shade in shades]
+    assert light == sorted(light, reverse=True)
+    assert light[0] > 19 > 3 > light[-1]
+    assert all(blue > red for red, _, blue, _ in shades[1:])
+    shades = mesh_of(drawn("scores", [[1.0, -1.0]])).to_rgba([-0.9, -0.4, 0.0, 0.4, 0.9]).tolist()
+    dark = [contrast(shade, "white") for shade in shades]
+    assert dark[0] > dark[1] > dark[2] < 1.1 < dark[3] < dark[4]
+    assert shades[0][0] < shades[0][2]
+    assert shades[4][0] > shades[4][2]
 
 
 # --- numbers in the cells -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plot", [plot_attention, plot_scores])
 @pytest.mark.parametrize(
-    ("shape", "annotate", "expected"),
-    [
-        ((12, 12), None, True),
-        ((12, 13), None, False),
-        ((12, 13), True, True),
-        ((2, 2), False, False),
-    ],
-)
-def test_cells_are_numbered_while_the_numbers_can_be_read(plot, shape, annotate, expected):
-    ax = plot(torch.rand(*shape), ax=blank_axes(), annotate=annotate)
-    every = {(i, j) for i in range(shape[0]) for j in range(shape[1])}
-    assert numbered_cells(ax) == (every if expected else set())
-
-
-@pytest.mark.parametrize(
-    ("scores", "texts"),
+    ("scores", "expected"),
     [
         ([[0.25, 1.0, -1e-9, -1.5]], ["0.25", "1.00", "0.00", "−1.50"]),
         ([[12.345, INF, -INF]], ["12.3", "∞", "−∞"]),
         ([[-108.3, 150.2]], ["−108", "150"]),
     ],
 )
-def test_a_cell_reads_its_own_number(scores, texts):
-    ax = plot_scores(torch.tensor(scores), ax=blank_axes())
-    assert [reads(ax, 0, column) for column in range(len(texts))] == [[text] for text in texts]
+def test_a_cell_reads_its_own_number(scores, expected):
+    outlines = [path.vertices for path in part(drawn("scores", scores), "numbers").get_paths()]
+    for outline, text in zip(outlines, expected, strict=True):
+        path = TextPath((0, 0), text, size=1)
+        centred = path.vertices - path.get_extents().get_points().mean(axis=0)
+        assert outline.shape == centred.shape
+        assert np.allclose(outline, centred)
 
 
 @pytest.mark.parametrize(
-    ("plot", "data"),
+    ("kind", "data"),
     [
-        (plot_attention, torch.linspace(0, 1, 36).view(6, 6)),
-        (plot_scores, torch.linspace(-7, 7, 36).view(6, 6)),
-        (plot_scores, torch.tensor([[INF, -INF, 3.0, -3.0]])),
+        ("attention", torch.linspace(0, 1, 36).view(6, 6)),
+        ("scores", torch.linspace(-7, 7, 36).view(6, 6)),
+        ("scores", torch.tensor([[INF, -INF, 3.0, -3.0]])),
     ],
-    ids=["weights", "scores", "infinite scores"],
 )
-def test_numbers_can_be_read_on_their_cells(plot, data):
-    ax = plot(data, ax=blank_axes())
-    colours = cells(ax).to_rgba(drawn_array(ax).ravel())
-    numbers = only(ax, PathCollection, "numbers").get_facecolors()
-    assert len(numbers) == len(colours) == data.numel()
-    ratios = [contrast(number, cell) for number, cell in zip(numbers, colours, strict=True)]
-    assert min(ratios) >= 4.5
-
-
-def test_infinite_numbers_have_the_colours_of_the_ends():
-    mesh = cells(plot_scores(torch.tensor([[INF, -INF, 3.0, -3.0]]), ax=blank_axes()))
-    mesh.update_scalarmappable()
-    colours = mesh.get_facecolors()
-    assert np.array_equal(colours[:2], colours[2:])
-    assert (colours[:, 3] == 1).all()  # an infinite number has a cell, which is not transparent
-
-
-def largest_share(ax: plt.Axes, *, of_a_line: bool = False) -> float:
-    """Return the largest width or height of a number as a share of its cell, after the layout.
-
-    Or the largest height as a share of a line of 12 points.
-    """
-    numbers = only(ax, PathCollection, "numbers")
-    corners = ax.transData.transform([[0, 0], [1, 1]])
-    cell = (np.inf, ax.figure.dpi / 6) if of_a_line else np.abs(corners[1] - corners[0])
-    outlines = [numbers.get_transform().transform(p.vertices) for p in numbers.get_paths()]
-    return max(float((np.ptp(outline, axis=0) / cell).max()) for outline in outlines)
+def test_numbers_can_be_read_on_their_cells(kind, data):
+    ax = drawn(kind, data)
+    mesh_of(ax).update_scalarmappable()
+    colours = mesh_of(ax).get_facecolors()  # an infinite number has the colour of the end
+    assert (colours[:, 3] == 1).all()
+    if data.isinf().any():
+        assert np.array_equal(colours[:2], colours[2:])
+    numbers = part(ax, "numbers").get_facecolors()
+    assert min(map(contrast, numbers, colours)) >= 4.5
 
 
 @pytest.mark.parametrize(
-    ("size", "largest"),
-    [((2, 2), 1), ((5, 7), 50), ((12, 12), 1e5), ((1, 12), 50), ((12, 1), 1)],
-    ids=str,
+    ("size", "largest"), [((2, 2), 1), ((5, 7), 50), ((12, 12), 1e5), ((1, 12), 50), ((12, 1), 1)]
 )
 def test_numbers_stay_inside_their_cells(size, largest):
     scores = torch.linspace(-largest, largest, size[0] * size[1]).view(size)
     ax = plot_scores(scores, keys=["long word"] * size[1], title="Title")
     ax.figure.draw_without_rendering()
-    assert 0.2 < largest_share(ax) < 1
-    assert largest_share(ax, of_a_line=True) < 1
+    numbers = part(ax, "numbers")
+    outlines = [numbers.get_transform().transform(path.vertices) for path in numbers.get_paths()]
+    width, height = np.max([np.ptp(outline, axis=0) for outline in outlines], axis=0)
+    cell = np.abs(np.diff(ax.transData.transform([[0, 0], [1, 1]]), axis=0))[0]
+    assert 0.2 < max(width / cell[0], height / cell[1]) < 1
+    assert height < ax.figure.dpi / 6  # a line of 12 points
 
 
-# --- blocked and NaN ------------------------------------------------------------------------------
-
-
-def test_blocked_cells_are_hatched_grey_and_hold_no_number():
-    mask = causal_mask(L)
-    weights = attention_weights(torch.randn(L, L), attn_mask=mask)
-    ax = plot_attention(weights, ax=blank_axes(), attn_mask=mask)
-    above = {(i, j) for i in range(L) for j in range(L) if j > i}
-    blocked = only(ax, PolyCollection, "blocked")
-    assert hatched_cells(ax) == above
-    assert numbered_cells(ax) == {(i, j) for i in range(L) for j in range(L)} - above
-    assert blocked.get_hatch()
-    red, green, blue = to_rgb(blocked.get_facecolor()[0])
-    assert max(red, green, blue) - min(red, green, blue) < 0.05  # grey
-    assert not np.allclose(blocked.get_facecolor()[0], cells(ax).cmap(0.0), atol=0.02)
-
-
-@pytest.mark.parametrize(
-    ("shape", "blocked"), [((1, 3), {(0, 1), (1, 1)}), ((2, 1), {(1, j) for j in range(3)})]
-)
-def test_a_mask_is_broadcast_over_rows_and_columns(shape, blocked):
-    mask = torch.ones(shape, dtype=torch.bool)
-    mask[(0, 1) if shape == (1, 3) else (1, 0)] = False
-    ax = plot_attention(torch.rand(2, 3), ax=blank_axes(), attn_mask=mask)
-    assert hatched_cells(ax) == blocked
-
-
-@pytest.mark.parametrize("plot", [plot_attention, plot_scores])
-def test_nan_cells_are_crossed_and_hold_no_number(plot):
-    data = torch.rand(L, S)
-    data[1, 2] = data[4, 6] = NAN
-    ax = plot(data, ax=blank_axes())
-    assert sorted(crossed_cells(ax)) == [(1, 2), (4, 6)]
-    assert not numbered_cells(ax) & {(1, 2), (4, 6)}
-    assert len(numbered_cells(ax)) == L * S - 2
-
-
-def test_a_blocked_nan_is_hatched_and_not_crossed():
-    mask = torch.tensor([[True, False]])
-    ax = plot_attention(torch.tensor([[NAN, NAN]]), ax=blank_axes(), attn_mask=mask)
-    assert hatched_cells(ax) == {(0, 1)}
-    assert crossed_cells(ax) == [(0, 0)]
-
-
-# --- masks ----------------------------------------------------------------------------------------
-
-
-def test_a_mask_shows_two_named_kinds_of_cells():
-    mask = causal_mask(L, S)
-    ax = plot_mask(mask, ax=blank_axes())
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["may attend", "blocked"]
-    assert hatched_cells(ax) == {(i, j) for i in range(L) for j in range(S) if j > i}
-    assert numbered_cells(ax) == set()
-    allowed, blocked = ax.get_legend().get_patches()
-    assert blocked.get_hatch() == only(ax, PolyCollection, "blocked").get_hatch()
-    assert to_rgb(allowed.get_facecolor()) == to_rgb(cells(ax).to_rgba([1.0])[0])
+def test_a_mask_shows_two_kinds_of_cells_that_its_legend_names():
+    ax = plot_mask(causal_mask(L, S))
+    legend = ax.get_legend()
+    assert texts(legend.get_texts()) == ["may attend", "blocked"]
+    allowed, blocked = legend.get_patches()
+    assert blocked.get_hatch() == part(ax, "blocked").get_hatch()
+    for value in (True, False):  # also where there is one kind of cells only
+        alone = mesh_of(drawn("mask", [[value]]))
+        patch = allowed if value else blocked
+        assert np.allclose(patch.get_facecolor(), alone.to_rgba(float(value)))
     assert contrast(allowed.get_facecolor(), blocked.get_facecolor()) > 3
-
-
-def test_the_legend_of_a_mask_covers_no_cell_and_can_be_left_out():
-    ax = plot_mask(causal_mask(L))
     ax.figure.draw_without_rendering()
-    assert ax.get_legend().get_window_extent().x0 > ax.get_window_extent().x1
-    assert plot_mask(causal_mask(L), ax=blank_axes(), legend=False).get_legend() is None
-
-
-@pytest.mark.parametrize("value", [True, False])
-def test_a_mask_of_one_kind_keeps_its_colour(value):
-    ax = plot_mask(torch.full((2, 2), value), ax=blank_axes())
-    mixed = plot_mask(causal_mask(2), ax=blank_axes())
-    colour = cells(ax).to_rgba(drawn_array(ax).ravel())[0]
-    assert np.allclose(colour, cells(mixed).to_rgba([float(value)])[0])
+    assert legend.get_window_extent().x0 > ax.get_window_extent().x1  # it covers no cell
+    assert drawn("mask", legend=False).get_legend() is None
 
 
 # --- heads ----------------------------------------------------------------------------------------
 
 
-def panels(figure: Figure) -> list[plt.Axes]:
-    return [ax for ax in figure.axes if ax.get_title()]
-
-
-@pytest.mark.parametrize(("heads", "ncols"), [(1, 4), (4, 4), (5, 4), (3, 2)])
+@pytest.mark.parametrize(("heads", "ncols"), [(1, 4), (4, 4), (5, 4), (3, 2), (4, 2)])
 def test_every_head_gets_a_picture_on_one_shared_scale(heads, ncols):
     weights = torch.rand(heads, L, S)
     figure = plot_heads(weights, ncols=ncols)
-    assert isinstance(figure, Figure)
-    assert len(plt.get_fignums()) == 1
-    drawn = panels(figure)
-    assert [ax.get_title() for ax in drawn] == [f"head {head}" for head in range(heads)]
-    for head, ax in enumerate(drawn):
-        assert np.array_equal(drawn_array(ax), weights[head].double().numpy())
-        assert cells(ax).get_clim() == (0, 1)
-    (scale,) = [ax for ax in figure.axes if ax not in drawn]  # one colour scale, no empty panel
-    assert scale.get_ylabel() == "attention weight"
-    assert scale.get_ylim() == (0, 1)
+    *panels, scale = figure.axes  # one colour scale, no empty panel
+    assert [ax.get_title() for ax in panels] == [f"head {head}" for head in range(heads)]
+    for head, ax in enumerate(panels):
+        assert np.array_equal(numbers_of(ax), weights[head].double().numpy())
+        assert mesh_of(ax).get_clim() == (0, 1)
+        assert bool(ax.get_ylabel()) == (head % ncols == 0)  # only the outer ones name their axes
+        assert bool(ax.get_xlabel()) == (head + ncols >= heads)
+    assert (scale.get_ylabel(), scale.get_ylim()) == ("attention weight", (0, 1))
     figure.draw_without_rendering()
     assert figure.get_figwidth() <= 7.5  # inches: a column of a lesson
-    assert scale.get_window_extent().x0 > max(ax.get_window_extent().x1 for ax in drawn)
+    assert scale.get_window_extent().x0 > max(ax.get_window_extent().x1 for ax in panels)
 
 
 def test_heads_take_titles_tokens_and_masks_of_any_rank():
-    weights = torch.rand(H, L, L)
-    per_head = torch.ones(H, L, L, dtype=torch.bool)
-    per_head[1, 2, 3] = False
-    figure = plot_heads(weights, titles=["a", "b", "c"], attn_mask=per_head, keys=list("vwxyz"))
-    assert [ax.get_title() for ax in panels(figure)] == ["a", "b", "c"]
-    assert [hatched_cells(ax) for ax in panels(figure)] == [set(), {(2, 3)}, set()]
-    assert [label.get_text() for label in panels(figure)[0].get_xticklabels()] == list("vwxyz")
-    for mask in (causal_mask(L), causal_mask(L)[None]):
-        above = {(i, j) for i in range(L) for j in range(L) if j > i}
-        assert [hatched_cells(ax) for ax in panels(plot_heads(weights, attn_mask=mask))] == [
-            above
-        ] * H
+    per_head = torch.ones(H, 2, 3, dtype=torch.bool)
+    per_head[1, 1, 2] = False
+    for mask, blocked in (
+        (per_head, ["nnn nnn", "nnn nn/", "nnn nnn"]),
+        (causal_mask(2, 3), ["n// nn/"] * H),
+        (causal_mask(2, 3)[None], ["n// nn/"] * H),
+    ):
+        options = {"titles": list("abc"), "keys": list("xyz")}
+        *panels, _ = plot_heads(torch.rand(H, 2, 3), attn_mask=mask, **options).axes
+        assert [ax.get_title() for ax in panels] == ["a", "b", "c"]
+        assert [look(ax) for ax in panels] == blocked
+        assert texts(panels[0].get_xticklabels()) == list("xyz")
 
 
 def test_slanted_labels_leave_room_for_the_titles():
@@ -450,53 +301,78 @@ def test_slanted_labels_leave_room_for_the_titles():
     with mpl.rc_context(fname=STYLE_FILE):
         figure = plot_heads(torch.rand(2, 8, 8), queries=words, keys=words)
         figure.draw_without_rendering()  # once, as saving does
-    drawn = figure.axes[:2]
-    assert [ax.get_title(loc="left") for ax in drawn] == ["head 0", "head 1"]
-    assert {label.get_rotation() for label in drawn[0].get_xticklabels()} == {45}
-    low, high = figure.bbox.y0, figure.bbox.y1
-    boxes = [ax.get_tightbbox() for ax in drawn]
-    assert all(low < box.y0 and box.y1 < high for box in boxes)
-
-
-def test_only_the_outer_panels_name_their_axes():
-    figure = plot_heads(torch.rand(4, L, S), ncols=2)
-    named = [bool(ax.get_ylabel()) for ax in panels(figure)]
-    assert named == [True, False, True, False]
-    assert [bool(ax.get_xlabel()) for ax in panels(figure)] == [False, False, True, True]
+    boxes = [ax.get_tightbbox() for ax in figure.axes[:2]]
+    assert all(figure.bbox.y0 < box.y0 and box.y1 < figure.bbox.y1 for box in boxes)
 
 
 # --- curves ---------------------------------------------------------------------------------------
 
 
 def test_curves_are_told_apart_by_more_than_colour():
-    x = [1, 4, 16]
-    curves = {name: torch.rand(3) for name in ("raw", "scaled", "third", "fourth")}
-    ax = blank_axes()
+    x, curves = [1, 4, 16], {name: torch.rand(3) for name in ("raw", "scaled", "third", "fourth")}
+    ax = Figure().add_subplot()
     assert plot_sweep(x, curves, ax=ax, xlabel="d_k", ylabel="variance", xscale="log") is ax
     for line, (name, values) in zip(ax.lines, curves.items(), strict=True):
         assert line.get_label() == name
-        assert line.get_xdata().tolist() == x
-        assert np.array_equal(line.get_ydata(), values.double().numpy())
-    assert len({line.get_linestyle() for line in ax.lines}) == 4
-    assert len({line.get_marker() for line in ax.lines}) == 4
-    assert all(contrast(line.get_color(), "white") >= 4.5 for line in ax.lines)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(curves)
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale()) == ("d_k", "variance", "log")
+        assert np.array_equal(line.get_xydata().T, [x, values.double().tolist()])
+        assert contrast(line.get_color(), "white") >= 4.5
+    for look in ("color", "linestyle", "marker"):
+        assert len({plt.getp(line, look) for line in ax.lines}) == 4
+    assert texts(ax.get_legend().get_texts()) == list(curves)
+    labels = ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale(), ax.get_yscale()
+    assert labels == ("d_k", "variance", "log", "linear")
 
 
 def test_one_curve_needs_no_legend_and_a_value_can_be_marked():
     x = torch.arange(3.0, requires_grad=True)
     ax = plot_sweep(x, {"one": x.bfloat16()}, at=1.5, title="Finding", yscale="symlog")
     assert ax.get_legend() is None
-    assert plot_sweep(x, {"one": x, "two": x}, ax=blank_axes()).get_legend() is not None
-    assert ax.get_title() == "Finding"
-    assert ax.get_yscale() == "symlog"
+    assert (ax.get_title(), ax.get_yscale()) == ("Finding", "symlog")
     curve, marker = ax.lines
     assert curve.get_label() == "one"
-    assert list(marker.get_xdata()) == [1.5, 1.5]
+    assert [*marker.get_xdata()] == [1.5, 1.5]
+    assert plot_sweep(x, {"one": x, "two": x}).get_legend() is not None
 
 
-def test_tokens_are_text_and_not_formulas():
-    ax = plot_attention(torch.eye(3), keys=["$", r"$\x$", 7], queries=["_", "^", "$a$"])
-    ax.figure.canvas.draw()
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["$", r"$\x$", "7"]
+# --- bad calls ------------------------------------------------------------------------------------
+
+ONES, THREE, BOOLS = torch.full((L, S), 0.2), torch.full((3, L, S), 0.2), torch.ones(2, L, S) > 0
+T, V = TypeError, ValueError
+CALLS = [
+    (
+        lambda: plot_attention(THREE[None]),
+        V,
+        r"got \(1, 3, 5, 7\); .*weights\[0, 0\], or use plot_h",
+    ),
+    (lambda: plot_scores(THREE), V, r"scores must have shape \(L, S\), .*scores\[0\]"),
+    (lambda: plot_attention(ONES[0]), V, r"for a single row use weights\[None\]"),
+    (
+        lambda: plot_attention(ONES.int()),
+        T,
+        r"floating-point tensor, got torch.int32; use weights.f",
+    ),
+    (
+        lambda: plot_attention(50 * ONES),
+        V,
+        "must lie between 0 and 1 .*got 10; .* after the softmax",
+    ),
+    (lambda: plot_attention(ONES, vmin=1), V, "vmin must be smaller than vmax, got 1 and 1.0"),
+    (lambda: plot_attention(ONES, queries=["a"] * 4), V, r"every row \(L = 5\), got 4"),
+    (lambda: plot_scores(ONES, keys=["a"] * 9), V, r"every column \(S = 7\), got 9"),
+    (lambda: plot_scores(ONES, limit=0), V, "limit must be positive, got 0"),
+    (lambda: plot_mask(ONES), T, "attn_mask must be bool"),
+    (lambda: plot_mask(BOOLS), V, r"select one, e.g. attn_mask\[0\]"),
+    (lambda: plot_heads(ONES), V, r"shape \(H, L, S\).*use plot_attention"),
+    (lambda: plot_heads(THREE, titles=["a", "b"]), V, "every head, got 2 for 3 heads"),
+    (lambda: plot_heads(THREE, attn_mask=BOOLS), V, "attn_mask must broadcast to the weights"),
+    (lambda: plot_sweep([1], {}), V, "curves must be 1 to 4, got 0"),
+    (lambda: plot_sweep([1, 2], {"a": [1]}), V, r"'a' must have as many points as x, got \(1,\)"),
+    (lambda: plot_sweep([1], {"a": [1]}, xscale="odd"), V, "xscale must be a scale of matplotlib"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "words"), CALLS)
+def test_a_bad_call_says_what_is_wrong_and_leaves_no_figure(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()
+    assert plt.get_fignums() == []

@@ -1,0 +1,26 @@
+"""What all stored models have in common: every load is a model of its own, ready to be read."""
+
+import pytest
+import torch
+
+from attnlab.looking_back import load_looking_back
+from attnlab.pretrained import load_encoder, load_layer
+from attnlab.translator import STORED, load_translator
+
+
+@pytest.mark.parametrize("load", [load_layer, load_encoder, load_looking_back, load_translator])
+def test_every_load_is_a_model_of_its_own(load):
+    first, spoiled = load(), load()
+    before = {name: one.clone() for name, one in first.named_parameters()}
+    for parameter in spoiled.parameters():
+        assert not parameter.requires_grad
+        parameter.zero_()
+    assert not first.training
+    for model in (first, load()):
+        assert all(torch.equal(one, before[name]) for name, one in model.named_parameters())
+    # the random numbers of the caller stay as they are
+    assert torch.equal(torch.rand(3), torch.rand(3, generator=torch.Generator().manual_seed(0)))
+
+
+def test_the_translators_differ():
+    assert len({load_translator(name).next_word.bias[0].item() for name in STORED}) == len(STORED)
