@@ -7,11 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnlab.clinic import Finding, Report
 from attnlab.clinic.broken import BROKEN, RIGHT
-from attnlab.explorers import MaskExplorer, YourAttentionExplorer, your_attention
+from attnlab.explorers import MaskExplorer, YourAttentionExplorer
 from attnlab.palette import GREEN, ORANGE
+from tests.explorers import oracles_computed as computed
 from tests.explorers.common import assert_same
+from tests.explorers.test_every_stop import run
 
 CASES = {case.name: case for case in (*BROKEN, *RIGHT)}
 
@@ -63,14 +64,13 @@ def test_a_function_is_asked_once_for_each_state_and_cannot_spoil_it():
     assert explorer.result.weights[0].isnan().all()  # what torch says stays
 
 
-@pytest.mark.parametrize("count", [2, 10])
-def test_two_to_ten_tokens_are_drawn_and_no_window_is_wider(count):
-    explorer = MaskExplorer([f"word{i}" for i in range(count)], window=10)
-    assert explorer.result.weights.shape == (count, count)
-    windows = {one.get("name"): one.get("values") for one in explorer.data["controls"]}["window"]
-    assert windows == [*range(1, count + 1)]
-    assert explorer.data["words"]["reach"][1] == "itself and 1 before"
-    assert explorer.figure()
+def test_two_to_ten_tokens_are_drawn_and_no_window_is_wider():
+    for count in (2, 10):
+        explorer = MaskExplorer([f"word{i}" for i in range(count)], window=10)
+        assert explorer.result.weights.shape == (count, count)
+        (window,) = (one for one in explorer.data["controls"] if one.get("name") == "window")
+        assert window["values"] == [*range(1, count + 1)]
+        assert explorer.figure()
 
 
 # --- the clinic's list ----------------------------------------------------------------------------
@@ -81,30 +81,19 @@ def turned_round(value, key, query, d_k, mask):
 
 
 def of_one_sequence(query, key, value, mask):
-    return torch.einsum(
-        "lk,kv->lv", (query @ key.T / 2).masked_fill(~mask, -1e9).softmax(-1), value
-    )
+    weights = (query @ key.T / 2).masked_fill(~mask, -1e9).softmax(-1)
+    return torch.einsum("lk,kv->lv", weights, value)
 
 
 @pytest.mark.parametrize("function", [turned_round, of_one_sequence])
-def test_an_attention_is_called_as_it_wants_and_its_call_is_written(function):
+def test_an_attention_is_called_as_it_wants_and_a_page_knows_its_answers(function):
     explorer = YourAttentionExplorer(function)
     assert_same(explorer._shown().weights, explorer.result.weights.double(), "drawn", digits=1e-4)
-    names = {"turned_round": function, "mask": explorer.result.mask, "n": 6, "torch": torch}
-    names |= {"query": explorer.query[None], "key": explorer.key[None], "value": torch.eye(6)[None]}
     if function is turned_round:
-        exec(explorer.answer["call"], names)
-        assert_same(names["weights"][0], explorer.result.weights.double(), "call")
+        truth = computed.your_attention(explorer)
+        run(truth, truth.code, "call")
     others = explorer.answer_to_store()["others"]
-    assert [one["state"]["padding"] for one in others[:7]] == [
-        (),
-        (0,),
-        (1,),
-        (2,),
-        (3,),
-        (4,),
-        (5,),
-    ]
+    assert [one["state"]["padding"] for one in others[:3]] == [(), (0,), (1,)]
 
 
 @pytest.mark.parametrize(
@@ -123,12 +112,3 @@ def test_each_finding_has_a_cross(case, crosses, told):
     colours = {one.get_text()[0]: one.get_color() for one in explorer.figure().axes[1].texts}
     assert (colours["✓"], colours.get("✗", ORANGE)) == (GREEN, ORANGE)
     assert all(re.search(told, cross.told()) for cross in failing)
-
-
-def test_a_function_that_never_ends_is_not_called_again(monkeypatch):
-    report = Report("f", "attention function", (Finding("hangs", "It gave no answer."),))
-    monkeypatch.setattr(your_attention, "diagnose", lambda function, kind: report)
-    explorer = YourAttentionExplorer(lambda query, key, value, mask: 1 / 0)
-    assert isinstance(explorer.last_error, TimeoutError)
-    assert "no answer" in explorer.answer["error"]
-    assert "others" not in explorer.answer_to_store()

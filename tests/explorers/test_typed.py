@@ -11,25 +11,25 @@ from tests.explorers.common import at
 OWN = "the bat sat on the river bank with a nervous seal"
 
 
-@pytest.mark.parametrize(
-    ("asking", "typed", "expected"),
-    [
-        ("bank", "  The Bank   of England ", "bank"),
-        ("bank", "a bank is not a bank", "bank"),
-        ("bank", "he ate bread", "bread"),  # the last word, where there is no fifth
-        ("[SEP]", "he ate bread", "[SEP]"),
-        ("sat", "she swam in the river", "swam"),  # the place stays
-    ],
-)
+TYPED = [  # the word that asks, what is typed, and the word that asks now
+    ("bank", "  The Bank   of England ", "bank"),
+    ("bank", "a bank is not a bank", "bank"),
+    ("bank", "he ate bread", "bread"),  # the last word, where there is no fifth
+    ("[SEP]", "he ate bread", "[SEP]"),
+    ("sat", "she swam in the river", "swam"),  # the place stays
+]
+
+
 @pytest.mark.parametrize("kind", [RealHeadsExplorer, LayersExplorer])
-def test_a_typed_sentence_is_read_and_the_word_that_asks_kept(kind, asking, typed, expected):
-    explorer = at(kind, sentence="she sat on the bank of the river")
-    explorer.word = explorer.result.tokens.index(asking)
-    explorer.typed = typed
-    tokens = list(explorer.result.tokens)
-    assert (explorer.sentence, explorer.typed) == (" ".join(typed.split()), "")
-    assert (explorer.word, tokens[explorer.picked]) == (tokens.index(expected), expected)
-    assert explorer.reading["tokens"] == tokens
+def test_a_typed_sentence_is_read_and_the_word_that_asks_kept(kind):
+    for asking, typed, expected in TYPED:
+        explorer = at(kind, sentence="she sat on the bank of the river")
+        explorer.word = explorer.result.tokens.index(asking)
+        explorer.typed = typed
+        tokens = list(explorer.result.tokens)
+        assert (explorer.sentence, explorer.typed) == (" ".join(typed.split()), "")
+        assert explorer.word == explorer.picked == tokens.index(expected)
+        assert explorer.reading["tokens"] == tokens
 
 
 def test_what_cannot_be_read_gets_a_sentence_and_changes_nothing():

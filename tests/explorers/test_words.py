@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
@@ -27,6 +28,12 @@ def texts_in(value: object) -> Iterator[str]:
     elif isinstance(value, Mapping | list | tuple):
         for one in value.values() if isinstance(value, Mapping) else value:
             yield from texts_in(one)
+
+
+def test_no_words_are_kept_of_an_explorer_that_has_gone():
+    folder = Path(__file__).with_name("__snapshots__") / Path(__file__).stem
+    kept = {path.name for path in folder.iterdir()}
+    assert kept == {f"test_words[{kind.__name__}].txt" for kind in KINDS}
 
 
 @pytest.mark.parametrize("kind", KINDS)
