@@ -203,15 +203,20 @@ def labelled(word: str) -> dict[str, str]:
 
 
 @remember
+def vectors(word: str) -> Tensor:
+    return vectors_of(encoder(), word, list(labelled(word)))
+
+
+@remember
 def leans_of(word: str, sentence: str) -> Tensor:
     """Return how much nearer a word lies to its first meaning, without the sentence itself."""
     if not labelled(word):
         return torch.full((7,), torch.nan)
-    others = {one: meaning for one, meaning in labelled(word).items() if one != sentence}
-    own, *known = vectors_of(encoder(), word, [sentence, *others])
-    first = next(iter(labelled(word).values()))
-    is_first = torch.tensor([meaning == first for meaning in others.values()])
-    return lean(own, torch.stack(known), is_first)
+    others = torch.tensor([one != sentence for one in labelled(word)])
+    meanings = list(labelled(word).values())
+    is_first = torch.tensor([one == meanings[0] for one in meanings])
+    own = vectors_of(encoder(), word, [sentence])[0]
+    return lean(own, vectors(word)[others], is_first[others])
 
 
 def layers(explorer: Explorer) -> Truth:

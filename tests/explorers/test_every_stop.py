@@ -1,7 +1,11 @@
-"""Every explorer at every stop, or at telling ones: its result, its panels, its words, its code."""
+"""Every explorer at every stop, or at telling ones: its result, its panels, its words, its code.
+
+Words are compared with what they were; ``pytest --snapshot-update`` keeps new ones.
+"""
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +18,7 @@ from attnlab.explorers.real_heads import CHOICES as READ_BY_HEADS
 from tests.explorers import oracles_computed as computed
 from tests.explorers import oracles_framed as framed
 from tests.explorers.common import KINDS, Truth, assert_reads, assert_same, at, numbers_in
+from tests.explorers.words import Text, at_state, forms_of, introduction
 
 OWN = "the bat sat on the river bank with a nervous seal"  # typed, and no choice
 
@@ -33,7 +38,7 @@ STOPS = {  # of what takes more values than a slider has, and of what has too ma
         "head": ("mean", 7),
     },
     ex.MaskExplorer: {**MASKED, "padding": [(), (0,), (0, 1, 2), range(6)]},
-    ex.YourAttentionExplorer: MASKED,
+    ex.YourAttentionExplorer: {**MASKED, "window": (2,)},
     ex.OrderExplorer: {
         "order": [range(6), (5, 4, 3, 2, 1, 0), (4, 5, 2, 3, 0, 1), (4, 1, 2, 3, 0, 5)]
     },
@@ -113,10 +118,19 @@ def run(truth: Truth, code: str, where: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_stop_is_what_torch_gives(kind):
-    oracle = ORACLES[kind.__module__.rpartition(".")[2]]
+def test_every_stop_is_what_torch_gives(kind, snapshot):
+    oracle, told, forms = ORACLES[kind.__module__.rpartition(".")[2]], introduction(at(kind)), set()
     for explorer in stops(kind):
         assert_true(explorer, oracle(explorer))
+        if not forms_of(explorer.say()) <= forms:  # something that has not been said yet
+            forms |= forms_of(explorer.say())
+            told += at_state(explorer, seen(explorer) if "frames" in explorer.data else {})
+    assert "\n".join(told) == snapshot(extension_class=Text)
+
+
+def test_no_words_are_kept_of_an_explorer_that_has_gone():
+    folder = Path(__file__).with_name("__snapshots__") / Path(__file__).stem
+    assert len([*folder.iterdir()]) == len(KINDS)
 
 
 @pytest.mark.parametrize("d_model", [256, 4096])
