@@ -1,97 +1,87 @@
-"""What the tests of single explorers share: each says what torch gives and what words must tell."""
+"""What the tests of explorers share: an explorer at a state, and what it must show there."""
 
-from __future__ import annotations
-
-import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from types import ModuleType
+from typing import NamedTuple
 
 import torch
-from torch.testing import assert_close
+from torch import Tensor
 
-from attnlab import data_path
+from attnlab import explorers
 from attnlab.explorers import Explorer
 
+KINDS = [getattr(explorers, name) for name in explorers.__all__ if name != "Explorer"]
+NUMBER = re.compile(r"(?<![\w.])(−?\d+(?:,\d{3})*(?:\.\d+)?)(?: ([KMGT]iB|[MGT])\b|(%))?")
+UNITS = {"": 1, "%": 0.01, "M": 1e6, "G": 1e9, "T": 1e12}
+UNITS |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
 one_of_each = cache(lambda kind: kind(ask=False))  # to make one takes longer than to move it
+
+
+class Truth(NamedTuple):
+    """What an explorer must show at a state, computed by torch in double precision."""
+
+    result: Mapping[str, object]  # parts of its result
+    numbers: Iterable[float] | None  # all numbers of its sentence, in their order
+    frame: Mapping[str, object] = {}  # what panels show, by "key of the panel.value"
+    reads: Mapping[str, Iterable[float]] = {}  # all numbers that are written in such a value
+    curves: Mapping[str, Iterable[float]] = {}  # of each panel with curves: their values here
+    said: Sequence[str] = ()  # words of the sentence
+    code: str = ""  # its lines of PyTorch, where they are no part of a frame
+    given: Mapping[str, object] = {}  # what these lines begin with
+    made: Mapping[str, object] = {}  # what they compute; "last" is the value of the last
 
 
 def at(kind: type[Explorer], **state: object) -> Explorer:
     """Return an explorer at a state; it is the same one at every call."""
     explorer = one_of_each(kind)
-    traits = explorer.traits(state=True)
-    start = {name: trait.default_value for name, trait in traits.items()}
+    start = {name: trait.default_value for name, trait in explorer.traits(state=True).items()}
     with explorer.hold_trait_notifications():
         for name, value in {**start, "ask": False, **state}.items():
             setattr(explorer, name, value)
     return explorer
 
 
-def assert_same(got: object, wanted: object, explorer: Explorer) -> None:
-    """Compare tensors or numbers with torch's default tolerances."""
-    got, wanted = (torch.as_tensor(one) for one in (got, wanted))
-    message = f"{explorer!r}:\n".__add__
-    assert_close(got, wanted, check_dtype=False, equal_nan=True, msg=message)
+def drawn(seed: int, *shape: int) -> Tensor:
+    """Return the numbers of a random stream of its own."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def script(name: str) -> ModuleType:
-    """Return the module that made a file of ``data/``."""
-    spec = importlib.util.spec_from_file_location("made", data_path(name))
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+def numbers_in(value: object) -> Iterator[tuple[float, float]]:
+    """Yield each number in the texts of a value, and half a unit of its last digit."""
+    if isinstance(value, str):
+        for number, unit, percent in NUMBER.findall(value):
+            decimals = len(number.partition(".")[2])
+            scale = UNITS[unit or percent]
+            number = float(number.replace("−", "-").replace(",", ""))
+            yield number * scale, 0.51 * scale * 10**-decimals  # rounded from 32 bits
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from numbers_in(one)
 
 
-class ExplorerTests:
-    """Tests of one explorer at the states that a subclass lists."""
-
-    kind: type[Explorer]
-    states: Sequence[Mapping[str, object]]
-
-    def expected(self, explorer: Explorer) -> Mapping[str, object]:
-        """Return parts of the result, computed by torch alone."""
-        raise NotImplementedError
-
-    def check_words(self, explorer: Explorer, said: str, result: object) -> None:
-        """Fail unless every number and every name in a sentence is that of the result."""
-        raise NotImplementedError
-
-    def explorers(self) -> Iterator[Explorer]:
-        """Take the explorer from state to state."""
-        for state in self.states:
-            yield at(self.kind, **state)
-
-    def test_the_result_is_what_torch_gives(self) -> None:
-        for explorer in self.explorers():
-            for name, wanted in self.expected(explorer).items():
-                assert_same(getattr(explorer.result, name), wanted, explorer)
-
-    def test_the_sentence_is_true(self) -> None:
-        for explorer in self.explorers():
-            assert "*" not in explorer.say()
-            self.check_words(explorer, explorer.say(), explorer.result)
+def assert_reads(texts: object, wanted: Iterable[float], where: str) -> None:
+    """Fail unless texts hold these numbers, each as exactly as it is written."""
+    found, wanted = list(numbers_in(texts)), [float(one) for one in wanted]
+    right = len(found) == len(wanted) and all(
+        abs(number - one) <= half for (number, half), one in zip(found, wanted, strict=True)
+    )
+    assert right, f"{where}: {texts}\nhas not the numbers {wanted}"
 
 
-class DeclaredTests(ExplorerTests):
-    """Tests of an explorer that sends frames; its lines of PyTorch can be run."""
+def assert_same(got: object, wanted: object, where: str, digits: float = 1e-5) -> None:
+    """Compare numbers with tolerance, all else exactly."""
+    if isinstance(wanted, Tensor | float):
+        got, wanted = (torch.as_tensor(one).double() for one in (got, wanted))
+        near = {"rtol": digits, "atol": digits, "equal_nan": True}
+        torch.testing.assert_close(got, wanted, msg=f"{where}:\n".__add__, **near)
+    else:
+        assert plain(got) == plain(wanted), where
 
-    written: Mapping[str, str]  # what these lines compute, and its name in the result
 
-    def given(self, explorer: Explorer) -> Mapping[str, object]:
-        """Return what these lines begin with, beside torch."""
-        return {}
-
-    def check_frame(self, explorer: Explorer, frame: Mapping[str, dict], result: object) -> None:
-        """Fail unless the panels show the result."""
-        raise NotImplementedError
-
-    def test_frames_show_the_result(self) -> None:
-        for explorer in self.explorers():
-            self.check_frame(explorer, explorer.frame_now(), explorer.result)
-
-    def test_the_lines_of_pytorch_give_the_result(self) -> None:
-        for explorer in self.explorers():
-            names = {"torch": torch, **self.given(explorer)}
-            exec(explorer.frame_now()["code"], names)
-            for name, part in self.written.items():
-                assert_same(names[name], getattr(explorer.result, part), explorer)
+def plain(value: object) -> object:
+    """Return a value with lists instead of tensors and tuples."""
+    if isinstance(value, Tensor):
+        return value.tolist()
+    return [plain(one) for one in value] if isinstance(value, list | tuple | range) else value

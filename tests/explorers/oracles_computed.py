@@ -1,0 +1,248 @@
+"""What explorers must show whose numbers are computed where something is dragged or typed."""
+
+from functools import cache as remember
+from types import SimpleNamespace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnlab import explorers as ex
+from attnlab.explorers import Explorer
+from attnlab.explorers.bank import SENTENCES, VECTORS
+from attnlab.meanings import lean, vectors_of
+from attnlab.positions import rotate
+from attnlab.pretrained import PretrainedEncoder, load_encoder, load_layer
+from tests.explorers.common import Truth, drawn, numbers_in
+from tests.explorers.oracles_framed import SENTENCE, pairs, rows_of, table
+
+LAYER = remember(load_layer)
+
+
+def look_up(explorer: Explorer) -> Truth:
+    (right, up), tau, legs = explorer.query, explorer.temperature, torch.tensor([4.0, 2, 8])
+    scores = torch.tensor([right, up, -right]).double() / tau
+    weights = scores.softmax(-1)
+    output, plain = weights @ legs.double(), weights.max() - weights.min() < 0.01
+    return Truth(
+        {"scores": scores, "weights": weights, "output": output},
+        [*pairs(weights, legs), output, *[2, 8] * bool(weights.max() < 0.99 and not plain)],
+        code=explorer.data["words"]["code"].format(right=right, up=up, temperature=tau),
+        made={"weights": weights, "output": output[None]},
+    )
+
+
+def bank(explorer: Explorer) -> Truth:
+    words, places = SENTENCES[explorer.sentence], {**VECTORS}
+    places |= {word: place for word, *place in explorer.moved}
+    x, asks = torch.tensor([places[word] for word in words]).double(), explorer.sharpness > 0
+    here = words.index("bank")
+    weights = (x @ x[here] * explorer.sharpness / 2**0.5).softmax(-1)
+    output, average = weights @ x, x.mean(dim=0)
+    ends = [[abs(end[0])] * bool(abs(end[0]) > 0.295) for end in (output, average)]
+    code = {"rows": str(x.tolist())[1:-1], "place": here, "sharpness": explorer.sharpness}
+    return Truth(
+        {"words": words, "vectors": x, "weights": weights, "output": output, "average": average},
+        [*ends[0], weights.max(), *ends[1]] if asks else [0, *ends[0]],
+        said=["itself" if weights.argmax() == here else f"“{words[weights.argmax()]}”"] * asks
+        + [f"towards {'money' if end[0] > 0 else 'nature'}" for end in [output] if ends[0]],
+        code=explorer.data["words"]["code"].format(words="", **code),
+        made={"output": output, "average": average},
+    )
+
+
+def mask_of(explorer: Explorer) -> tuple[Tensor, list[str], list[int]]:
+    """Return the mask, its lines of PyTorch and its empty rows."""
+    n, code = len(explorer.tokens), explorer.data["words"]["code"]
+    back = torch.arange(n)[:, None] - torch.arange(n)
+    width = {"none": n, "causal": n, "window": explorer.window}[explorer.mask]
+    may = (back < width) & ((back >= 0) | (explorer.mask == "none"))
+    lines = [code[explorer.mask].format(first=1 - width, reach="")]
+    if explorer.padding:
+        may[:, list(explorer.padding)] = False
+        lines.append(code["padding"].format(padding=", ".join(map(str, explorer.padding))))
+    if explorer.toggled:
+        rows, columns = zip(*explorer.toggled, strict=True)
+        may[rows, columns] ^= True
+        lines.append(code["toggled"].format(rows=str(rows)[1:-1], columns=str(columns)[1:-1]))
+    return may, lines, (~may.any(-1)).nonzero().flatten().tolist()
+
+
+def masks(explorer: Explorer) -> Truth:
+    n, fill, (may, lines, empty) = len(explorer.tokens), explorer.fill, mask_of(explorer)
+    weights = explorer.scores.double().masked_fill(~may, -torch.inf).softmax(-1)
+    weights[empty] = {"-inf": torch.nan, "-1e9": 1 / n, "attnlab": 0}[fill]
+    named = empty * (len(empty) < n)  # or all
+    return Truth(
+        {"weights": weights, "mask": may, "empty_rows": empty},
+        [*named, *[0, 0] * (fill != "-1e9")] if empty else [1],
+        said=[f"“{explorer.tokens[i]}” (row {i})" for i in named],
+        code="\n".join([*lines, explorer.data["words"]["code"][fill]]),
+        given={"n": n, "scores": explorer.scores},
+        made={"weights": weights},
+    )
+
+
+def your_attention(explorer: Explorer) -> Truth:
+    (may, lines, empty), words = mask_of(explorer), explorer.data["words"]
+    query, key = (one.double() for one in (explorer.query, explorer.key))
+    weights = F.scaled_dot_product_attention(query, key, torch.eye(len(key)).double(), may)
+    return Truth(
+        {"weights": weights, "mask": may, "empty_rows": empty},
+        [1, 12, 12],
+        code="\n".join([*lines, words["code"]["values"], explorer.answer["call"]]),
+        given={"n": len(key), "query": query[None].float(), "key": key[None].float()}
+        | {explorer.answer["name"]: explorer.function},
+        made={"weights": weights[None]},
+    )
+
+
+def order(explorer: Explorer) -> Truth:
+    order, on, told = list(explorer.order), explorer.positions, explorer.data["words"]
+    x, position = table("the_cat_sat_on_the_mat.csv"), 0.5 * drawn(0, 6, 5).double()
+    both = x + on * position, x[order] + on * position
+    before, after = (F.scaled_dot_product_attention(one, one, one) for one in both)
+    moved = (after - before[order]).norm(dim=-1)
+    most = int((moved > moved.max() - 1e-6).nonzero()[0])
+    changed, listed = on and order != sorted(order), str(order)[1:-1]
+    code = {name: told["inputs"][name][on].format(order=listed) for name in told["inputs"]}
+    return Truth(
+        {"before": before, "after": after, "moved": moved},
+        [(moved > 1e-4).sum(), 6, moved[most]] * changed,
+        {"before.cells": before, "after.cells": after}
+        | {"after.rows": [SENTENCE[word] for word in order]},
+        said=[f"“{SENTENCE[order[most]]}” most"] * changed,
+        code=told["code"].format(order=listed, **code),
+        given={"F": F, "x": x, "position": position},
+        made={"change": moved},
+    )
+
+
+def rotary(explorer: Explorer) -> Truth:
+    at, key_at, distances = explorer.query, explorer.key, torch.arange(-24, 25).double()
+    speeds = explorer.base ** (-torch.arange(4).double() / 4)
+    query, key = torch.exp(1j * at * speeds), torch.exp(1j * (key_at * speeds - 0.5))
+    score, ways = (query * key.conj()).real.sum(), 25 - abs(at - key_at)
+    sizes = {"pairs": 4, "features": 8, "places": 25, "base": explorer.base}
+    return Truth(
+        {"query": torch.view_as_real(query), "key": torch.view_as_real(key), "score": score}
+        | {"curve": (torch.outer(distances, speeds) + 0.5).cos().sum(-1)},
+        [at, key_at, at, key_at, at - key_at, score, *[ways] * (ways > 1)],
+        code=explorer.data["words"]["code"].format(query=at, key=key_at, **sizes),
+        given={"rotate": rotate},
+        made={"score": score},
+    )
+
+
+# --- trained models -------------------------------------------------------------------------------
+
+
+def asked(explorer: Explorer, tokens: list[str]) -> int:
+    return explorer.word if explorer.word < len(tokens) else len(tokens) - 2
+
+
+def name_of(tokens: list[str], i: int) -> str:
+    name = tokens[i] if tokens[i].startswith("[") else f"“{tokens[i]}”"
+    return f"{name} at {i}" if tokens.count(tokens[i]) > 1 else name
+
+
+def most_of(tokens: list[str], row: Tensor, asking: int) -> str:
+    """Return the names of those who get most of a row."""
+    top = (row > row.max() - 0.005).nonzero().flatten().tolist()
+    return " and ".join("itself" if i == asking else name_of(tokens, i) for i in top)
+
+
+def numbers_of(*texts: str) -> list[float]:
+    return [number for number, _ in numbers_in(texts)]
+
+
+@remember
+def of_layer(sentence: str) -> tuple[list[str], Tensor]:
+    """Return tokens, and the weights of all heads, by torch's own module."""
+    tokens, torchs = LAYER().tokens(sentence), LAYER().attention.to_torch().eval()
+    x = LAYER().embed(tokens)
+    return tokens, torchs(x, x, x, average_attn_weights=False)[1][0].detach().double()
+
+
+def real_heads(explorer: Explorer) -> Truth:
+    tokens, weights = of_layer(explorer.sentence)
+    place, head = asked(explorer, tokens), explorer.head
+    row, name = weights[head, place], name_of(tokens, place)
+    most, lines = most_of(tokens, row, place), ex.real_heads.code(explorer.sentence, len(tokens))
+    code = {"lines": lines, "head": head, "place": place, "token": ""}
+    return Truth(
+        {"tokens": tokens, "weights": weights},
+        [head, *numbers_of(name, most), row.max(), row[0] + row[-1], 1 / len(tokens)],
+        {"maps.maps": weights, "row.weights": row, "row.names": tokens},
+        {"row.title": [head, *numbers_of(name)]},
+        said=[f"{name} attends most to {most} ("],
+        code=explorer.data["words"]["code"].format(**code),
+        given={"load_layer": LAYER},
+        made={"last": row} if (head + place) % 6 == 0 else {},  # to compute the weights takes long
+    )
+
+
+@remember
+def encoder() -> PretrainedEncoder:
+    """Return the model in double precision, so that no percent is rounded otherwise."""
+    found = load_encoder()
+    for part in (found.positions, found.types, found.norm, found.layers):
+        part.double()
+    return found
+
+
+READ = remember(lambda sentence: encoder().read(sentence))
+
+
+@remember
+def labelled(word: str) -> dict[str, str]:
+    """Return sentences that a word may be compared with, and their meanings."""
+    rows = rows_of("bank_sentences.csv" if word == "bank" else "two_meanings.csv")
+    rows = [one for one in rows if one.get("word", "bank") == word and one.get("part") != "aside"]
+    return {one["sentence"]: one["meaning"] for one in rows}
+
+
+@remember
+def vectors(word: str) -> Tensor:
+    return vectors_of(encoder(), word, list(labelled(word)))
+
+
+@remember
+def leans_of(word: str, sentence: str) -> Tensor:
+    """Return how much nearer a word lies to its first meaning, without the sentence itself."""
+    if not labelled(word):
+        return torch.full((7,), torch.nan)
+    others = torch.tensor([one != sentence for one in labelled(word)])
+    meanings = list(labelled(word).values())
+    is_first = torch.tensor([one == meanings[0] for one in meanings])
+    own = vectors_of(encoder(), word, [sentence])[0]
+    return lean(own, vectors(word)[others], is_first[others])
+
+
+def layers(explorer: Explorer) -> Truth:
+    tokens, _, weights = READ(explorer.sentence)
+    layer, head, place = explorer.layer, explorer.head, asked(explorer, tokens)
+    maps = weights[max(layer - 1, 0), :, place]
+    exact = maps.mean(dim=0) if head == "mean" else maps[head]
+    row, name, told = (100 * exact).round() / 100, name_of(tokens, place), explorer.data["words"]
+    leans = leans_of(tokens[place], explorer.sentence)
+    meanings, here = [*dict.fromkeys(labelled(tokens[place]).values())], leans[layer].item()
+    most = most_of(tokens, row.clone().index_fill(0, torch.tensor([0, len(row) - 1]), -1), place)
+    most = most if most.count(" and ") < 2 else f"{most.count(' and ') + 1} words"
+    numbers = [*[layer] * (layer > 0), *numbers_of(name), here] if meanings else []
+    if layer:
+        numbers += [*numbers_of(most), row[1:-1].max(), *[head] * (head != "mean")]
+        numbers.append(row[0] + row[-1])
+    near = [meanings[here < 0]] if meanings and round(abs(here), 3) >= 0.005 else []
+    line = told["rows"]["first" if not layer else "mean" if head == "mean" else "head"]
+    line = line.format(place=place, below=layer - 1, layer=layer, head=head, asking="")
+    shown = exact * (layer > 0)
+    return Truth(
+        {"tokens": tokens, "weights": shown, "meanings": meanings, "leans": leans},
+        numbers,
+        {"row.weights": shown, "row.names": tokens, "curve.values.0": leans},
+        said=[f"nearer to {one}" for one in near] + [f"most to {most} ("] * (layer > 0),
+        code=told["code"].format(lines=ex.layers.code(explorer.sentence, len(tokens)), row=line),
+        given={"load_encoder": lambda: SimpleNamespace(read=READ)},
+        made={"last": exact} if layer else {},
+    )

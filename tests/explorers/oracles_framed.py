@@ -1,0 +1,340 @@
+"""What explorers must show whose frames are sent: each of these functions says it for one."""
+
+import csv
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from functools import cache as remember
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnlab import KeyValueCache, data_path, load_table
+from attnlab.data import load_tensors
+from attnlab.explorers import Explorer
+from attnlab.looking_back import SYMBOLS, load_looking_back, to_tokens
+from tests.explorers.common import Truth, drawn
+
+MODEL = remember(load_looking_back)
+PROMPT = "KQZBMTARK"  # what the model of lesson 12 continues
+TEXT = "KQZBMTAR|QZB|TARKQ|MTA"  # what it reads while it is trained
+WATCHED = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300)  # after so many steps
+SENTENCE = "The cat sat on the mat".split()
+
+
+@remember
+def table(name: str) -> Tensor:
+    return load_table(name).values.double()
+
+
+@remember
+def rows_of(name: str) -> list[dict[str, str]]:
+    with data_path(name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def keys_used(weights: Tensor) -> Tensor:
+    return torch.special.entr(weights).sum(dim=-1).exp().mean()
+
+
+def pairs(left: Tensor, right: Tensor) -> list[Tensor]:
+    return [*torch.stack([left, right], dim=-1).flatten()]
+
+
+# --- lessons 1 and 2 ------------------------------------------------------------------------------
+
+
+def row(explorer: Explorer) -> Truth:
+    x, step = table("he_is_awesome.csv"), explorer.step
+    place = ["He", "is", "awesome"].index(explorer.query)
+    may = torch.arange(3) <= (2 if explorer.mask == "none" else place)
+    raw = x @ x[place]
+    scores = raw / 2
+    masked = scores.masked_fill(~may, -torch.inf)
+    positive, weights = masked.exp(), masked.softmax(-1)
+    total, products, output, left = positive.sum(), weights[:, None] * x, weights @ x, masked[may]
+    by_hand = [  # all numbers of the arithmetic, key by key or feature by feature
+        [one for key, end in zip(x, raw, strict=True) for one in (*pairs(x[place], key), end)],
+        [one for key in range(3) for one in (raw[key], 2, scores[key])],
+        scores,
+        [one for s, p in zip(masked, positive, strict=True) for one in [s, p][s == -torch.inf :]],
+        [*positive, total],
+        [one for key in range(3) for one in (positive[key], total, weights[key])],
+        [one for f, end in zip(x.T, output, strict=True) for one in (*pairs(weights, f), end)],
+    ][step - 1]
+    said = [raw, [4, 2, *scores], [], [0] * (len(left) < 3), [total], [4, 6, weights.max(), 1]]
+    cells = torch.cat([products.T, output[:, None]], dim=1).flatten()
+    lines = {"raw": raw, "scores": scores, "mask": may, "positive": positive, "total": total}
+    lines |= {"weights": weights, "output": output}
+    made = list(lines)[step - 1]
+    asked = (
+        {"step": 6, "key": 2} if (explorer.query, explorer.mask) == ("awesome", "none") else None
+    )
+    return Truth(
+        {**lines, "masked": masked, "products": products},
+        [*said, output][step - 1],
+        {"strips.rows.5.weights": weights, "strips.asked": asked},
+        {"hand.lines": by_hand}
+        | {"strips.rows": [*raw, *scores, *left, *positive, *positive, total, *weights, 1, *cells]},
+        given={"math": math, "query": x, "key": x, "value": x},
+        made={made: lines[made]},
+    )
+
+
+@remember
+def gradients(d_k: int) -> list[list[float]]:
+    """Return variance, and mean, median and share of short gradients: not scaled, and scaled."""
+    stream = torch.Generator().manual_seed(7)
+    sizes = (400, d_k, 1), (400, 16, d_k), (400, 16, 1)
+    query, key, value = (torch.randn(size, generator=stream).double() for size in sizes)
+    query.requires_grad_()
+    found = []
+    for divisor in (1, d_k**0.5):
+        scores = key @ query / divisor
+        output = (scores.softmax(dim=1) * value).sum()
+        lengths = torch.autograd.grad(output, query)[0].flatten(1).norm(dim=1)
+        dead = (lengths < lengths.mean() / 1000).double().mean()
+        found.append([one.item() for one in (scores.var(), lengths.mean(), lengths.median(), dead)])
+    return found
+
+
+def scaling(explorer: Explorer) -> Truth:
+    d_k = explorer.d_k
+    query, key = drawn(explorer.seed, 2, 6, 1024).double()
+    scores = query[:, :d_k] @ key[:, :d_k].T
+    raw, scaled = scores.softmax(-1), (scores / d_k**0.5).softmax(-1)
+    (spread, *lengths, dead), (spread_scaled, *others, _) = gradients(d_k)
+    mean, median = (one / other for one, other in zip(lengths, others, strict=True))
+    told = [one for r in (median, mean) for one in ([r] if r >= 0.095 else [1, 1 / r])]
+    return Truth(
+        {"raw": raw, "scaled": scaled},
+        [d_k, spread, spread_scaled, *told, *[dead] * (dead >= 0.05)],
+        {"raw.cells": raw, "scaled.cells": scaled, "bad": median < 0.5},
+        {"raw.under": [keys_used(raw), 6], "scaled.under": [keys_used(scaled), 6]},
+        {"gradients": [*lengths, *others]},
+        given={"query": query, "key": key},
+        made={"raw": raw, "scaled": scaled},
+    )
+
+
+# --- lesson 3 -------------------------------------------------------------------------------------
+
+
+@remember
+def losses(causal: bool, step: int) -> Tensor:
+    """Return (2, 4): given the whole sentence and given the words so far, of four runs."""
+    rows = rows_of("peek_at_the_future.csv")
+    rows = [one for one in rows if (one["causal"], one["step"]) == (f"{causal:d}", f"{step}")]
+    assert len(rows) == 4
+    return torch.tensor([[float(one[n]) for one in rows] for n in ("training", "use")]).double()
+
+
+def peek(explorer: Explorer) -> Truth:
+    runs = [losses(one, explorer.step) for one in (False, True)]  # without the mask, and with it
+    best, guessing = -sum(p * math.log(p) for p in (0.6, 0.3, 0.1)), math.log(8)
+    (whole, so_far), other = (
+        runs[explorer.causal].mean(dim=1),
+        runs[not explorer.causal].mean(dim=1),
+    )
+    lost = explorer.step > 0 and bool(so_far > guessing + 0.05)
+    board = [(o.mean(), o.min(), o.max()) for what in zip(*runs, strict=True) for o in what]
+    return Truth(
+        {"whole_sentence": runs[explorer.causal][0], "words_so_far": runs[explorer.causal][1]}
+        | {"best_possible": best, "guessing": guessing},
+        [explorer.step, whole, other[0], so_far, other[1]]
+        + [best] * bool(whole < best - 0.05)
+        + [guessing] * lost,
+        reads={"board.body": itertools.chain(*board)},
+        curves={"curves": [so_far, whole]},
+    )
+
+
+# --- lessons 4 and 5 ------------------------------------------------------------------------------
+
+
+def cross(explorer: Explorer) -> Truth:
+    x, wishes = table("the_cat_sat_on_the_mat.csv"), 4 * torch.eye(5).double()[[0, 2, 3]]
+    texts = [(["who?", "doing what?", "where?"], wishes), (SENTENCE, x)]
+    asks = explorer.asking == "questions"
+    (queries, query), (keys, key) = texts if asks else reversed(texts)
+    weights = (query @ key.T / 5**0.5).softmax(-1)
+    picked = queries.index(explorer.question if asks else explorer.word)
+    best, output = weights[picked].argmax(), weights @ key
+    alone = int((weights[picked] > weights[picked].max() - 0.005).sum() == 1)
+    return Truth(
+        {"queries": queries, "keys": keys, "weights": weights, "output": output, "picked": picked},
+        [weights[picked].max(), *weights.shape, 1, *[weights[:, best].sum()] * alone],
+        {"weights.cells": weights, "output.cells": output, "lines.weights": weights[picked]}
+        | {"weights.picked": picked, "lines.picked": picked, "output.picked": picked},
+        {"weights.title": weights.shape, "output.title": output.shape},
+        said=[f"“{queries[picked]}” asks", *[f"looks at “{keys[best]}” most"] * alone],
+        given={"question_x": wishes, "x": x},
+        made={"weights": weights, "output": output},
+    )
+
+
+def heads(explorer: Explorer) -> Truth:
+    count, cut, step = explorer.heads, explorer.way == "short cut", explorer.step
+    size, token = 6 // count, torch.arange(4)
+    x = torch.stack([100 * token + 10 * (i // size) + i % size for i in range(6)], dim=1)  # (4, 6)
+    right = torch.stack(x.split(size, dim=1))  # (heads, 4, size)
+    split = x.reshape(right.shape) if cut else right
+    wrong = (split != right).any(-1)
+    scores, whose = wrong[:, :, None] | wrong[:, None], split[..., 0] // 100
+    seen, rows = (split[0] // 100).unique(), [wrong.sum(), 4 * count]
+    told = {"view": [6, count, size], "transpose": [4 * count], "scores": [size, 16 * count]}
+    if cut:
+        told = {"view": [*rows, 0, *seen], "transpose": [count, 4, size, *rows]}
+        told |= {"scores": [scores.sum(), 16 * count, 0, *seen], "merge": [4, *rows]}
+    if cut and count == 1:
+        told = {"view": [4], "transpose": [1, 4, 6], "scores": [16]}
+    told = {"x": [4, 6, 4, 6], "merge": [4], **told}
+    numbers = {"x": x[None], "merge": x[None]}.get(step, split)
+    crossed = {"x": x[None] < 0, "merge": x[None] < 0, "scores": scores}
+    crossed = crossed.get(step, wrong[..., None].expand(split.shape))
+    lines = {"x": ("x", x), "scores": ("scores", split @ split.mT), "merge": ("merged", x)}
+    name, line = lines.get(step, ("heads", split))
+    if step == "view" and not cut:
+        numbers = line = x.view(4, count, size)
+        name, crossed = "cut", numbers < 0
+    if step == "scores":
+        numbers = torch.stack(torch.broadcast_tensors(whose[..., None], whose[:, None]), dim=-1)
+    return Truth(
+        {"heads": split, "merged": x, "wrong_rows": wrong, "wrong_scores": scores},
+        told[step],
+        {"tables.wrong": crossed, "bad": bool(crossed.any())},
+        {
+            "tables.texts": numbers.flatten(),
+            "tables.title": numbers.shape[step in ("x", "merge") :][:3],
+        },
+        given={"x": x},
+        made={name: line},
+    )
+
+
+# --- lessons 8, 12 and 13 -------------------------------------------------------------------------
+
+
+def cost(explorer: Explorer) -> Truth:
+    n, count, d_model = explorer.n, explorer.heads, explorer.d_model
+    size = {"float32": 4, "float16": 2}[explorer.dtype]
+    memory, vectors = size * count * n * n, size * 3 * n * d_model
+    attention, projections = 4 * n * n * d_model, 8 * n * d_model * d_model
+    parts = [(memory, 4), (vectors, 2), (attention, 4), (projections, 2)]
+    more = 2 if n == 2 * d_model else max(n / (2 * d_model), 2 * d_model / n)
+    more_in = "Attention needs" if n > 2 * d_model else "projections need"
+    return Truth(
+        {"weight_bytes": memory, "qkv_bytes": vectors}
+        | {"attention_flops": attention, "projection_flops": projections},
+        [n, count, memory, 4, 4 * memory, more],
+        {"squares.n": n, "table.head": ["n", str(n), str(2 * n), ""]},
+        {"squares.label": [memory, 4 * memory]}
+        | {"table.body": [number for p, by in parts for number in (p, by * p, by)]},
+        {"memory": [memory, vectors], "flops": [attention, projections]},
+        said=[f"stored in {explorer.dtype}", more_in],
+        made={"memory": memory, "attention": attention, "projections": projections},
+    )
+
+
+@remember
+def read(text: str) -> tuple[str, float, Tensor]:
+    """Return what comes next, how likely, and the weights of the last token: no cache."""
+    logits, weights = MODEL()(to_tokens(text)[None])
+    chance, symbol = logits[0, -1].softmax(-1).max(-1)
+    return SYMBOLS[symbol], chance.item(), weights[:, 0, 0, -1].double()
+
+
+def cache(explorer: Explorer) -> Truth:
+    step, kept, text = explorer.step, explorer.cache, PROMPT
+    for _ in range(step):
+        text += read(text)[0]
+    guess, chance, weights = read(text)
+    rows = {True: [9] + [1] * step, False: [*range(9, 10 + step)]}
+    so_far, other = sum(rows[kept]), sum(rows[not kept])
+    passes, place = torch.full((3, len(text)), step + 1.0), torch.arange(len(text))
+    if kept:
+        passes[1:] = place.sub(7).clamp(min=1)  # the tenth is new in pass 2
+        passes[0, :-1] = float(step == 0)
+    pad, best = (0, 15 - len(text)), weights == weights.max(dim=-1, keepdim=True).values
+    return Truth(
+        {"text": text, "rows": rows[kept][-1], "so_far": so_far, "guess": guess, "chance": chance}
+        | {"passes": passes.double(), "weights": weights},
+        [step + 1, rows[kept][-1], len(text) - 1, so_far, other, chance]
+        if step
+        else [1, 9, chance],
+        {"made.cells": F.pad(passes, pad).double(), "looks.cells": F.pad(weights, pad)}
+        | {"looks.texts": [["●" * one for one in line] for line in F.pad(best, pad).tolist()]},
+        {"made.texts": passes[passes > 0]},
+        {"rows": [sum(rows[False]), sum(rows[True])]},
+        said=[f"guesses {guess}"],
+        given={"model": MODEL(), "to_tokens": to_tokens, "KeyValueCache": KeyValueCache},
+        made={"chance": chance},
+    )
+
+
+@remember
+def watched() -> list[Tensor]:
+    """Return the weights of both layers and the chances of all symbols, step by step."""
+    stored = load_tensors("looking_back.safetensors")
+    return [stored[f"watched.{name}"].double() for name in ("weights", "chances")]
+
+
+@remember
+def learned(step: int) -> list[float]:
+    """Return three measures of the six models with two layers, on average."""
+    rows = [one for one in rows_of("looking_back.csv") if one["num_layers"] == "2"]
+    rows = [one for one in rows if int(one["step"]) == step]
+    assert len(rows) == 6
+    return [sum(float(o[name]) for o in rows) / 6 for name in ("previous", "follower", "correct")]
+
+
+def looking_back(explorer: Explorer) -> Truth:
+    step, place = explorer.step, explorer.place
+    weights, chances = (one[WATCHED.index(step)] for one in watched())
+    second, chance, guess = (
+        weights[1, place],
+        chances[place].max(),
+        SYMBOLS[chances[place].argmax()],
+    )
+    target = int(second.argmax())
+    first = weights[0, target]
+    source = int(first.argmax())
+    pairs = itertools.pairwise(TEXT[: place + 1])
+    known = [two for one, two in pairs if one == TEXT[place] != "|" != two]
+    right = "cannot know" if not known else "is correct" if known[0] == guess else "be correct"
+    looks = {"second": second, "first": first}
+    return Truth(
+        {**looks, "target": target, "source": source, "guess": guess, "chance": chance},
+        [step, place, 2, target, second.max(), 1, source, first.max(), chance],
+        {"scores.looks.target": target, "scores.looks.source": source}
+        | {f"scores.looks.{name}": (one * 1000).round() / 1000 for name, one in looks.items()},
+        curves={"scores": learned(step)},
+        said=[f"{TEXT[i].replace('|', 'bar')} at place {i}" for i in (place, target, source)]
+        + [f"guesses {guess}", right],
+    )
+
+
+# --- explorers of few words -----------------------------------------------------------------------
+
+
+def by_its_lines(place: str, given: Mapping[str, Tensor]) -> Callable[[Explorer], Truth]:
+    """Return the oracle of an explorer whose own lines of PyTorch compute all that it shows."""
+
+    def oracle(explorer: Explorer) -> Truth:
+        names = {"torch": torch, **given}
+        exec(explorer.frame_now()["code"], names)
+        weights = names["weights"].double()
+        return Truth({"weights": weights}, None, {place: weights})
+
+    return oracle
+
+
+def query_and_key(*shape: int) -> dict[str, Tensor]:
+    return dict(zip(("query", "key"), drawn(*shape), strict=True))
+
+
+after_softmax = by_its_lines("weights.cells", {"scores": drawn(42, 5, 5)})
+divisors = by_its_lines("weights.cells", query_and_key(1, 2, 6, 512))
+many_heads = by_its_lines("maps.maps", query_and_key(0, 2, 6, 12))
+temperature = by_its_lines("weights.weights", {})
