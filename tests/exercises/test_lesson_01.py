@@ -1,6 +1,5 @@
 """The checks of lesson 1: what they accept, and what they say of answers that are not slips."""
 
-import functools
 import math
 
 import pytest
@@ -17,17 +16,13 @@ from attnlab.exercises import (
     check_zero_query,
     lesson_01,
 )
-from attnlab.exercises.lesson_01 import inputs_of
 from tests.exercises.verdicts import accepted, accepts, names, refused
 
 X = load_table("he_is_awesome.csv").values
 SOFTMAXES = [
     lambda scores: scores.softmax(-1),
-    lambda scores: torch.softmax(scores, dim=-1),
-    lambda scores: F.softmax(scores, dim=-1),
     lambda scores: weigh(scores, dim=-1),
     lambda scores: nn.Softmax(dim=-1)(scores),
-    lambda scores: F.log_softmax(scores, dim=-1).exp(),
     lambda scores: scores.log_softmax(-1).exp(),
     lambda scores: torch.special.softmax(scores, -1),
     lambda scores: F.softmin(-scores, dim=-1),
@@ -61,112 +56,66 @@ def broken(query, key, value):
     return scores.softmax(dim=0) @ value
 
 
-def half_mended(query, key, value):
-    scores = query @ key.transpose(-2, -1) / math.sqrt(len(key))
-    return scores.softmax(dim=-1) @ value
+test_accepts = accepts({
+    check_zero_query: [
+        lambda: [0.34, 0.33, 0.33],
+        lambda: torch.ones(3, dtype=torch.float16, requires_grad=True) / 3,
+        [torch.tensor(1 / 3)] * 3,
+    ],
+    check_query_for_awesome: [lambda: [10, -10, -10, -10], (20 * (X[2] - X[1])).requires_grad_()],
+    check_mended: [attention, with_einsum, F.scaled_dot_product_attention],
+    check_attention_from_exp: [
+        from_exp,
+        from_scores(lambda s: (s - s.logsumexp(dim=-1, keepdim=True)).exp()),
+    ],
+})  # fmt: skip
 
-
-test_accepts = accepts(
-    {
-        check_zero_query: [
-            lambda: [1 / 3, 1 / 3, 1 / 3],
-            lambda: [0.34, 0.33, 0.33],
-            lambda: torch.full((3,), 1 / 3, requires_grad=True),
-            lambda: torch.ones(3, dtype=torch.float16) / 3,
-            lambda: [torch.tensor(1 / 3)] * 3,
-            torch.exp(torch.zeros(3)) / 3,
-        ],
-        check_query_for_awesome: [
-            lambda: 20 * (X[2] - X[1]),
-            lambda: [10, -10, -10, -10],
-            (20.0, -20.0, -1.0, 0.0),
-            (20 * (X[2] - X[1])).requires_grad_(),
-        ],
-        check_mended: [
-            attention,
-            with_einsum,
-            F.scaled_dot_product_attention,
-            functools.partial(attention),
-        ],
-        check_attention_from_exp: [
-            from_exp,
-            from_scores(lambda s: (s - s.logsumexp(dim=-1, keepdim=True)).exp()),
-        ],
-    }
-)
-
-test_names_the_mistake = names(
-    {
-        check_zero_query: {
-            "four is the number of features": [0.25] * 4,
-            "in percent?": [100 / 3] * 3,
-            "yours sum to 0.900": [0.3, 0.3, 0.3],
-            "No weight can be negative": [0.5, 0.6, -0.1],
-            "not all equal. Does any key": [0.4, 0.3, 0.3],
-            "NaN": [math.nan] * 3,
-            "yours has (1, 3)": torch.full((1, 3), 1 / 3),
-        },
-        check_query_for_awesome: {
-            (
-                "gets 0.867 of the weight. It has the largest weight already",
-                "so the direction is good. Make the query longer",
-            ): [10.0, 0, 0, 0],
-            "but “He” gets the largest. A longer query will not help": [-5.0, 0, 0, 0],
-            "will not help, so choose another direction.": [5.0, 5, 0, 0],
-            "choose another direction; the opposite": -20 * (X[2] - X[1]),
-            "prefers none": torch.zeros(4),
-            "a single query": X[2][None],
-            "for each feature, not each word": [0, 0, 1],
-            "NaN or infinity": [1, math.inf, 0, 0],
-            "too large for": [1e308] * 4,
-        },
-        check_mended: {
-            "runs over the sequences of the batch": broken,
-            "root of the batch size": half_mended,
-            "runs over the queries": from_scores(lambda s: s.softmax(dim=-2)),
-            "not scaled at all": lambda q, k, v: (q @ k.mT).softmax(-1) @ v,
-            ("query (5, 11)", "Count the dimensions from the end"): (
-                from_scores(lambda s: s.softmax(dim=2))
-            ),
-            ("query (2, 5, 11)", "transpose(-2, -1)"): (
-                lambda q, k, v: (q @ k.T / q.shape[-1] ** 0.5).softmax(-1) @ v
-            ),
-            "Swap the last two dimensions": lambda q, k, v: (q @ k).softmax(-1) @ v,
-            "t() expects": lambda q, k, v: (q @ k.t() / q.shape[-1] ** 0.5).softmax(-1) @ v,
-            "a tuple of 2; return the output alone": (
-                lambda q, k, v: (attention(q, k, v), scores_of(q, k))
-            ),
-            "(2, 5, 7)": lambda q, k, v: scores_of(q, k).softmax(-1),
-            "are exchanged": lambda q, k, v: attention(q, v, k),
-            "query (2, 5, 11)": (
-                lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            ),
-            ("The size of tensor a (7)", "keepdim=True"): (
-                from_scores(lambda s: shared((s - s.amax(-1)).exp()))
-            ),
-            "random": lambda q, k, v: F.dropout(attention(q, k, v)),
-            "value (7, 13) it runs, but it returns None": (
-                lambda q, k, v: attention(q, k, v) if q.ndim == 3 else None
-            ),
-            "an ndarray": lambda q, k, v: attention(q, k, v).detach().numpy(),
-            "in place": lambda q, k, v: attention(q.mul_(1), k.add_(1), v),
-        },
-        check_attention_from_exp: {
-            "e to the power of 1000 is infinite": from_scores(lambda s: shared(s.exp())),
-            "the largest score of each row": from_scores(lambda s: shared((s - s.max()).exp())),
-            "The mean of a row": (
-                from_scores(lambda s: shared((s - s.mean(-1, keepdim=True)).exp()))
-            ),
-            ("finite, but wrong", "No score may be cut off"): (
-                from_scores(lambda s: shared(s.clamp(-80, 80).exp()))
-            ),
-            "sum to": from_scores(lambda s: (s - s.amax(-1, keepdim=True)).exp()),
-            "not divided by the root": (
-                from_scores(lambda s: shared(torch.exp2(s - s.amax(-1, keepdim=True))))
-            ),
-        },
-    }
-)
+test_names_the_mistake = names({
+    check_zero_query: {
+        "four is the number of features": [0.25] * 4,
+        "in percent?": [100 / 3] * 3,
+        "yours sum to 0.900": [0.3, 0.3, 0.3],
+        "No weight can be negative": [0.5, 0.6, -0.1],
+        "not all equal. Does any key": [0.4, 0.3, 0.3],
+        "NaN": [math.nan] * 3,
+    },
+    check_query_for_awesome: {
+        (
+            "gets 0.867 of the weight. It has the largest weight already",
+            "so the direction is good. Make the query longer",
+        ): [10.0, 0, 0, 0],
+        "but “He” gets the largest. A longer query will not help": [-5.0, 0, 0, 0],
+        "will not help, so choose another direction.": [5.0, 5, 0, 0],
+        "choose another direction; the opposite": -20 * (X[2] - X[1]),
+        "prefers none": torch.zeros(4),
+        "for each feature, not each word": [0, 0, 1],
+        "too large for": [1e308] * 4,
+    },
+    check_mended: {
+        "runs over the sequences of the batch": broken,
+        ("query (5, 11)", "Count the dimensions from the end"): (
+            from_scores(lambda s: s.softmax(dim=2))
+        ),
+        ("query (2, 5, 11)", "transpose(-2, -1)"): (
+            lambda q, k, v: (q @ k.T / q.shape[-1] ** 0.5).softmax(-1) @ v
+        ),
+        "Swap the last two dimensions": lambda q, k, v: (q @ k).softmax(-1) @ v,
+        "(2, 5, 7)": lambda q, k, v: scores_of(q, k).softmax(-1),
+        "random": lambda q, k, v: F.dropout(attention(q, k, v)),
+        "value (7, 13) it runs, but it returns None": (
+            lambda q, k, v: attention(q, k, v) if q.ndim == 3 else None
+        ),
+        "an ndarray": lambda q, k, v: attention(q, k, v).detach().numpy(),
+        "in place": lambda q, k, v: attention(q.mul_(1), k.add_(1), v),
+    },
+    check_attention_from_exp: {
+        "e to the power of 1000 is infinite": from_scores(lambda s: shared(s.exp())),
+        "the largest score of each row": from_scores(lambda s: shared((s - s.max()).exp())),
+        ("finite, but wrong", "No score may be cut off"): (
+            from_scores(lambda s: shared(s.clamp(-80, 80).exp()))
+        ),
+    },
+})  # fmt: skip
 
 
 @pytest.mark.parametrize("softmax", SOFTMAXES)
@@ -184,20 +133,14 @@ def test_an_answer_cannot_change_what_the_checks_use():
     torch.testing.assert_close(lesson_01.KEYS, X, rtol=0, atol=0)
 
 
-def test_a_wrong_attention_is_shown_in_numbers_and_shapes():
+def test_a_wrong_attention_is_shown_with_the_report():
     verdict = refused(check_mended, broken, "Tried with query (2, 5, 11)")
     assert verdict.report.findings[0].name == "softmax-axis"
-    assert "<table" in verdict._repr_html_()
-    assert "sum" in repr(verdict)
-
-
-@pytest.mark.parametrize("function", [attention, F.scaled_dot_product_attention])
-def test_a_flawless_attention_gets_no_remarks(function):
-    assert accepted(check_mended, function).remarks == ()
+    assert verdict.evidence is not None
 
 
 def test_only_who_passes_the_first_case_is_told_what_the_others_need():
-    _, (first, *_) = inputs_of(2)
+    _, (first, *_) = lesson_01.inputs_of(2)
 
     def wrong_at_once(query, key, value):
         output = scaled_dot_product_attention(query, key, value)
@@ -207,19 +150,16 @@ def test_only_who_passes_the_first_case_is_told_what_the_others_need():
     assert "Count the dimensions" not in verdict.message
 
 
-def test_what_cannot_be_learned_through_is_a_remark():
-    (remark,) = accepted(check_mended, torch.no_grad()(attention)).remarks
-    assert "No gradient" in remark
-    assert not remark.endswith("..")
-
-
-def test_a_print_and_a_missing_head_are_remarks():
+def test_what_is_good_to_know_is_a_remark():
     def talkative(query, key, value):
         print("row sums", 1)
         if query.ndim == 4:
             raise ValueError("too many")
         return attention(query, key, value)
 
+    assert accepted(check_mended, F.scaled_dot_product_attention).remarks == ()
+    (remark,) = accepted(check_mended, torch.no_grad()(attention)).remarks
+    assert "No gradient" in remark
     remarks = " ".join(accepted(check_mended, talkative).remarks)
     assert "prints at every call" in remarks
     assert "with heads" in remarks

@@ -1,18 +1,12 @@
 """The checks of lesson 3: what they accept, and what they say of answers that are not slips."""
 
-import functools
 import itertools
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from attnlab import (
-    attention_weights,
-    causal_mask,
-    from_hf_attention_mask,
-    sequence_mask,
-)
+from attnlab import attention_weights, causal_mask, from_hf_attention_mask, sequence_mask
 from attnlab.exercises import (
     check_causal_test,
     check_decoder_mask,
@@ -24,14 +18,17 @@ from tests.exercises.verdicts import accepted, accepts, names, refused
 # --- a test for leaks -----------------------------------------------------------------------------
 
 
-def moved(attend, x, place):
-    changed = x.clone()
-    changed[place] = 99.0
-    return (attend(changed) - attend(x)).abs().amax(dim=-1) > 1e-5
+def table_of(attend, x):
+    """Return which output moves with which token."""
+    moved = []
+    for place in range(len(x)):
+        changed = x.clone()
+        changed[place] = 99.0
+        moved.append((attend(changed) - attend(x)).abs().amax(dim=-1) > 1e-5)
+    return torch.stack(moved, dim=-1)
 
 
 def judged(found):
-    """Return the word for a table of which output moves with which token."""
     allowed = causal_mask(len(found))
     if (found & ~allowed).any():
         return "leaks"
@@ -39,7 +36,7 @@ def judged(found):
 
 
 def causal_test(attend, x):
-    return judged(torch.stack([moved(attend, x, place) for place in range(len(x))], dim=-1))
+    return judged(table_of(attend, x))
 
 
 def by_gradient(attend, x):
@@ -47,16 +44,9 @@ def by_gradient(attend, x):
     return judged(jacobian.abs().amax(dim=(1, 3)) > 0)
 
 
-def ends_only(attend, x):
-    if moved(attend, x, -1)[:-1].any():
-        return "leaks"
-    return "correct" if moved(attend, x, 0).all() and moved(attend, x, -1)[-1] else "too tight"
-
-
 def tightness_first(attend, x):
-    if not all(moved(attend, x, place)[place:].all() for place in range(len(x))):
-        return "too tight"
-    return causal_test(attend, x)
+    found, allowed = table_of(attend, x), causal_mask(len(x))
+    return judged(found) if found[allowed].all() else "too tight"
 
 
 def in_place_test(attend, x):
@@ -65,144 +55,36 @@ def in_place_test(attend, x):
     return said
 
 
-def blind_in(cell):
-    """Return a test that does not look at one cell (output, token)."""
-
-    def test(attend, x):
-        found = torch.stack([moved(attend, x, place) for place in range(len(x))], dim=-1)
-        found[cell] = causal_mask(len(x))[cell]
-        return judged(found)
-
-    return test
+def saying(**words):
+    return lambda attend, x: words.get(said := causal_test(attend, x), said)
 
 
 def test_causal_test_must_look_at_every_cell():
-    for i, j in itertools.permutations(range(6), 2):
-        words = f"output {i} and token {j}", "change every token"
-        refused(check_causal_test, blind_in((i, j)), *words)
+    def blind(attend, x):
+        found = table_of(attend, x)
+        found[cell] = causal_mask(len(x))[cell]
+        return judged(found)
+
+    for cell in itertools.permutations(range(6), 2):
+        words = "output {} and token {}".format(*cell), "change every token"
+        refused(check_causal_test, blind, *words)
 
 
-# --- a decoder's mask -----------------------------------------------------------------------------
+# --- masks ----------------------------------------------------------------------------------------
+
+decoder_mask = check_decoder_mask.form.right
 
 
 def real_of(lengths):
     return sequence_mask(lengths)[:, None, None, :]
 
 
-decoder_mask = check_decoder_mask.form.right
-
-
 def square(lengths):
-    return torch.ones(int(lengths.max()), int(lengths.max()), dtype=torch.bool)
+    return torch.ones(2 * [int(lengths.max())], dtype=torch.bool)
 
 
-@pytest.mark.parametrize(
-    "mask",
-    [
-        lambda n: causal_mask(int(n.max())).expand(len(n), 1, -1, -1),
-        lambda n: decoder_mask(n) & real_of(n).mT,
-    ],
-)
-def test_what_is_said_to_spare_the_words_spares_them(mask):
-    lengths = torch.tensor([5, 3])
-    words = real_of(lengths).mT  # rows of words
-    assert torch.equal(mask(lengths) & words, decoder_mask(lengths) & words)
-    assert (mask(lengths) != decoder_mask(lengths)).any()
-
-
-def test_who_fails_at_once_gets_no_credit():
-    verdict = refused(check_padded_batch, lambda q, k, v, m: mended(q, k, 2 * v, m))
-    assert verdict.message.startswith("With one sentence, 3 heads")
-
-
-def test_a_wrong_mask_is_shown():
-    verdict = refused(check_decoder_mask, lambda n: ~decoder_mask(n), "lengths [5, 3]")
-    assert "key 4" in repr(verdict)
-
-
-# --- a safe softmax -------------------------------------------------------------------------------
-
-
-def safe_softmax(scores, allowed):
-    empty = ~allowed.any(dim=-1, keepdim=True)
-    filled = scores.masked_fill(~allowed, -torch.inf).masked_fill(empty, 0.0)
-    return filled.softmax(dim=-1).masked_fill(empty, 0.0)
-
-
-def unfilled(scores, allowed):
-    """Leave the scores of an empty row as they are: a NaN there reaches the gradient."""
-    empty = ~allowed.any(dim=-1, keepdim=True)
-    filled = scores.masked_fill(~allowed & ~empty, -torch.inf)
-    return filled.softmax(dim=-1).masked_fill(empty, 0.0)
-
-
-def by_exp(scores, allowed):
-    positive = scores.masked_fill(~allowed, -torch.inf).exp()
-    return positive / positive.sum(dim=-1, keepdim=True).clamp_min(1e-6)
-
-
-def detached_sum(scores, allowed):
-    scores = scores.masked_fill(~allowed, -torch.inf)
-    empty = ~allowed.any(dim=-1, keepdim=True)
-    scores = scores.masked_fill(empty, 0.0)
-    positive = (scores - scores.amax(dim=-1, keepdim=True).detach()).exp()
-    return (positive / positive.sum(dim=-1, keepdim=True).detach()).masked_fill(empty, 0.0)
-
-
-def filled_with(fill, then=lambda weights, allowed: weights):
-    def softmax(scores, allowed):
-        return then(scores.masked_fill(~allowed, fill).softmax(dim=-1), allowed)
-
-    return softmax
-
-
-def erase_empty(fill):
-    return filled_with(fill, lambda w, m: w.masked_fill(~m.any(dim=-1, keepdim=True), 0.0))
-
-
-def covered_up(scores, allowed):
-    additive = torch.zeros_like(scores).masked_fill(~allowed, -torch.inf)
-    weights = (scores + additive).softmax(dim=-1)
-    return weights.masked_fill(~allowed.any(dim=-1, keepdim=True), 0.0)
-
-
-def in_place(scores, allowed):
-    with torch.no_grad():
-        scores.masked_fill_(~allowed, -1e9)
-    return scores.softmax(dim=-1)
-
-
-def empty_when_any(scores, allowed):
-    weights = filled_with(-torch.inf)(scores, allowed)
-    return torch.zeros_like(weights) if (~allowed).all(dim=-1).any() else weights
-
-
-def counted_from_the_front(scores, allowed):
-    some = allowed.any(1, keepdim=True)
-    weights = scores.masked_fill(~allowed & some, -torch.inf).softmax(-1)
-    return weights.masked_fill(~some, 0.0)
-
-
-def by_hand(scores, allowed):
-    largest = scores.masked_fill(~allowed, -torch.inf).amax(dim=-1, keepdim=True)
-    largest = largest.masked_fill(largest.isneginf(), 0.0)
-    scores = scores.masked_fill(~allowed, 0.0)  # whatever is blocked: NaN as well
-    positive = (scores - largest).exp().masked_fill(~allowed, 0.0)
-    total = positive.sum(dim=-1, keepdim=True)
-    return positive / total.masked_fill(total == 0, 1.0)
-
-
-@pytest.mark.parametrize("answer", [safe_softmax, by_hand])
-def test_a_safe_softmax_gets_no_remarks(answer):
-    assert accepted(check_safe_softmax, answer).remarks == ()
-
-
-def test_a_fill_that_half_precision_cannot_hold_is_a_remark():
-    (remark,) = accepted(check_safe_softmax, erase_empty(-1e9)).remarks
-    assert "float16" in remark
-
-
-# --- a padded batch -------------------------------------------------------------------------------
+def diagonal_without_one(lengths):
+    return torch.arange(int(lengths.max())).eq(2).diag()
 
 
 def attend(mask_of):
@@ -226,92 +108,137 @@ def nan_rows(query, key, value, attention_mask):
     return output.masked_fill(attention_mask[:, None, :, None] == 0, torch.nan)
 
 
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda n: causal_mask(int(n.max())).expand(len(n), 1, -1, -1),
+        lambda n: decoder_mask(n) & real_of(n).mT,
+    ],
+)
+def test_what_is_said_to_spare_the_words_spares_them(mask):
+    lengths = torch.tensor([5, 3])
+    words = real_of(lengths).mT  # rows of words
+    assert torch.equal(mask(lengths) & words, decoder_mask(lengths) & words)
+    assert (mask(lengths) != decoder_mask(lengths)).any()
+
+
+def test_who_fails_at_once_gets_no_credit():
+    verdict = refused(check_padded_batch, lambda q, k, v, m: mended(q, k, 2 * v, m))
+    assert verdict.message.startswith("With one sentence, 3 heads")
+
+
+# --- a safe softmax -------------------------------------------------------------------------------
+
+
+def filled_with(fill, then=lambda weights, allowed: weights):
+    return lambda scores, allowed: then(scores.masked_fill(~allowed, fill).softmax(-1), allowed)
+
+
+def safe(scores, allowed, *, keep_empty=False, detached=False):
+    """Return safe weights; a row without a key may keep its scores, or a sum have no gradient."""
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    filled = scores.masked_fill(~allowed & ~empty if keep_empty else ~allowed, -torch.inf)
+    filled = filled if keep_empty else filled.masked_fill(empty, 0.0)
+    exps = (filled - filled.amax(dim=-1, keepdim=True).detach()).exp()
+    total = exps.sum(dim=-1, keepdim=True)
+    return (exps / (total.detach() if detached else total)).masked_fill(empty, 0.0)
+
+
+def erase_empty(fill):
+    return filled_with(fill, lambda w, m: w.masked_fill(~m.any(dim=-1, keepdim=True), 0.0))
+
+
+def covered_up(scores, allowed):
+    weights = (scores + torch.zeros_like(scores).masked_fill(~allowed, -torch.inf)).softmax(-1)
+    return weights.masked_fill(~allowed.any(dim=-1, keepdim=True), 0.0)
+
+
+def by_exp(scores, allowed):
+    exps = scores.masked_fill(~allowed, -torch.inf).exp()
+    return exps / exps.sum(dim=-1, keepdim=True).clamp_min(1e-6)
+
+
+def in_place(scores, allowed):
+    with torch.no_grad():
+        scores.masked_fill_(~allowed, -1e9)
+    return scores.softmax(dim=-1)
+
+
+def empty_when_any(scores, allowed):
+    weights = filled_with(-torch.inf)(scores, allowed)
+    return torch.zeros_like(weights) if (~allowed).all(dim=-1).any() else weights
+
+
+def counted_from_the_front(scores, allowed):
+    some = allowed.any(1, keepdim=True)
+    weights = scores.masked_fill(~allowed & some, -torch.inf).softmax(-1)
+    return weights.masked_fill(~some, 0.0)
+
+
+def test_a_fill_that_half_precision_cannot_hold_is_a_remark():
+    assert accepted(check_safe_softmax, safe).remarks == ()
+    (remark,) = accepted(check_safe_softmax, erase_empty(-1e9)).remarks
+    assert "float16" in remark
+
+
 # --- all four -------------------------------------------------------------------------------------
 
-test_accepts = accepts(
-    {
-        check_causal_test: [
-            causal_test,
-            by_gradient,
-            lambda attend, x: "NaN" if attend(x).isnan().any() else causal_test(attend, x),
-        ],
-        check_decoder_mask: [
-            lambda lengths: (
-                (torch.arange(int(lengths.max())) < lengths[:, None])[:, None, None]
-                & torch.ones(int(lengths.max()), int(lengths.max())).tril().bool()
-            ),
-        ],
-        check_safe_softmax: [
-            lambda scores, allowed: attention_weights(scores, attn_mask=allowed),
-            functools.partial(safe_softmax),
-        ],
-        check_padded_batch: [
-            mended,
-            attend(lambda m: torch.zeros(m.shape).masked_fill(m == 0, -1e9)[:, None, None]),
-        ],
-    }
-)
+test_accepts = accepts({
+    check_causal_test: [
+        by_gradient,
+        lambda attend, x: "NaN" if attend(x).isnan().any() else causal_test(attend, x),
+    ],
+    check_decoder_mask: [lambda n: real_of(n) & square(n).tril()],
+    check_safe_softmax: [lambda scores, allowed: attention_weights(scores, attn_mask=allowed)],
+    check_padded_batch: [
+        attend(lambda m: torch.zeros(m.shape).masked_fill(m == 0, -1e9)[:, None, None]),
+    ],
+})  # fmt: skip
 
-test_names_the_mistake = names(
-    {
-        check_causal_test: {
-            "change every token in turn": ends_only,
-            "Output i must move with tokens 0 to i": lambda attend, x: {"correct": "leaks"}.get(
-                causal_test(attend, x), "correct"
-            ),
-            "No token sees itself there": lambda attend, x: (
-                "leaks" if causal_test(attend, x) == "leaks" else "correct"
-            ),
-            "leaks come first": tightness_first,
-            "a bool; return one of": lambda attend, x: causal_test(attend, x) == "correct",
-            '"fine"; return one of': lambda attend, x: "fine",
-            "returns None: return 'correct'": (
-                lambda attend, x: None if causal_test(attend, x) == "correct" else "leaks"
-            ),
-            "changes its arguments in place": in_place_test,
-        },
-        check_decoder_mask: {
-            "query 4 and key 0 must be open, because the key is an earlier word": (
-                lambda n: decoder_mask(n) & ~square(n).tril(-4)
-            ),
-            "must be closed, because the key is a later word": (
-                lambda n: decoder_mask(n) | square(n).triu(1).tril(1) & real_of(n)
-            ),
-            "query 2 and key 2 must be open, because the key is the token itself": (
-                lambda n: decoder_mask(n) & ~(square(n).cumsum(0).eq(3) & square(n).cumsum(1).eq(3))
-            ),
-            "the causal part is missing": real_of,
-            "would be lined up with that of the heads": lambda n: decoder_mask(n)[:, 0],
-            "One table cannot serve": lambda n: causal_mask(int(n.max())),
-            "must be bool, got torch.float32": lambda n: decoder_mask(n).float(),
-        },
-        check_safe_softmax: {
-            "divides 0 by 0": filled_with(-torch.inf),
-            "has vanished": filled_with(-torch.inf, lambda w, m: w.nan_to_num()),
-            "An empty row changes the others": empty_when_any,
-            "the gradient is NaN": covered_up,
-            "No gradient": lambda s, m: safe_softmax(s.detach(), m),
-            "changes its arguments in place": in_place,
-            ("scores (2, 3, 3, 4)", "Count axes from the end"): counted_from_the_front,
-            ("Scores of 100 or -110 break it", "overflows or rounds to 0"): by_exp,
-            ("from -111 to 101", "A blocked key is still read"): erase_empty(-20.0),
-            ("to -99899", "only -inf lies below everything"): erase_empty(-150.0),
-            "the gradient is not": detached_sum,
-            "NaN and infinity among the blocked scores, the weights are correct": unfilled,
-            "sums to 1.0000010, and rounding does not explain it": (
-                lambda s, m: safe_softmax(s, m) * (1 + 1e-6)
-            ),
-            "A blocked key gets the weight 1e-08, which is little but not 0": (
-                lambda s, m: safe_softmax(s, m).clamp_min(1e-8)
-            ),
-        },
-        check_padded_batch: {
-            ("With one sentence the numbers are correct", "one axis is missing"): (
-                attend(lambda m: m[:, None] == 1)
-            ),
-            "4 queries and 5 keys": square_mask,
-            "raises": attend(lambda m: m[:, None, None]),
-            "NaN comes out": nan_rows,
-        },
-    }
-)
+test_names_the_mistake = names({
+    check_causal_test: {
+        "Output i must move with tokens 0 to i": saying(correct="leaks", leaks="correct"),
+        "leaks come first": tightness_first,
+        "a bool; return one of": lambda attend, x: causal_test(attend, x) == "correct",
+        '"fine"; return one of': lambda attend, x: "fine",
+        "returns None: return 'correct'": saying(correct=None),
+        "changes its arguments in place": in_place_test,
+    },
+    check_decoder_mask: {
+        "query 4 and key 0 must be open, because the key is an earlier word": (
+            lambda n: decoder_mask(n) & ~square(n).tril(-4)
+        ),
+        "must be closed, because the key is a later word": (
+            lambda n: decoder_mask(n) | square(n).triu(1).tril(1) & real_of(n)
+        ),
+        "query 2 and key 2 must be open, because the key is the token itself": (
+            lambda n: decoder_mask(n) & ~diagonal_without_one(n)
+        ),
+        "would be lined up with that of the heads": lambda n: decoder_mask(n)[:, 0],
+        "must be bool, got torch.float32": lambda n: decoder_mask(n).float(),
+    },
+    check_safe_softmax: {
+        "divides 0 by 0": filled_with(-torch.inf),
+        "has vanished": filled_with(-torch.inf, lambda w, m: w.nan_to_num()),
+        "An empty row changes the others": empty_when_any,
+        "the gradient is NaN": covered_up,
+        "No gradient": lambda s, m: safe(s.detach(), m),
+        "changes its arguments in place": in_place,
+        ("scores (2, 3, 3, 4)", "Count axes from the end"): counted_from_the_front,
+        ("Scores of 100 or -110 break it", "overflows or rounds to 0"): by_exp,
+        ("from -111 to 101", "A blocked key is still read"): erase_empty(-20.0),
+        ("to -99899", "only -inf lies below everything"): erase_empty(-150.0),
+        "the gradient is not": lambda s, m: safe(s, m, detached=True),
+        "NaN and infinity among the blocked scores": lambda s, m: safe(s, m, keep_empty=True),
+        "sums to 1.0000010, and rounding": lambda s, m: safe(s, m) * (1 + 1e-6),
+        "A blocked key gets the weight 1e-08": lambda s, m: safe(s, m).clamp_min(1e-8),
+    },
+    check_padded_batch: {
+        ("With one sentence the numbers are correct", "one axis is missing"): (
+            attend(lambda m: m[:, None] == 1)
+        ),
+        "4 queries and 5 keys": square_mask,
+        "raises": attend(lambda m: m[:, None, None]),
+        "NaN comes out": nan_rows,
+    },
+})  # fmt: skip

@@ -14,20 +14,15 @@ from attnlab.exercises import (
 from tests.exercises.verdicts import accepted, accepts, names
 
 
-def divided(value, attn_mask):
-    weights = attn_mask.to(value.dtype)
-    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=1) @ value
-
-
 def by_zero_query(value, attn_mask):
     query = value.new_zeros(*attn_mask.shape[:-1], 4)
     key = value.new_zeros(*value.shape[:-1], 4)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask)
 
 
-def filled_afterwards(value, attn_mask):
+def divided(value, attn_mask, least=1):
     weights = attn_mask.to(value.dtype)
-    return (weights @ value / weights.sum(dim=-1, keepdim=True)).nan_to_num()
+    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=least) @ value
 
 
 def report(known, fresh):
@@ -35,89 +30,67 @@ def report(known, fresh):
     return head, fresh[head].mean()
 
 
-def best_of_fresh(_known, fresh):
-    means = fresh.mean(dim=1)
-    return means.argmax(), means.max()
+def best_of_both(known, fresh):
+    return torch.cat([known, fresh], dim=1).mean(dim=1).argmax(), fresh.mean(dim=1).max()
 
 
 SAILED = ("they sailed to the bank for a swim", "they sailed to the bank for a loan")
 
-test_accepts = accepts(
-    {
-        check_needed_strength: [
-            math.log(8),
-            2.08,
-        ],
-        check_plain_average: [by_zero_query, filled_afterwards],
-        check_tested_head: [report, lambda k, f: [one.item() for one in report(k, f)]],
-        check_minimal_pair: [
-            lambda: SAILED,
-            ["She sat at the bank by the river.", "She works at the bank by the river."],
-            ("they met at the bank near the lake", "they paid at the bank near the lake"),
-        ],
-    }
-)
 
-test_names_the_mistake = names(
-    {
-        check_needed_strength: {
-            "0.111 of the weight. That is too little": 0,
-            "0.495 of the weight. That is too little": 2.06,
-            "0.505 of the weight. That is too much": 2.1,
-            "0.000 of the weight. That is too little": -1e6,
-        },
-        check_plain_average: {
-            "It gives NaN: a query": (
-                lambda value, mask: mask.float() @ value / mask.sum(dim=-1, keepdim=True)
-            ),
-            "must be torch.float64, got torch.float32": (
-                lambda value, mask: divided(value.float(), mask)
-            ),
-            "turn it into value.dtype": (
-                lambda value, mask: (
-                    mask.float() @ value / mask.sum(dim=-1, keepdim=True).clamp(min=1)
-                )
-            ),
-        },
-        check_tested_head: {
-            "It chooses head 3, the best with the fresh": best_of_fresh,
-            "It chooses head 3, the best with": (
-                lambda known, fresh: best_of_fresh(None, torch.cat([known, fresh], dim=1))
-            ),
-            "It chooses head 0; on the known ones alone head 1": lambda known, fresh: (0, 0.0),
-            "0.000 is not its mean on the fresh": lambda known, fresh: (1, 0.0),
-            "two numbers; it gives a Tensor": lambda known, fresh: report(known, fresh)[0],
-        },
-        check_minimal_pair: {
-            "“river” (0.537) in the first and to “robbed” (0.585)": (
-                "the thief saw the bank by the river",
-                "the thief robbed the bank by the river",
-            ),
-            "are the same": (SAILED[0], SAILED[0]),
-            "Only one word may differ; 2 do": (SAILED[0], "they walked to the bank for a loan"),
-            "have 8 and 5 words": (SAILED[0], "they sailed to a bank"),
-            "has it 0 times": ("they sailed to the shore", SAILED[1]),
-            "has it 2 times": ("a bank is no bank", SAILED[1]),
-            "which says nothing about banks": ("the bank is open", "the bank is closed"),
-            "the word that you changed, “river” and “lake”": (
-                "the bank by the river was wet",
-                "the bank by the lake was wet",
-            ),
-            "cannot read it: text must hold at least one word": ("", SAILED[1]),
-            "cannot read it: text must be readable": ("a bank \udfff", SAILED[1]),
-            "one is an int": (SAILED[0], 3),
-            "it gives a tuple of 3": (*SAILED, SAILED[0]),
-            "does not know the word “snorkel”": (
-                "he rowed to the bank to snorkel",
-                "he rowed to the bank to withdraw",
-            ),
-            "“.” is a punctuation mark": (
-                "the fish swam near the bank .",
-                "the fish swam near the bank !",
-            ),
-        },
-    }
-)
+def bank(end, begin="the bank"):
+    return tuple(f"{begin} {one}" for one in end.split("|"))
+
+
+test_accepts = accepts({
+    check_needed_strength: [math.log(8), 2.08],
+    check_plain_average: [by_zero_query, lambda v, mask: divided(v, mask, least=0).nan_to_num()],
+    check_tested_head: [report, lambda k, f: [one.item() for one in report(k, f)]],
+    check_minimal_pair: [
+        lambda: SAILED,
+        ["She sat at the bank by the river.", "She works at the bank by the river."],
+    ],
+})  # fmt: skip
+
+test_names_the_mistake = names({
+    check_needed_strength: {
+        "0.111 of the weight. That is too little": 0,
+        "0.495 of the weight. That is too little": 2.06,
+        "0.505 of the weight. That is too much": 2.1,
+        "0.000 of the weight. That is too little": -1e6,
+    },
+    check_plain_average: {
+        "It gives NaN: a query": lambda value, mask: divided(value, mask, least=0),
+        "must be torch.float64, got torch.float32": lambda v, mask: divided(v.float(), mask),
+        "turn it into value.dtype": (
+            lambda v, mask: mask.float() @ v / mask.sum(dim=-1, keepdim=True).clamp(min=1)
+        ),
+    },
+    check_tested_head: {
+        "It chooses head 3, the best with": best_of_both,
+        "It chooses head 0; on the known ones alone head 1": lambda known, fresh: (0, 0.0),
+        "0.000 is not its mean on the fresh": lambda known, fresh: (1, 0.0),
+        "two numbers; it gives a Tensor": lambda known, fresh: report(known, fresh)[0],
+    },
+    check_minimal_pair: {
+        "“river” (0.537) in the first and to “robbed” (0.585)": (
+            bank("saw the bank by the river|robbed the bank by the river", "the thief")
+        ),
+        "are the same": (SAILED[0], SAILED[0]),
+        "Only one word may differ; 2 do": (SAILED[0], "they walked to the bank for a loan"),
+        "have 8 and 5 words": (SAILED[0], "they sailed to a bank"),
+        "has it 0 times": ("they sailed to the shore", SAILED[1]),
+        "has it 2 times": ("a bank is no bank", SAILED[1]),
+        "which says nothing about banks": bank("is open|is closed"),
+        "the word that you changed, “river” and “lake”": (
+            bank("by the river was wet|by the lake was wet")
+        ),
+        "cannot read it: text must hold at least one word": ("", SAILED[1]),
+        "one is an int": (SAILED[0], 3),
+        "it gives a tuple of 3": (*SAILED, SAILED[0]),
+        "does not know the word “snorkel”": bank("snorkel|withdraw", "he rowed to the bank to"),
+        "“.” is a punctuation mark": bank(".|!", "the fish swam near the bank"),
+    },
+})  # fmt: skip
 
 
 def test_uniform_attention_stands_beside_the_weights():

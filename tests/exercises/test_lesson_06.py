@@ -11,8 +11,6 @@ from attnlab.exercises import (
 )
 from tests.exercises.verdicts import accepts, names
 
-# --- a linear layer made of a matrix --------------------------------------------------------------
-
 
 def linear_with(matrix, bias=False):
     layer = nn.Linear(*matrix.shape, bias=bias)
@@ -28,15 +26,7 @@ def with_weight(weight, matrix):
 
 
 def untransposed_if_square(matrix):
-    square = matrix.shape[0] == matrix.shape[1]
-    return linear_with(matrix.T if square else matrix)
-
-
-# --- another pair with the same scores ------------------------------------------------------------
-
-
-def times(matrix):
-    return lambda query, key: (query @ matrix(query.shape[1]), key @ matrix(query.shape[1]))
+    return linear_with(matrix.T if matrix.shape[0] == matrix.shape[1] else matrix)
 
 
 def rotation(size):
@@ -53,112 +43,76 @@ def sheared(matrix):
 X = torch.arange(1.0, 41.0).reshape(1, 5, 8) / 40
 
 
-def output_of(layer, x):
-    with torch.no_grad():
-        return layer(x)
-
-
 def apart(one, other, least=1e-5):
     return bool((one - other).abs().max() > least)
 
 
-def layer_test(layer, size=1.0):
+@torch.no_grad()
+def layer_test(layer, size=1.0, changes=torch.clone):
     """Compare tokens 0 and 1, then token 0 before and after token 4 has changed."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(1, 5, 8, generator=generator) * size
-    changed = x.clone()
+    changed = changes(x)
     changed[0, 4] = torch.randn(8, generator=generator)
-    before, after = output_of(layer, x)[0], output_of(layer, changed)[0]
+    before, after = layer(x)[0], layer(changed)[0]
     return apart(before[0], after[0]) and apart(before[0], before[1])
 
 
 def looks_at_all(layer):
     x = X.sin()
-    before, after = output_of(layer, x)[0], output_of(layer, torch.cat([x[:, :4], -x[:, 4:]], 1))[0]
+    before, after = layer(x)[0], layer(torch.cat([x[:, :4], -x[:, 4:]], 1))[0]
     return apart(before[:4], after[:4], 1e-4) and bool(before.std(dim=0).max() > 1e-4)
-
-
-def one_tensor_twice(layer):
-    x = torch.randn(1, 5, 8)
-    changed = x
-    changed[0, 1] = torch.randn(8)
-    before, after = output_of(layer, x)[0], output_of(layer, changed)[0]
-    return apart(before[0], after[0]) and apart(before[0], before[1])
 
 
 # --- all ------------------------------------------------------------------------------------------
 
-test_accepts = accepts(
-    {
-        check_parameter_count: [
-            sum(p.numel() for outputs in (7, 7, 5) for p in nn.Linear(12, outputs).parameters()),
-        ],
-        check_linear_from: [linear_with, lambda m: with_weight(m.T.clone(), m)],
-        check_other_pair: [
-            lambda q, k: [2 * q, k / 2],
-            times(rotation),
-            lambda q, k: (q @ sheared(q), k @ sheared(q).inverse().T),
-        ],
-        check_layer_test: [
-            layer_test,
-            looks_at_all,
-            lambda layer: torch.tensor(layer_test(layer)),
-        ],
-    }
-)
+test_accepts = accepts({
+    check_parameter_count: [12 * (7 + 7 + 5) + 7 + 7 + 5],
+    check_linear_from: [linear_with, lambda m: with_weight(m.T.clone(), m)],
+    check_other_pair: [
+        lambda q, k: [2 * q, k / 2],
+        lambda q, k: (q @ rotation(q.shape[1]), k @ rotation(q.shape[1])),
+        lambda q, k: (q @ sheared(q), k @ sheared(q).inverse().T),
+    ],
+    check_layer_test: [layer_test, lambda layer: torch.tensor(looks_at_all(layer))],
+})  # fmt: skip
 
-test_names_the_mistake = names(
-    {
-        check_parameter_count: {
-            "100 is not the number. Count each projection: inputs times outputs": lambda: 100,
-            "9 words need no more than one": 9 * 247,
-        },
-        check_linear_from: {
-            "has a bias": lambda m: linear_with(m, bias=True),
-            "does not hold the numbers": lambda m: nn.Linear(*m.shape, bias=False),
-            "must be (3, 5), got (5, 3)": lambda m: with_weight(m, m),
-            "a matrix (4, 4) the layer is wrong. The weight must hold the transposed": (
-                untransposed_if_square
-            ),
-            "requires_grad is False": lambda m: linear_with(m).requires_grad_(False),
-            "shares its memory": lambda m: with_weight(m.T, m),
-            "an nn.Linear is asked for": lambda m: m.T,
-        },
-        check_other_pair: {
-            "W_query has not changed": lambda q, k: (q, k),
-            "W_key has not changed": lambda q, k: (2 * q, k),
-            "must lose": times(lambda size: 2 * torch.eye(size)),
-            "multiplied on the right, W @ R, and R @ R.T must be the identity": lambda q, k: (
-                rotation(len(q)) @ q,
-                rotation(len(q)) @ k,
-            ),
-            "W_key times the transpose of the inverse of A": lambda q, k: (
-                q @ sheared(q),
-                k @ sheared(q).inverse(),
-            ),
-            "must be (8, 4), got (8, 2)": lambda q, k: (q[:, :2], k[:, :2]),
-            "two matrices": lambda q, k: q,
-            "NaN": lambda q, k: (q * float("nan"), k),
-            "of floats": lambda q, k: (q.int(), k.int()),
-        },
-        check_layer_test: {
-            "Is the threshold too strict, or are the tokens so large": (
-                lambda layer: layer_test(layer, size=1000)
-            ),
-            "Is the threshold too strict": lambda layer: bool(layer(X).sum() > 1e9),
-            "After `changed = x` both names mean one tensor": one_tensor_twice,
-            ("all three matrices", "Every output is 0"): (
-                lambda layer: output_of(layer, X).shape == (1, 5, 4)
-            ),
-            "W_value is zero. Every output is 0.": lambda layer: bool(layer.W_query.any()),
-            "the same average": lambda layer: bool(output_of(layer, X).any()),
-            "its own value. It sees no other token": (
-                lambda layer: apart(*output_of(layer, X)[0, :2])
-            ),
-            # it is curved, as attention is, and so is a small network for each token alone
-            "a small network of its own": (
-                lambda layer: apart(output_of(layer, 2 * X), 2 * output_of(layer, X))
-            ),
-        },
-    }
-)
+test_names_the_mistake = names({
+    check_parameter_count: {
+        "100 is not the number. Count each projection: inputs times outputs": lambda: 100,
+        "9 words need no more than one": 9 * 247,
+    },
+    check_linear_from: {
+        "has a bias": lambda m: linear_with(m, bias=True),
+        "does not hold the numbers": lambda m: nn.Linear(*m.shape, bias=False),
+        "must be (3, 5), got (5, 3)": lambda m: with_weight(m, m),
+        "a matrix (4, 4) the layer is wrong. The weight must hold": untransposed_if_square,
+        "requires_grad is False": lambda m: linear_with(m).requires_grad_(False),
+        "shares its memory": lambda m: with_weight(m.T, m),
+        "an nn.Linear is asked for": lambda m: m.T,
+    },
+    check_other_pair: {
+        "W_query has not changed": lambda q, k: (q, k),
+        "W_key has not changed": lambda q, k: (2 * q, k),
+        "must lose": lambda q, k: (2 * q, 2 * k),
+        "multiplied on the right": lambda q, k: (rotation(len(q)) @ q, rotation(len(q)) @ k),
+        "the inverse of A": lambda q, k: (q @ sheared(q), k @ sheared(q).inverse()),
+        "must be (8, 4), got (8, 2)": lambda q, k: (q[:, :2], k[:, :2]),
+        "two matrices": lambda q, k: q,
+        "NaN": lambda q, k: (q * float("nan"), k),
+        "of floats": lambda q, k: (q.int(), k.int()),
+    },
+    check_layer_test: {
+        "or are the tokens so large": lambda layer: layer_test(layer, size=1000),
+        "Is the threshold too strict": lambda layer: bool(layer(X).sum() > 1e9),
+        "After `changed = x` both names mean one tensor": (
+            lambda layer: layer_test(layer, changes=lambda x: x)
+        ),
+        ("all three matrices", "Every output is 0"): lambda layer: layer(X).shape == (1, 5, 4),
+        "W_value is zero. Every output is 0.": lambda layer: bool(layer.W_query.any()),
+        "the same average": lambda layer: bool(layer(X).any()),
+        "its own value. It sees no other token": lambda layer: apart(*layer(X)[0, :2]),
+        # it is curved, as attention is, and so is a small network for each token alone
+        "a small network of its own": lambda layer: apart(layer(2 * X), 2 * layer(X)),
+    },
+})  # fmt: skip

@@ -11,8 +11,6 @@ from attnlab.exercises import (
 from attnlab.pretrained import load_layer
 from tests.exercises.verdicts import accepted, accepts, names, refused
 
-# --- what a sink gets -----------------------------------------------------------------------------
-
 
 def share(weights):
     length = weights.shape[-1]
@@ -43,10 +41,9 @@ def careless(layer, text, head):
 
 
 def put_back(layer, text, head):
-    matrix = layer.attention.out_proj.weight
-    kept = matrix.clone()
+    kept = layer.attention.out_proj.weight.clone()
     output = careless(layer, text, head)
-    matrix.copy_(kept)
+    layer.attention.out_proj.weight.copy_(kept)
     return output
 
 
@@ -54,56 +51,44 @@ def put_back(layer, text, head):
 
 GOLF = ("he hit the golf ball with a club", "golf", 10)
 DANCED = ("they danced in the club", "danced", 10)
+IN_HEAD_9 = (*GOLF[:2], 9)
 
-test_accepts = accepts(
-    {
-        check_third_word: [0.06],
-        check_sink_share: [share, lambda weights: share(weights).tolist()],
-        check_mended_ablation: [
-            on_a_copy(lambda matrix, head: matrix[:, columns(head)].zero_()),
-            put_back,
-        ],
-        check_own_word: [lambda: ("club", GOLF, DANCED), ("Club", (*GOLF[:2], 9), [*DANCED])],
-    }
-)
+test_accepts = accepts({
+    check_third_word: [0.06],
+    check_sink_share: [lambda weights: share(weights).tolist()],
+    check_mended_ablation: [
+        on_a_copy(lambda matrix, head: matrix[:, columns(head)].zero_()),
+        put_back,
+    ],
+    check_own_word: [lambda: ("Club", IN_HEAD_9, [*DANCED])],
+})  # fmt: skip
 
-test_names_the_mistake = names(
-    {
-        check_third_word: {"0.5 is not the weight. Both scores": lambda: 0.5},
-        check_sink_share: {
-            "One number per head": lambda weights: share(weights).mean(),
-        },
-        check_mended_ablation: {
-            "It changes the layer that it is given (attention.out_proj.weight)": careless,
-            "lacks head 3: heads are counted from 0": (
-                on_a_copy(lambda matrix, head: matrix[:, columns(head - 1)].zero_())
-            ),
-            "Which 32 columns": on_a_copy(lambda matrix, head: matrix.zero_()),
-            "must be (7, 384), got (12, 7, 7)": lambda layer, text, head: layer.read(text).weights,
-            "is a tensor (L, 384)": lambda layer, text, head: layer.read(text),
-        },
-        check_own_word: {
-            "lesson's words": ("bank", ("she sat on the bank of the river", "river", 4), GOLF),
-            "where is the other meaning": ("club", GOLF, GOLF),
-            ("In head 2, 2,961 of 5,000 other words give “golf” more", "fewer than 100"): (
-                ("club", ("the golf club", "golf", 2), DANCED)
-            ),
-            "In head 2, “club” gives “danced” 0.00 uniform shares": (
-                "club",
-                GOLF,
-                (*DANCED[:2], 2),
-            ),
-            "“club” must occur once": ("club", GOLF, ("a club is a club, we danced", "danced", 10)),
-            "“vexing” must occur once, as a whole word": (
-                ("club", GOLF, ("the vexing club", "vexing", 10))
-            ),
-            "cannot read": lambda: ("club", GOLF, ("the club \udfff danced", "danced", 10)),
-            "from 0 to 11": ("club", (*GOLF[:2], 12), DANCED),
-            "must be texts": ("club", (3, "golf", 1), DANCED),
-            "Return a word and two examples": ("club", GOLF),
-        },
-    }
-)
+test_names_the_mistake = names({
+    check_third_word: {"0.5 is not the weight. Both scores": lambda: 0.5},
+    check_sink_share: {"One number per head": lambda weights: share(weights).mean()},
+    check_mended_ablation: {
+        "It changes the layer that it is given (attention.out_proj.weight)": careless,
+        "lacks head 3: heads are counted from 0": (
+            on_a_copy(lambda matrix, head: matrix[:, columns(head - 1)].zero_())
+        ),
+        "Which 32 columns": on_a_copy(lambda matrix, head: matrix.zero_()),
+        "is a tensor (L, 384)": lambda layer, text, head: layer.read(text),
+    },
+    check_own_word: {
+        "lesson's words": ("bank", ("she sat on the bank of the river", "river", 4), GOLF),
+        "where is the other meaning": ("club", GOLF, GOLF),
+        ("In head 2, 2,961 of 5,000 other words give “golf” more", "fewer than 100"): (
+            ("club", ("the golf club", "golf", 2), DANCED)
+        ),
+        "“club” gives “danced” 0.00 uniform shares": ("club", GOLF, (*DANCED[:2], 2)),
+        "“club” must occur once": ("club", GOLF, ("a club is a club, we danced", "danced", 10)),
+        "“vexing” must occur once": ("club", GOLF, ("the vexing club", "vexing", 10)),
+        "cannot read": lambda: ("club", GOLF, ("the club \udfff danced", "danced", 10)),
+        "from 0 to 11": ("club", (*GOLF[:2], 12), DANCED),
+        "must be texts": ("club", (3, "golf", 1), DANCED),
+        "Return a word and two examples": ("club", GOLF),
+    },
+})  # fmt: skip
 
 
 def test_the_ratio_stays_in_the_layer_too():
@@ -116,11 +101,10 @@ def test_the_ratio_stays_in_the_layer_too():
 
 def test_wrong_shares_are_shown_by_head():
     evidence = refused(check_sink_share, lambda weights: share(weights) + 0.01).evidence
-    assert evidence.caption == "The first difference:"
     assert evidence.columns[0] == "head 0"
 
 
 def test_one_head_for_both_meanings_is_a_remark():
     verdict = accepted(check_own_word, ("club", GOLF, DANCED))
     assert verdict.remarks == ("The same head passes the test in both sentences.",)
-    assert accepted(check_own_word, ("club", (*GOLF[:2], 9), DANCED)).remarks == ()
+    assert accepted(check_own_word, ("club", IN_HEAD_9, DANCED)).remarks == ()

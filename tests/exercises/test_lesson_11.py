@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from attnlab import causal_mask, rotate
+from attnlab import rotate
 from attnlab.exercises import (
     check_angle_of_pair,
     check_mended_rotary,
@@ -11,8 +11,6 @@ from attnlab.exercises import (
     check_to_halves,
 )
 from tests.exercises.verdicts import accepts, names
-
-# --- a rotation at given positions ----------------------------------------------------------------
 
 
 def as_points(x, positions, base=10_000.0):
@@ -23,22 +21,10 @@ def as_points(x, positions, base=10_000.0):
     return torch.view_as_real(points * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
 
 
-# --- attention ------------------------------------------------------------------------------------
-
-
-def with_a_mask(query, key, value):
-    scores = rotate(query) @ rotate(key).mT / query.shape[-1] ** 0.5
-    later = ~causal_mask(query.shape[-2])
-    return scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ value
-
-
 def both_by_the_same_angle_more(query, key, value):
     places = torch.arange(query.shape[-2]) + 100
     query, key = rotate(query, places), rotate(key, places)
     return F.scaled_dot_product_attention(query, key, value, is_causal=True)
-
-
-# --- rows -----------------------------------------------------------------------------------------
 
 
 def by_index(weight, num_heads):
@@ -59,27 +45,18 @@ def test_the_reordered_rows_give_the_scores_of_pairs_in_halves():
     assert not torch.allclose(scores("halves", query, key), wanted)
 
 
-# --- all ------------------------------------------------------------------------------------------
+test_accepts = accepts({
+    check_angle_of_pair: [40 * 10_000 ** (-1 / 4)],
+    check_rotate_at: [as_points, lambda x, places, base=1e4: rotate(x, places, base=base)],
+    check_mended_rotary: [both_by_the_same_angle_more],
+    check_to_halves: [by_index],
+})  # fmt: skip
 
-test_accepts = accepts(
-    {
-        check_angle_of_pair: [40 * 10_000 ** (-1 / 4)],
-        check_rotate_at: [
-            as_points,
-            lambda x, positions, base=1e4: rotate(x, positions, base=base),
-        ],
-        check_mended_rotary: [with_a_mask, both_by_the_same_angle_more],
-        check_to_halves: [by_index],
-    }
-)
-
-test_names_the_mistake = names(
-    {
-        check_angle_of_pair: {"The 2 is missing": 12.6491},
-        check_rotate_at: {
-            ("The first case is correct", "the base 100", "It always takes the base 10,000"): (
-                lambda x, positions, base=1e4: as_points(x, positions)
-            ),
-        },
-    }
-)
+test_names_the_mistake = names({
+    check_angle_of_pair: {"The 2 is missing": 12.6491},
+    check_rotate_at: {
+        ("The first case is correct", "the base 100", "It always takes the base 10,000"): (
+            lambda x, places, base=1e4: as_points(x, places)
+        ),
+    },
+})  # fmt: skip

@@ -38,22 +38,18 @@ def test_the_place_is_the_only_follower():
     assert marked.tolist() == [FOUND]
 
 
-test_accepts = accepts(
-    {
-        check_place_to_look: ["MILKSHA".index("H")],
-        check_followers: [by_loops],
-        check_score_by_place: [
-            lambda w: torch.stack([w[:, :, i, i - 1].mean(0) for i in range(1, w.shape[-1])], -1),
-        ],
-        check_mended_stream: [in_a_loop],
-    }
-)
+test_accepts = accepts({
+    check_place_to_look: ["MILKSHA".index("H")],
+    check_followers: [by_loops],
+    check_score_by_place: [
+        lambda w: torch.stack([w[:, :, i, i - 1].mean(0) for i in range(1, w.shape[-1])], -1),
+    ],
+    check_mended_stream: [in_a_loop],
+})  # fmt: skip
 
-test_names_the_mistake = names(
-    {
-        check_place_to_look: {"7 is not the place. Find the earlier copy of the last letter": 7},
-        check_followers: {
-            "must be torch.bool, got torch.float32": lambda t: by_loops(t).float(),
-        },
-    }
-)
+test_names_the_mistake = names({
+    check_place_to_look: {"7 is not the place. Find the earlier copy of the last letter": 7},
+    check_followers: {
+        "must be torch.bool, got torch.float32": lambda t: by_loops(t).float(),
+    },
+})  # fmt: skip

@@ -52,20 +52,16 @@ def by_groups(query, key, value):
     return (weights @ value[:, :, None]).view(N, H, L, E)
 
 
-test_accepts = accepts(
-    {
-        check_bytes_of_a_token: [2 * 80 * 8 * 128 * 2 / 1024],
-        check_windowed_keys: [with_the_cache, by_count],
-        check_window_with_sinks: [by_loops, by_masks],
-        check_mended_decoding: [by_torch, by_groups],
-    }
-)
+test_accepts = accepts({
+    check_bytes_of_a_token: [2 * 80 * 8 * 128 * 2 / 1024],
+    check_windowed_keys: [with_the_cache, by_count],
+    check_window_with_sinks: [by_loops, by_masks],
+    check_mended_decoding: [by_torch, by_groups],
+})  # fmt: skip
 
-test_names_the_mistake = names(
-    {
-        check_bytes_of_a_token: {"7 is not the number. Multiply: key and value": 7, "all 64": 2560},
-        check_window_with_sinks: {
-            "must be torch.bool, got torch.float32": lambda *sizes: by_loops(*sizes).float(),
-        },
-    }
-)
+test_names_the_mistake = names({
+    check_bytes_of_a_token: {"7 is not the number. Multiply: key and value": 7, "all 64": 2560},
+    check_window_with_sinks: {
+        "must be torch.bool, got torch.float32": lambda *sizes: by_loops(*sizes).float(),
+    },
+})  # fmt: skip

@@ -38,39 +38,35 @@ def by_mask(layer, weights):
     return weights * keep[:, None, None]
 
 
-test_accepts = accepts(
-    {
-        check_needed_sentences: [35],
-        check_left_out: [by_sums],
-        check_removed_head: [zeros, by_mask],
-        check_fooling_sentence: [
-            ("the cashier sat on the bank and fed the ducks", "river"),
-            lambda: ("The ducks in the pond in front of the bank.", "money"),
-        ],
-    }
-)
+test_accepts = accepts({
+    check_needed_sentences: [35],
+    check_left_out: [by_sums],
+    check_removed_head: [zeros, by_mask],
+    check_fooling_sentence: [
+        ("the cashier sat on the bank and fed the ducks", "river"),
+        lambda: ("The ducks in the pond in front of the bank.", "money"),
+    ],
+})  # fmt: skip
 
-test_names_the_mistake = names(
-    {
-        check_needed_sentences: {
-            "The interval still reaches below 0.9": 20,
-            "Fewer sentences are enough": lambda: 100,
-            "one too few": 34,
-        },
-        check_removed_head: {
-            ("layer = 1", "Nothing is removed"): lambda layer, w: w,
-        },
-        check_fooling_sentence: {
-            "leans to river, as you say": ("we rowed the canoe to the muddy bank", "river"),
-            "one of the 35": ("We swam to the bank.", "money"),
-            "Return a sentence and its meaning": "the bank",
-            "for example": lambda: ("the bank", 3),
-            "must be “river” or “money”": ("the bank", "shore"),
-            "must hold the word 'bank' once": ("the shore", "river"),
-            "cannot use it": ("", "river"),
-        },
-    }
-)
+test_names_the_mistake = names({
+    check_needed_sentences: {
+        "The interval still reaches below 0.9": 20,
+        "Fewer sentences are enough": lambda: 100,
+        "one too few": 34,
+    },
+    check_removed_head: {
+        ("layer = 1", "Nothing is removed"): lambda layer, w: w,
+    },
+    check_fooling_sentence: {
+        "leans to river, as you say": ("we rowed the canoe to the muddy bank", "river"),
+        "one of the 35": ("We swam to the bank.", "money"),
+        "Return a sentence and its meaning": "the bank",
+        "for example": lambda: ("the bank", 3),
+        "must be “river” or “money”": ("the bank", "shore"),
+        "must hold the word 'bank' once": ("the shore", "river"),
+        "cannot use it": ("", "river"),
+    },
+})  # fmt: skip
 
 
 def test_a_refusal_shows_the_leans():
