@@ -21,6 +21,38 @@ assert moved(lambda x: masked_attention(x, x, x, torch.eye(6).bool()), x, 0).sum
 # %% after: inverted
 assert moved(inverted, x, 0).tolist() == [1, 0, 0, 0, 0, 0]  # none of them sees the past
 
+# %% after: nobody-warns
+import importlib.util
+
+from attnlab import data_path
+
+# the models of "What peeking does to a model", with the inverted mask and with the causal one
+spec = importlib.util.spec_from_file_location("peek", data_path("make_peek_at_the_future.py"))
+peek = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(peek)
+inverse = ~causal_mask(peek.LENGTH)
+
+
+class Inverted(peek.NextWord):
+    def forward(self, words):
+        h = self.word(words) + self.place(torch.arange(words.shape[1]))
+        return self.out(h + self.attention(h, attn_mask=inverse).output)
+
+
+reached = []
+for kind in (Inverted, peek.NextWord):
+    torch.manual_seed(0)
+    model = kind(causal=True)
+    generator = torch.Generator().manual_seed(0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss = peek.loss_of(model, peek.sentences(64, generator))
+        loss.backward()
+        optimizer.step()
+    reached.append(loss.item())
+assert reached[0] < 0.3 < 0.8 < reached[1]
+
 # %% after: see-zeros
 lost = (batch[1] @ batch[1].T / 5**0.5).softmax(dim=-1)[2, 3:].sum()
 assert abs(lost - 0.28) < 0.005 and abs(1 - lost - 0.72) < 0.005
