@@ -47,14 +47,6 @@ def test_score_variance_is_the_sample_variance_within_a_row():
     assert_close(score_variance(scores), centred.square().sum(dim=-1) / (S - 1))
 
 
-@pytest.mark.parametrize("measure", [*OF_WEIGHTS, score_variance, softmax_jacobian])
-def test_measures_can_be_differentiated_and_leave_their_argument_alone(measure):
-    weights = attention_weights(draw(L, S)).requires_grad_()
-    (gradient,) = torch.autograd.grad(measure(weights).sum(), weights)
-    assert gradient.isfinite().all()
-    assert weights._version == 0
-
-
 def test_the_jacobian_of_every_row_equals_autograd_and_is_zero_in_a_blocked_one():
     scores = draw(N, H, L, S)
     scores[0, 1, 2] = -torch.inf
@@ -122,11 +114,7 @@ X = torch.ones(L, E, requires_grad=True)
 ONES = torch.ones(L, E)
 BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: attention_entropy(ONES.int()), TypeError, r"weights .* use weights.float\(\)"),
-    (
-        lambda: attention_entropy(ONES - 1.75),
-        ValueError,
-        r"weights must lie .* got -0.75; pass the",
-    ),
+    (lambda: attention_entropy(ONES - 1.75), ValueError, r"weights must lie .* got -0.75; pass"),
     (lambda: max_weight(ONES + 1.1), ValueError, r"weights must lie between 0 and 1 .* got 2.1"),
     (lambda: max_weight(ONES[0]), ValueError, r"weights must have at least 2 dimensions \(L, S\)"),
     (lambda: effective_keys(ONES[:, :0]), ValueError, r"weights must have at least one key S"),
@@ -150,11 +138,7 @@ BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: influence_map(lambda x: x[1:], X), ValueError, r"function .* \(5, 11\) -> \(4, 11\)"),
     (lambda: influence_map(lambda x: x.sum(dim=1), X), ValueError, r"function must .* -> \(5,\)"),
     (lambda: influence_map(lambda x: 3, X), ValueError, r"function must map .* -> int"),
-    (
-        lambda: influence_map(lambda x: x.int(), X),
-        TypeError,
-        r"the output of function must be a fl",
-    ),
+    (lambda: influence_map(lambda x: x.int(), X), TypeError, r"the output of function must be a"),
 ]
 
 

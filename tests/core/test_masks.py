@@ -159,11 +159,7 @@ BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: from_key_padding_mask(SQUARE.int()), TypeError, r"key_.* \(True = padding\), got tor"),
     (lambda: from_key_padding_mask([[True]]), TypeError, r"key_padding_mask must be a torch.Tens"),
     (lambda: from_key_padding_mask(SQUARE[0]), ValueError, r"key_.* \(N, S\), .*; give one row pe"),
-    (
-        lambda: to_key_padding_mask(FOUR),
-        ValueError,
-        r"attn_mask .* \(N, 1, 1, S\) .*; no such",
-    ),
+    (lambda: to_key_padding_mask(FOUR), ValueError, r"attn_mask .* \(N, 1, 1, S\) .*; no such"),
     (lambda: to_key_padding_mask(FOUR.mT), ValueError, r"attn_mask .* \(N, 1, 1, S\)"),
     (lambda: to_key_padding_mask(FOUR.mT[:, :1]), ValueError, r"attn_mask .* got \(2, 1, 5, 1\)"),
     (lambda: to_key_padding_mask(FOUR[:, :1, :, :, None]), ValueError, r"attn_mask must have shap"),
@@ -171,18 +167,10 @@ BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: to_additive_mask(SQUARE.float()), TypeError, r"attn_mask must be a bool tensor"),
     (lambda: to_additive_mask(SQUARE, torch.int64), TypeError, r"dtype must be .* got torch.int64"),
     (lambda: to_additive_mask(SQUARE, "float32"), TypeError, r"dtype must be .* got 'float32'"),
-    (
-        lambda: from_hf_attention_mask(torch.ones(7)),
-        ValueError,
-        r"attention_mask .* \(N, S\), got",
-    ),
+    (lambda: from_hf_attention_mask(torch.ones(7)), ValueError, r"attention_mask .* \(N, S\), got"),
     (lambda: from_hf_attention_mask([[1, 0]]), TypeError, r"attention_mask must be a torch.Tensor"),
     (lambda: from_hf_attention_mask(SQUARE * -9.0), ValueError, r"attention_mask .* got -9.0; a"),
-    (
-        lambda: from_hf_attention_mask(torch.tensor([[1, 2]])),
-        ValueError,
-        r"attention_mask .* got 2;",
-    ),
+    (lambda: from_hf_attention_mask(torch.tensor([[1, 2]])), ValueError, r"attention_mask .* got"),
     (lambda: from_hf_attention_mask(SQUARE.to("meta")), ValueError, r"attention_mask must hold n"),
 ]
 

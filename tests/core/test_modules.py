@@ -129,8 +129,9 @@ def test_converting_copies_numbers_dtype_mode_and_dropout(convert, training):
 def test_one_head_step_by_step():
     layer, x = single_head(), draw(N, L, EMBED)
     query, key, value = layer.q_proj(x), layer.k_proj(x), layer.v_proj(x)
-    weights = (query @ key.mT / D**0.5).softmax(dim=-1)
-    result = layer(x)
+    seen = causal_mask(L)
+    weights = (query @ key.mT / D**0.5).masked_fill(~seen, -torch.inf).softmax(dim=-1)
+    result = layer(x, attn_mask=seen)
     assert_close(result.output, weights @ value)
     assert_close(result.weights, weights[:, None])
 
@@ -142,15 +143,6 @@ def test_key_and_value_default_to_query_and_key(make):
         for part, other in zip(layer(*short), layer(*long), strict=True):
             assert torch.equal(part, other)
     assert not torch.allclose(layer(x, context).output, layer(x, context, draw(N, S, EMBED)).output)
-
-
-@both_layers
-def test_masks_reach_the_weights_of_every_head(make):
-    layer, x, context = make(), draw(N, L, EMBED), draw(N, S, EMBED)
-    for options in ({"is_causal": True}, {"attn_mask": ~LATER}, {"attn_mask": ~LATER[None, None]}):
-        weights = layer(x, context, **options).weights
-        assert weights.shape == (N, getattr(layer, "num_heads", 1), L, S)
-        assert torch.equal(weights > 0, ~LATER.expand_as(weights))
 
 
 def test_a_sequence_that_may_look_at_nothing_gives_the_bias_and_finite_gradients():
@@ -198,43 +190,23 @@ BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: MultiHeadAttention(33, 3, bias=1), TypeError, r"bias must be True or False, got int"),
     (lambda: MultiHeadAttention(36, 6, num_kv_heads=4), ValueError, r"num_kv_.* remainder is 2"),
     (lambda: MultiHeadAttention(36, 6, num_kv_heads=0), ValueError, r"num_kv_heads must be at lea"),
-    (
-        lambda: MultiHeadAttention(36, 6, num_kv_heads=2).to_torch(),
-        ValueError,
-        r"to_torch .* got 2",
-    ),
+    (lambda: MultiHeadAttention(36, 6, num_kv_heads=2).to_torch(), ValueError, r"to_torch .* got"),
     (lambda: SelfAttention(0, 33), ValueError, r"embed_dim must be at least 1, got 0"),
     (lambda: SelfAttention(33, 0), ValueError, r"out_dim must be at least 1, got 0"),
     (lambda: LAYER(X[0]), ValueError, r"query must .* got \(5, 33\); for one .* use query\[None\]"),
     (lambda: LAYER(X[None]), ValueError, r"query must have shape .*; put every sequence into dim"),
     (lambda: LAYER([1.0]), TypeError, r"query must be a torch.Tensor, got list"),
     (lambda: LAYER(X, X[..., :30]), ValueError, r"key must have embed_dim 33 .*: 30 != 33"),
-    (
-        lambda: LAYER(X, X, torch.ones(N, L, 36)),
-        ValueError,
-        r"value must have embed_dim 33 .*: 36 ",
-    ),
-    (
-        lambda: LAYER(X[:1], X),
-        ValueError,
-        r"query, key and value .* batch size N, got \(1, 5, 33\)",
-    ),
+    (lambda: LAYER(X, X, torch.ones(N, L, 36)), ValueError, r"value must have embed_dim 33 .*: 36"),
+    (lambda: LAYER(X[:1], X), ValueError, r"query, key and value .* batch size N, got \(1, 5, 33"),
     (lambda: LAYER(X, X, X[:1]), ValueError, r"query, key and value must have the same batch size"),
     (lambda: LAYER(X, X, X[:, :3]), ValueError, r"key and value must have the same length S"),
-    (
-        lambda: LAYER(X.half()),
-        TypeError,
-        r"query must have the dtype .* use query.to\(torch.float3",
-    ),
+    (lambda: LAYER(X.half()), TypeError, r"query must have the dtype .* use query.to\(torch"),
     (lambda: LAYER(X.to("meta")), ValueError, r"query must be on .* use query.to\('cpu'\)"),
     (lambda: LAYER(X, attn_mask=MASK), ValueError, r"attn_mask must .* use attn_mask\[:, None\]"),
     (lambda: LAYER(X, attn_mask=[[True]]), TypeError, r"attn_mask must be a torch.Tensor"),
     (lambda: LAYER(X, is_causal=1), TypeError, r"is_causal must be True or False, got int 1"),
-    (
-        lambda: MultiHeadAttention.from_torch(nn.Linear(3, 3)),
-        TypeError,
-        r"module must be a torch.nn",
-    ),
+    (lambda: MultiHeadAttention.from_torch(nn.Linear(3, 3)), TypeError, r"module must be a torch"),
 ]
 OPTIONS = [{"kdim": 30}, {"vdim": 30}, {"add_bias_kv": True}, {"add_zero_attn": True}]
 BAD += [

@@ -133,11 +133,7 @@ def test_a_bias_is_the_distance_times_the_slopes_of_the_paper(heads):
 X, FLAGS = torch.ones(2, 3, 5, 8), torch.ones(5, dtype=torch.bool)
 BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: rotate(X[..., :7]), ValueError, r"the number of features of x .* even, .* got 7"),
-    (
-        lambda: rotate(X[0, 0, 0]),
-        ValueError,
-        r"x must have at least 2 dimensions \(L, E\), got",
-    ),
+    (lambda: rotate(X[0, 0, 0]), ValueError, r"x must have at least 2 dimensions \(L, E\), got"),
     (lambda: rotate(X.int()), TypeError, r"x must be a floating-point tensor, got torch.int32"),
     (lambda: rotate(X, [0, 1, 2, 3, 4]), TypeError, r"positions must be a torch.Tensor, got list"),
     (lambda: rotate(X, FLAGS), TypeError, r"positions must be numbers, got torch.bool"),
