@@ -24,7 +24,6 @@ SOFTMAXES = [
     lambda scores: weigh(scores, dim=-1),
     lambda scores: nn.Softmax(dim=-1)(scores),
     lambda scores: scores.log_softmax(-1).exp(),
-    lambda scores: torch.special.softmax(scores, -1),
     lambda scores: F.softmin(-scores, dim=-1),
     attention_weights,
 ]
@@ -46,11 +45,6 @@ attention = from_scores(lambda scores: scores.softmax(dim=-1))
 from_exp = from_scores(lambda scores: shared((scores - scores.amax(-1, keepdim=True)).exp()))
 
 
-def with_einsum(query, key, value):
-    scores = torch.einsum("...le,...se->...ls", query, key) * query.shape[-1] ** -0.5
-    return torch.einsum("...ls,...sv->...lv", torch.softmax(scores, -1), value)
-
-
 def broken(query, key, value):
     scores = query @ key.transpose(-2, -1) / math.sqrt(len(key))
     return scores.softmax(dim=0) @ value
@@ -63,7 +57,7 @@ test_accepts = accepts({
         [torch.tensor(1 / 3)] * 3,
     ],
     check_query_for_awesome: [lambda: [10, -10, -10, -10], (20 * (X[2] - X[1])).requires_grad_()],
-    check_mended: [attention, with_einsum, F.scaled_dot_product_attention],
+    check_mended: [attention, F.scaled_dot_product_attention],
     check_attention_from_exp: [
         from_exp,
         from_scores(lambda s: (s - s.logsumexp(dim=-1, keepdim=True)).exp()),
@@ -99,14 +93,10 @@ test_names_the_mistake = names({
         ("query (2, 5, 11)", "transpose(-2, -1)"): (
             lambda q, k, v: (q @ k.T / q.shape[-1] ** 0.5).softmax(-1) @ v
         ),
-        "Swap the last two dimensions": lambda q, k, v: (q @ k).softmax(-1) @ v,
-        "(2, 5, 7)": lambda q, k, v: scores_of(q, k).softmax(-1),
-        "random": lambda q, k, v: F.dropout(attention(q, k, v)),
         "value (7, 13) it runs, but it returns None": (
             lambda q, k, v: attention(q, k, v) if q.ndim == 3 else None
         ),
         "an ndarray": lambda q, k, v: attention(q, k, v).detach().numpy(),
-        "in place": lambda q, k, v: attention(q.mul_(1), k.add_(1), v),
     },
     check_attention_from_exp: {
         "e to the power of 1000 is infinite": from_scores(lambda s: shared(s.exp())),

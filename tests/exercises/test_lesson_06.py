@@ -48,10 +48,10 @@ def apart(one, other, least=1e-5):
 
 
 @torch.no_grad()
-def layer_test(layer, size=1.0, changes=torch.clone):
+def layer_test(layer, changes=torch.clone):
     """Compare tokens 0 and 1, then token 0 before and after token 4 has changed."""
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(1, 5, 8, generator=generator) * size
+    x = torch.randn(1, 5, 8, generator=generator)
     changed = changes(x)
     changed[0, 4] = torch.randn(8, generator=generator)
     before, after = layer(x)[0], layer(changed)[0]
@@ -98,12 +98,9 @@ test_names_the_mistake = names({
         "multiplied on the right": lambda q, k: (rotation(len(q)) @ q, rotation(len(q)) @ k),
         "the inverse of A": lambda q, k: (q @ sheared(q), k @ sheared(q).inverse()),
         "must be (8, 4), got (8, 2)": lambda q, k: (q[:, :2], k[:, :2]),
-        "two matrices": lambda q, k: q,
-        "NaN": lambda q, k: (q * float("nan"), k),
         "of floats": lambda q, k: (q.int(), k.int()),
     },
     check_layer_test: {
-        "or are the tokens so large": lambda layer: layer_test(layer, size=1000),
         "Is the threshold too strict": lambda layer: bool(layer(X).sum() > 1e9),
         "After `changed = x` both names mean one tensor": (
             lambda layer: layer_test(layer, changes=lambda x: x)

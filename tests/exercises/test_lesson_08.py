@@ -32,11 +32,6 @@ def at_once(query, key, value, size):
     return F.scaled_dot_product_attention(query, key, value)
 
 
-def by_single_rows(query, key, value, size):
-    rows = [(key @ row / math.sqrt(row.shape[-1])).softmax(dim=-1) @ value for row in query]
-    return torch.stack(rows)
-
-
 def scores_of(query, key, size):
     return (query @ keys.T / math.sqrt(query.shape[-1]) for keys in key.split(size))
 
@@ -99,12 +94,6 @@ def by_logs(one, other):
     return level, total, output
 
 
-def with_a_level_of_minus_infinity(one, other):
-    level = torch.logaddexp(one[0] + one[1].log(), other[0] + other[1].log())
-    weights = [torch.where(one[1] == 0, 0, (one[0] - level).exp()) for one in (one, other)]
-    return level, level.isfinite().float(), weights[0] * one[2] + weights[1] * other[2]
-
-
 def to_the_second_top(one, other):
     factor = (one[0] - other[0]).exp()
     return other[0], one[1] * factor + other[1], one[2] * factor + other[2]
@@ -135,22 +124,17 @@ def blind_to(first):
 # --- all ------------------------------------------------------------------------------------------
 
 test_accepts = accepts({
-    check_weight_memory: [
-        torch.empty(3, 16, 4096, 4096, dtype=torch.bfloat16, device="meta").nbytes / 2**20,
-    ],
     check_needed_tile: [needed_in_the_mask],
     check_mended_pieces: [joined_softmaxes, tile_by_tile],
     check_joined_pieces: [
         lambda *states: [*joined(*states)],
         by_logs,
-        with_a_level_of_minus_infinity,
     ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
     check_weight_memory: {
         "1537 is not": 1537,
-        "-1536 is not the number. Multiply texts": -1536,
     },
     check_needed_tile: {
         "A query in it may look at a key in it": (
@@ -161,7 +145,6 @@ test_names_the_mistake = names({
     check_mended_pieces: {
         ("NaN", "take the largest score so far away"): without_top,
         ("The numbers are right, but it makes whole rows", "509"): at_once,
-        ("it makes whole rows", "for 509 keys"): by_single_rows,
         ("it computes scores more than once", "1.6 times the FLOPs"): in_two_passes,
         ("it keeps the scores of the pieces", "of 127 KiB for all"): from_kept_scores,
         "pieces of 1 the output is wrong. With pieces of 4 it is correct": (
@@ -180,7 +163,6 @@ test_names_the_mistake = names({
         "a first piece in which nothing was seen": blind_to(first=True),
         "a second piece in which nothing was seen": blind_to(first=False),
         "a Tensor; return the three parts": lambda one, other: joined(one, other)[2],
-        "must have the shapes": lambda one, other: (1, 2, 3),
     },
 })  # fmt: skip
 

@@ -66,11 +66,6 @@ def by_autograd(attend):
     return all(gradient is not None and gradient.any() for gradient in found)
 
 
-def without_allowance(attend):
-    leaves = fresh()
-    return all(map(moves, torch.autograd.grad(attend(*leaves).sum(), leaves)))
-
-
 def with_old(*parts):
     """Return a probe that keeps some of its inputs from call to call."""
     kept = fresh()
@@ -122,7 +117,6 @@ test_accepts = accepts({
     check_learning_probe: [
         by_autograd,
         probe(lambda: leaves_of(*3 * [(2, 3, 5, 4)])),
-        lambda attend: torch.tensor(probe()(attend)),
     ],
     check_disguise: [
         joined,
@@ -138,14 +132,12 @@ test_names_the_mistake = names({
         "With one key its weight is 1": (2, 5, 1, 11, 3),
         "at least 2, and the smallest is 1": (1, 5, 11, 11, 3),
         "Five numbers are asked for, N, L, S, E, Ev; got 4": (2, 5, 11, 11),
-        "the shape (5, 1)": torch.ones(5, 1),
         "whole numbers": (2, 5, 11.5, 11.5, 3),
         "too large for a quick check": (2, 5, 10**6, 10**6, 3),
     },
     check_mended_mask: {
         ("not by its root", "mask (2, 5, 7)", "Something else is wrong as well"): two_bugs,
         "True blocks a key in this mask": lambda q, k, v, mask: weigh(q, k, ~mask) @ v,
-        "got (2, 5, 7)": lambda q, k, v, mask: weigh(q, k, mask),
         "mask (2, 5, 7) it raises": lambda q, k, v: v,
     },
     check_learning_probe: {
@@ -163,8 +155,6 @@ test_names_the_mistake = names({
         "True of frozen_weights. Gradients add up in `.grad`": with_old(0, 1, 2),
         "in a second call. Gradients add up in `.grad`": with_old(0),
         "is None, not a tensor": probe(good=lambda gradient: bool(gradient.abs().max() > 0)),
-        "gets no gradient: return False": without_allowance,
-        "starts at one number": lambda attend: attend(*fresh()).backward(),
         ("a detached output", "return False before backward()"): probe(guard=False),
         "on all three inputs": lambda attend: attend(*drawn()).sum().backward(),
         "returns None: return False": lambda attend: probe()(attend) or None,
@@ -177,7 +167,6 @@ test_names_the_mistake = names({
             lambda q, k, v: attention(q, k, v, scale=1.0)
         ),
         "got torch.float64": lambda q, k, v: attention(q, k, v).double(),
-        "notices it. Called with query, key and value (1, 10, 64)": lambda q, k, v: q @ k,
         "Its numbers are correct. It prints at every call": talkative,
         ("the clinic could not examine it", "picky(query, key, value)"): picky,
     },
