@@ -20,7 +20,7 @@ class Text(SingleFileSnapshotExtension):
 
 def texts_in(value: object) -> Iterator[str]:
     """Yield the texts of a frame that are more than numbers."""
-    if isinstance(value, str) and re.search(r"[^\W\d]|[✓✗●◀]", value):
+    if isinstance(value, str) and re.search(r"[^\W\d]|[✓✗●◀×÷]", value):
         yield value.replace("\n", " / ")
     elif isinstance(value, Mapping | list | tuple):
         for one in value.values() if isinstance(value, Mapping) else value:
