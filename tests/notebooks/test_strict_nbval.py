@@ -35,7 +35,7 @@ from tests.notebooks.corruptions import (
 from tests.notebooks.test_build import content
 from tools.build_notebooks import build
 from tools.lint import lint
-from tools.notebooks import ROOT, read_source, write_source
+from tools.notebooks import ROOT, find_notebooks, read_source, write_source
 from tools.strict_nbval import Notebook, without_library
 
 QUIET = ["-rfE", "--tb=no", "--continue-on-collection-errors"]
@@ -53,13 +53,18 @@ def make_source(folder: Path, name: str, codes: list[tuple[str, dict]]) -> Path:
     return path
 
 
+def without_pytest() -> dict[str, str]:
+    """Return the variables of this process without those of its pytest."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+
+
 def pytest_on(*arguments: str | Path) -> subprocess.CompletedProcess:
     """Run pytest with the plugin."""
     command = [sys.executable, "-m", "pytest", "-p", "tools.strict_nbval", "--color=no", "-q"]
     return subprocess.run(
         [*command, *QUIET, *arguments],
         cwd=ROOT,
-        env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST")},
+        env=without_pytest(),
         capture_output=True,
         text=True,
         timeout=300,
@@ -248,6 +253,15 @@ def test_nbval_does_not_run_the_notebooks_a_second_time() -> None:
     done = pytest_on("--nbval", "notebooks")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "only one of the two" in done.stderr
+
+
+def test_nbval_alone_passes_on_another_processor() -> None:
+    """What people type who know nbval; notebooks/nbval.cfg says what it leaves out."""
+    lessons = [path for path in find_notebooks() if path.stem.startswith(("01", "03"))]
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-q", *lessons]
+    other = {"ATEN_CPU_CAPABILITY": "default"}  # torch without the newest instructions
+    done = subprocess.run(command, cwd=ROOT, env=without_pytest() | other, capture_output=True)
+    assert done.returncode == 0, done.stdout.decode()
 
 
 def test_make_test_runs_every_lesson_with_the_plugin() -> None:
