@@ -27,7 +27,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 from traitlets.config import Config
 
-from tools.extract_figures import captions_in
+from tools.extract_figures import captions_in, extract
 from tools.notebooks import (
     KERNELSPEC,
     LANGUAGE,
@@ -192,7 +192,9 @@ def main() -> None:
         sources = select(sources, wanted)
     if not sources:
         print("No lesson has changed; NB=04 builds lesson 04 in any case, and NB=all builds all.")
-    sys.exit(1 if build_all(sources) else 0)
+    failed = build_all(sources)
+    print(f"{extract()} figures in figures/")
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

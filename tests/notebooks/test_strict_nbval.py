@@ -265,7 +265,7 @@ def test_nbval_alone_passes_on_another_processor() -> None:
 
 
 def test_make_test_runs_every_lesson_with_the_plugin() -> None:
-    made = subprocess.run(["make", "-n", "checks"], cwd=ROOT, capture_output=True, text=True)
+    made = subprocess.run(["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True)
     (command,) = re.findall(r"pytest (.*\\\n.*\\\n.*)", made.stdout)
     assert "-p tools.strict_nbval" in command
     assert "notebooks/*.ipynb" in command
