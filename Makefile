@@ -66,7 +66,7 @@ grade: $(READY)  ## DIR=submissions: check what a class handed in; a table for e
 colab: $(READY)  ## URL=ADDRESS/attnlab-...whl: write copies for Google Colab, and the wheel, into colab/
 	@$(RUN) tools.colab "$(URL)"
 
-notebooks: $(READY)  ## rebuild the lessons that have changed, and figures/; NB=04: lesson 04; NB=all
+notebooks: $(READY)  ## build the lessons and figures/ from their sources; NB=04: lesson 04
 	@$(RUN) tools.build_notebooks $(NB)
 
 adopt: $(READY)  ## NB=my_notebooks/03_...ipynb: write an edited notebook back into its source
