@@ -145,6 +145,7 @@ OF_A_CELL = [
         ("print", "number changed", "nbval", output(text="loss 0.1235\n")),
         ("print", "output removed", "nbval", lambda c: c.outputs.clear()),
         ("print", "never executed", "nbval", lambda c: c.update(execution_count=None)),
+        ("print", "executed out of order", "nbval", lambda c: c.update(execution_count=99)),
         ("print", "stdout renamed to stderr", "nbval lint", output(name="stderr")),
         ("value", "code changed, output left", "source nbval", code("x = 2\nx")),
         ("value", "result stored as display", "nbval", store_as_display),

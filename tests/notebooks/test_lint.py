@@ -9,7 +9,7 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools.lint import RULES, __main__, lint
+from tools.lint import __main__, lint
 from tools.lint.numbers import numbers_in
 from tools.notebooks import KERNELSPEC
 
@@ -176,10 +176,6 @@ def test_a_fault_is_found(tmp_path, rule, fault, words):
     else:
         path = store(tmp_path, **{"cells": good_cells(), **fault})
     assert words in " ".join(finding.text for finding in lint(path) if finding.rule == rule)
-
-
-def test_every_rule_has_a_fault():
-    assert {rule for rule, *_ in FAULTS} == {rule.__name__ for rule in RULES}
 
 
 def test_a_lesson_without_a_fault_passes(tmp_path):

@@ -244,7 +244,10 @@ def test_nbval_alone_passes_on_another_processor() -> None:
     lessons = [path for path in find_notebooks() if path.stem.startswith(("01", "03"))]
     command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-q", *lessons]
     other = {"ATEN_CPU_CAPABILITY": "default"}  # torch without the newest instructions
-    done = subprocess.run(command, cwd=ROOT, env=without_pytest() | other, capture_output=True)
+    for _ in range(2):  # a kernel dies at its start if another process has taken its ports
+        done = subprocess.run(command, cwd=ROOT, env=without_pytest() | other, capture_output=True)
+        if b"Kernel died before replying" not in done.stdout:
+            break
     assert done.returncode == 0, done.stdout.decode()
 
 
