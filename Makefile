@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools._isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh student grade colab site slides test checks panel mutants bench notebooks adopt figures lint lessons prose format clean
+.PHONY: help setup lab fresh test site slides student grade colab notebooks adopt lint bench mutants panel
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -42,6 +42,21 @@ lab: $(READY)  ## open JupyterLab on your own copies of the lessons, in my_noteb
 fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 	@$(PYTHON) -m tools.lab fresh "$(NB)"
 
+test: $(READY)  ## run every check; it changes nothing
+	@OMP_NUM_THREADS=1 $(PYTHON) -m tools.core_seconds sh -exc '\
+		$(RUN) ruff check; \
+		$(RUN) ruff format --check; \
+		$(RUN) tools.lint; \
+		$(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
+			-p tools.strict_nbval --nbval-current-env --nbval-cell-timeout=120 \
+			-n 2 --dist loadfile --no-loadscope-reorder -q'
+
+site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
+	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
+
+slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers
+	@$(RUN) tools.slides
+
 student: $(READY)  ## write copies without answers and teacher notes into student/
 	@$(RUN) tools.student
 
@@ -51,54 +66,24 @@ grade: $(READY)  ## DIR=submissions: check what a class handed in; a table for e
 colab: $(READY)  ## URL=ADDRESS/attnlab-...whl: write copies for Google Colab, and the wheel, into colab/
 	@$(RUN) tools.colab "$(URL)"
 
-site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
-	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
-
-slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers
-	@$(RUN) tools.slides
-
-test: $(READY)  ## run every check
-	@$(PYTHON) -m tools.core_seconds $(MAKE) --no-print-directory checks
-
-checks: lint
-	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
-		-p tools.strict_nbval --nbval-current-env --nbval-cell-timeout=120 \
-		-n 2 --dist loadfile --no-loadscope-reorder -q
-
-panel: $(READY)  ## examine attention that others write; HALF=seen: one half; PANEL_FLAGS=-v
-	@OMP_NUM_THREADS=1 $(RUN) tools.clinic_panel $(HALF) $(PANEL_FLAGS)
-
-mutants: $(READY)  ## change the kernels in small ways, list what no test sees; MUTANTS="attnlab.masks*"
-	@OMP_NUM_THREADS=1 $(RUN) mutmut run --max-children 2 $(MUTANTS)
-	@$(RUN) mutmut results
-
-bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: in a minute or two
-	@$(RUN) tools.bench $(BENCH_FLAGS)
-
-notebooks: $(READY)  ## rebuild the lessons that have changed; NB=04: lesson 04; NB=all: every one
+notebooks: $(READY)  ## build the lessons and figures/ from their sources; NB=04: lesson 04
 	@$(RUN) tools.build_notebooks $(NB)
 
 adopt: $(READY)  ## NB=my_notebooks/03_...ipynb: write an edited notebook back into its source
 	$(RUN) tools.adopt_notebook "$(NB)"
 
-figures: $(READY)  ## extract the numbered figures of the notebooks into figures/
-	$(RUN) tools.extract_figures
-
-lint: $(READY)  ## check style: code, sources and notebooks
+lint: $(READY)  ## put code and sources into the house format, and report what is left to do
+	$(RUN) ruff check --fix --exit-zero --quiet
+	$(RUN) ruff format
 	$(RUN) ruff check
-	$(RUN) ruff format --check
 	$(RUN) tools.lint
 
-lessons: $(READY)  ## print what each lesson measures: minutes, cells, words, asserts
-	@$(RUN) tools.lint.measures $(NB)
+bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: in a minute or two
+	@$(RUN) tools.bench $(BENCH_FLAGS)
 
-prose: $(READY)  ## list sentences of the lessons that an editor should look at; NB=03
-	@$(RUN) tools.lint.advice $(NB)
+mutants: $(READY)  ## change the kernels in small ways, list what no test sees; MUTANTS="attnlab.masks*"
+	@OMP_NUM_THREADS=1 $(RUN) mutmut run --max-children 2 $(MUTANTS)
+	@$(RUN) mutmut results
 
-format: $(READY)  ## put code and sources into the house format
-	$(RUN) ruff check --fix
-	$(RUN) ruff format
-
-clean:  ## delete all that make has made, but never my_notebooks/
-	rm -rf $(VENV) site slides student colab bench.txt mutants dist .pytest_cache .ruff_cache
-	find . -name __pycache__ -prune -exec rm -rf {} +
+panel: $(READY)  ## examine attention that others write; HALF=seen: one half; PANEL_FLAGS=-v
+	@OMP_NUM_THREADS=1 $(RUN) tools.clinic_panel $(HALF) $(PANEL_FLAGS)

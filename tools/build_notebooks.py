@@ -1,19 +1,15 @@
 """Build the notebooks: execute each source in a fresh kernel and store it with its outputs.
 
-    python -m tools.build_notebooks            the lessons that have changed
+    python -m tools.build_notebooks            all lessons
     python -m tools.build_notebooks 01 02      these lessons
-    python -m tools.build_notebooks all        all lessons
 
 The same source gives the same bytes: cell ids are made from the text of the cells, and times,
-versions and everything random are left out. A lesson has changed if its source, its notebook, or
-anything that all lessons are built with is not what it was after the last build in this folder.
+versions and everything random are left out. The figures of the lessons are written too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import re
 import sys
 import time
@@ -27,15 +23,13 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 from traitlets.config import Config
 
-from tools.extract_figures import captions_in
+from tools.extract_figures import extract
 from tools.notebooks import (
     KERNELSPEC,
     LANGUAGE,
     NOTEBOOKS,
-    ROOT,
     LessonError,
     find_sources,
-    is_lesson,
     join_streams,
     kernel_environment,
     plain_traceback,
@@ -45,14 +39,11 @@ from tools.notebooks import (
     tags,
     write_notebook,
 )
-from tools.proofs import LIMIT, Proof, proof_file, proofs_of
+from tools.proofs import LIMIT, Proof, proofs_of
 
 TIMEOUT = 120  # seconds for one cell
 FAILURES = (CellExecutionError, CellTimeoutError, DeadKernelError, LessonError)
 AT_ONCE = 2  # lessons that are built at the same time
-RECORD = ROOT / ".venv" / "built.json"  # what each lesson was built from, by its name
-BUILDING = ("tools/build_notebooks.py", "tools/notebooks.py", "tools/proofs.py")
-SHARED = ("attnlab", "data", "environment.yml", *BUILDING)
 
 
 def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
@@ -135,64 +126,29 @@ def explain(error: Exception, notebook: str) -> str:
     return "\n".join([f"{notebook}: {what} failed, and the old notebook stays.", *lines])
 
 
-# --- which lessons have changed -------------------------------------------------------------------
+def build_all(sources: Sequence[Path], folder: Path = NOTEBOOKS) -> list[str]:
+    """Build lessons, some at a time; return the names of those that fail."""
 
-
-def fingerprint(source: Path, folder: Path = NOTEBOOKS, root: Path = ROOT) -> str:
-    """Return a digest of a source, of its notebook, and of what all lessons are built with."""
-    shared = [path for name in SHARED for path in [root / name, *sorted((root / name).rglob("*"))]]
-    digest = hashlib.sha256()
-    target = folder / f"{source.stem}.ipynb"
-    ours = [source, target, proof_file(target), folder / "predictions" / f"{source.stem}.toml"]
-    for path in [*ours, *shared]:
-        if path.is_file() and path.suffix != ".pyc":
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    if is_lesson(source):
-        entries, number = captions_in(root / "figures"), int(source.stem[:2])
-        ours = {name: entry for name, entry in entries.items() if name.startswith(f"{number}.")}
-        digest.update(repr(ours).encode())
-    return digest.hexdigest()
-
-
-def read_record(record: Path = RECORD) -> dict[str, str]:
-    """Return the fingerprint of each lesson after its last build, by its name."""
-    return json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
-
-
-def build_all(
-    sources: Sequence[Path], folder: Path = NOTEBOOKS, record: Path = RECORD
-) -> list[str]:
-    """Build lessons, some at a time, and record their fingerprints; return those that fail."""
-    failed = []
-
-    def turn(source: Path) -> None:
+    def turn(source: Path) -> bool:
         start = time.perf_counter()
         try:
             target = build(source, folder)
         except FAILURES as error:
-            failed.append(source.stem)
             print(explain(error, source.name), file=sys.stderr, flush=True)
-        else:
-            print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
+            return False
+        print(f"{target.name}  {time.perf_counter() - start:.1f} s", flush=True)
+        return True
 
     with ThreadPoolExecutor(AT_ONCE) as turns:
-        for source, _ in zip(sources, turns.map(turn, sources), strict=True):
-            if source.stem not in failed:
-                built = read_record(record) | {source.stem: fingerprint(source, folder)}
-                record.write_text(json.dumps(built, indent=1), encoding="utf-8")
-    return sorted(failed)
+        built = turns.map(turn, sources)
+        return [source.stem for source, fine in zip(sources, built, strict=True) if not fine]
 
 
 def main() -> None:
-    """Build the lessons that the command line names, or those that have changed."""
-    wanted, sources, record = sys.argv[1:], find_sources(), read_record()
-    if not wanted:
-        sources = [one for one in sources if record.get(one.stem) != fingerprint(one)]
-    elif wanted != ["all"]:
-        sources = select(sources, wanted)
-    if not sources:
-        print("No lesson has changed; NB=04 builds lesson 04 in any case, and NB=all builds all.")
-    sys.exit(1 if build_all(sources) else 0)
+    """Build the lessons that the command line names, and write the figures of all."""
+    failed = build_all(select(find_sources(), sys.argv[1:]))
+    print(f"{extract()} figures in figures/")
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Run a command and print at its end how long it took: on the clock, and in core-seconds.
 
-    python -m tools.core_seconds make checks
+    python -m tools.core_seconds pytest tests
 
 Core-seconds are the user and system time of all processes, as `time` counts them. `time` misses a
 process whose parent ends first, as the pages of Chromium do; on Linux this program adopts it.

@@ -1,8 +1,7 @@
 """Write the numbered figures of the lessons into figures/, with an index that shows them.
 
-    python -m tools.extract_figures
-
 They are taken from the outputs stored in the notebooks: what a lesson shows is what is exported.
+The build of the notebooks calls ``extract``.
 Titles for the index come from figures/captions.toml, from which the lessons have their captions.
 """
 
@@ -25,8 +24,8 @@ CAPTIONS = "captions.toml"
 KEPT = {CAPTIONS, "soft_look_up.gif"}  # what is in the folder and in no notebook
 INTRODUCTION = """# Figures
 
-Every numbered figure of the lessons, ready for slides of your own. `make figures` takes them from
-the notebooks.
+Every numbered figure of the lessons, ready for slides of your own. `make notebooks` takes them
+from the outputs of the lessons.
 """
 
 
@@ -106,7 +105,3 @@ def extract(folder: Path = FIGURES, notebooks: list[Path] | None = None) -> int:
     for name, content in wanted.items():
         (folder / name).write_bytes(content)
     return len(wanted) - 1
-
-
-if __name__ == "__main__":
-    print(f"{extract()} figures in figures/")

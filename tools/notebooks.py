@@ -149,7 +149,7 @@ def write_source(notebook: NotebookNode) -> str:
     }
     bare.metadata = {"jupytext": options}
     script = re.sub(r"\n+(?=\n# %%)", "\n", jupytext.writes(bare, fmt="py:percent"))
-    # ruff decides about blank lines between cells, as `make format` does
+    # ruff decides about blank lines between cells, as `make lint` does
     name = ["--stdin-filename", str(SOURCES / "lesson.py")]
     command = [sys.executable, "-m", "ruff", "format", *name, "-"]
     return subprocess.run(command, input=script, capture_output=True, text=True, check=True).stdout

@@ -278,9 +278,8 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 # ### If a package is missing
 #
 # If the first cell of a lesson fails with `ModuleNotFoundError`, run the cell below, which lists the packages that are missing. Close the notebook and
-# open it with `make lab`, which uses its own Python environment with all the packages. If something is missing there, run `make clean` first. It
-# deletes that environment, and also `site/` and the copies in `student/`, but not your own copies in `my_notebooks/`. Then `make lab` installs
-# everything again.
+# open it with `make lab`, which uses its own Python environment with all the packages. If something is missing there, delete the
+# folder `.venv` in the project folder. Then `make lab` installs everything again.
 
 # %% missing
 from importlib.util import find_spec

@@ -11,7 +11,7 @@ from nbformat.v4 import new_output
 
 from tools import build_notebooks
 from tools.adopt_notebook import adopt
-from tools.build_notebooks import build, build_all, fingerprint, read_record
+from tools.build_notebooks import build, build_all
 from tools.notebooks import (
     NOTEBOOKS,
     LessonError,
@@ -151,40 +151,6 @@ def test_a_name_that_cannot_be_an_id_is_refused(tmp_path, names, words) -> None:
         read_source(source)
 
 
-@pytest.mark.parametrize(
-    ("file", "is_new"),
-    [
-        ("source.py", True),
-        ("source.ipynb", True),
-        ("proofs/source.py", True),
-        ("predictions/source.toml", True),
-        ("attnlab/explorers/js/x.mjs", True),
-        ("data/x.csv", True),
-        ("environment.yml", True),
-        ("attnlab/__pycache__/x.pyc", False),
-        ("tests/test_x.py", False),
-        ("README.md", False),
-    ],
-)
-def test_a_lesson_has_changed_if_something_it_is_built_from_has(tmp_path, file, is_new) -> None:
-    path = tmp_path / file
-    path.parent.mkdir(parents=True, exist_ok=True)
-    seen = set()
-    for text in ("", "1", "2"):
-        path.write_text(text)
-        seen.add(fingerprint(tmp_path / "source.py", tmp_path, tmp_path))
-    assert len(seen) == (3 if is_new else 1)
-
-
-def test_a_lesson_has_changed_if_one_of_its_captions_has(tmp_path) -> None:
-    path, seen = tmp_path / "figures" / "captions.toml", []
-    path.parent.mkdir()
-    for ours, other in (("a", "b"), ("a", "c"), ("d", "c")):
-        path.write_text(f'["3.1"]\ncaption = "{ours}"\n["13.1"]\ncaption = "{other}"\n')
-        seen.append(fingerprint(tmp_path / "03_masks.py", tmp_path, tmp_path))
-    assert seen[0] == seen[1] != seen[2]
-
-
 def test_lessons_are_built_together_and_a_failing_one_stays_as_it_was(
     tmp_path, capfd, monkeypatch
 ) -> None:
@@ -194,11 +160,10 @@ def test_lessons_are_built_together_and_a_failing_one_stays_as_it_was(
     ]
     for source, code in zip(sources, codes, strict=True):
         source.write_text(f"# %%\n{code}\n")
-    record, old = tmp_path / "built.json", tmp_path / "02_bad.ipynb"
+    old = tmp_path / "02_bad.ipynb"
     old.write_text("as it was")
     monkeypatch.setattr(build_notebooks, "TIMEOUT", 2)
-    assert build_all(sources, tmp_path, record) == ["02_bad", "03_slow", "04_dead"]
-    assert read_record(record) == {"01_good": fingerprint(sources[0], tmp_path)}
+    assert build_all(sources, tmp_path) == ["02_bad", "03_slow", "04_dead"]
     assert old.read_text() == "as it was"
     said = capfd.readouterr()
     assert "01_good.ipynb" in said.out
@@ -207,24 +172,6 @@ def test_lessons_are_built_together_and_a_failing_one_stays_as_it_was(
     assert "03_slow.py: a cell failed, and the old notebook stays.\nA cell timed out" in said.err
     assert "04_dead.py: a cell failed, and the old notebook stays.\nKernel died" in said.err
     assert "without encryption" not in said.err
-
-
-def test_the_command_builds_what_has_changed_or_what_it_names(monkeypatch, capsys) -> None:
-    sources, asked = find_sources(), []
-
-    def note(chosen):
-        asked.append([source.stem[:2] for source in chosen])
-
-    monkeypatch.setattr(build_notebooks, "build_all", note)
-    record = {source.stem: "" if source is sources[3] else "same" for source in sources}
-    monkeypatch.setattr(build_notebooks, "read_record", lambda: record)
-    monkeypatch.setattr(build_notebooks, "fingerprint", lambda source: "same")
-    for arguments in ([], ["4", "05"], ["all"]):
-        monkeypatch.setattr("sys.argv", ["build", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            build_notebooks.main()
-        assert stop.value.code == 0
-    assert asked == [["03"], ["04", "05"], [source.stem[:2] for source in sources]]
 
 
 def test_selecting_an_unknown_lesson_is_refused() -> None:

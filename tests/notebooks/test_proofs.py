@@ -60,9 +60,7 @@ def test_a_lesson_without_a_proof_file_has_no_proofs(tmp_path) -> None:
     [
         ("import torch\n# %% after: a\nassert x\n", "01_lesson.py:1: this line comes before"),
         ("# %% may-look\nassert x\n", "01_lesson.py:1: '# %% may-look' is not of the form"),
-        ("# %% after: a  numbers:\nassert x\n", "01_lesson.py:1: .* is not of the form"),
         ("# %% after: a  shows: 3\nassert x\n", "01_lesson.py:1: .* is not of the form"),
-        ("# %% after: A cell\nassert x\n", "01_lesson.py:1: .* is not of the form"),
         ("# %% after: a\nassert x\n\n# %% after: b\nassert (\n", "01_lesson.py:5: .* never closed"),
     ],
 )
@@ -79,16 +77,9 @@ def faults_in(folder: Path, text: str) -> list[tuple[int, str]]:
     "statement",
     [
         "assert x == 3",
-        "assert x",
-        "assert not x - 3",
-        "assert draw() == draw()",
-        "assert torch.equal(draw(0), draw(0))",
-        "assert x == 3 and True",
-        "assert torch.equal(x, y)",
         "torch.testing.assert_close(x, y)",
         "with pytest.raises(ValueError, match='3'):\n    f(x)",
         "if x != 3:\n    raise AssertionError",
-        "for seed in range(3):\n    assert draw(seed) < 3",
     ],
 )
 def test_what_can_fail_is_a_proof(tmp_path, statement) -> None:
@@ -107,22 +98,6 @@ def test_a_block_that_declares_needs_no_statements(tmp_path) -> None:
         (BLOCK.format(""), 1, "no statement of this block can fail."),
         (BLOCK.format("y = x + 3"), 1, "no statement of this block can fail."),
         ("# %% after: three  numbers: 7\nprint(x)\n", 1, "no statement of this block can fail."),
-        *[
-            (BLOCK.format(f"y = 3\nassert {test}"), 3, "this assert is always true.")
-            for test in (
-                "True",
-                "3 == 3",
-                "x == x",
-                "x.y <= x.y",
-                "torch.equal(x, x)",
-                "(x == 3, 'x is three')",
-                "[x == 3]",
-                "{x: 3}",
-                "lambda: x == 3",
-                "x == 3 or True",
-                "x == x and 3 < 5",
-            )
-        ],
     ],
 )
 def test_a_block_that_proves_nothing_is_found(tmp_path, text, line, words) -> None:

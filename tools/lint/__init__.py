@@ -1,4 +1,4 @@
-"""Check the stored notebooks: the file, its outputs, its style, and the numbers in its text.
+"""Check the stored notebooks: the file, its outputs, its parts, and the numbers in its text.
 
     python -m tools.lint            all lessons
     python -m tools.lint 01 02      these lessons
@@ -12,14 +12,12 @@ from pathlib import Path
 
 from tools.lint import rules
 from tools.lint.lesson import Lesson, Note
-from tools.lint.measures import limits
 from tools.lint.numbers import declared_numbers, prose_numbers
 
 RULES: tuple[Callable[[Lesson], Iterable[Note]], ...] = (
     *rules.RULES,
     prose_numbers,
     declared_numbers,
-    limits,
 )
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from tools.extract_figures import figures_in
+from tools.extract_figures import Figure, figures_in
 from tools.notebooks import LessonError, from_root, is_lesson, read_notebook
 from tools.proofs import Proof, read_proofs
 
@@ -24,11 +23,9 @@ COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.DOTALL | re.MULTILINE)
 CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 HTML_CODE = re.compile(r"<(code|pre)\b.*?</\1>", re.DOTALL)
-MATH = re.compile(r"\$\$.+?\$\$|\$[^$\n]+(?:\n[^$\n]+)*\$", re.DOTALL)
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]*)[^)]*\)")
 TAG = re.compile(r"</?[A-Za-z][^>]*>")
 HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
-MODULES = {"F", "math", "nn", "np", "pd", "plt", "sns", "torch"}
 CELL_MARK = re.compile(r"^# %%(?!\w)")  # with which every cell of a source begins
 
 
@@ -96,18 +93,18 @@ class Lesson:
 
     @cached_property
     def texts(self) -> list[tuple[int, str]]:
-        """The texts of the markdown cells and of the predictions, with the numbers of cells."""
+        """The texts of markdown cells, predictions and figures, with the numbers of cells."""
         asked = [(n, key) for n, _ in self.code for key in self.asked_by(n)]
         return [
             *((n, cell.source) for n, cell in self.markdown),
             *((n, text) for n, key in asked for text in self.questions[key]),
+            *((n, text) for n, one in self.figures for text in (one.caption, one.alt)),
         ]
 
     @cached_property
-    def captions(self) -> list[tuple[int, str]]:
-        """The captions and alternative texts of the numbered figures, with the numbers of cells."""
-        found = [(n, one) for n, output in self.outputs for one in figures_in(output)]
-        return [(n, text) for n, one in found for text in (one.caption, one.alt)]
+    def figures(self) -> list[tuple[int, Figure]]:
+        """The numbered figures, with the numbers of cells."""
+        return [(n, one) for n, output in self.outputs for one in figures_in(output)]
 
     @cached_property
     def proofs(self) -> dict[int, Proof]:
@@ -119,15 +116,10 @@ class Lesson:
         return {n: bound[cell.id] for n, cell in self.cells if cell.get("id") in bound}
 
     @cached_property
-    def sections(self) -> dict[int, tuple[int, str]]:
-        """The number and the heading of the level-2 section to which each cell belongs."""
-        found, number, heading = {}, 0, ""
-        for n, cell in self.cells:
-            for level, text in headings(cell):
-                if level == 2:
-                    number, heading = number + 1, text
-            found[n] = (number, heading)
-        return found
+    def sections(self) -> dict[int, int]:
+        """The number of the level-2 section to which each cell belongs."""
+        begun = accumulate(sum(k == 2 for k, _ in headings(cell)) for _, cell in self.cells)
+        return dict(enumerate(begun, start=1))
 
     def place(self, note: Note) -> str:
         """Return the file and the line that a note is about, which most often are the source's."""
@@ -180,12 +172,6 @@ def without_code(text: str) -> str:
     return text
 
 
-def words_of(text: str) -> str:
-    """Return a markdown text without code, formulas, targets of links and HTML tags."""
-    text = MATH.sub(" formula ", without_code(text))
-    return TAG.sub(" ", LINK.sub(r"\g<text>", text))
-
-
 def _strings(entry: object) -> Iterator[str]:
     """Yield the texts of a table, the value that is the answer, and those of the tables in it."""
     if isinstance(entry, str):
@@ -216,17 +202,6 @@ def answer_key(cell: NotebookNode) -> str:
     return found[1] if found and cell.cell_type == "code" else ""
 
 
-def count_words(text: str) -> int:
-    """Return the number of words of a markdown text; a formula or a code span counts as one."""
-    text = re.sub(r"(?<!`)`[^`\n]+`(?!`)", "code", text)
-    return len([word for word in words_of(text).split() if re.search(r"\w", word)])
-
-
-def code_lines(source: str) -> list[str]:
-    """Return the lines of a code cell that are neither blank nor a cell magic."""
-    return [line for line in source.splitlines() if line.strip() and not line.startswith("%%")]
-
-
 @cache
 def parse_code(source: str) -> ast.Module:
     """Return the syntax tree of a code cell, which is empty if the cell is not Python."""
@@ -235,12 +210,6 @@ def parse_code(source: str) -> ast.Module:
         return ast.parse("\n".join(lines))
     except SyntaxError:
         return ast.Module(body=[], type_ignores=[])
-
-
-def names_in(tree: ast.AST) -> set[str]:
-    """Return the names in a syntax tree, without modules and what is built in."""
-    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return found - MODULES - set(dir(builtins))
 
 
 def defined_names(source: str) -> list[str]:

@@ -99,7 +99,7 @@ class Evidence:
 def prose_numbers(lesson: Lesson) -> Iterator[Note]:
     """Check that every number in the text is computed or asserted nearby, or declared."""
     evidence = cache(lambda k: evidence_of(lesson, k))
-    for n, text in lesson.texts + lesson.captions:
+    for n, text in lesson.texts:
         declared = lesson.proofs[n].numbers if n in lesson.proofs else ""
         constants = {_key(number) for number in _listed(declared)}
         open_ones = [number for number in numbers_in(text) if _key(number) not in constants]
@@ -113,7 +113,7 @@ def prose_numbers(lesson: Lesson) -> Iterator[Note]:
 def declared_numbers(lesson: Lesson) -> Iterator[Note]:
     """Check that the numbers that a proof declares are in the text of its cell."""
     for n, proof in lesson.proofs.items():
-        texts = [text for k, text in lesson.texts + lesson.captions if k == n]
+        texts = [text for k, text in lesson.texts if k == n]
         there = {_key(number) for text in texts for number in numbers_in(text)}
         for number in _listed(proof.numbers):
             if _key(number) not in there:
@@ -169,8 +169,8 @@ def _near(lesson: Lesson, n: int) -> list[int]:
     codes = [k for k, cell in lesson.code if not prediction_keys(cell.source)]
     before, after = [k for k in codes if k < n], [k for k in codes if k > n]
     near = {n, *before[-REACH:], *after[:REACH]}
-    section = lesson.sections[n][0]
-    return sorted(near | {k for k in {*codes, *lesson.proofs} if lesson.sections[k][0] == section})
+    section = lesson.sections[n]
+    return sorted(near | {k for k in {*codes, *lesson.proofs} if lesson.sections[k] == section})
 
 
 def _number(found: re.Match[str]) -> Number:
