@@ -1,4 +1,4 @@
-"""Explorers in a page: how they are put in, follow, are taken away, printed, and what goes wrong."""
+"""Explorers in a page: put in, followed, taken away, printed, and what goes wrong."""
 
 import pytest
 

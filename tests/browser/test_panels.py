@@ -189,12 +189,13 @@ def check_slices(shown, _panel, values, _explorer):
 
 def check_tables(shown, _panel, values, _explorer):
     found = shown.locator(".cell").evaluate_all(
-        "all => all.map(e => [e.firstChild.textContent, e.className.trim(), e.lastChild.textContent])"
+        "all => all.map(e => [e.firstChild, e.lastChild].map(one => one.textContent)"
+        ".concat(e.className.trim()))"
     )
     texts = [text for table in values["texts"] for row in table for text in row]
     each = zip(texts, numbers(values["tokens"]), numbers(values["wrong"]), strict=True)
     assert found == [
-        [text, f"cell t{token:.0f}{' wrong' * bool(wrong)}", "✗" * bool(wrong)]
+        [text, "✗" * bool(wrong), f"cell t{token:.0f}{' wrong' * bool(wrong)}"]
         for text, token, wrong in each
     ]
 

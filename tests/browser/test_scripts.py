@@ -54,8 +54,8 @@ def read(locator, script):
 
 
 # The ends of a line, upwards being more, and its width.
-LINE = """e => [...['x1', 'y1', 'x2', 'y2'].map((name, i) => (i % 2 ? -1 : 1) * e[name].baseVal.value),
-    parseFloat(getComputedStyle(e).strokeWidth)]"""
+LINE = """e => [...['x1', 'y1', 'x2', 'y2'].map((name, i) =>
+    (i % 2 ? -1 : 1) * e[name].baseVal.value), parseFloat(getComputedStyle(e).strokeWidth)]"""
 
 
 def test_every_script_of_its_own_has_a_test_here():
@@ -506,7 +506,7 @@ def test_looking_back(open_cards):
     assert [place for place in framed if place >= 0] == [result.target, result.source]
 
 
-# --- what comes from elsewhere --------------------------------------------------------------------
+# --- predictions ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -528,34 +528,3 @@ def test_a_script_knows_where_its_question_is_answered(open_cards, kind, state, 
     call = "([key, state]) => attnlabModules[key].settled(state)"
     key, state = _page.key_of(kind.module), {"sentence": "both", **state}
     assert card.page.evaluate(call, [key, state]) is settled
-
-
-# values of what has no control, as an address may hold them: that can be shown, and nonsense
-FROM_ELSEWHERE = {
-    "moved": ([["river", -3, 1.25]], [[["mud", 0, 0]], [["toString", 0, 0]], [["river", 9, 0]], 5]),
-    "order": ([1, 0, 2, 3, 4, 5], [[0, 0, 1, 2, 3, 4], [0, 1], [0, 1, 2, 3, 4, 9], "012345"]),
-    "padding": ([0, 2], [[99], [-1], [0.5], ["0"], "0", None]),
-    "query": ([0.7, -1.5], [[9, 0], [0], [None, 1], ["1", 1], "12"]),
-    "sentence": (SWAM, ["Unknown.", 5, None]),
-    "toggled": ([[0, 3]], [[[0]], [[0, 99]], [0], "0", None]),
-    "word": (3, [-1, 24, 1.5, "1", None]),
-}
-FITTING = """([key, values]) => {
-    const {data} = JSON.parse(document.querySelector('script[type="application/json"]').textContent);
-    const {fits} = attnlabModules[key];
-    const taken = (name, value) => {
-        try { return Boolean(fits[name](value, data)); } catch { return false; }
-    };
-    return Object.keys(fits).map(name => [name, values[name].map(one => taken(name, one))]);
-}"""
-
-
-@pytest.mark.parametrize(
-    "kind", [BankExplorer, LayersExplorer, MaskExplorer, OrderExplorer, SoftLookupExplorer]
-)
-def test_what_has_no_control_is_taken_from_elsewhere_only_if_it_can_be_shown(open_cards, kind):
-    [card] = open_cards([kind(ask=False)])
-    values = {name: [good, *bad] for name, (good, bad) in FROM_ELSEWHERE.items()}
-    found = card.page.evaluate(FITTING, [_page.key_of(kind.module), values])
-    assert found
-    assert found == [[name, [True] + [False] * (len(values[name]) - 1)] for name, _ in found]
