@@ -128,22 +128,6 @@ def test_one_button_makes_all_cards_large_and_small_again(page):
         assert pressed == "true" or now == small
 
 
-def test_lines_of_a_chart_differ_by_dash_or_mark_and_verdicts_by_a_sign(page):
-    """Without their colours."""
-    legends = in_cards(
-        page,
-        """card => [...card.querySelectorAll('.legend')].map(legend =>
-            [...legend.querySelectorAll('svg')].map(sample => [...sample.children].map(part =>
-                part.getAttribute('stroke-dasharray') ?? part.getAttribute('d')).join()))""",
-    )
-    assert len(legends) >= 5
-    assert all(len({*looks}) == len(looks) for looks in legends)
-    verdicts = "card => [...card.querySelectorAll('.sum .bad, .sum .fine')].map(e => e.textContent)"
-    said = [text.strip() for text in in_cards(page, verdicts)]
-    assert len(said) > 20
-    assert [text for text in said if not text.startswith(("✓", "✗", "○", "–", "=", "≠"))] == []
-
-
 # Together they hold every kind of panel and of control.
 FEW = [ScalingExplorer, SoftLookupExplorer, CrossExplorer, RowExplorer, RealHeadsExplorer]
 

@@ -82,20 +82,6 @@ def test_nothing_is_cut_off_and_questions_come_first(open_slides, name):
     assert [headings[i : i + 2] for i in asked] == [["Predict", "The answer"]] * len(asked)
 
 
-def test_what_is_cut_off_is_noticed(open_slides):
-    page = open_slides(LESSONS[1])
-    page.evaluate(
-        """() => {
-            const [one, two, three] = document.querySelectorAll('section.slide');
-            one.children[1].style.height = '720px';
-            two.lastElementChild.style.width = '1300px';
-            three.lastElementChild.style.cssText = 'height: 9px; overflow: hidden';
-        }"""
-    )
-    cut = [bool(slide["cut"]) for slide in page.evaluate(LOOK)]
-    assert cut == [True] * 3 + [False] * (len(cut) - 3)
-
-
 TURN_TO = """selector => {
     const {h, v} = Reveal.getIndices(document.querySelector(selector).closest('section'));
     Reveal.slide(h, v);

@@ -24,25 +24,9 @@ own, real = MaskExplorer(function=mine, ask=False), RealHeadsExplorer(ask=False)
 CELLS = ["scaling", "masks", "own", "real", "look_up", "masks"]
 SCALING, MASKS, OWN, REAL, LOOK_UP, AGAIN = range(len(CELLS))
 SAVE = "async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"
-CLONE = "() => { window.jupyterapp.commands.execute('docmanager:clone'); }"
-CLOSE_CLONE = "() => { [...window.jupyterapp.shell.widgets('main')].at(-1).dispose(); }"
 TRUST = """() => {
     const panel = window.jupyterapp.shell.currentWidget;
     for (const cell of panel.content.model.cells) cell.trusted = true;
-}"""
-# How many callbacks the explorers' views have left with the models of their widgets.
-CALLBACKS = """() => {
-    const models = new Set();
-    const walk = widget => {
-        const view = widget._view ?? widget.view;
-        if (view?.model) models.add(view.model);
-        for (const one of widget.widgets ?? widget.layout ?? []) walk(one);
-    };
-    for (const panel of window.jupyterapp.shell.widgets('main'))
-        for (const cell of panel.content.widgets ?? []) if (cell.outputArea) walk(cell.outputArea);
-    return [...models].map(model => Object.entries(model._events)
-        .filter(([name]) => name.startsWith('change:') && !name.startsWith('change:_'))
-        .reduce((sum, [, callbacks]) => sum + callbacks.length, 0));
 }"""
 
 
@@ -171,20 +155,6 @@ def test_what_cannot_be_read_gets_a_sentence_and_the_picture_stays(lab, text, se
 
 
 # --- views and kernels that come and go -----------------------------------------------------------
-
-
-def test_a_second_view_follows_and_leaves_nothing_behind(lab):
-    """The same notebook twice in one JupyterLab: two cards for each explorer, one state."""
-    before = lab.page.evaluate(CALLBACKS)
-    assert len(before) == len(CELLS) - 1
-    lab.page.evaluate(CLONE)
-    lab.wait(lambda: lab.cards.count() == 2 * len(CELLS), "the second view")
-    assert lab.page.evaluate(CALLBACKS) == [2 * number for number in before]
-    lab.cards.nth(SCALING).get_by_role("button", name="d_k = 1", exact=True).press("Enter")
-    twin = len(CELLS) + SCALING
-    lab.wait(lambda: lab.said(SCALING) == lab.said(twin), "both say the same")
-    lab.page.evaluate(CLOSE_CLONE)
-    lab.wait(lambda: lab.page.evaluate(CALLBACKS) == before, "its callbacks are gone")
 
 
 def test_a_second_tab_is_no_dead_copy_and_leaves_nothing_behind(lab, browser, server):

@@ -128,15 +128,3 @@ def test_an_error_in_draw_is_shown_and_goes_away(figure):
     figure.wait_for(lambda: not figure.image.evaluate(faded), "the picture is in full colour")
     look = figure.look
     assert look.errors() == look.problems == look.outside == []
-
-
-def test_what_goes_wrong_in_a_page_is_noticed(open_page, write_notebook):
-    """Each check above can fail: an error in a cell, one in the page, a request to elsewhere."""
-    look = open_page(write_notebook("broken.ipynb", "1 / 0", "2 + 2"))
-    look.run()
-    assert look.errors() == ["ZeroDivisionError: division by zero"]
-    look.page.evaluate("() => { new Image().src = 'http://attnlab.invalid/picture.png'; }")
-    look.page.evaluate("() => { console.error('said in the page'); }")
-    wait_until(look.page, lambda: look.outside and look.problems, "both are noticed")
-    assert look.outside == ["http://attnlab.invalid/picture.png"]
-    assert any("said in the page" in problem for problem in look.problems)
