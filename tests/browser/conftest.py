@@ -4,10 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests.browser.pages import FilePage, pieces_of
-from tools._browser import NO_BROWSER, find_browser, launch
+from tools import site
+from tools._browser import LIMIT, NO_BROWSER, find_browser, launch
+from tools._site_api import write_api
+from tools.notebooks import find_notebooks
 
 HERE = Path(__file__).parent
 
@@ -24,6 +27,7 @@ def browser():
     """One headless browser for all tests; without one each test is skipped, but fails in CI."""
     if find_browser() is None and os.environ.get("CI") != "true":
         pytest.skip(NO_BROWSER)
+    expect.set_options(timeout=1000 * LIMIT)
     with sync_playwright() as playwright, launch(playwright) as browser:
         yield browser
 
@@ -53,3 +57,11 @@ def open_cards(tab, tmp_path_factory):
         return [page.locator(".card").nth(i) for i in range(len(explorers))]
 
     return open_explorers
+
+
+@pytest.fixture(scope="session")
+def site_folder(tmp_path_factory):
+    """The web pages of all lessons: written once for all tests of a process."""
+    folder = tmp_path_factory.mktemp("site")
+    site.write_site(folder, [*find_notebooks(), write_api(tmp_path_factory.mktemp("api"))])
+    return folder

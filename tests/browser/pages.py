@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 from attnlab.explorers import Explorer, _page
 from attnlab.palette import shade
+from tools._browser import LIMIT
 
 AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js")
 SIZE = {"width": 1366, "height": 900}
@@ -27,6 +28,7 @@ class FilePage:
     def __init__(self, browser: Browser, **options: object) -> None:
         self.context = browser.new_context(viewport=SIZE, offline=True, **options)
         self.page = self.context.new_page()
+        self.page.set_default_timeout(1000 * LIMIT)
         self.problems, self.outside = [], []
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("console", lambda message: self.problems.append(message.text))
@@ -88,12 +90,32 @@ def shades(numbers: torch.Tensor, low: float = 0, high: float = 1) -> list[tuple
     return [shade(math.floor(place + 0.5) / 100) for place in places]
 
 
-def wait_until(page: Page, condition: Callable[[], bool], what: str, limit: float = 30) -> None:
-    """Ask until something is so; fail with its name if it is not within so many seconds."""
-    end = time.monotonic() + limit
+def wait_until(page: Page, condition: Callable[[], bool], what: str) -> None:
+    """Ask until something is so; fail with its name if it never is."""
+    end = time.monotonic() + LIMIT
     while not condition():
-        assert time.monotonic() < end, f"{what}: not within {limit} seconds"
+        assert time.monotonic() < end, f"{what}: not within {LIMIT} seconds"
         page.wait_for_timeout(40)
+
+
+def follow(page: Page, address: str) -> None:
+    """Open an address anew."""
+    page.goto("about:blank")
+    page.goto(address)
+
+
+def address_with(page: Page, part: str) -> str:
+    """Return the address of a page once it holds a text, which is written after a moment."""
+    page.wait_for_function("part => location.hash.includes(part)", arg=part)
+    return page.url
+
+
+def cards_of(page: Page) -> list[list[str]]:
+    """Return what the explorers of a page say, and what their controls say."""
+    return page.locator(".card").evaluate_all(
+        """cards => cards.map(card => [card.querySelector('.say').innerText,
+            ...[...card.querySelectorAll('output')].map(one => one.innerText)])"""
+    )
 
 
 def barriers(page: Page, within: str = "html", *rules: str) -> list[tuple[str, str]]:

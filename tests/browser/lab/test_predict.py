@@ -2,15 +2,11 @@
 
 import nbformat
 import pytest
-from nbconvert import HTMLExporter
-from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import expect
 
-from attnlab import _folds, _texts
-from attnlab.exercises import predict
-from tests.browser.pages import wait_until
+from tests.browser.pages import barriers, wait_until
 from tools import lab
-from tools._browser import NotebookPage, serve
+from tools._browser import RESTART, NotebookPage, serve
 
 QUESTIONS = r"""
 [choice]
@@ -70,35 +66,6 @@ FOCUSED = "() => document.activeElement.textContent"
 COUNTS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .map(cell => cell.executionCount)"""
 SAVE = "async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"
-RESTART = """async () => {
-    await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart();
-}"""
-# the contrast of text with what lies behind it, for each element of a widget that holds text
-CONTRASTS = """root => {
-    const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
-    const behind = element => {
-        const layers = [];
-        for (let one = element; one; one = one.parentElement)
-            layers.unshift(getComputedStyle(one).backgroundColor);
-        return layers;
-    };
-    const paint = colors => {
-        for (const color of colors) {
-            canvas.fillStyle = color;
-            canvas.fillRect(0, 0, 1, 1);
-        }
-        const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map(
-            c => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-    };
-    return [...root.querySelectorAll('p, p b, button, label, input:not([type=range]), output')]
-        .filter(element => element.textContent || element.value).map(element => {
-            const layers = behind(element);
-            const pair = [paint(layers), paint([...layers, getComputedStyle(element).color])];
-            return [element.textContent.slice(0, 20),
-                    (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05)];
-        });
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -133,13 +100,9 @@ def fold(look: NotebookPage, key: str):
     return look.page.locator(f'details.attnlab-answer[data-key="{key}"]')
 
 
-def save(look: NotebookPage) -> None:
-    look.page.evaluate(SAVE)
-
-
 def test_no_answer_is_in_sight_after_run_all_and_save(look):
     look.page.locator(".attnlab-predict mjx-container").first.wait_for()  # the formula
-    save(look)
+    look.page.evaluate(SAVE)
     assert in_sight(look) == []
     fold(look, "17/choice").locator("summary").click()
     wait_until(look.page, lambda: in_sight(look) == ["hyena"], "what is unfolded is noticed")
@@ -169,10 +132,9 @@ def test_the_keyboard_commits_to_a_wrong_option_that_gets_no_tick(look):
 def test_a_number_is_typed_and_enter_commits(look):
     page = look.page
     box, status = page.get_by_label("share"), page.locator(".attnlab-predict [role=status]").nth(1)
-    for text in ("half", "", "1/0", "0,5"):
-        box.fill(text)
-        box.press("Enter")
-        expect(status).to_have_text("Write a number, such as 0.25.")
+    box.fill("half")
+    box.press("Enter")
+    expect(status).to_have_text("Write a number, such as 0.25.")
     box.fill("")
     page.keyboard.type("0.01")  # 0 twice would restart the kernel, were it a shortcut
     page.keyboard.press("Tab")  # leaving the box commits nothing
@@ -185,17 +147,13 @@ def test_a_number_is_typed_and_enter_commits(look):
     assert box.get_attribute("readonly") is not None
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("1/2", "✓ Correct. You said 1/2.So it is."), ("0.44", "It is more."), ("3", "It is less.")],
-)
-def test_a_number_gets_the_feedback_that_fits(look, text, words):
+def test_a_cell_that_runs_again_asks_again(look):
     look.run([3])
     box = look.page.locator(".attnlab-predict").nth(1)
-    expect(box.get_by_role("status")).to_be_empty()  # a cell that runs again asks again
-    box.get_by_role("textbox").fill(text)
+    expect(box.get_by_role("status")).to_be_empty()
+    box.get_by_role("textbox").fill("0.44")
     box.get_by_role("button", name="Commit").click()
-    expect(box.get_by_role("status")).to_contain_text(words)
+    expect(box.get_by_role("status")).to_contain_text("It is more.")
 
 
 def test_all_words_can_be_read_in_both_themes(look):
@@ -204,11 +162,12 @@ def test_all_words_can_be_read_in_both_themes(look):
         change = "theme => { jupyterapp.commands.execute('apputils:change-theme', {theme}); }"
         look.page.evaluate(change, theme)
         look.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
-        look.page.wait_for_timeout(500)  # the style sheet and the colours settle
-        for widget in look.page.locator(".attnlab-predict, .attnlab-live").all():
-            contrasts = widget.evaluate(CONTRASTS)
-            assert len(contrasts) >= 2
-            assert [pair for pair in contrasts if pair[1] < 4.5] == []
+        for widget in (".attnlab-predict", ".attnlab-live"):
+            wait_until(
+                look.page,
+                lambda widget=widget: barriers(look.page, widget, "color-contrast") == [],
+                f"the words of {widget} can be read in {theme}",
+            )
 
 
 def test_a_live_figure_can_be_used_by_everybody(look):
@@ -243,7 +202,7 @@ def test_a_kernel_that_was_restarted_is_told_of_and_the_next_run_mends_it(look):
 
 
 def test_the_next_day_all_is_there_in_a_plain_jupyterlab(look, browser, server, tmp_path):
-    save(look)
+    look.page.evaluate(SAVE)
     stored = stored_widgets(server.root / "predict.ipynb")
     assert len(stored) == 8  # four widgets, each with its layout
     lab.trust([server.root / "predict.ipynb"], tmp_path)
@@ -254,7 +213,7 @@ def test_the_next_day_all_is_there_in_a_plain_jupyterlab(look, browser, server, 
             page = day.page
             page.locator(".attnlab-predict").nth(1).wait_for()
             expect(page.get_by_text("You said nothing.")).to_be_visible()
-            expect(page.get_by_text("You said 3.")).to_be_visible()
+            expect(page.get_by_text("You said 0.44.")).to_be_visible()
             expect(page.get_by_role("img", name="Two bars.")).to_be_visible()
             expect(page.get_by_text("d_k is 2.")).to_be_visible()
             explorer = page.get_by_role("slider", name="temperature").first
@@ -264,31 +223,8 @@ def test_the_next_day_all_is_there_in_a_plain_jupyterlab(look, browser, server, 
             assert page.get_by_text("Error displaying widget").count() == 0
             page.locator(".attnlab-live").get_by_role("slider").press("ArrowRight")
             expect(page.get_by_text("run this cell again")).to_be_visible()
-            save(day)
+            day.page.evaluate(SAVE)
             assert stored_widgets(server.root / "predict.ipynb") == stored
             assert day.problems == []
         finally:
             day.close()
-
-
-def test_the_folds_hold_in_the_html_of_nbconvert(look, browser, monkeypatch, tmp_path):
-    folder = look.server.root
-    monkeypatch.setattr(_texts, "PREDICTIONS", (folder,))
-    shown = [predict("17/choice").to_html(), predict("17/number").to_html()]
-    shown.append(_folds.Folded("<pre>A hyena.</pre>", False, "17/choice")._repr_html_())
-    outputs = [new_output("display_data", {"text/html": html}) for html in shown]
-    notebook = new_notebook(cells=[new_code_cell("1", outputs=[one]) for one in outputs])
-    nbformat.validate(notebook)
-    page_text, _ = HTMLExporter().from_notebook_node(notebook)
-    (tmp_path / "page.html").write_text(page_text, encoding="utf-8")
-    context = browser.new_context(offline=True)
-    page = context.new_page()
-    page.goto((tmp_path / "page.html").as_uri(), wait_until="domcontentloaded")
-    text = page.evaluate("document.body.innerText")
-    assert "how much weight?" in text
-    assert [answer for answer in ANSWERS if answer in text] == []
-    for summary in page.locator("summary").all():
-        summary.click()
-    text = page.evaluate("document.body.innerText")
-    assert {"zebra", "lion", "hyena", "giraffe"} <= {one for one in ANSWERS if one in text}
-    context.close()

@@ -80,21 +80,6 @@ def test_nothing_is_cut_off_and_questions_come_first(open_slides, name):
     asked = [i for i, slide in enumerate(seen) if slide["options"]]
     assert asked
     assert [headings[i : i + 2] for i in asked] == [["Predict", "The answer"]] * len(asked)
-    assert not {"Exercises", "Sources", "Next"} & set(headings)
-
-
-def test_what_is_cut_off_is_noticed(open_slides):
-    page = open_slides(LESSONS[1])
-    page.evaluate(
-        """() => {
-            const [one, two, three] = document.querySelectorAll('section.slide');
-            one.children[1].style.height = '720px';
-            two.lastElementChild.style.width = '1300px';
-            three.lastElementChild.style.cssText = 'height: 9px; overflow: hidden';
-        }"""
-    )
-    cut = [bool(slide["cut"]) for slide in page.evaluate(LOOK)]
-    assert cut == [True] * 3 + [False] * (len(cut) - 3)
 
 
 TURN_TO = """selector => {
@@ -116,16 +101,6 @@ def test_an_explorer_moves_and_the_presenter_turns_the_page(open_slides):
     assert page.evaluate("Reveal.getSlidePastCount()") == before + 1
     page.keyboard.press("PageUp")
     assert card.is_visible()
-
-
-def test_larger_pages_leave_slides_as_they_are(open_slides):
-    page = open_slides(LESSONS[1])
-    page.evaluate("keep('projector', 'on')")
-    page.reload()
-    page.wait_for_function("() => window.Reveal?.isReady()")
-    assert [slide["words"] for slide in page.evaluate(LOOK) if slide["cut"]] == []
-    assert page.locator(".card.large").count() == 0
-    page.evaluate("keep('projector', 'off')")
 
 
 def test_notes_for_teachers_are_only_in_the_window_of_the_speaker(open_slides):

@@ -1,0 +1,148 @@
+"""How explorers look: wide, narrow, large and dark, for everybody."""
+
+import pytest
+
+from attnlab import explorers
+from attnlab.explorers import (
+    CrossExplorer,
+    HeadsExplorer,
+    LayersExplorer,
+    MaskExplorer,
+    RealHeadsExplorer,
+    RowExplorer,
+    ScalingExplorer,
+    SoftLookupExplorer,
+)
+from attnlab.explorers.real_heads import CHOICES
+from tests.browser.pages import barriers
+
+KINDS = [getattr(explorers, name) for name in explorers.__all__ if name != "Explorer"]
+# Beside the first state of every explorer: rows without a key that leak or are NaN, wrong numbers,
+# a long sentence, long names, a question that comes first.
+STATES = [
+    MaskExplorer(ask=False, padding=[0, 1], fill="-1e9", mask="window"),
+    MaskExplorer(ask=False, padding=[0]),
+    HeadsExplorer(ask=False, way="short cut", step="merge"),
+    RealHeadsExplorer(ask=False, sentence=CHOICES["it, animal"][0]),
+    LayersExplorer(ask=False, word=1, layer=0),
+    RowExplorer(ask=False, step=6),
+    CrossExplorer(ask=False, question="doing what?"),
+    MaskExplorer(),
+]
+# Texts that reach beyond their own box, which cuts them off or lets them run into the next; names
+# of rows and columns that are cut off; what reaches beyond the page.
+CUT_OFF = """card => {
+    const cut = [], walker = document.createTreeWalker(card, NodeFilter.SHOW_TEXT);
+    for (let node; (node = walker.nextNode());) {
+        let box = node.parentElement;
+        const apart = '.unseen, style, svg, .plane, [hidden]';
+        if (!node.data.trim() || !box.checkVisibility() || box.closest(apart)) continue;
+        while (getComputedStyle(box).display === 'inline') box = box.parentElement;
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        const text = range.getBoundingClientRect(), outer = box.getBoundingClientRect();
+        if (text.right > outer.right + 1.5 || text.left < outer.left - 1.5)
+            cut.push(node.data.trim());
+    }
+    return cut;
+}"""
+CUT_NAMES = """card => [...card.querySelectorAll('th')]
+    .filter(name => name.scrollWidth > name.clientWidth).map(name => name.textContent)"""
+BEYOND = """card => [...card.querySelectorAll('*')]
+    .filter(element => element.getBoundingClientRect().right > innerWidth)
+    .map(element => element.outerHTML.slice(0, 80))"""
+
+
+def in_cards(page, script):
+    """Return what a function of a card gives, for all cards, one list."""
+    return page.locator(".attnlab-explorer").evaluate_all(
+        f"hosts => hosts.flatMap(host => ({script})(host.shadowRoot.querySelector('.card')))"
+    )
+
+
+@pytest.fixture(scope="module")
+def page(open_cards):
+    """A page of every explorer."""
+    return open_cards([kind(ask=False) for kind in KINDS] + STATES)[0].page
+
+
+@pytest.mark.parametrize(  # 860: beside JupyterLab's own at 1024
+    ("width", "large", "looks"),
+    [(1366, True, CUT_OFF), (860, False, CUT_OFF), (390, False, CUT_NAMES), (390, False, BEYOND)],
+)
+def test_nothing_is_cut_off(page, width, large, looks):
+    page.set_viewport_size({"width": width, "height": 900})
+    enlarge = f"card => {{ card.classList.toggle('large', {str(large).lower()}); return []; }}"
+    in_cards(page, enlarge)
+    assert in_cards(page, looks) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    in_cards(page, enlarge.replace("true", "false"))
+
+
+@pytest.mark.parametrize(("width", "most"), [(1196, 620), (860, 647), (745, 512)])
+def test_controls_sentence_and_picture_fit_on_a_screen(page, width, most):
+    """The whole card in JupyterLab at 1366 pixels; else all down to the end of the first panel.
+
+    860 is JupyterLab at 1024 pixels, 745 at 1366 pixels and a zoom of 150 %.
+    """
+    page.set_viewport_size({"width": width, "height": 900})
+    heights = in_cards(
+        page,
+        """card => {
+            const main = card.querySelector('.picture').firstElementChild;
+            const first = main.classList.contains('column') ? main.firstElementChild : main;
+            const top = card.querySelector('.bar').getBoundingClientRect().top;
+            const end = first.getBoundingClientRect().bottom;
+            return [[card.ariaLabel, card.offsetHeight, end - top]];
+        }""",
+    )[:-1]  # the last one is taller until it is answered
+    fits = [(name, whole if width > 1180 else part) for name, whole, part in heights]
+    assert [one for one in fits if one[1] > most] == []
+
+
+def test_the_picture_stays_where_it_is_while_the_sentence_changes(page):
+    page.set_viewport_size({"width": 860, "height": 900})
+    card = page.locator(".card").nth(KINDS.index(ScalingExplorer))
+    places = set()
+    for stop in range(11):
+        card.locator("input[type=range]").fill(str(stop))
+        places.add(card.locator(".picture").bounding_box()["y"])
+    assert len(places) == 1
+
+
+def test_one_button_makes_all_cards_large_and_small_again(page):
+    sizes = """card => ['h3', '.say', 'button']
+        .map(one => parseFloat(getComputedStyle(card.querySelector(one)).fontSize))"""
+    small = in_cards(page, sizes)
+    button = page.locator(".card").nth(1).get_by_role("button", name="Projector")
+    for pressed, share in (("true", 1.1), ("false", 1)):
+        button.click()
+        page.wait_for_function(
+            """pressed => [...document.querySelectorAll('.attnlab-explorer')].every(host => host
+                .shadowRoot.querySelector('.projector').ariaPressed === pressed)""",
+            arg=pressed,
+        )
+        now = in_cards(page, sizes)
+        ratios = [size / before for size, before in zip(now, small, strict=True)]
+        assert min(ratios) >= share
+        assert pressed == "true" or now == small
+
+
+# Together they hold every kind of panel and of control.
+FEW = [ScalingExplorer, SoftLookupExplorer, CrossExplorer, RowExplorer, RealHeadsExplorer]
+
+
+@pytest.mark.parametrize(("background", "some"), [("#ffffff", FEW), ("#111111", FEW[:3])])
+def test_axe_finds_nothing_but_what_is_made_wrong(open_cards, background, some):
+    leaks = MaskExplorer(ask=False, padding=[0, 1], fill="-1e9")
+    cards = open_cards([leaks, MaskExplorer(), *(kind(ask=False) for kind in some)])
+    page, dark = cards[0].page, background == "#111111"
+    page.evaluate("color => { document.body.style.backgroundColor = color; }", background)
+    page.locator(f".card{'.dark' if dark else ':not(.dark)'}").nth(len(cards) - 1).wait_for()
+    page.wait_for_timeout(350)  # colours fade
+    host, contrast = ".attnlab-explorer", "color-contrast"
+    assert barriers(page, host, *([contrast] if dark else [])) == []
+    page.locator(".hint").first.evaluate("hint => { hint.style.color = 'var(--soft)'; }")
+    ((rule, element),) = barriers(page, host, contrast)
+    assert rule == contrast
+    assert "hint" in element

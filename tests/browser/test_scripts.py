@@ -1,0 +1,524 @@
+"""Explorers with a script of their own: what it computes, draws and writes is what torch computes.
+
+Each of their scripts does some mathematics in the browser, so each has a test here.
+"""
+
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attnlab import rotate
+from attnlab.attention import attention_weights
+from attnlab.data import load_table
+from attnlab.explorers import (
+    BankExplorer,
+    LayersExplorer,
+    LookingBackExplorer,
+    MaskExplorer,
+    OrderExplorer,
+    RealHeadsExplorer,
+    RotaryExplorer,
+    SoftLookupExplorer,
+    YourAttentionExplorer,
+    _page,
+)
+from attnlab.explorers.bank import MIDDLE, _where
+from attnlab.explorers.layers import CHOICES
+from attnlab.explorers.look_up import KEYS
+from attnlab.palette import shade, to_hex
+from attnlab.pretrained import load_encoder, load_layer
+from tests.browser.pages import shades, shown_weights, written
+
+
+def open_each(open_cards, made):
+    """Open explorers in one page; return pairs of an explorer and its card."""
+    return list(zip(made, open_cards(made), strict=True))
+
+
+def close(found, wanted, most):
+    """Fail unless numbers differ by at most so much; NaN equals NaN."""
+    found, wanted = (torch.as_tensor(one, dtype=torch.float64) for one in (found, wanted))
+    torch.testing.assert_close(found, wanted, atol=most, rtol=0, equal_nan=True)
+
+
+def figures(card):
+    """Return the numbers beside the bars."""
+    return [float(text) for text in card.locator(".figure b").all_inner_texts()]
+
+
+def read(locator, script):
+    """Return what a function of an element gives for each."""
+    return locator.evaluate_all(f"all => all.map({script})")
+
+
+# The ends of a line, upwards being more, and its width.
+LINE = """e => [...['x1', 'y1', 'x2', 'y2'].map((name, i) =>
+    (i % 2 ? -1 : 1) * e[name].baseVal.value), parseFloat(getComputedStyle(e).strokeWidth)]"""
+
+
+# --- the mathematics that ships -------------------------------------------------------------------
+
+ASK_MATHS = """([key, cases]) => {
+    const {allowedCells, maskedWeights, dot} = attnlabModules[key];
+    return cases.map(([n, state, scores]) => {
+        const numbers = scores.map(row => row.map(Number)), allowed = allowedCells(state, n);
+        return [allowed, numbers.map((row, i) =>
+            maskedWeights(row, allowed[i], state.fill).map(String)),
+            String(dot(numbers[0], numbers[n - 1]))];
+    });
+}"""
+WORDS = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+ODD = [float("inf"), float("-inf"), float("nan"), 1e30, -1e30, 3e38, 0.0, 88.0, -745.0]
+
+
+def drawn_case(rng):
+    """Return a size, the state of a mask and scores, some of them extreme."""
+    n, spread = rng.randint(1, 6), rng.choice([0.1, 1, 30, 1000])
+    odd = 0.3 if rng.random() < 0.3 else 0
+    places = [[rng.randrange(n) for _ in range(rng.randint(0, 5))] for _ in range(3)]
+    state = {
+        "mask": rng.choice(["none", "causal", "window"]),
+        "window": rng.randint(1, 6),
+        "padding": sorted({*places[0]}),
+        "toggled": sorted({*zip(*places[1:], strict=False)}),
+        "fill": rng.choice(["-inf", "-1e9", "attnlab"]),
+    }
+    one = lambda: rng.choice(ODD) if rng.random() < odd else rng.gauss(0, spread)  # noqa: E731
+    return n, state, [[one() for _ in range(n)] for _ in range(n)]
+
+
+def torch_masked(n, state, scores):
+    """Return mask and weights by torch alone."""
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    mask = torch.ones(n, n, dtype=torch.bool) if state["mask"] == "none" else i >= j
+    if state["mask"] == "window":
+        mask = mask & (i - j < state["window"])
+    mask[:, state["padding"]] = False
+    for cell in state["toggled"]:
+        mask[cell] = ~mask[cell]
+    weights = scores.masked_fill(~mask, -1e9 if state["fill"] == "-1e9" else -torch.inf).softmax(-1)
+    if state["fill"] == "attnlab":
+        weights[~mask.any(-1)] = 0
+    return mask, weights
+
+
+def test_the_mathematics_of_the_browser_is_that_of_torch(open_cards):
+    [card] = open_cards([MaskExplorer()])
+    rng = random.Random(0)
+    cases, nan_rows = [drawn_case(rng) for _ in range(300)], 0
+    sent = [
+        [n, state, [[WORDS.get(str(x), repr(x)) for x in row] for row in scores]]
+        for n, state, scores in cases
+    ]
+    answers = card.page.evaluate(ASK_MATHS, [_page.key_of("maths"), sent])
+    for (n, state, scores), (allowed, weights, product) in zip(cases, answers, strict=True):
+        scores = torch.tensor(scores, dtype=torch.float64)
+        mask, wanted = torch_masked(n, state, scores)
+        assert torch.equal(torch.tensor(allowed), mask)
+        close([[float(x) for x in row] for row in weights], wanted, 1e-6)
+        nan_rows += int(wanted.isnan().all(-1).sum())
+        product = torch.tensor(float(product), dtype=torch.float64)
+        torch.testing.assert_close(product, scores[0] @ scores[-1], equal_nan=True)
+    assert nan_rows > 50
+
+
+# --- masks ----------------------------------------------------------------------------------------
+
+MASKS = [
+    {"mask": "none", "toggled": [(0, 3), (5, 5)]},
+    {"mask": "window", "window": 2, "padding": [2]},
+    {"padding": [0]},
+    {"padding": [0, 1], "fill": "-1e9"},
+    {"padding": [0], "fill": "attnlab", "toggled": [(4, 5)]},
+    {"padding": [0, 1, 2, 3, 4, 5]},
+    {"function": lambda s, mask: attention_weights(s, attn_mask=mask), "padding": [0]},
+    {"function": lambda s, mask: s.softmax(-1), "padding": [0]},
+    {"function": lambda s, mask: s.masked_fill(~mask, -torch.inf).exp()},
+]
+
+
+def check_grid(card, explorer):
+    """Fail unless the grid shows the weights, and each look and mark is the one for its number."""
+    assert card.locator(".say").inner_text() == explorer.say()
+    mask, weights = (one.flatten() for one in (explorer._shown().mask, explorer._shown().weights))
+    close(shown_weights(card), weights, 0.0051)
+    looks = [
+        look.replace("zero", "")
+        for look in read(card.locator("button.cell"), "e => e.classList[1] ?? ''")
+    ]
+    plain = [
+        "" if may else "leak" if w else "blocked" for may, w in zip(mask, weights, strict=True)
+    ]
+    assert looks == ["nan" if w != w else kind for w, kind in zip(weights, plain, strict=True)]
+    wrong = read(
+        card.locator("td.sum"), "e => [e.textContent.includes('✗'), !!e.querySelector('.bad')]"
+    )
+    assert [mark for mark, _ in wrong] == [look for _, look in wrong]
+    assert card.locator(".say.bad").count() == any(mark for mark, _ in wrong)
+
+
+def test_masks(open_cards):
+    for explorer, card in open_each(open_cards, [MaskExplorer(ask=False, **one) for one in MASKS]):
+        check_grid(card, explorer)
+        pressed = card.locator(".chips [aria-pressed=true]").all_inner_texts()
+        assert pressed == [explorer.tokens[place] for place in explorer.padding]
+        if not explorer.function:
+            names = written(card, n=6, scores=explorer.scores)
+            assert torch.equal(names["mask"], explorer.result.mask)
+            close(names["weights"], explorer.result.weights, 1e-6)
+            continue
+        assert card.locator(".note").is_hidden()
+        for hidden in (False, True):  # the function is not here: the browser says that it draws
+            card.get_by_role("button", name="cat", exact=True).click()
+            assert card.locator(".note").is_hidden() == hidden
+
+
+def late_mask(query, key, value, mask):
+    if not mask.any(dim=-1).all():
+        raise ValueError("a row sees nothing")
+    return (torch.matmul(query, key.mT / query.shape[-1] ** 0.5).softmax(dim=-1) * mask) @ value
+
+
+def test_your_attention(open_cards):
+    """It shows what the clinic told, and what Python stored for single paddings."""
+    explorer = YourAttentionExplorer(late_mask, ask=False)
+    [card] = open_cards([explorer])
+    check_grid(card, explorer)
+    lines = read(card.locator(".checks li"), "e => [...e.children].map(one => one.textContent)")
+    marks = explorer.data["words"]["list"]["marks"]
+    assert [mark for mark, _ in lines] == [marks[one.mark] for one in explorer.checks]
+    for (_, text), one in zip(lines, explorer.checks, strict=True):
+        assert text.startswith(one.words)
+        assert one.told() in text
+    card.get_by_role("radio", name="none").check()
+    card.get_by_role("button", name=explorer.tokens[1], exact=True).click()
+    with explorer.hold_trait_notifications():
+        explorer.mask, explorer.padding = "none", [1]
+    check_grid(card, explorer)
+    card.get_by_role("button", name="Reset").click()
+    card.get_by_role("radio", name="causal").check()
+    word, error = card.get_by_role("button", name="The", exact=True), card.get_by_role("alert")
+    word.click()
+    assert 'raise ValueError("a row sees nothing")' in error.inner_text()
+    assert card.locator(".picture.stale").count() == 1
+    word.click()
+    assert error.is_hidden()
+
+
+# --- soft look-up ---------------------------------------------------------------------------------
+
+LOOK_UPS = [
+    {"query": (0, 0)},
+    {"query": (0.4, -1.35), "temperature": 0.2},
+    {"query": (1.5, -1.5), "temperature": 5},
+    {"query": (-0.1, 1.1), "temperature": 0.2},
+]
+
+
+def test_soft_look_up(open_cards):
+    made = [SoftLookupExplorer(ask=False, **one) for one in LOOK_UPS]
+    for explorer, card in open_each(open_cards, made):
+        weights, output = explorer.result.weights, explorer.result.output
+        assert card.locator(".say").inner_text() == explorer.say()
+        close(figures(card), weights, 5.1e-5)
+        names = written(card)
+        close(names["weights"], weights, 1e-5)
+        assert names["output"].item() == pytest.approx(output, abs=1e-4)
+        *keys, stem = torch.tensor(read(card.locator(".field line:not(.grid)"), LINE))
+        wanted = [[0.86 * x, 0.86 * y, 3 + 10 * w] for (x, y), w in zip(KEYS, weights, strict=True)]
+        unit = torch.tensor([105, 105, 1])
+        close(torch.stack(keys)[:, 2:] / unit, wanted, 1e-4)
+        close(stem[2:4] / 105, explorer.query, 1e-4)
+        ends = read(
+            card.locator(".field > text"), "e => [e.x.baseVal[0].value, -e.y.baseVal[0].value]"
+        )
+        beyond = (torch.tensor(ends) / 105 * torch.tensor(KEYS)).sum(-1)
+        assert (beyond > 1).all()  # the names of the keys
+        balls = read(card.locator(".ball"), "e => [e.cx.baseVal.value, e.r.baseVal.value]")
+        (left, *_), *_, (right, _) = sorted(balls)
+        close([(radius / 28) ** 2 for _, radius in balls], weights, 1e-4)  # the area
+        at = left + (right - left) * (output - 2) / 6
+        mark = card.locator(".balance .raw").get_attribute("transform")
+        text = card.locator(".balance .name")
+        assert float(mark.partition("(")[2].partition(",")[0]) == pytest.approx(at, abs=1e-3)
+        assert float(text.get_attribute("x")) == pytest.approx(at, abs=1e-3)
+        assert text.text_content() == f"{output:.2f}"
+
+
+def test_the_query_is_dragged_clicked_and_walked(open_cards):
+    [card] = open_cards([SoftLookupExplorer(ask=False)])
+    page, handle = card.page, card.get_by_role("slider", name="query", exact=True)
+    plane = card.locator(".field").bounding_box()
+
+    def place():
+        return tuple(round(x, 4) for x in written(card)["query"].tolist())
+
+    def pixel(x, y):
+        unit = plane["width"] * 105 / 360
+        left, top = plane["x"] + plane["width"] / 2, plane["y"] + plane["height"] / 2
+        return left + x * unit, top - y * unit
+
+    page.mouse.move(*pixel(0.866, 0.5))
+    page.mouse.down()
+    page.mouse.move(*pixel(-0.5, 0.5), steps=2)
+    assert place() == (-0.5, 0.5)
+    page.mouse.move(*pixel(-9, 9))  # it stays on the plane
+    page.mouse.up()
+    page.mouse.move(*pixel(0, 0))  # it was let go
+    assert place() == (-1.5, 1.5)
+    page.mouse.click(*pixel(1, -1))
+    assert place() == (1, -1)
+    keys = {"ArrowLeft": (0.9, -1), "ArrowUp": (0.9, -0.9), "ArrowRight": (1, -0.9)}
+    keys |= {"ArrowDown": (1, -1), "End": (1.5, -1), "PageUp": (1.5, -0.5), "Home": (-1.5, -0.5)}
+    for key, wanted in (keys | {"PageDown": (-1.5, -1)}).items():
+        handle.press(key)
+        assert place() == wanted, key
+    assert handle.get_attribute("aria-valuetext") == "right −1.50, up −1.00"
+
+
+# --- bank -----------------------------------------------------------------------------------------
+
+BANKS = [
+    {"moved": [("river", -3, -2.4)]},
+    {"sharpness": 0},
+    {"sentence": "loan", "sharpness": 4, "moved": [("bank", -3.5, 2.5), ("loan", 0.37, -1.11)]},
+]
+PLACE = "e => [e.style.left, e.style.top].map(parseFloat)"
+
+
+def test_bank(open_cards):
+    for explorer, card in open_each(open_cards, [BankExplorer(ask=False, **one) for one in BANKS]):
+        result = explorer.result
+        weights, bank = result.weights, result.words.index("bank")
+        assert card.locator(".say").inner_text() == explorer.say()
+        close(figures(card), weights, 0.0051)
+        names = written(card)
+        for name in ("weights", "output", "average"):
+            close(names[name], getattr(result, name), 1e-5)
+        points = torch.stack([result.average, result.output, *result.vectors])
+        places = read(card.locator(".token, i.at"), PLACE)
+        close(places, points * torch.tensor([12.5, -50 / 3]) + 50, 1e-3)
+        *pulls, path = torch.tensor(read(card.locator(".plane line"), LINE))
+        ends = result.output.expand(len(weights), 2)
+        close(torch.stack(pulls), torch.cat([result.vectors, ends, 20 * weights[:, None]], 1), 1e-3)
+        close(path[:4], [*result.vectors[bank], *result.output], 1e-3)
+        assert card.locator(".stripe").get_attribute("style") == f"width:{100 * MIDDLE / 4:g}%"
+        assert card.locator("mark").all_inner_texts() == ["bank"]
+        told = [
+            text.rpartition(": ")[2] for text in card.locator(".ends .key > span").all_inner_texts()
+        ]
+        assert told == [_where(end[0].item()) for end in (result.output, result.average)]
+        said = float(card.locator(".detail").inner_text().rpartition("weight ")[2].rstrip("."))
+        assert said == pytest.approx(weights[bank].item(), abs=0.0051)
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+SHUFFLED = (4, 5, 2, 3, 0, 1)
+ORDERS = [
+    {"positions": True},
+    {"order": SHUFFLED},
+    {"order": (4, 1, 2, 3, 0, 5), "positions": True},
+]
+
+
+def test_order(open_cards):
+    for explorer, card in open_each(
+        open_cards, [OrderExplorer(ask=False, **one) for one in ORDERS]
+    ):
+        result = explorer.result
+        assert card.locator(".say").inner_text() == explorer.say()
+        outputs = torch.stack([result.before, result.after])
+        texts = card.locator(".cell").all_inner_texts()
+        close([float(text.replace("−", "-")) for text in texts], outputs.flatten(), 0.0051)
+        colours = read(card.locator(".cell"), "e => getComputedStyle(e).backgroundColor")
+        assert colours == [f"rgb{one}" for one in shades(outputs, -0.8, 1.6)]
+        assert card.locator(".scale").all_inner_texts() == ["output −0.81.6"]
+        ramp = card.locator(".scale i").get_attribute("style")
+        assert f"(90deg,{to_hex(shade(0))}," in ramp
+        sums = card.locator("td.sum").all_inner_texts()
+        far = [float(text.removeprefix("≠ ").replace("= ", "")) for text in sums]
+        close(far, result.moved, 0.0051)
+        assert ["= 0" in text for text in sums] == (result.moved < 1e-4).tolist()
+        names = card.locator("tbody th").all_inner_texts()[6:]
+        assert names == [explorer.data["tokens"][word] for word in explorer.order]
+        elsewhere = read(card.locator(".ordered button"), "e => e.classList.contains('elsewhere')")
+        assert elsewhere == [word != place for place, word in enumerate(explorer.order)]
+        torch.manual_seed(0)
+        x = load_table("the_cat_sat_on_the_mat.csv").values
+        names = written(card, F=F, x=x, position=0.5 * torch.randn(6, 5))
+        close(names["change"], result.moved, 1e-5)
+
+
+def test_words_change_places_by_click_and_by_arrows(open_cards):
+    [card] = open_cards([OrderExplorer(ask=False)])
+    words = card.get_by_role("group", name="sentence").locator("button")
+    words.nth(1).click()
+    for key in (*["ArrowRight"] * 4, "Enter"):  # “cat” keeps the focus
+        card.page.keyboard.press(key)
+    assert words.all_inner_texts() == ["The", "sat", "on", "the", "cat", "mat"]
+    assert "no output has changed" in card.locator(".say").inner_text()
+
+
+# --- rotary ---------------------------------------------------------------------------------------
+
+ROTARY = [
+    {"query": 0, "key": 24, "base": 10.0},
+    {"query": 24, "key": 0, "base": 1_000_000.0},
+    {"query": 7, "key": 7, "base": 100.0},
+]
+
+
+def test_rotary(open_cards):
+    made = [RotaryExplorer(ask=False, **one) for one in ROTARY]
+    for explorer, card in open_each(open_cards, made):
+        result = explorer.result
+        assert card.locator(".say").inner_text() == explorer.say()
+        score = written(card, rotate=rotate)["score"].item()
+        assert score == pytest.approx(result.score, abs=1e-4)
+        ends = read(card.locator(".turned .dot"), "e => [e.cx.baseVal.value, -e.cy.baseVal.value]")
+        pairs = torch.stack([result.query, result.key], dim=1)  # a plane for each pair
+        close(torch.tensor(ends) / 50, pairs.flatten(0, 1), 1e-4)
+        points = card.locator("polyline").get_attribute("points").split()
+        heights = torch.tensor([-float(point.split(",")[1]) for point in points])
+        slope = torch.corrcoef(torch.stack([heights, result.curve.float()]))[0, 1]
+        assert slope == pytest.approx(1, abs=1e-5)
+
+
+def test_positions_move_together_as_far_as_they_go(open_cards):
+    [card] = open_cards([RotaryExplorer(ask=False)])
+    query = card.get_by_role("slider", name="position of the query")
+    score = written(card, rotate=rotate)["score"]
+    for name, times, wanted in (("on ▶", 3, "8"), ("◀ back", 9, "3")):  # the key is at 0
+        for _ in range(times):
+            card.get_by_role("button", name=name).press("Enter")
+        assert query.input_value() == wanted
+    assert written(card, rotate=rotate)["score"] == pytest.approx(score.item(), abs=1e-5)
+    box = card.locator(".pickable").bounding_box()
+    card.page.mouse.click(box["x"] + box["width"] - 2, box["y"] + box["height"] / 2)
+    assert "24 − 0 = 24" in card.locator(".say").inner_text()
+
+
+# --- trained models read a sentence ---------------------------------------------------------------
+
+SWAM = CHOICES["swam"][0]
+ARC = """e => [e.getPointAtLength(0).x, e.getPointAtLength(e.getTotalLength()).x,
+    parseFloat(getComputedStyle(e).strokeWidth)]"""
+# What is said and written for every word that can be picked.
+TELL_WORDS = """card => [...card.querySelectorAll('.arcs button')].map(word => {
+    word.click();
+    return [card.querySelector('.say').textContent, card.querySelector('pre').textContent];
+})"""
+
+
+def sent(weights):
+    """Return weights as the browser gets them."""
+    return (weights.double() * 1e4).round() / 1e4
+
+
+@pytest.mark.parametrize("word", [5, 1])
+def test_real_heads(open_cards, word):
+    explorer = RealHeadsExplorer(ask=False, head=4, word=word)
+    [card] = open_cards([explorer])
+    row, maps = sent(explorer.result.weights[4, word]), sent(explorer.result.weights)
+    close(figures(card), row, 0.0051)
+    words = read(
+        card.locator(".arcs button"),
+        "e => [e.offsetLeft + e.offsetWidth / 2, getComputedStyle(e).backgroundColor]",
+    )
+    centres, colours = zip(*words, strict=True)
+    assert [*colours] == [f"rgb{colour}" for colour in shades(row)]
+    drawn = [(centres[i], w) for i, w in enumerate(row.tolist()) if w >= 0.005 and i != word]
+    arcs = [one for one in read(card.locator(".arc"), ARC) if abs(one[1] - one[0]) > 9]
+    close(arcs, [[centres[word], end, 16 * w] for end, w in drawn], 0.6)
+    canvas = card.locator(".map canvas")
+    pixels = read(canvas, "e => [...e.getContext('2d').getImageData(0, 0, e.width, e.width).data]")
+    for found, weights in zip(pixels, maps, strict=True):
+        assert found == [part for colour in shades(weights) for part in (*colour, 255)]
+    marks = read(card.locator(".map i"), "e => parseFloat(e.style.top)")
+    close(marks, [100 * (word + 0.5) / len(row)] * 12, 1e-3)
+    assert card.locator(".rows th[scope=row]").all_inner_texts() == [*explorer.result.tokens]
+    titles = card.locator(".one h4").all_inner_texts()[:2]
+    assert [title.partition(":")[0] for title in titles] == ["Head 4", f"Row {word} of head 4"]
+    told = card.evaluate(TELL_WORDS)
+    names = {"load_layer": load_layer}
+    exec(told[0][1], names)  # the lines of PyTorch
+    close(names["weights"][0, 4], explorer.result.weights[4], 1e-6)
+    for explorer.word, (said, code) in enumerate(told):
+        assert said == explorer.say()
+        assert f"weights[0, 4, {explorer.word}]" in code
+
+
+def test_layers(open_cards):
+    explorer = LayersExplorer(ask=False, sentence=SWAM)
+    [card] = open_cards([explorer])
+    names = {"load_encoder": load_encoder}
+    sliders = card.locator("input[type=range]")
+    for explorer.layer, explorer.head, place in ((0, "mean", 0), (2, "mean", 0), (3, 7, 8)):
+        for slider, stop in zip(sliders.all(), (explorer.layer, place), strict=True):
+            slider.fill(str(stop))
+        told = card.evaluate(TELL_WORDS)
+        for explorer.word, (said, _) in enumerate(told):
+            assert said == explorer.say()
+        exec(told[-1][1], names)  # the last line is an expression
+        last = eval(told[-1][1].splitlines()[-1], names)
+        wanted = explorer.result.weights if explorer.layer else names["vectors"][0, -1]
+        close(last, wanted, 1e-5)
+    card.locator(".arcs button").nth(8).click()
+    explorer.word = 8
+    close(figures(card), explorer.result.weights, 0.0051)
+    heights = "e => e.getAttribute('points').split(' ').map(point => Number(point.split(',')[1]))"
+    first, *_ = read(card.locator("polyline"), heights)
+    low, zero, _ = read(card.locator(".grid"), "e => e.y1.baseVal.value")
+    close([(zero - y) / (low - zero) * 0.1 for y in first], explorer.result.leans, 6e-4)
+    meanings = ["this word", *(f"mean of {one}" for one in explorer.result.meanings)]
+    assert card.locator(".legend span").all_inner_texts() == meanings
+    card.get_by_role("button", name="swam (2)").click()  # a word without labels has no chart
+    assert card.locator("polyline").count() == 0
+    card.get_by_role("radio", name="mattress").check(force=True)
+    meanings = ["this word", "mean of season", "mean of coil"]
+    assert card.locator(".legend span").all_inner_texts() == meanings
+
+
+def test_looking_back(open_cards):
+    explorer = LookingBackExplorer(ask=False, place=20, step=30)
+    [card] = open_cards([explorer])
+    card.get_by_role("button", name="A at 14", exact=True).click()
+    card.get_by_role("button", name="step = 40").click()
+    explorer.place, explorer.step, result = 14, 40, None
+    result = explorer.result
+    assert card.locator(".say").inner_text() == explorer.say()
+    looks = ((explorer.place, result.second), (result.target, result.first))
+    for row, (start, weights) in zip(card.locator(".crossing svg").all(), looks, strict=True):
+        found = [[x, to, width] for x, _, to, _, width in read(row.locator("line"), LINE)]
+        shown = [(to, round(w, 3)) for to, w in enumerate(weights.tolist()) if round(w, 3) >= 0.005]
+        middle = lambda place: 100 * (place + 0.5) / 22  # noqa: E731
+        close(found, [[middle(start), middle(to), 18 * w] for to, w in shown], 1e-2)
+    framed = read(card.locator(".crossing span"), "(e, i) => e.style.boxShadow ? i % 22 : -1")
+    assert [place for place in framed if place >= 0] == [result.target, result.source]
+
+
+# --- predictions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "settled"),
+    [
+        (MaskExplorer, {"mask": "causal", "padding": [2]}, False),
+        (MaskExplorer, {"mask": "window", "padding": [0]}, False),
+        (OrderExplorer, {"order": SHUFFLED, "positions": False}, True),
+        (OrderExplorer, {"order": SHUFFLED, "positions": True}, False),
+        (BankExplorer, {"sharpness": 1, "moved": [["river", -3, -1.25]]}, True),
+        (BankExplorer, {"sharpness": 1, "moved": [["river", 0, -1.25]]}, False),
+        (BankExplorer, {"sharpness": 0, "moved": [["river", -3, -1.25]]}, False),
+        (SoftLookupExplorer, {"query": [-0.5, 0.5], "temperature": 1}, True),
+        (SoftLookupExplorer, {"query": [0, 0], "temperature": 1}, False),
+    ],
+)
+def test_a_script_knows_where_its_question_is_answered(open_cards, kind, state, settled):
+    [card] = open_cards([kind()])
+    call = "([key, state]) => attnlabModules[key].settled(state)"
+    key, state = _page.key_of(kind.module), {"sentence": "both", **state}
+    assert card.page.evaluate(call, [key, state]) is settled
