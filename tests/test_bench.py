@@ -28,7 +28,7 @@ def test_a_row_tells_the_ratio_of_the_medians_and_their_spread(row, shown):
 
 
 def test_only_the_time_of_this_process_is_measured():
-    assert max(attention.processor_times(lambda: time.sleep(0.3), 1e-4)) < 0.2
+    assert max(attention.processor_times(lambda: time.sleep(0.05), 1e-4)) < 0.04
 
 
 def test_ours_and_theirs_compute_the_same():

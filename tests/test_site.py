@@ -159,9 +159,10 @@ def test_headings_get_the_ids_of_jupyterlab_and_are_listed(first):
     assert first.find(id="Three").name == "h3"
 
 
-def test_links_lead_to_pages(first):
+def test_links_lead_to_pages(first, made):
     wanted = [f"{SECOND}.html#Two-words-2", "#Three", "https://example.org/a_b"]
     assert links_in(first.select(".prose")[1]) == [*wanted, f"{WORDS}.html#softmax"]
+    assert 'id="Two-words-2"' in made[f"{SECOND}.html"]
     assert first.find(id="meaning-softmax").get_text() == "softmax Turns into 1."
 
 
