@@ -134,7 +134,8 @@ def test_half_precision_is_computed_in_float32_and_rounded_once_at_the_end(kerne
 
 def test_the_trace_holds_the_steps_and_the_scores_are_those_before_the_mask():
     (query, key, value), mask = draw_qkv(), causal_mask(L, S)
-    for options in ({"is_causal": True}, {"attn_mask": mask}):
+    added = to_additive_mask(mask, torch.float64)
+    for options in ({"is_causal": True}, {"attn_mask": mask}, {"attn_mask": added}):
         output, weights, scores = trace_attention(query, key, value, scale=0.4, **options)
         assert_close(scores, query @ key.mT * 0.4)
         assert torch.equal(scores, attention_scores(query, key, scale=0.4))
@@ -148,7 +149,9 @@ def test_the_trace_holds_the_steps_and_the_scores_are_those_before_the_mask():
 def test_a_row_of_weights_sums_to_one_or_to_zero_if_every_key_is_blocked(kind):
     mask = half_blocked()
     given = mask if kind == "bool" else to_additive_mask(mask, torch.float64)
-    weights = attention_weights(draw(N, H, L, S), attn_mask=given)
+    scores = draw(N, H, L, S)
+    weights = attention_weights(scores, attn_mask=given)
+    assert scores._version == 0  # nothing was written into it
     assert (weights >= 0).all()
     assert (weights[..., ~mask] == 0).all()
     assert_close(weights.sum(dim=-1), mask.any(dim=-1).double().expand(N, H, L))
