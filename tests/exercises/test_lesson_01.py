@@ -114,15 +114,6 @@ def test_a_softmax_is_noticed_under_every_name(softmax):
     refused(check_attention_from_exp, from_scores(softmax), "calls softmax")
 
 
-def test_an_answer_cannot_change_what_the_checks_use():
-    def emptied(query, key, value):
-        key.zero_()
-        return from_exp(query, key, value)
-
-    refused(check_attention_from_exp, emptied)
-    torch.testing.assert_close(lesson_01.KEYS, X, rtol=0, atol=0)
-
-
 def test_a_wrong_attention_is_shown_with_the_report():
     verdict = refused(check_mended, broken, "Tried with query (2, 5, 11)")
     assert verdict.report.findings[0].name == "softmax-axis"
