@@ -27,8 +27,8 @@ class FilePage:
 
     def __init__(self, browser: Browser, **options: object) -> None:
         self.context = browser.new_context(viewport=SIZE, offline=True, **options)
+        self.context.set_default_timeout(1000 * LIMIT)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(1000 * LIMIT)
         self.problems, self.outside = [], []
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("console", lambda message: self.problems.append(message.text))
