@@ -84,6 +84,12 @@ def shown_weights(card: Locator) -> torch.Tensor:
     return torch.tensor([float(one.partition("weight ")[2].split(",")[0]) for one in labels])
 
 
+def close(found: object, wanted: object, most: float) -> None:
+    """Fail unless numbers of a shape differ by at most so much; NaN equals NaN."""
+    found, wanted = (torch.as_tensor(one, dtype=torch.float64) for one in (found, wanted))
+    torch.testing.assert_close(found, wanted, atol=most, rtol=0, equal_nan=True)
+
+
 def shades(numbers: torch.Tensor, low: float = 0, high: float = 1) -> list[tuple[int, ...]]:
     """Return the colours of numbers on a scale, in a hundred steps; halves go up."""
     places = (100 * (number - low) / (high - low) for number in numbers.flatten().tolist())
