@@ -15,7 +15,7 @@ HEADS, SIX_LAYERS = (
     next(path.stem for path in find_notebooks() if path.stem[:2] == number)
     for number in ("10", "14")
 )
-SPELLED = Path(__file__).parent.with_name("minilm_spelled.tsv")
+SPELLED = Path(__file__).parents[2] / "minilm_spelled.tsv"
 OWN = "the café's bat flew over the clay court, constructor"
 READ = "([kind, text]) => attnlabReaders[kind].read(text, () => {})"
 
