@@ -41,17 +41,18 @@ def settings_stay():
 
 # --- on several processors ------------------------------------------------------------------------
 
-LAB = "tests/browser/lab/"
+TOGETHER = ("tests/browser/lab/", "tests/browser/site/")
 
 
-class OneLab(LoadFileScheduling):
-    """The tests of a file in one process, and all that need JupyterLab: it starts once."""
+class OneOfEach(LoadFileScheduling):
+    """The tests of a file in one process, all that need JupyterLab, and all that need the site."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return LAB if nodeid.startswith(LAB) else super()._split_scope(nodeid)
+        folders = (folder for folder in TOGETHER if nodeid.startswith(folder))
+        return next(folders, super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)  # a run without xdist has no scheduler
-def pytest_xdist_make_scheduler(config: pytest.Config, log) -> OneLab | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log) -> OneOfEach | None:
     """Return how the tests are shared out among the processes."""
-    return OneLab(config, log) if config.getvalue("dist") == "loadfile" else None
+    return OneOfEach(config, log) if config.getvalue("dist") == "loadfile" else None

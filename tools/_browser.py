@@ -100,9 +100,10 @@ Widget.close_all()
 get_ipython().run_line_magic("reset", "-f")
 print("forgotten")
 """
-RESTART = """async () => {
+_RESTART = """async () => {
     await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart();
 }"""
+_SAVE = "async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"
 _SHUT_DOWN = """async () => {
     const panel = window.jupyterapp.shell.currentWidget;
     await panel.sessionContext.shutdown();
@@ -132,7 +133,7 @@ def launch(playwright: Playwright) -> Browser:
     program = find_browser()
     if program is None:
         raise RuntimeError(NO_BROWSER)
-    return playwright.chromium.launch(executable_path=program, headless=True, args=FLAGS)
+    return playwright.chromium.launch(executable_path=program, args=FLAGS, timeout=1000 * LIMIT)
 
 
 @contextlib.contextmanager
@@ -250,6 +251,14 @@ class NotebookPage:
         """
         self.page.evaluate(_RUN, indices)
         self.page.wait_for_function(_HAS_RUN, arg=indices, polling=100)
+
+    def save(self) -> None:
+        """Save the notebook."""
+        self.page.evaluate(_SAVE)
+
+    def restart(self) -> None:
+        """Restart the kernel of the notebook."""
+        self.page.evaluate(_RESTART)
 
     def ask(self, code: str) -> str:
         """Run code in the kernel but not in a cell; return what it printed, or its error."""

@@ -7,10 +7,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests.browser.pages import FilePage, pieces_of
-from tools import site
 from tools._browser import LIMIT, NO_BROWSER, find_browser, launch
-from tools._site_api import write_api
-from tools.notebooks import find_notebooks
 
 HERE = Path(__file__).parent
 
@@ -57,11 +54,3 @@ def open_cards(tab, tmp_path_factory):
         return [page.locator(".card").nth(i) for i in range(len(explorers))]
 
     return open_explorers
-
-
-@pytest.fixture(scope="session")
-def site_folder(tmp_path_factory):
-    """The web pages of all lessons: written once for all tests of a process."""
-    folder = tmp_path_factory.mktemp("site")
-    site.write_site(folder, [*find_notebooks(), write_api(tmp_path_factory.mktemp("api"))])
-    return folder

@@ -27,8 +27,8 @@ class FilePage:
 
     def __init__(self, browser: Browser, **options: object) -> None:
         self.context = browser.new_context(viewport=SIZE, offline=True, **options)
+        self.context.set_default_timeout(1000 * LIMIT)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(1000 * LIMIT)
         self.problems, self.outside = [], []
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("console", lambda message: self.problems.append(message.text))
@@ -82,6 +82,12 @@ def shown_weights(card: Locator) -> torch.Tensor:
     """Return the weights that the cells of a map tell to who cannot see them."""
     labels = card.locator("button.cell").evaluate_all("all => all.map(cell => cell.ariaLabel)")
     return torch.tensor([float(one.partition("weight ")[2].split(",")[0]) for one in labels])
+
+
+def close(found: object, wanted: object, most: float) -> None:
+    """Fail unless numbers of a shape differ by at most so much; NaN equals NaN."""
+    found, wanted = (torch.as_tensor(one, dtype=torch.float64) for one in (found, wanted))
+    torch.testing.assert_close(found, wanted, atol=most, rtol=0, equal_nan=True)
 
 
 def shades(numbers: torch.Tensor, low: float = 0, high: float = 1) -> list[tuple[int, ...]]:

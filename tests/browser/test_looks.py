@@ -14,7 +14,7 @@ from attnlab.explorers import (
     SoftLookupExplorer,
 )
 from attnlab.explorers.real_heads import CHOICES
-from tests.browser.pages import barriers
+from tests.browser.pages import barriers, wait_until
 
 KINDS = [getattr(explorers, name) for name in explorers.__all__ if name != "Explorer"]
 # Beside the first state of every explorer: rows without a key that leak or are NaN, wrong numbers,
@@ -139,9 +139,9 @@ def test_axe_finds_nothing_but_what_is_made_wrong(open_cards, background, some):
     page, dark = cards[0].page, background == "#111111"
     page.evaluate("color => { document.body.style.backgroundColor = color; }", background)
     page.locator(f".card{'.dark' if dark else ':not(.dark)'}").nth(len(cards) - 1).wait_for()
-    page.wait_for_timeout(350)  # colours fade
     host, contrast = ".attnlab-explorer", "color-contrast"
-    assert barriers(page, host, *([contrast] if dark else [])) == []
+    rules = [contrast] if dark else []
+    wait_until(page, lambda: barriers(page, host, *rules) == [], "colours have faded: no barrier")
     page.locator(".hint").first.evaluate("hint => { hint.style.color = 'var(--soft)'; }")
     ((rule, element),) = barriers(page, host, contrast)
     assert rule == contrast

@@ -29,18 +29,12 @@ from attnlab.explorers.layers import CHOICES
 from attnlab.explorers.look_up import KEYS
 from attnlab.palette import shade, to_hex
 from attnlab.pretrained import load_encoder, load_layer
-from tests.browser.pages import shades, shown_weights, written
+from tests.browser.pages import close, shades, shown_weights, written
 
 
 def open_each(open_cards, made):
     """Open explorers in one page; return pairs of an explorer and its card."""
     return list(zip(made, open_cards(made), strict=True))
-
-
-def close(found, wanted, most):
-    """Fail unless numbers differ by at most so much; NaN equals NaN."""
-    found, wanted = (torch.as_tensor(one, dtype=torch.float64) for one in (found, wanted))
-    torch.testing.assert_close(found, wanted, atol=most, rtol=0, equal_nan=True)
 
 
 def figures(card):

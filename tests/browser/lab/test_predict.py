@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.browser.pages import barriers, wait_until
 from tools import lab
-from tools._browser import RESTART, NotebookPage, serve
+from tools._browser import NotebookPage, serve
 
 QUESTIONS = r"""
 [choice]
@@ -65,7 +65,6 @@ IN_SIGHT = "() => document.querySelector('.jp-Notebook').innerText"
 FOCUSED = "() => document.activeElement.textContent"
 COUNTS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .map(cell => cell.executionCount)"""
-SAVE = "async () => { await window.jupyterapp.commands.execute('docmanager:save'); }"
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +101,7 @@ def fold(look: NotebookPage, key: str):
 
 def test_no_answer_is_in_sight_after_run_all_and_save(look):
     look.page.locator(".attnlab-predict mjx-container").first.wait_for()  # the formula
-    look.page.evaluate(SAVE)
+    look.save()
     assert in_sight(look) == []
     fold(look, "17/choice").locator("summary").click()
     wait_until(look.page, lambda: in_sight(look) == ["hyena"], "what is unfolded is noticed")
@@ -192,7 +191,7 @@ def test_a_kernel_that_was_restarted_is_told_of_and_the_next_run_mends_it(look):
     figure = look.page.locator(".attnlab-live")
     figure.get_by_role("slider").press("ArrowRight")
     expect(figure.get_by_text("d_k is 2.")).to_be_visible()
-    look.page.evaluate(RESTART)
+    look.restart()
     figure.get_by_role("slider").press("ArrowRight")
     expect(figure.get_by_text("run this cell again")).to_be_visible()
     assert not figure.get_by_text("d_k is 2.").is_visible()
@@ -202,7 +201,7 @@ def test_a_kernel_that_was_restarted_is_told_of_and_the_next_run_mends_it(look):
 
 
 def test_the_next_day_all_is_there_in_a_plain_jupyterlab(look, browser, server, tmp_path):
-    look.page.evaluate(SAVE)
+    look.save()
     stored = stored_widgets(server.root / "predict.ipynb")
     assert len(stored) == 8  # four widgets, each with its layout
     lab.trust([server.root / "predict.ipynb"], tmp_path)
@@ -223,7 +222,7 @@ def test_the_next_day_all_is_there_in_a_plain_jupyterlab(look, browser, server, 
             assert page.get_by_text("Error displaying widget").count() == 0
             page.locator(".attnlab-live").get_by_role("slider").press("ArrowRight")
             expect(page.get_by_text("run this cell again")).to_be_visible()
-            day.page.evaluate(SAVE)
+            day.save()
             assert stored_widgets(server.root / "predict.ipynb") == stored
             assert day.problems == []
         finally:

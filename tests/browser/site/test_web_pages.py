@@ -161,21 +161,27 @@ def test_code_is_hidden_in_every_lesson_and_shown_again(lesson, open_named):
 
 # --- the clipboard, which a browser may refuse or grant -------------------------------------------
 
-REFUSE = """() => Object.defineProperty(navigator, 'clipboard', {value: {
-    writeText: async () => { throw new DOMException('refused', 'NotAllowedError'); }}})"""
-GRANT = """() => Object.defineProperty(navigator, 'clipboard', {value: {
-    writeText: async text => { window.copied = text; }}})"""
+# Replace the clipboard by one that takes a text or refuses it; what a button says of it stays.
+CLIPBOARD = """takes => {
+    const later = setTimeout;
+    window.setTimeout = (act, wait) => (wait === 3000 ? 0 : later(act, wait));
+    const writeText = async text => {
+        if (!takes) throw new DOMException('refused', 'NotAllowedError');
+        window.copied = text;
+    };
+    Object.defineProperty(navigator, 'clipboard', {value: {writeText}});
+}"""
 
 
 def test_code_is_copied_or_marked(lesson):
     code = lesson.locator(".cell .highlight").nth(1)
     text = code.locator("pre").inner_text().strip()
-    lesson.evaluate(REFUSE)
+    lesson.evaluate(CLIPBOARD, False)
     code.get_by_role("button", name="Copy").press("Enter")
     code.get_by_role("button", name="Press Ctrl+C").wait_for()
     assert lesson.evaluate("getSelection().toString()").strip() == text
     lesson.reload()
-    lesson.evaluate(GRANT)
+    lesson.evaluate(CLIPBOARD, True)
     code.get_by_role("button", name="Copy").press("Enter")
     code.get_by_role("button", name="Copied").wait_for()
     assert lesson.evaluate("copied") == text
@@ -183,12 +189,12 @@ def test_code_is_copied_or_marked(lesson):
 
 def test_a_link_to_what_an_explorer_shows_is_copied_or_in_the_address_bar(lesson):
     address = lesson.url
-    lesson.evaluate(REFUSE)
+    lesson.evaluate(CLIPBOARD, False)
     lesson.locator(".share").nth(1).get_by_role("button").press("Enter")
     lesson.get_by_role("button", name="The link is in the address bar").wait_for()
     assert lesson.url == f"{address}#explorer-2"
     follow(lesson, address)
-    lesson.evaluate(GRANT)
+    lesson.evaluate(CLIPBOARD, True)
     lesson.locator("#explorer-1").get_by_role("slider", name="temperature").press("ArrowLeft")
     lesson.locator(".share").first.get_by_role("button").press("Enter")
     lesson.get_by_role("button", name="Copied").wait_for()

@@ -5,18 +5,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 
 from attnlab.explorers import LayersExplorer, RealHeadsExplorer
 from attnlab.pretrained import load_layer
-from tests.browser.pages import address_with, cards_of, follow, pieces_of, wait_until
+from tests.browser.pages import address_with, cards_of, close, follow, pieces_of, wait_until
 from tools.notebooks import find_notebooks
 
 HEADS, SIX_LAYERS = (
     next(path.stem for path in find_notebooks() if path.stem[:2] == number)
     for number in ("10", "14")
 )
-SPELLED = Path(__file__).parent.with_name("minilm_spelled.tsv")
+SPELLED = Path(__file__).parents[2] / "minilm_spelled.tsv"
 OWN = "the café's bat flew over the clay court, constructor"
 READ = "([kind, text]) => attnlabReaders[kind].read(text, () => {})"
 
@@ -39,13 +38,6 @@ def type_into(page, text, selector, wanted):
     return card
 
 
-def difference(one, other):
-    """Return the largest difference between two nested lists of numbers of the same shape."""
-    one, other = torch.tensor(one), torch.tensor(other)
-    assert one.shape == other.shape
-    return (one - other).abs().max().item()
-
-
 def test_a_page_spells_words_as_python_does(open_named):
     lines = [line.split("\t") for line in SPELLED.read_text(encoding="utf-8").split("\n")[:-1]]
     wanted = {json.loads(text): pieces.split(" ") for text, pieces in lines}
@@ -65,7 +57,7 @@ def test_real_heads_read_a_sentence_and_a_link_shows_it(open_named):
     tokens, _, _, weights = load_layer().read(OWN)
     assert card.locator(".arcs button").all_inner_texts() == tokens
     assert "In head 4, “cafe” attends most to" in card.locator(".say").inner_text()
-    assert difference(page.evaluate(READ, ["real_heads", OWN])["weights"], weights.tolist()) < 0.002
+    close(page.evaluate(READ, ["real_heads", OWN])["weights"], weights, 0.002)
     sent, address = cards_of(page), address_with(page, "word=2")
     follow(page, address)
     wait_until(page, lambda: cards_of(page) == sent, "the sentence of the address")
@@ -94,11 +86,11 @@ def test_six_layers_read_a_sentence(open_named):
     told = LayersExplorer.told(OWN)
     assert card.locator(".arcs button").all_inner_texts() == told["tokens"]
     read = page.evaluate(READ, ["layers", OWN])
-    assert difference(read["maps"], told["maps"]) <= 1  # percent, rounded
+    close(read["maps"], told["maps"], 1)  # percent, rounded
     assert read["known"].keys() == told["known"].keys()
     for place, known in told["known"].items():
         assert read["known"][place]["names"] == [*known["names"]]
-        assert difference(read["known"][place]["curves"], known["curves"]) < 0.001
+        close(read["known"][place]["curves"], known["curves"], 0.001)
 
 
 READER = """<script>
