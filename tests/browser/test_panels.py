@@ -1,6 +1,7 @@
 """Panels that Python declares: the browser shows what a frame holds, in words, size and colour."""
 
 import itertools
+import json
 import re
 
 import pytest
@@ -19,6 +20,7 @@ from attnlab.explorers import (
     ScalingExplorer,
     TemperatureExplorer,
 )
+from attnlab.explorers._controls import Choice, Slider, controls_of
 from attnlab.explorers.row import WEIGHTS_STEP
 from attnlab.palette import shade
 from tests.browser.pages import shades
@@ -243,6 +245,18 @@ def cards(open_cards):
     return open_cards(STATES)
 
 
+def check_controls(card, explorer):
+    """Hold what is switched on, and where sliders stand, against the state."""
+    controls = controls_of(type(explorer)).values()
+    choices = [getattr(explorer, one.name) for one in controls if isinstance(one, Choice)]
+    checked = card.locator("input:checked").evaluate_all("all => all.map(one => one.value)")
+    assert checked == [one if isinstance(one, str) else json.dumps(one) for one in choices]
+    sliders = [one for one in controls if isinstance(one, Slider)]
+    stops = [str(one.values.index(getattr(explorer, one.name))) for one in sliders]
+    ranges = card.locator("input[type=range]").evaluate_all("all => all.map(one => one.value)")
+    assert ranges == stops
+
+
 def panels_of(explorer):
     """Return the panels of an explorer as its frame changes them, with the values of the frame."""
     frame = explorer.frame_now()
@@ -258,6 +272,7 @@ def test_the_browser_shows_what_the_frame_holds(cards, place):
     assert card.locator(".say").inner_text() == explorer.say()
     assert card.locator("pre").last.text_content() == frame["code"]
     assert card.locator(".say.bad").count() == frame["bad"]
+    check_controls(card, explorer)
     sections = card.locator("section").all()
     for shown, (panel, values) in zip(sections, panels_of(explorer), strict=True):
         if panel.title:
