@@ -41,7 +41,7 @@ def settings_stay():
 
 # --- on several processors ------------------------------------------------------------------------
 
-TOGETHER = ("tests/browser/lab/", "tests/browser/site/")
+TOGETHER = ("tests/browser/lab/", "tests/browser/web/")
 
 
 class OneOfEach(LoadFileScheduling):
