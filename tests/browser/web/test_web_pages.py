@@ -54,34 +54,39 @@ HOLDS = """() => {
 
 def visit(page):
     """Look at a page wide and narrow, move its explorers, and return what it holds."""
-    wide = []
+    wide, address = [], page.url  # explorers that move write their state into it
     for width in (390, SIZE["width"]):
         page.set_viewport_size({"width": width, "height": 900})
         wide += page.evaluate(WIDER)
     still = [not card.evaluate(MOVES) for card in page.locator(".attnlab-explorer .card").all()]
-    return {**page.evaluate(HOLDS), "wide": wide, "still": sum(still), "address": page.url}
-
-
-@pytest.fixture(scope="module")
-def open_named(tab, site_folder):
-    """Open the page of a lesson, or the index."""
-    return lambda name: tab.open(site_folder / f"{name}.html")
+    return {**page.evaluate(HOLDS), "wide": wide, "still": sum(still), "address": address}
 
 
 @pytest.fixture
-def lesson(tab, open_named):
+def own_tab(browser):
+    """A tab of somebody who has never been there, since the browser keeps what readers choose."""
+    look = FilePage(browser)
+    yield look
+    assert look.problems == look.outside == []
+    look.context.close()
+
+
+@pytest.fixture
+def open_named(own_tab, site_folder):
+    """Open the page of a lesson, or the index."""
+    return lambda name: own_tab.open(site_folder / f"{name}.html")
+
+
+@pytest.fixture
+def lesson(open_named):
     """A lesson, as if nobody had been there."""
-    page = open_named(LESSON)
-    page.evaluate("localStorage.clear()")
-    page.reload()
-    yield page
-    assert tab.problems == tab.outside == []
+    return open_named(LESSON)
 
 
 # --- every page -----------------------------------------------------------------------------------
 
 
-def test_every_page_fits_moves_and_leads_to_pages_and_places(tab, open_named):
+def test_every_page_fits_moves_and_leads_to_pages_and_places(open_named):
     visits = {name: visit(open_named(name)) for name in PAGES}
     for name, seen in visits.items():
         faults = {key: seen[key] for key in ("wide", "still", "broken", "undrawn")}
@@ -96,7 +101,6 @@ def test_every_page_fits_moves_and_leads_to_pages_and_places(tab, open_named):
         if href.startswith("file:") and place[1:] not in places.get(re.split("[?#]", href)[0], [])
     ]
     assert dead == []
-    assert tab.problems == tab.outside == []
 
 
 def test_one_walks_from_the_index_to_a_lesson_to_a_word_and_back(open_named):
@@ -387,11 +391,10 @@ def test_paper_is_white_and_nothing_hangs_over(lesson):
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(1366, "light"), (390, "dark")])
-def test_axe_finds_nothing(tab, open_named, size, scheme):
+def test_axe_finds_nothing(open_named, size, scheme):
     page = open_named(LESSONS[0])
     page.set_viewport_size({"width": size, "height": 900})
     page.emulate_media(color_scheme=scheme)
     page.locator(".attnlab-predict-stored").first.get_by_role("button").nth(1).click()
     page.get_by_role("button", name="Unfold all").click()
     assert barriers(page) == []
-    tab.start_anew()
