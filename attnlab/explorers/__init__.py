@@ -20,7 +20,6 @@ from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.layers import LayersExplorer
 from attnlab.explorers.look_up import SoftLookupExplorer
 from attnlab.explorers.looking_back import LookingBackExplorer
-from attnlab.explorers.many_heads import ManyHeadsExplorer
 from attnlab.explorers.masks import MaskExplorer
 from attnlab.explorers.order import OrderExplorer
 from attnlab.explorers.peek import PeekExplorer

@@ -6,9 +6,9 @@ from attnlab.explorers import (
     BankExplorer,
     CostExplorer,
     CrossExplorer,
-    ManyHeadsExplorer,
     MaskExplorer,
     OrderExplorer,
+    RealHeadsExplorer,
     RotaryExplorer,
     RowExplorer,
     ScalingExplorer,
@@ -40,7 +40,7 @@ def look(card):
         (MaskExplorer, "radio", "none", "ArrowLeft"),
         (MaskExplorer, "button", "cat", "Space"),
         (CrossExplorer, "button", "where?", "Enter"),
-        (ManyHeadsExplorer, "button", "head 2", "Enter"),
+        (RealHeadsExplorer, "button", "head 2", "Enter"),
         (OrderExplorer, "button", "Shuffle", "Enter"),
         (BankExplorer, "radio", "river", "ArrowRight"),
         (SoftLookupExplorer, "button", "zero", "Enter"),
@@ -140,13 +140,13 @@ def test_pointing_at_a_curve_previews_and_a_click_keeps(open_card):
 
 
 def test_pointing_at_a_map_previews_and_a_click_keeps(open_card):
-    card = open_card(ManyHeadsExplorer(ask=False))
-    title, third = card.locator("section").nth(1).locator("h4"), card.locator(".map").nth(2)
-    for act, head in ((third.hover, 2), (card.locator("h3").hover, 0), (third.click, 2)):
+    card = open_card(RealHeadsExplorer(ask=False))
+    title, third = card.locator("h4.scaled"), card.locator(".map").nth(2)
+    for act, head in ((third.hover, 2), (card.locator("h3").hover, 4), (third.click, 2)):
         act()
-        assert title.inner_text().startswith(f"head {head}")
+        assert title.inner_text().startswith(f"Head {head}")
     card.locator("h3").hover()
-    assert title.inner_text().startswith("head 2")
+    assert title.inner_text().startswith("Head 2")
 
 
 # --- predictions ----------------------------------------------------------------------------------

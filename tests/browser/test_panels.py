@@ -14,7 +14,6 @@ from attnlab.explorers import (
     CrossExplorer,
     DivisorsExplorer,
     HeadsExplorer,
-    ManyHeadsExplorer,
     PeekExplorer,
     RowExplorer,
     ScalingExplorer,
@@ -23,7 +22,6 @@ from attnlab.explorers import (
 from attnlab.explorers._controls import Choice, Slider, controls_of
 from attnlab.explorers.row import WEIGHTS_STEP
 from attnlab.palette import shade
-from tests.browser.pages import shades
 
 STATES = [
     ScalingExplorer(ask=False, d_k=1024, seed=1),
@@ -34,7 +32,6 @@ STATES = [
     CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
     PeekExplorer(ask=False, causal=False, step=50),
-    ManyHeadsExplorer(ask=False, heads=6, shown=5),
     HeadsExplorer(ask=False, heads=2, way="short cut", step="view"),
     CrossExplorer(ask=False, asking="words", word="mat"),
     RowExplorer(ask=False, step=7, query="is", mask="causal"),
@@ -166,26 +163,6 @@ def check_squares(shown, _panel, values, explorer):
     steps = (0, right - left)
     assert places[1:] == [[left + i, top + j, size] for i in steps for j in steps]
     assert size < right - left < 1.1 * size
-
-
-REDS = """all => all.map(canvas => [...canvas.getContext('2d')
-    .getImageData(0, 0, canvas.width, canvas.height).data].filter((_, i) => i % 4 === 0))"""
-
-
-def check_maps(shown, _panel, values, explorer):
-    reds = shown.locator("canvas").evaluate_all(REDS)
-    for found, weights in zip(reds, explorer.result.weights, strict=True):
-        assert found == pytest.approx([red for red, *_ in shades(weights)], abs=2)
-    pressed = shown.locator(".map").evaluate_all("all => all.map(e => e.ariaPressed)")
-    assert pressed == [str(head == explorer.shown).lower() for head in range(explorer.heads)]
-
-
-def check_slices(shown, _panel, values, _explorer):
-    found = shown.locator("span").evaluate_all("all => all.map(e => [e.textContent, e.className])")
-    size = values["size"]
-    slices = [range(head * size, (head + 1) * size) for head in range(values["heads"])]
-    looks = ["on" if head == values["shown"] else "" for head in range(values["heads"])]
-    assert found == [["".join(map(str, s)), look] for s, look in zip(slices, looks, strict=True)]
 
 
 def check_tables(shown, _panel, values, _explorer):

@@ -336,5 +336,4 @@ def query_and_key(*shape: int) -> dict[str, Tensor]:
 
 after_softmax = by_its_lines("weights.cells", {"scores": drawn(42, 5, 5)})
 divisors = by_its_lines("weights.cells", query_and_key(1, 2, 6, 512))
-many_heads = by_its_lines("maps.maps", query_and_key(0, 2, 6, 12))
 temperature = by_its_lines("weights.weights", {})
