@@ -28,6 +28,5 @@ from attnlab.explorers.rotary import RotaryExplorer
 from attnlab.explorers.row import RowExplorer
 from attnlab.explorers.scaling import ScalingExplorer
 from attnlab.explorers.temperature import TemperatureExplorer
-from attnlab.explorers.your_attention import YourAttentionExplorer
 
 __all__ = sorted(name for name in globals() if name.endswith("Explorer"))

@@ -21,7 +21,6 @@ from attnlab.explorers import (
     RealHeadsExplorer,
     RotaryExplorer,
     SoftLookupExplorer,
-    YourAttentionExplorer,
     _page,
 )
 from attnlab.explorers.bank import MIDDLE, _where
@@ -167,38 +166,6 @@ def test_masks(open_cards):
         for hidden in (False, True):  # the function is not here: the browser says that it draws
             card.get_by_role("button", name="cat", exact=True).click()
             assert card.locator(".note").is_hidden() == hidden
-
-
-def late_mask(query, key, value, mask):
-    if not mask.any(dim=-1).all():
-        raise ValueError("a row sees nothing")
-    return (torch.matmul(query, key.mT / query.shape[-1] ** 0.5).softmax(dim=-1) * mask) @ value
-
-
-def test_your_attention(open_cards):
-    """It shows what the clinic told, and what Python stored for single paddings."""
-    explorer = YourAttentionExplorer(late_mask, ask=False)
-    [card] = open_cards([explorer])
-    check_grid(card, explorer)
-    lines = read(card.locator(".checks li"), "e => [...e.children].map(one => one.textContent)")
-    marks = explorer.data["words"]["list"]["marks"]
-    assert [mark for mark, _ in lines] == [marks[one.mark] for one in explorer.checks]
-    for (_, text), one in zip(lines, explorer.checks, strict=True):
-        assert text.startswith(one.words)
-        assert one.told() in text
-    card.get_by_role("radio", name="none").check()
-    card.get_by_role("button", name=explorer.tokens[1], exact=True).click()
-    with explorer.hold_trait_notifications():
-        explorer.mask, explorer.padding = "none", [1]
-    check_grid(card, explorer)
-    card.get_by_role("button", name="Reset").click()
-    card.get_by_role("radio", name="causal").check()
-    word, error = card.get_by_role("button", name="The", exact=True), card.get_by_role("alert")
-    word.click()
-    assert 'raise ValueError("a row sees nothing")' in error.inner_text()
-    assert card.locator(".picture.stale").count() == 1
-    word.click()
-    assert error.is_hidden()
 
 
 # --- soft look-up ---------------------------------------------------------------------------------

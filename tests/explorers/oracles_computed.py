@@ -83,20 +83,6 @@ def masks(explorer: Explorer) -> Truth:
     )
 
 
-def your_attention(explorer: Explorer) -> Truth:
-    (may, lines, empty), words = mask_of(explorer), explorer.data["words"]
-    query, key = (one.double() for one in (explorer.query, explorer.key))
-    weights = F.scaled_dot_product_attention(query, key, torch.eye(len(key)).double(), may)
-    return Truth(
-        {"weights": weights, "mask": may, "empty_rows": empty},
-        [1, 12, 12],
-        code="\n".join([*lines, words["code"]["values"], explorer.answer["call"]]),
-        given={"n": len(key), "query": query[None].float(), "key": key[None].float()}
-        | {explorer.answer["name"]: explorer.function},
-        made={"weights": weights[None]},
-    )
-
-
 def order(explorer: Explorer) -> Truth:
     order, on, told = list(explorer.order), explorer.positions, explorer.data["words"]
     x, position = table("the_cat_sat_on_the_mat.csv"), 0.5 * drawn(0, 6, 5).double()
