@@ -10,7 +10,6 @@ be given at the start, set from Python and read back::
 # ruff: noqa: F401  (__all__ finds the explorers by their names)
 
 from attnlab.explorers._base import Explorer
-from attnlab.explorers.after_softmax import AfterSoftmaxExplorer
 from attnlab.explorers.bank import BankExplorer
 from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer

@@ -17,7 +17,7 @@ from attnlab.explorers import _learner
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Button, Choice, Question, Slider, State, check_items
 from attnlab.explorers._page import sendable
-from attnlab.explorers._words import TOKENS, listed
+from attnlab.explorers._words import TOKENS, decimals, listed
 from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
 from attnlab.plotting import WEIGHT_COLOURS
 
@@ -27,7 +27,13 @@ REACH = {
     width: f"itself and {width - 1} before" if width > 1 else "itself alone"
     for width in range(1, MOST_TOKENS + 1)
 }  # of a window, which is causal
-FILLS = {"-inf": "−∞", "-1e9": "−1e9", "attnlab": "attnlab’s rule"}
+FILLS = {
+    "-inf": "−∞",
+    "-1e9": "−1e9",
+    "0": "0",
+    "0 after": "0 after softmax",
+    "attnlab": "attnlab’s rule",
+}
 SCORE_SEED, SCORE_SPREAD = 3, 1.3
 WORDS = {
     "row": "**“{token}” (row {row})**",
@@ -47,7 +53,14 @@ WORDS = {
         "leaks": ["✗ {sum}", "leaks"],
         "sum": ["✗ {sum}", ""],
     },
-    "cell": "query “{query}”, key “{key}”: {may}, weight {weight}",
+    "cell": "query “{query}”, key “{key}”: {may}, score {score}, weight {weight}",
+    "becomes": {  # the score of a blocked cell
+        "-inf": "{score} becomes −∞",
+        "-1e9": "{score} becomes −1e9",
+        "0": "{score} becomes 0",
+        "0 after": "{score} stays",
+        "attnlab": "{score} becomes −∞",
+    },
     "idle": "Point at a cell, or move there with the arrow keys.",
     "full": "Every query may attend to at least one key, and every row of weights adds up to 1.",
     "empty": "{names} may attend to nothing. {what}",
@@ -59,6 +72,12 @@ WORDS = {
         "The result is wrong, but no error is raised.",
         "attnlab": "The weights are set to **0**, so the output is 0 as well. "
         "attnlab.scaled_dot_product_attention does the same.",
+    },
+    "harm": {  # of rules that do not block; the row to which they do the most
+        "0": "A score of 0 is a score like any other, since e⁰ = 1, so blocked keys get weight. "
+        "{row} gives them {lost} of its weight; no row gives more.",
+        "0 after": "Blocked keys took part in the softmax, and then their weight was erased. {row} "
+        "keeps only {kept} of its weight; no row keeps less.",
     },
 }
 SOFTMAX = "weights = scores.softmax(dim=-1)"
@@ -72,6 +91,8 @@ CODE = {
     "-1e9": f"scores = scores.masked_fill(~mask, -1e9)\n{SOFTMAX}",
     "attnlab": f"scores = scores.masked_fill(~mask, -torch.inf)\n{SOFTMAX}\n"
     "weights = weights.masked_fill(~mask.any(-1, keepdim=True), 0)",
+    "0": f"scores = scores.masked_fill(~mask, 0)\n{SOFTMAX}",
+    "0 after": f"{SOFTMAX}\nweights = weights.masked_fill(~mask, 0)",
     "function": "weights = {name}(scores, mask)",
 }
 KEY = (
@@ -134,7 +155,7 @@ def _checked_tokens(tokens: object) -> tuple[str, ...]:
 
 
 class MaskExplorer(Explorer):
-    """Masks of one sentence: click cells and words, choose what blocked scores become.
+    """Masks of one sentence: click cells and words, choose how they block.
 
     Parameters
     ----------
@@ -150,8 +171,9 @@ class MaskExplorer(Explorer):
         Positions of the tokens that are padding: no query may attend to them.
     toggled : sequence of (int, int)
         Cells (query, key) that are flipped by hand, after all else.
-    fill : {"-inf", "-1e9", "attnlab"}
-        What blocked scores become; "attnlab" is -inf, and weights 0 for a row without any key.
+    fill : {"-inf", "-1e9", "0", "0 after", "attnlab"}
+        What blocked scores become; "attnlab" is -inf, and weights 0 for a row without any key. With
+        "0 after" the scores stay, and blocked weights become 0 after the softmax.
     function : callable, optional
         ``function(scores, mask)`` returns the weights (n, n) to be drawn. ``mask`` is True where
         the query may attend.
@@ -217,6 +239,8 @@ class MaskExplorer(Explorer):
         mask = self._make_mask()
         if self.fill == "attnlab":
             weights = attention_weights(self.scores, attn_mask=mask)
+        elif self.fill == "0 after":
+            weights = attention_weights(self.scores).masked_fill(~mask, 0)
         else:
             weights = self.scores.masked_fill(~mask, float(self.fill)).softmax(dim=-1)
         return MaskResult(weights, mask, tuple((~mask).all(dim=-1).nonzero().flatten().tolist()))
@@ -286,7 +310,12 @@ class MaskExplorer(Explorer):
         """Return which queries see nothing, and what becomes of them."""
         if self.answer:
             return self._say_of_function()
-        empty = self.result.empty_rows
+        weights, mask, empty = self.result
+        if self.fill in WORDS["harm"] and not mask.all():
+            kept = (weights * mask).sum(dim=-1)
+            numbers = {"kept": decimals(kept.min()), "lost": decimals(1 - kept.min())}
+            row = self._name_of_row(int(kept.argmin()))
+            return WORDS["harm"][self.fill].format(row=row, **numbers)
         if not empty:
             return WORDS["full"]
         names = listed([self._name_of_row(row) for row in empty])

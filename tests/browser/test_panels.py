@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from attnlab.explorers import (
-    AfterSoftmaxExplorer,
     CacheExplorer,
     CostExplorer,
     CrossExplorer,
@@ -27,8 +26,6 @@ STATES = [
     ScalingExplorer(ask=False, d_k=1024, seed=1),
     DivisorsExplorer(ask=False, divisor="d_k", d_k=1),
     TemperatureExplorer(ask=False, tau=0.1),
-    AfterSoftmaxExplorer(ask=False, rule="before: 0"),
-    AfterSoftmaxExplorer(ask=False, rule="after: 0", lift=6),
     CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
     PeekExplorer(ask=False, causal=False, step=50),

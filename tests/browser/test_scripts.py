@@ -76,7 +76,7 @@ def drawn_case(rng):
         "window": rng.randint(1, 6),
         "padding": sorted({*places[0]}),
         "toggled": sorted({*zip(*places[1:], strict=False)}),
-        "fill": rng.choice(["-inf", "-1e9", "attnlab"]),
+        "fill": rng.choice(["-inf", "-1e9", "0", "0 after", "attnlab"]),
     }
     one = lambda: rng.choice(ODD) if rng.random() < odd else rng.gauss(0, spread)  # noqa: E731
     return n, state, [[one() for _ in range(n)] for _ in range(n)]
@@ -91,7 +91,10 @@ def torch_masked(n, state, scores):
     mask[:, state["padding"]] = False
     for cell in state["toggled"]:
         mask[cell] = ~mask[cell]
-    weights = scores.masked_fill(~mask, -1e9 if state["fill"] == "-1e9" else -torch.inf).softmax(-1)
+    if state["fill"] == "0 after":
+        return mask, scores.softmax(-1).masked_fill(~mask, 0)
+    blocked = {"-1e9": -1e9, "0": 0.0}.get(state["fill"], -torch.inf)
+    weights = scores.masked_fill(~mask, blocked).softmax(-1)
     if state["fill"] == "attnlab":
         weights[~mask.any(-1)] = 0
     return mask, weights
@@ -126,6 +129,8 @@ MASKS = [
     {"padding": [0, 1], "fill": "-1e9"},
     {"padding": [0], "fill": "attnlab", "toggled": [(4, 5)]},
     {"padding": [0, 1, 2, 3, 4, 5]},
+    {"padding": [1], "fill": "0"},
+    {"padding": [0], "fill": "0 after"},
     {"function": lambda s, mask: attention_weights(s, attn_mask=mask), "padding": [0]},
     {"function": lambda s, mask: s.softmax(-1), "padding": [0]},
     {"function": lambda s, mask: s.masked_fill(~mask, -torch.inf).exp()},

@@ -70,12 +70,19 @@ def mask_of(explorer: Explorer) -> tuple[Tensor, list[str], list[int]]:
 
 def masks(explorer: Explorer) -> Truth:
     n, fill, (may, lines, empty) = len(explorer.tokens), explorer.fill, mask_of(explorer)
-    weights = explorer.scores.double().masked_fill(~may, -torch.inf).softmax(-1)
-    weights[empty] = {"-inf": torch.nan, "-1e9": 1 / n, "attnlab": 0}[fill]
+    scores = explorer.scores.double()
+    weights = scores.masked_fill(~may, 0 if fill == "0" else -torch.inf).softmax(-1)
+    weights = weights if fill != "0 after" else scores.softmax(-1) * may
+    weights[empty] = {"-inf": torch.nan, "-1e9": 1 / n, "0": 1 / n}.get(fill, 0)
     named = empty * (len(empty) < n)  # or all
+    numbers = [*named, *[0, 0] * (fill != "-1e9")] if empty else [1]
+    if fill.startswith("0") and not may.all():
+        kept = (weights * may).sum(-1)
+        named = [int(kept.argmin())]
+        numbers = {"0": [0, 1, *named, 1 - kept.min()], "0 after": [*named, kept.min()]}[fill]
     return Truth(
         {"weights": weights, "mask": may, "empty_rows": empty},
-        [*named, *[0, 0] * (fill != "-1e9")] if empty else [1],
+        numbers,
         said=[f"“{explorer.tokens[i]}” (row {i})" for i in named],
         code="\n".join([*lines, explorer.data["words"]["code"][fill]]),
         given={"n": n, "scores": explorer.scores},

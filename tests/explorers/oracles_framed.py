@@ -334,6 +334,5 @@ def query_and_key(*shape: int) -> dict[str, Tensor]:
     return dict(zip(("query", "key"), drawn(*shape), strict=True))
 
 
-after_softmax = by_its_lines("weights.cells", {"scores": drawn(42, 5, 5)})
 divisors = by_its_lines("weights.cells", query_and_key(1, 2, 6, 512))
 temperature = by_its_lines("weights.weights", {})

@@ -38,8 +38,9 @@ export function render(lab) {
       padding.element, grid.element),
     html("div", { class: "side" }, html("h4", {}, "This cell"), detail,
       html("h4", {}, "How to read it"), keyOf(words.key)));
-  lab.longest(Object.values(words["what happens"]).map((what) =>
-    fill(words.empty, { names: nameOfRow(lab.data, 0), what })));
+  const row = nameOfRow(lab.data, 0);
+  lab.longest([...Object.values(words.harm).map((text) => fill(text, { row, lost: 0, kept: 0 })),
+    ...Object.values(words["what happens"]).map((what) => fill(words.empty, { names: row, what }))]);
 
   return (state, answer) => {
     const shown = answer ? { ...state, ...answer.state } : state;
@@ -49,7 +50,9 @@ export function render(lab) {
     const rows = weights.map((row, i) => judge(row, allowed[i]));
     controls(state);
     padding.show(state.padding);
-    grid.paint((i, j) => look(lab.data, weights[i][j], allowed[i], i, j), rows.map((row) => {
+    grid.paint((i, j) => look(lab.data, {
+      i, j, may: allowed[i][j], score: scores[i][j], weight: weights[i][j], rule: answer ? "" : shown.fill,
+    }), rows.map((row) => {
       const [mark, note] = words.marks[row.problem].map((text) => fill(text, row));
       return [html("span", { class: row.good ? "fine" : "bad" }, mark),
         html("span", { class: "wide" }, ` ${note}`)];
@@ -57,7 +60,8 @@ export function render(lab) {
     tell(detail, pointed, words);
     const last = fill(words.code[answer ? "function" : shown.fill], answer ?? {});
     return {
-      say: answer ? sayOfFunction(lab.data, answer.name, rows) : say(lab.data, allowed, shown.fill),
+      say: answer ? sayOfFunction(lab.data, answer.name, rows)
+        : say(lab.data, allowed, weights, shown.fill),
       bad: rows.some(({ good }) => !good),
       code: [...codeOfMask(words, shown), last].join("\n"),
     };
@@ -70,11 +74,12 @@ function toggledIn(list, entry) {
   return others.length < list.length ? others : [...list, entry];
 }
 
-function look({ tokens, words }, weight, allowed, i, j) {
-  const may = allowed[j], isNaN = Number.isNaN(weight);
+function look({ tokens, words }, { i, j, may, score, weight, rule }) {
+  const isNaN = Number.isNaN(weight), written = score.toFixed(2).replace("-", "−");
   const kind = isNaN ? "nan" : may ? "" : weight ? "leak" : "blocked";
   return { weight, kind, text: kind === "blocked" ? "" : undefined, label: fill(words.cell, {
     query: tokens[i], key: tokens[j], may: may ? "may attend" : "blocked",
+    score: may || !rule ? written : fill(words.becomes[rule], { score: written }),
     weight: isNaN ? "NaN, not a number" : weight.toFixed(2) }) };
 }
 
@@ -102,8 +107,13 @@ function nameOfRow({ tokens, words }, row) {
   return fill(words.row, { token: tokens[row], row });
 }
 
-function say(data, allowed, rule) {
+function say(data, allowed, weights, rule) {
   const { words } = data;
+  if (words.harm[rule] && allowed.flat().includes(false)) {
+    const kept = weights.map((row, i) => row.reduce((sum, w, j) => sum + (allowed[i][j] ? w : 0), 0));
+    const least = Math.min(...kept), row = nameOfRow(data, kept.indexOf(least));
+    return fill(words.harm[rule], { row, kept: least.toFixed(2), lost: (1 - least).toFixed(2) });
+  }
   const empty = allowed.flatMap((row, i) => (row.includes(true) ? [] : [i]));
   if (!empty.length) return words.full;
   const names = empty.length === allowed.length ? words.every

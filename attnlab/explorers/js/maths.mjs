@@ -39,6 +39,7 @@ export function allowedCells({ mask, window, padding, toggled }, n) {
 /** The weights of one query: `fill` says what blocked scores become. */
 export function maskedWeights(scores, allowed, fill) {
   if (fill === "attnlab" && !allowed.includes(true)) return scores.map(() => 0);
-  const blocked = fill === "-1e9" ? -1e9 : -Infinity;
+  if (fill === "0 after") return softmax(scores).map((weight, key) => (allowed[key] ? weight : 0));
+  const blocked = { "-1e9": -1e9, "0": 0 }[fill] ?? -Infinity;
   return softmax(scores.map((score, key) => (allowed[key] ? score : blocked)));
 }
