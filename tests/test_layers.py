@@ -42,7 +42,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "meanings": (5, set()),
     "clinic": (5, set()),
     "live": (5, DRAWING | {"anywidget", "traitlets", "PIL"}),
-    "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets"}),
+    "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets", "PIL"}),
     "exercises": (6, {"anywidget", "traitlets"}),
 }
 EXPORTED_LAYERS = (0, 1, 2, 3)  # what `import attnlab` itself may load

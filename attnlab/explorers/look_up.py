@@ -86,7 +86,6 @@ class SoftLookupExplorer(Explorer):
     See Also
     --------
     attnlab.scaled_dot_product_attention : the same with the temperature sqrt(d_k).
-    TemperatureExplorer : more about the temperature alone.
     """
 
     module = "look_up"

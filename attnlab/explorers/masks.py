@@ -19,6 +19,7 @@ from attnlab.explorers._controls import Button, Choice, Question, Slider, State,
 from attnlab.explorers._page import sendable
 from attnlab.explorers._words import TOKENS, decimals, listed
 from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
+from attnlab.palette import INK, ORANGE
 from attnlab.plotting import WEIGHT_COLOURS
 
 MOST_TOKENS, LONGEST_TOKEN = 10, 12
@@ -62,6 +63,8 @@ WORDS = {
         "attnlab": "{score} becomes −∞",
     },
     "idle": "Point at a cell, or move there with the arrow keys.",
+    "strip": "A row on its way from the scores to the weights",
+    "steps": ["score", "into softmax", "out of it", "weight"],
     "full": "Every query may attend to at least one key, and every row of weights adds up to 1.",
     "empty": "{names} may attend to nothing. {what}",
     "every": "**All queries**",
@@ -287,15 +290,15 @@ class MaskExplorer(Explorer):
     def draw(self, fig: Figure) -> None:
         """Draw the weights; blocked cells are hatched, NaN is crossed."""
         result, labels = self._shown(), list(self.tokens)
-        kind = (
-            f"causal window of width {self.window}\n" if self.mask == "window" else f"{self.mask}, "
-        )
-        title = f"mask: {kind}blocked scores: {self.fill}"
+        wide = f"causal window of width {self.window}\n"
+        kind = wide if self.mask == "window" else f"{self.mask}, "
+        title = f"mask: {kind}blocked score: {FILLS[self.fill]}"
         if self.answer:
             title = f"drawn by {self.answer['name']}"
+        ax = fig.subplots()
         draw_matrix(  # plot_attention refuses what cannot be weights; here it is to be seen
             result.weights,
-            fig.subplots(),
+            ax,
             colours=WEIGHT_COLOURS,
             limits=(0, 1),
             labels=(labels, labels),
@@ -303,6 +306,11 @@ class MaskExplorer(Explorer):
             # hatched unless there is something to see
             attn_mask=result.mask | (result.weights != 0),
         )
+        for row, (weights, allowed) in enumerate(zip(result.weights, result.mask, strict=True)):
+            mark, _ = WORDS["marks"][_problem(weights, allowed)]
+            text = mark.format(sum=f"{weights.sum():.2f}")
+            look = {"va": "center", "color": ORANGE if "✗" in mark else INK}
+            ax.text(len(labels) + 0.15, row + 0.5, text, **look)
 
     # --- words ------------------------------------------------------------------------------------
 

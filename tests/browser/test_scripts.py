@@ -54,11 +54,11 @@ LINE = """e => [...['x1', 'y1', 'x2', 'y2'].map((name, i) =>
 # --- the mathematics that ships -------------------------------------------------------------------
 
 ASK_MATHS = """([key, cases]) => {
-    const {allowedCells, maskedWeights, dot} = attnlabModules[key];
+    const {allowedCells, maskedRow, dot} = attnlabModules[key];
     return cases.map(([n, state, scores]) => {
         const numbers = scores.map(row => row.map(Number)), allowed = allowedCells(state, n);
         return [allowed, numbers.map((row, i) =>
-            maskedWeights(row, allowed[i], state.fill).map(String)),
+            maskedRow(row, allowed[i], state.fill).weights.map(String)),
             String(dot(numbers[0], numbers[n - 1]))];
     });
 }"""
@@ -150,6 +150,13 @@ def check_grid(card, explorer):
         "" if may else "leak" if w else "blocked" for may, w in zip(mask, weights, strict=True)
     ]
     assert looks == ["nan" if w != w else kind for w, kind in zip(weights, plain, strict=True)]
+    steps = read(card.locator(".side td .cell"), "e => e.textContent.replace('−', '-')")
+    row, blocked = explorer._shown().weights[2].tolist(), ~explorer._shown().mask[2]
+    into = pytest.approx(explorer.scores[2].tolist(), abs=0.0051)
+    assert [float(one) for one in steps[:6]] == into
+    assert [float(one) for one in steps[-6:]] == pytest.approx(row, abs=0.0051, nan_ok=True)
+    if explorer.fill == "-inf" and not explorer.function:
+        assert [one == "-∞" for one in steps[6:12]] == blocked.tolist()
     wrong = read(
         card.locator("td.sum"), "e => [e.textContent.includes('✗'), !!e.querySelector('.bad')]"
     )

@@ -1,7 +1,7 @@
 // Masks, padding, and what becomes of keys that are blocked.
 import { chips, showControls } from "./controls.mjs";
-import { html, matrix, numbersOf } from "./drawing.mjs";
-import { allowedCells, isPlace, maskedWeights } from "./maths.mjs";
+import { html, matrix, numbersOf, rich } from "./drawing.mjs";
+import { allowedCells, isPlace, maskedRow } from "./maths.mjs";
 import { keyOf } from "./panels.mjs";
 import { fill, listed } from "./words.mjs";
 
@@ -20,8 +20,8 @@ export function render(lab) {
   const scores = numbersOf(lab.data.scores), controls = showControls(lab);
   const padding = chips(lab, { label: "padding", words: tokens,
     onToggle: (i) => lab.set({ padding: toggledIn(lab.state.padding, i).sort((a, b) => a - b) }) });
-  const detail = html("p", { class: "detail" });
-  let pointed = null;
+  const detail = html("p", { class: "detail" }), rowName = html("h4");
+  let pointed = null, asking = Math.floor((tokens.length - 1) / 2), rows;
   const grid = matrix(lab, {
     caption: "Attention weights: rows are queries, columns are keys", rows: tokens, columns: tokens,
     sums: "sum",
@@ -29,15 +29,22 @@ export function render(lab) {
       .sort(([a, b], [c, d]) => a - c || b - d) }),
     onPoint: (i, j) => {
       pointed = i === undefined ? null : grid.cells[i][j];
-      tell(detail, pointed, words);
+      asking = i ?? asking;
+      tellRow();
     },
   });
+  const strip = matrix(lab, { caption: words.strip, rows: words.steps, columns: tokens });
+  const tellRow = () => {
+    tell(detail, pointed, words);
+    rowName.replaceChildren(...rich(nameOfRow(lab.data, asking)));
+    const { steps, allowed } = rows[asking];
+    strip.paint((i, j) => stepLook(i, steps[i]?.[j], allowed[j]));
+  };
   lab.scale([0, 1], "weight");
   lab.picture.append(
     html("div", { class: "main", style: `max-width:${10.6 + 3.5 * tokens.length}em` },
       padding.element, grid.element),
-    html("div", { class: "side" }, html("h4", {}, "This cell"), detail,
-      html("h4", {}, "How to read it"), keyOf(words.key)));
+    html("div", { class: "side" }, rowName, strip.element, detail, keyOf(words.key)));
   const row = nameOfRow(lab.data, 0);
   lab.longest([...Object.values(words.harm).map((text) => fill(text, { row, lost: 0, kept: 0 })),
     ...Object.values(words["what happens"]).map((what) => fill(words.empty, { names: row, what }))]);
@@ -45,9 +52,10 @@ export function render(lab) {
   return (state, answer) => {
     const shown = answer ? { ...state, ...answer.state } : state;
     const allowed = allowedCells(shown, tokens.length);
-    const weights = answer ? numbersOf(answer.drawn.weights)
-      : scores.map((row, i) => maskedWeights(row, allowed[i], shown.fill));
-    const rows = weights.map((row, i) => judge(row, allowed[i]));
+    const computed = scores.map((row, i) => maskedRow(row, allowed[i], shown.fill));
+    const weights = answer ? numbersOf(answer.drawn.weights) : computed.map((row) => row.weights);
+    rows = weights.map((row, i) => ({ ...judge(row, allowed[i]), allowed: allowed[i],
+      steps: answer ? [scores[i], null, null, row] : [scores[i], computed[i].into, computed[i].out, row] }));
     controls(state);
     padding.show(state.padding);
     grid.paint((i, j) => look(lab.data, {
@@ -57,7 +65,7 @@ export function render(lab) {
       return [html("span", { class: row.good ? "fine" : "bad" }, mark),
         html("span", { class: "wide" }, ` ${note}`)];
     }));
-    tell(detail, pointed, words);
+    tellRow();
     const last = fill(words.code[answer ? "function" : shown.fill], answer ?? {});
     return {
       say: answer ? sayOfFunction(lab.data, answer.name, rows)
@@ -81,6 +89,18 @@ function look({ tokens, words }, { i, j, may, score, weight, rule }) {
     query: tokens[i], key: tokens[j], may: may ? "may attend" : "blocked",
     score: may || !rule ? written : fill(words.becomes[rule], { score: written }),
     weight: isNaN ? "NaN, not a number" : weight.toFixed(2) }) };
+}
+
+/** A number on the way from scores (0) into the softmax (1), out of it (2) and to the weights (3). */
+function stepLook(step, number, may) {
+  if (number === undefined) return { text: "", kind: "none" };
+  if (step > 1) {
+    const kind = Number.isNaN(number) ? "nan" : may ? "" : number ? "leak" : "blocked";
+    return { weight: number, kind };
+  }
+  const text = Math.abs(number) < 100 ? number.toFixed(2) : number < -1e9 ? "∞" : "1e9";
+  const sign = number < 0 ? "−" : "";
+  return { text: sign + text.replace("-", ""), kind: may ? "none" : "blocked" };
 }
 
 /** What is right or wrong with a row of weights; the same as _problem in masks.py. */
