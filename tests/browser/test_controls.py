@@ -15,6 +15,7 @@ from attnlab.explorers import (
     SoftLookupExplorer,
 )
 from attnlab.explorers.scaling import DRAWS
+from tests.browser.pages import barriers
 
 
 @pytest.fixture
@@ -156,10 +157,23 @@ def test_a_prediction_comes_first(open_card):
     card = open_card(ScalingExplorer())
     gate, veiled = card.get_by_role("group", name="Predict first"), card.locator(".picture")
     assert veiled.evaluate("e => e.inert && getComputedStyle(e).filter !== 'none'")
+    controls = card.locator(".bar, .picture").locator("button, input")
+    resting = (
+        "all => all.map(e => [e.ariaDisabled, e.matches(':disabled') || !!e.closest('[inert]')])"
+    )
+    assert {tuple(one) for one in controls.evaluate_all(resting)} == {("true", True)}
+    assert barriers(card.page, ".attnlab-explorer") == []
+    start = look(card)
+    card.page.keyboard.press("Tab")
+    for _ in range(12):  # no control of the veil is ever reached
+        card.page.keyboard.press("ArrowRight")
+        card.page.keyboard.press("Tab")
+    assert look(card) == start
     gate.get_by_role("button", name="flatter").press("Enter")
     assert "You predicted: flatter" in gate.inner_text()
     assert gate.evaluate("gate => gate.contains(gate.getRootNode().activeElement)")
     assert not veiled.evaluate("e => e.inert || getComputedStyle(e).filter !== 'none'")
+    assert {one for one, _ in controls.evaluate_all(resting)} == {None}
 
 
 @pytest.mark.parametrize(

@@ -251,9 +251,14 @@ function makeGate(lab, { ask, then, options, right, why, settled }) {
   const box = html("div", { class: "gate", role: "group", "aria-label": "Predict first",
     "data-options": options.join("  ·  ") });
   let picked = null;
+  const controls = () => veiled.flatMap((element) =>
+    [...element.querySelectorAll("button, input, [role=slider]")]);
+  const rest = () => controls().forEach((one) => one.setAttribute("aria-disabled", true));
   const veil = (on) => {
     lab.card.classList.toggle("asking", on);
     veiled.forEach((element) => { element.inert = on; });
+    if (on) rest();
+    else for (const one of controls()) one.removeAttribute("aria-disabled");
   };
   const pick = (i) => {
     picked = i;
@@ -276,6 +281,7 @@ function makeGate(lab, { ask, then, options, right, why, settled }) {
     return waiting.size === 0;
   };
   const look = (state) => {
+    if (picked === null) rest();  // also what has been drawn anew
     if (picked === null || picked < 0 || !isSettled(state)) return;
     const good = picked === right;
     box.classList.add(good ? "right" : "wrong");
