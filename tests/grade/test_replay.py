@@ -82,7 +82,7 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("name", ["check_normed_scores", "check_is_distribution", "check_disguise"])
+@pytest.mark.parametrize("name", ["check_normed_scores", "check_pair_test", "check_disguise"])
 @pytest.mark.parametrize("notes", FORGED.values(), ids=FORGED)
 def test_forged_notes_are_not_correct(name, notes):
     kind, sentence = judged(CHECKS[name], ("asked", "f", notes, (True, True, "Correct.")))
@@ -91,7 +91,7 @@ def test_forged_notes_are_not_correct(name, notes):
 
 
 def test_a_stub_that_gives_nothing_is_missing():
-    assert both("check_is_distribution", lambda weights: None)[1] == ("missing", "")
+    assert both("check_new_vector", lambda query, x: None)[1] == ("missing", "")
 
 
 def test_what_only_the_process_of_the_answer_sees_counts_against_it():
