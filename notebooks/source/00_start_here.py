@@ -14,7 +14,7 @@
 # **You will be able to:** compute attention, read a heatmap of its weights, say what it does to the vector of a word, and choose the lesson
 # that you want to read next. The [table of all lessons](#The-lessons) is at the end of the page.
 #
-# **Time:** 50 minutes in class, without “Further” and the exercise; 60 minutes on your own, with both. Run the cells one after another, with **Shift + Enter**. If
+# **Time:** 50 minutes in class, or 60 on your own, which include “Further” and the exercise. Run the cells one after another, with **Shift + Enter**. If
 # the first one fails, read [If a package is missing](#If-a-package-is-missing). Links lead to the [glossary](glossary.ipynb), which explains the terms.
 
 # %%
