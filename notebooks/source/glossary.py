@@ -33,7 +33,7 @@
 #
 # ### attention
 #
-# A step that gives every token a new vector: a weighted average of the [values](#value) of the tokens that it may look at. The
+# A step that gives every token a new vector: a weighted average of the [values](#value) of the tokens that it may attend to. The
 # [weights](#weight) come from comparing its [query](#query) with their [keys](#key). [Lesson 0](00_start_here.ipynb)
 #
 # ### attention sink
@@ -220,7 +220,7 @@
 # %% [markdown]
 # ### mask
 #
-# A table that says which token may look at which. In this series True means *may look*; some libraries mean the opposite. Shape
+# A table that says which token may attend to which. In this series True means *may attend*; some libraries mean the opposite. Shape
 # (L, S). [Lesson 0](00_start_here.ipynb)
 #
 # ### merge
