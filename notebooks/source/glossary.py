@@ -149,9 +149,9 @@
 # 13](13_word_by_word_the_cache.ipynb)
 
 # %% [markdown]
-# ### hard look-up
+# ### hard lookup
 #
-# A look-up that returns the value of the key with the largest score and ignores all others. [Lesson
+# A lookup that returns the value of the key with the largest score and ignores all others. [Lesson
 # 1](01_attention_is_a_soft_look_up.ipynb)
 #
 # ### head
@@ -340,9 +340,9 @@
 # A [mask](#mask) that lets each query look only at keys near its own position. Shape (L, S). [Lesson
 # 3](03_masks_who_may_look_at_whom.ipynb)
 #
-# ### soft look-up
+# ### soft lookup
 #
-# A look-up that takes a share of every value and returns their sum. Attention is a soft look-up. [Lesson
+# A lookup that takes a share of every value and returns their sum. Attention is a soft lookup. [Lesson
 # 1](01_attention_is_a_soft_look_up.ipynb)
 #
 # ### softmax
