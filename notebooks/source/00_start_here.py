@@ -200,7 +200,6 @@ Table(["cat before the swap", "cat after the swap"], features, both)
 # Try to answer two questions. With `causal` on, all the weight of the first row is in one cell. Why? And if you switch `causal` off, can you find a
 # `scale` that does the same?
 
-
 # %% slider jupyter={"source_hidden": true}
 from attnlab import attention_weights, causal_mask, effective_keys
 from attnlab.live import live

@@ -184,7 +184,7 @@ real.int()
 # weights after it. Under which rules does `<pad>` get no weight? Under which of these does every row add up to 1?
 
 # %% explore-rules
-padded_words = "The cat sat <pad> <pad>".split()
+padded_words = "The cat sat pad pad".split()
 MaskExplorer(padded_words, mask="none", padding=[3, 4], fill="0", ask=False)
 
 # %% combine [markdown]
