@@ -200,7 +200,7 @@ legs_and_wings = torch.tensor([[4.0, 0.0], [2.0, 2.0], [8.0, 0.0]])
 from_legs = learn(around, legs, correct=4.0)  # (1000, 12, 2): the way of each query
 from_both = learn(around, legs_and_wings, correct=torch.tensor([4.0, 0.0]))
 of_cat = [(path[-1] @ keys.T).softmax(dim=-1)[:, 0] for path in (from_legs, from_both)]
-Table(["cat, from legs", "cat, from both"], names, torch.stack(of_cat))
+Table(names, ["cat, from legs", "cat, from both"], torch.stack(of_cat, dim=-1))
 
 # %% twelve-paths jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
