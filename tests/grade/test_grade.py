@@ -25,18 +25,14 @@ FIRST = lessons()[0]
 (TITLE,) = (one.title for one in exercises_of(FIRST))
 (STUB,) = (one.source for one in read_notebook(FIRST).cells if "exercise" in tags(one))
 RIGHT = """
-import torch
-def is_distribution(weights):
-    weights = torch.as_tensor(weights)
-    return bool((weights >= 0).all()) and abs(float(weights.sum()) - 1) < 1e-6
+def new_vector(query, x):
+    return (x @ query / query.shape[-1] ** 0.5).softmax(dim=-1) @ x
 """
-WRONG = "def is_distribution(weights):\n    return True"
-CHECK = (
-    "from attnlab.exercises import check_is_distribution\ncheck_is_distribution(is_distribution)"
-)
+WRONG = "def new_vector(query, x):\n    return query"
+CHECK = "from attnlab.exercises import check_new_vector\ncheck_new_vector(new_vector)"
 OVERWRITE = """
 import attnlab.exercises, attnlab.exercises._answers as a, attnlab.exercises._forms as f, torch
-verdict = attnlab.exercises.Verdict("is_distribution", True, True, "Correct.")
+verdict = attnlab.exercises.Verdict("new_vector", True, True, "Correct.")
 for name in attnlab.exercises.__all__:
     setattr(attnlab.exercises, name, lambda answer: verdict)
 a.judge = f.judge = lambda *answer: verdict
@@ -53,7 +49,7 @@ SURVIVOR = [  # every cell of it does harm, and the answer is right
     RIGHT,
 ]
 CLASS = {  # what is handed in, and the verdict
-    "survivor": (SURVIVOR, "correct: The function accepts both test rows"),
+    "survivor": (SURVIVOR, "correct: The new vector is right"),
     "overwrite": ([WRONG, OVERWRITE], "not yet: "),
     "exit": ([RIGHT, "import os; os._exit(0)"], f"failed to run: {grading.ENDED}"),
     "=1+1\n\x1b[31m": ([STUB], "missing"),  # as it was handed out, so nothing runs

@@ -36,7 +36,7 @@ ANSWERS = [
     *((SCORES, given, "not yet") for given in (raises, exit, nn.Linear(2, 2), b"B", 3)),
     (SCORES, lambda *inputs: object(), "not yet"),
     (SCORES, changes_its_input, "not yet"),  # which only the process of the answer sees
-    ("check_is_distribution", lambda weights: None, "missing"),
+    ("check_new_vector", lambda query, x: None, "missing"),
     (SCORES, lambda query, key: time.sleep(60), "failed to run"),  # cut short, and not wrong
 ]
 
@@ -61,7 +61,7 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("name", [SCORES, "check_is_distribution", "check_disguise"])
+@pytest.mark.parametrize("name", [SCORES, "check_pair_test", "check_disguise"])
 @pytest.mark.parametrize("notes", FORGED.values(), ids=FORGED)
 def test_forged_notes_are_not_correct(name, notes):
     kind, sentence = judged(CHECKS[name], ("asked", "f", notes, (True, True, "Correct.")))
