@@ -32,6 +32,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "_browser": (2, set()),
     "_folds": (2, {"IPython"}),
     "modules": (3, set()),
+    "_labels": (1, DRAWING),
     "_cells": (3, DRAWING),
     "plotting": (4, DRAWING),
     "display": (4, {"matplotlib"}),
