@@ -16,6 +16,7 @@ from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
 from attnlab.explorers.cross import CrossExplorer
 from attnlab.explorers.divisors import DivisorsExplorer
+from attnlab.explorers.head_view import HeadView
 from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.layers import LayersExplorer
 from attnlab.explorers.look_up import SoftLookupExplorer
@@ -31,4 +32,4 @@ from attnlab.explorers.scaling import ScalingExplorer
 from attnlab.explorers.temperature import TemperatureExplorer
 from attnlab.explorers.your_attention import YourAttentionExplorer
 
-__all__ = sorted(name for name in globals() if name.endswith("Explorer"))
+__all__ = sorted(name for name in globals() if name.endswith(("Explorer", "View")))
