@@ -10,10 +10,11 @@ from functools import lru_cache
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
-LONGEST = 14  # letters; a longer label loses its middle
+LONGEST = 16  # letters; a longer label loses its middle
 LETTER = 0.6  # width of a letter, in font sizes
-FULL = 0.82  # of the width of a column, so much may be filled by a word
+FULL = 0.86  # of the width of a column, so much may be filled by a word
 SLANTED, UPRIGHT = 1.45, 1.05  # font sizes from label to label, that they do not touch
+SINGLE = 0.7  # and from letter to letter, where each label is one
 MISSING = "□"  # instead of a letter that no font has
 SPARE_FONT = "DejaVu Sans"  # comes with matplotlib
 
@@ -37,7 +38,8 @@ def write_labels(
             names, look = spell([_shortened(str(label)) for label in given])
             font = FontProperties(size=axis.get_tick_params().get("labelsize")).get_size_in_points()
             turn = 0 if axis is ax.yaxis else _turn(names, font, cell)
-            room = font * (SLANTED if turn == 45 else UPRIGHT)
+            apart = SINGLE if max(map(len, names)) == 1 else UPRIGHT
+            room = font * (SLANTED if turn == 45 else apart)
             step = 1 if axis is ax.xaxis and not turn else math.ceil(room / cell)
             places = range(0, count, step)
             names = names[::step]

@@ -162,7 +162,7 @@ def test_long_labels_lose_their_middle_and_the_map_keeps_its_size():
             assert page.y0 <= box.y0
             assert box.y1 <= page.y1 + 1
             sizes.append(one.get_window_extent().height)
-    assert texts(ax.get_xticklabels())[:2] == ["aaaaaaa…aaaaa0", "bbbbbbb…bbbbb1"]
+    assert texts(ax.get_xticklabels())[:2] == ["aaaaaaaa…aaaaaa0", "bbbbbbbb…bbbbbb1"]
     assert sizes[2:] == pytest.approx(sizes[:2], rel=0.15)
 
 

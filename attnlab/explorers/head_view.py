@@ -197,7 +197,7 @@ def _layers_of(weights: object, count: int) -> tuple[str, Tensor]:
         sizes = dict.fromkeys(map(shape, layers))
         if len(sizes) != 1:
             raise ValueError(
-                f"weights must be layers of one shape, got {' and '.join(sizes) or 0}."
+                f"weights must be layers of one shape, got {' and '.join(sizes) or 'none'}."
             )
         stacked, (given,) = torch.stack(layers), sizes
         path = f"weights[{{layer}}][{ {**row, 4: '0, {head}, {place}'}.get(layers[0].ndim) }]"
