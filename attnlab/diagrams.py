@@ -29,7 +29,7 @@ class Box(NamedTuple):
 
 
 def draw_attention_steps(*, ax: Axes | None = None) -> Axes:
-    """Draw the steps of scaled dot-product attention with the shape of every tensor.
+    """Draw the steps of scaled dot-product attention for six words of five features.
 
     Parameters
     ----------
@@ -39,25 +39,24 @@ def draw_attention_steps(*, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        Data flow from left to right.
+        Data flow from left to right, with the shape of every tensor.
 
     See Also
     --------
     attnlab.scaled_dot_product_attention : the function that is drawn.
     """
     boxes = [
-        Box(0.0, 2.0, "query\n(L, E)", DATA),
-        Box(0.0, 1.0, "key\n(S, E)", DATA),
-        Box(2.35, 1.5, "scores\n(L, S)", STEP),
-        Box(4.7, 1.5, "mask,\nthen softmax", STEP),
-        Box(7.05, 1.5, "weights\n(L, S)", STEP),
-        Box(9.4, 1.5, "output\n(L, Ev)", DATA),
-        Box(7.05, 0.3, "value\n(S, Ev)", DATA),
+        Box(0.0, 2.0, "query\nx (6, 5)", DATA),
+        Box(0.0, 1.0, "key\nx (6, 5)", DATA),
+        Box(2.5, 1.5, "scores\n(6, 6)", STEP),
+        Box(5.0, 1.5, "weights\n(6, 6)", STEP),
+        Box(7.5, 1.5, "output\n(6, 5)", DATA),
+        Box(5.0, 0.3, "value\nx (6, 5)", DATA),
     ]
-    arrows = [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5), (6, 5)]
-    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.0), height=(-0.15, 2.45))
-    ax.text(2.35, 0.88, "query · key / √E", ha="center", fontsize=9.5, color=INK)
-    ax.text(9.4, 2.05, "weights @ value", ha="center", fontsize=9.5, color=INK)
+    arrows = [(0, 2), (1, 2), (2, 3), (3, 4), (5, 4)]
+    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.2), height=(-0.15, 2.45))
+    for x, step in ((2.5, "x @ x.T / √5"), (5.0, "softmax of each row"), (7.5, "weights @ x")):
+        ax.text(x, 2.05, step, ha="center", fontsize=9.5, color=INK)
     return ax
 
 

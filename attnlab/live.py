@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import inspect
 import io
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -63,7 +64,8 @@ def live(
     ----------
     draw : callable
         ``draw(fig, **values)`` draws on an empty matplotlib Figure and may return one sentence to
-        show with it (HTML allowed).
+        show with it (HTML allowed). ``draw(**values)`` draws with pyplot, as for
+        ``ipywidgets.interact``, and may return what it has drawn on.
     figsize : tuple of float
         Width and height in inches.
     start : mapping from str to value, optional
@@ -71,8 +73,8 @@ def live(
     alt : str
         What the picture shows, for those who cannot see it; the sentence is read out as well.
     **controls : sequence or bool
-        One per argument of ``draw``. A sequence of numbers becomes a slider with these stops, a
-        sequence of words a row of buttons, a bool an on/off switch.
+        One per argument of ``draw``. A sequence or array of numbers becomes a slider with these
+        stops, a sequence of words a row of buttons, a bool an on/off switch.
 
     Returns
     -------
@@ -92,7 +94,8 @@ def live(
     --------
     ipywidgets.interact : the general tool; its pictures cannot be checked by nbval.
     """
-    return Live(draw, figsize, start, alt, controls)
+    lists = {name: _as_list(stops) for name, stops in controls.items()}
+    return Live(draw, figsize, start, alt, lists)
 
 
 class Live(Storable, anywidget.AnyWidget):
@@ -205,11 +208,10 @@ class Live(Storable, anywidget.AnyWidget):
 
     def _make_frame(self, places: dict[str, int]) -> Frame:
         values = {name: one.values[places[name]] for name, one in self.controls.items()}
-        figure = Figure(figsize=self.figsize, dpi=CSS_PIXELS_PER_INCH, layout="constrained")
-        FigureCanvasAgg(figure)
+        make = _drawn_on if _takes_figure(self.draw, values) else _drawn_with_pyplot
         try:
             with mpl.rc_context(fname=STYLE_FILE):
-                text = self.draw(figure, **values)
+                figure, text = make(self.draw, self.figsize, values)
                 self._paint(figure)
         except Exception as error:  # it appears in the widget, where the control was moved
             text = f"{type(error).__name__}: {error}{own_line(error, self.draw)}"
@@ -314,6 +316,50 @@ class Control:
         labels = [html.escape(label) for label in self.labels]
         labels[self.index] = f"<b>{labels[self.index]}</b>"
         return ", ".join(labels)
+
+
+# --- drawing functions ----------------------------------------------------------------------------
+
+
+def _takes_figure(draw: Draw, values: Mapping[str, object]) -> bool:
+    """Return whether the first argument of a function is none that the controls give."""
+    try:
+        first = next(iter(inspect.signature(draw).parameters.values()), None)
+    except (TypeError, ValueError):  # it does not tell
+        return True
+    named = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}
+    return first is not None and first.kind not in named and first.name not in values
+
+
+def _drawn_on(draw: Draw, size: tuple[float, float], values: Mapping) -> tuple[Figure, object]:
+    """Return a new figure on which a function has drawn, and what it returned."""
+    figure = Figure(figsize=size, dpi=CSS_PIXELS_PER_INCH, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, draw(figure, **values)
+
+
+def _drawn_with_pyplot(
+    draw: Draw, size: tuple[float, float], values: Mapping
+) -> tuple[Figure, object]:
+    """Return the figure that a function has drawn with pyplot, and what it returned."""
+    from matplotlib import pyplot as plt
+
+    before = {*plt.get_fignums()}
+    try:
+        plt.figure(figsize=size, layout="constrained")
+        given = draw(**values)
+        owner = getattr(given, "figure", None)  # of axes; a figure is its own
+        figure = owner if isinstance(owner, Figure) else plt.gcf()
+    finally:
+        for number in {*plt.get_fignums()} - before:
+            plt.close(number)
+    FigureCanvasAgg(figure)
+    figure.set_dpi(CSS_PIXELS_PER_INCH)
+    return figure, given
+
+
+def _as_list(stops: object) -> object:
+    return stops.tolist() if isinstance(stops, np.ndarray) else stops
 
 
 def _check_drawing(draw: object, figsize: object, alt: object) -> None:

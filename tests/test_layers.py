@@ -43,7 +43,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "meanings": (5, set()),
     "clinic": (5, set()),
     "live": (5, DRAWING | {"anywidget", "traitlets", "PIL"}),
-    "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets"}),
+    "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets", "PIL"}),
     "exercises": (6, {"anywidget", "traitlets"}),
 }
 EXPORTED_LAYERS = (0, 1, 2, 3)  # what `import attnlab` itself may load
@@ -123,8 +123,8 @@ with attnlab.PeakMemory() as counted:
 print([name for name in {HEAVY} if name in sys.modules])
 import attnlab.pretrained
 print([name for name in {HEAVY} if name in sys.modules])
-from attnlab.exercises import check_is_distribution
-check_is_distribution(lambda weights: False)
+from attnlab.exercises import check_new_vector
+check_new_vector(lambda query, x: query)
 import attnlab.plotting
 print("torch._dynamo" in sys.modules, "matplotlib" in sys.modules)
 """

@@ -165,6 +165,26 @@ def test_numbers_become_sliders_and_words_and_switches_buttons(stops, kind, labe
     assert a_live(start={"d_k": 16, "causal": True}).value == {"d_k": 16, "causal": True}
 
 
+def draw_as_for_interact(d_k, causal):
+    plt.plot([0, d_k], color="black" if causal else "red")
+    return plt.gca() if causal else f"d_k = <b>{d_k}</b>"
+
+
+def draw_on_a_figure_of_its_own(d_k, causal):
+    figure, ax = plt.subplots()
+    ax.plot([0, d_k])
+    return figure
+
+
+def test_a_function_without_a_figure_draws_with_pyplot_and_arrays_are_stops():
+    widget = a_live(draw=draw_as_for_interact, d_k=np.array(STOPS))
+    red, sentence = widget.picture, widget.sentence
+    widget.controls["causal"].value = True
+    assert (widget.picture != red, widget.sentence) == (True, "")
+    assert ("d_k = <b>1</b>" in sentence, widget.controls["d_k"].labels) == (True, ["1", "4", "16"])
+    assert len({red, widget.picture, a_live(draw=draw_on_a_figure_of_its_own).picture}) == 3
+
+
 # --- errors of the learner's code -----------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@ import base64
 import io
 import itertools
 import json
-import math
 
 import pytest
 from nbformat import write
@@ -18,7 +17,6 @@ from tools.live_figures import (
     COLOURS,
     MOST_FRAMES,
     all_frames,
-    kept_stops,
     live_figures,
     small,
     sweep,
@@ -33,8 +31,8 @@ CALLS = itertools.count()
     [
         (str, None),
         (lambda d_k: str(1 / d_k), "division by zero"),
-        (lambda d_k: "always the same", "d_k never changes the picture"),
-        (lambda d_k: str(next(CALLS)), "d_k back at its start looks new"),
+        (lambda d_k: "always the same", "two stops look alike"),
+        (lambda d_k: str(next(CALLS)), "back at its start it looks new"),
     ],
 )
 def test_a_sweep_finds_every_figure_and_its_faults(text, complaint):
@@ -44,9 +42,9 @@ def test_a_sweep_finds_every_figure_and_its_faults(text, complaint):
     figure = live(draw, d_k=[1, 2, 0], bold=False, figsize=(2, 1))
     assert any(figure is found for found in live_figures())
     if complaint is None:
-        assert sweep([figure]) == 5
+        sweep([figure])
     else:
-        with pytest.raises(AssertionError, match=complaint):
+        with pytest.raises((AssertionError, RuntimeError), match=complaint):
             sweep([figure])
 
 
@@ -110,22 +108,14 @@ def test_frames_are_as_large_as_the_picture_and_have_fewer_colours():
     assert (image.size, len(image.getcolors())) == ((99, 99), COLOURS)
 
 
-@pytest.mark.parametrize("counts", [[64], [8, 8], [65], [40, 5], [2, 70], [3, 3, 9]])
-def test_at_most_64_frames_are_made_and_ends_and_start_stay(counts):
-    stops = {f"c{i}": [*range(count)] for i, count in enumerate(counts)}
-    start = {f"c{i}": count - 2 for i, count in enumerate(counts)}
-    left = kept_stops(live(lambda fig, **values: None, start=start, **stops))
-    for count, one in zip(counts, left, strict=True):
-        assert {0, count - 2, count - 1} <= set(one) <= set(range(count))
-        assert one == sorted(one)
-    made, wanted = math.prod(map(len, left)), math.prod(counts)
-    assert made == wanted if wanted <= MOST_FRAMES else MOST_FRAMES / 4 < made <= MOST_FRAMES
-
-
 @pytest.mark.parametrize(
     ("draw", "stops", "why"),
     [
-        (lambda fig, **values: None, {f"c{i}": True for i in range(7)}, "too many controls for 64"),
+        (
+            lambda fig, **values: None,
+            {"a": [*range(MOST_FRAMES + 1)]},
+            "more than 128 pict",
+        ),
         (lambda fig, a: 1 / a, {"a": [1, 0]}, "ZeroDivisionError"),
     ],
 )

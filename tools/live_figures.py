@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from attnlab.live import Live
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_FRAMES = 64
+MOST_FRAMES = 128  # on a page
 COLOURS = 128  # of a frame: it takes a third of the bytes and looks the same
 
 # To be run in a notebook's kernel after its last cell.
@@ -39,22 +39,12 @@ def live_figures() -> list[Live]:
     return [one for one in things if issubclass(type(one), live.Live)]
 
 
-def sweep(figures: Iterable[Live]) -> int:
-    """Move every control through all its stops and back; return the number of stops."""
-    count = 0
+def sweep(figures: Iterable[Live]) -> None:
+    """Move the controls of figures to all their stops; AssertionError says what is wrong there."""
     for figure in figures:
-        start = figure.picture
-        for name, control in figure.controls.items():
-            home, seen = control.index, set()
-            for place in range(len(control.values)):
-                control.index = place
-                count += 1
-                assert figure.last_error is None, f"{figure!r}: {figure.last_error!r}"
-                seen.add(figure.picture)
-            control.index = home
-            assert len(seen) > 1, f"{figure!r}: {name} never changes the picture"
-            assert figure.picture == start, f"{figure!r}: {name} back at its start looks new"
-    return count
+        start, shown = figure.picture, all_frames(figure)
+        assert len(shown["pictures"]) == len(shown["frames"]), f"{figure!r}: two stops look alike"
+        assert figure.picture == start, f"{figure!r}: back at its start it looks new"
 
 
 def write_frames(target: str) -> None:
@@ -68,26 +58,23 @@ def all_frames(figure: Live) -> dict[str, object]:
 
     ``controls`` hold name, kind, stops and ``at``, the current stop. ``frames`` are pairs of an
     index into ``pictures`` (PNG, base64) and one into ``sentences`` (HTML); the last control varies
-    fastest. RuntimeError says that the figure cannot be drawn at a stop or has too many controls.
+    fastest. RuntimeError says that the figure cannot be drawn at a stop or has too many pictures.
     """
-    controls, kept = figure.controls, kept_stops(figure)
-    home = [control.index for control in controls.values()]
+    controls = figure.controls.values()
+    if math.prod(len(control.values) for control in controls) > MOST_FRAMES:
+        raise RuntimeError(f"{figure!r} has more than {MOST_FRAMES} pictures: leave out some stops")
+    home = [control.index for control in controls]
     pictures, sentences, frames = {}, {}, []
-    for places in [*itertools.product(*kept), home]:
-        for control, place in zip(controls.values(), places, strict=True):
+    for places in [*itertools.product(*(range(len(one.values)) for one in controls)), home]:
+        for control, place in zip(controls, places, strict=True):
             control.index = place
         if figure.last_error is not None:
             raise RuntimeError(f"{figure!r}: {figure.last_error!r}")
         picture = pictures.setdefault(small(figure.picture), len(pictures))
         frames.append((picture, sentences.setdefault(figure.sentence, len(sentences))))
     described = [
-        {
-            "name": name,
-            "kind": control.kind,
-            "stops": [control.labels[place] for place in places],
-            "at": places.index(control.index),
-        }
-        for (name, control), places in zip(controls.items(), kept, strict=True)
+        {"name": name, "kind": control.kind, "stops": control.labels, "at": control.index}
+        for name, control in figure.controls.items()
     ]
     return {
         "controls": described,
@@ -95,24 +82,6 @@ def all_frames(figure: Live) -> dict[str, object]:
         "sentences": [*sentences],
         "frames": frames[:-1],  # the last one is that of the start
     }
-
-
-def kept_stops(figure: Live) -> list[list[int]]:
-    """Return the stops of every control; if there are too many, every other one of the longest.
-
-    The first, the last and the current stop of a control are always kept.
-    """
-    kept = [[*range(len(control.values))] for control in figure.controls.values()]
-    always = [{0, len(control.values) - 1, control.index} for control in figure.controls.values()]
-    while math.prod(map(len, kept)) > MOST_FRAMES:
-        longest = max(range(len(kept)), key=lambda i: len(kept[i]))
-        stops = kept[longest]
-        kept[longest] = [
-            stop for i, stop in enumerate(stops) if i % 2 == 0 or stop in always[longest]
-        ]
-        if len(kept[longest]) == len(stops):
-            raise RuntimeError(f"{figure!r} has too many controls for {MOST_FRAMES} pictures.")
-    return kept
 
 
 def small(png: bytes) -> str:

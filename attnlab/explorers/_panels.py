@@ -212,8 +212,7 @@ class Curves(Panel):
 class Bars(Panel):
     """Weights as bars, a row for each key.
 
-    Values of a frame: ``weights`` (Tensor), ``outline`` (other weights, drawn dashed), ``rest``
-    (what follows on the weights, drawn hatched), ``marks`` (words after the numbers), ``columns``
+    Values of a frame: ``weights`` (Tensor), ``outline`` (other weights, drawn dashed), ``columns``
     (where their texts change).
     """
 
@@ -224,29 +223,19 @@ class Bars(Panel):
     caption: str = "Attention weights of one query"
     columns: Mapping[str, Sequence[str]] = ()  # further columns: heading and texts
     digits: int = 2  # decimals of the numbers
-    marked: bool = False  # whether there are words after them
     filled: str = ""  # what full bars are
     outlined: str = ""  # what dashed bars are
-    hatched: str = ""  # what hatched bars are
 
     def draw(self, ax: Axes, values: Mapping[str, object], _state: Mapping[str, object]) -> None:
         """Draw a bar for each key, the first one on top."""
         weights = torch.as_tensor(values["weights"]).double()
         outline = torch.as_tensor(values.get("outline", weights)).double()
-        rest = torch.as_tensor(values.get("rest", torch.zeros_like(weights))).double()
         places = range(len(self.names))
         ax.barh(places, weights.tolist(), color=palette.BLUE, label=self.filled)
-        if "rest" in values:
-            look = {
-                "facecolor": palette.ORANGE,
-                "edgecolor": palette.ROLES["paper"].light,
-                "hatch": "//",
-            }
-            ax.barh(places, rest.tolist(), left=weights.tolist(), label=self.hatched, **look)
         if "outline" in values:
             look = {"fill": False, "edgecolor": palette.ORANGE, "linestyle": "--", "linewidth": 1.6}
             ax.barh(places, outline.tolist(), label=self.outlined, **look)
-        for place, end in enumerate(weights.maximum(outline).maximum(weights + rest).tolist()):
+        for place, end in enumerate(weights.maximum(outline).tolist()):
             ax.text(end + 0.02, place, f"{weights[place]:.{self.digits}f}", va="center")
         names = zip(self.names, *dict(self.columns).values(), strict=True)
         texts, font = spell(["   ".join(texts) for texts in names])

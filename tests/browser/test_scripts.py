@@ -21,7 +21,6 @@ from attnlab.explorers import (
     RealHeadsExplorer,
     RotaryExplorer,
     SoftLookupExplorer,
-    YourAttentionExplorer,
     _page,
 )
 from attnlab.explorers.bank import MIDDLE, _where
@@ -55,11 +54,11 @@ LINE = """e => [...['x1', 'y1', 'x2', 'y2'].map((name, i) =>
 # --- the mathematics that ships -------------------------------------------------------------------
 
 ASK_MATHS = """([key, cases]) => {
-    const {allowedCells, maskedWeights, dot} = attnlabModules[key];
+    const {allowedCells, maskedRow, dot} = attnlabModules[key];
     return cases.map(([n, state, scores]) => {
         const numbers = scores.map(row => row.map(Number)), allowed = allowedCells(state, n);
         return [allowed, numbers.map((row, i) =>
-            maskedWeights(row, allowed[i], state.fill).map(String)),
+            maskedRow(row, allowed[i], state.fill).weights.map(String)),
             String(dot(numbers[0], numbers[n - 1]))];
     });
 }"""
@@ -77,7 +76,7 @@ def drawn_case(rng):
         "window": rng.randint(1, 6),
         "padding": sorted({*places[0]}),
         "toggled": sorted({*zip(*places[1:], strict=False)}),
-        "fill": rng.choice(["-inf", "-1e9", "attnlab"]),
+        "fill": rng.choice(["-inf", "-1e9", "0", "0 after", "attnlab"]),
     }
     one = lambda: rng.choice(ODD) if rng.random() < odd else rng.gauss(0, spread)  # noqa: E731
     return n, state, [[one() for _ in range(n)] for _ in range(n)]
@@ -92,7 +91,10 @@ def torch_masked(n, state, scores):
     mask[:, state["padding"]] = False
     for cell in state["toggled"]:
         mask[cell] = ~mask[cell]
-    weights = scores.masked_fill(~mask, -1e9 if state["fill"] == "-1e9" else -torch.inf).softmax(-1)
+    if state["fill"] == "0 after":
+        return mask, scores.softmax(-1).masked_fill(~mask, 0)
+    blocked = {"-1e9": -1e9, "0": 0.0}.get(state["fill"], -torch.inf)
+    weights = scores.masked_fill(~mask, blocked).softmax(-1)
     if state["fill"] == "attnlab":
         weights[~mask.any(-1)] = 0
     return mask, weights
@@ -127,6 +129,8 @@ MASKS = [
     {"padding": [0, 1], "fill": "-1e9"},
     {"padding": [0], "fill": "attnlab", "toggled": [(4, 5)]},
     {"padding": [0, 1, 2, 3, 4, 5]},
+    {"padding": [1], "fill": "0"},
+    {"padding": [0], "fill": "0 after"},
     {"function": lambda s, mask: attention_weights(s, attn_mask=mask), "padding": [0]},
     {"function": lambda s, mask: s.softmax(-1), "padding": [0]},
     {"function": lambda s, mask: s.masked_fill(~mask, -torch.inf).exp()},
@@ -146,6 +150,13 @@ def check_grid(card, explorer):
         "" if may else "leak" if w else "blocked" for may, w in zip(mask, weights, strict=True)
     ]
     assert looks == ["nan" if w != w else kind for w, kind in zip(weights, plain, strict=True)]
+    steps = read(card.locator(".side td .cell"), "e => e.textContent.replace('−', '-')")
+    row, blocked = explorer._shown().weights[2].tolist(), ~explorer._shown().mask[2]
+    into = pytest.approx(explorer.scores[2].tolist(), abs=0.0051)
+    assert [float(one) for one in steps[:6]] == into
+    assert [float(one) for one in steps[-6:]] == pytest.approx(row, abs=0.0051, nan_ok=True)
+    if explorer.fill == "-inf" and not explorer.function:
+        assert [one == "-∞" for one in steps[6:12]] == blocked.tolist()
     wrong = read(
         card.locator("td.sum"), "e => [e.textContent.includes('✗'), !!e.querySelector('.bad')]"
     )
@@ -169,39 +180,7 @@ def test_masks(open_cards):
             assert card.locator(".note").is_hidden() == hidden
 
 
-def late_mask(query, key, value, mask):
-    if not mask.any(dim=-1).all():
-        raise ValueError("a row sees nothing")
-    return (torch.matmul(query, key.mT / query.shape[-1] ** 0.5).softmax(dim=-1) * mask) @ value
-
-
-def test_your_attention(open_cards):
-    """It shows what the clinic told, and what Python stored for single paddings."""
-    explorer = YourAttentionExplorer(late_mask, ask=False)
-    [card] = open_cards([explorer])
-    check_grid(card, explorer)
-    lines = read(card.locator(".checks li"), "e => [...e.children].map(one => one.textContent)")
-    marks = explorer.data["words"]["list"]["marks"]
-    assert [mark for mark, _ in lines] == [marks[one.mark] for one in explorer.checks]
-    for (_, text), one in zip(lines, explorer.checks, strict=True):
-        assert text.startswith(one.words)
-        assert one.told() in text
-    card.get_by_role("radio", name="none").check()
-    card.get_by_role("button", name=explorer.tokens[1], exact=True).click()
-    with explorer.hold_trait_notifications():
-        explorer.mask, explorer.padding = "none", [1]
-    check_grid(card, explorer)
-    card.get_by_role("button", name="Reset").click()
-    card.get_by_role("radio", name="causal").check()
-    word, error = card.get_by_role("button", name="The", exact=True), card.get_by_role("alert")
-    word.click()
-    assert 'raise ValueError("a row sees nothing")' in error.inner_text()
-    assert card.locator(".picture.stale").count() == 1
-    word.click()
-    assert error.is_hidden()
-
-
-# --- soft look-up ---------------------------------------------------------------------------------
+# --- soft lookup ---------------------------------------------------------------------------------
 
 LOOK_UPS = [
     {"query": (0, 0)},

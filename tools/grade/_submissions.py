@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from nbformat import NotebookNode
-
 from tools.lint.lesson import defined_names, headings, parse_code
 from tools.notebooks import NOTEBOOKS, find_notebooks, is_lesson, read_notebook, tags
 
@@ -33,11 +31,14 @@ class Submission:
     predictions: dict[str, object] = field(default_factory=dict)  # as the file tells them
     trouble: str = ""
 
-    def touched(self, exercise: Exercise, lesson: NotebookNode) -> bool:
-        """Return whether the learner changed a cell that defines the answer."""
-        given = {cell.source.strip() for cell in lesson.cells}
-        defining = [one for one in self.cells if exercise.answer in defined_names(one)]
-        return not defining or any(one.strip() not in given for one in defining)
+    def answers_to(self, lesson: Path) -> dict[str, str]:
+        """Return the names of the answers by their checks, without those left as handed out."""
+        given = {cell.source.strip() for cell in read_notebook(lesson).cells}
+        as_given, changed = set(), set()
+        for source in self.cells:
+            (as_given if source.strip() in given else changed).update(defined_names(source))
+        stubs = as_given - changed
+        return {one.check: one.answer for one in exercises_of(lesson) if one.answer not in stubs}
 
 
 def read_submissions(folder: Path) -> list[Submission]:
@@ -61,12 +62,14 @@ def _read(path: Path, folder: Path) -> Submission:
 
 
 def lesson_of(submission: Submission) -> Path | None:
-    """Return the lesson whose answers a submission defines, or None; its name does not count."""
-    defined = {name for source in submission.cells for name in defined_names(source)}
-    called = {name for source in submission.cells for name, _ in calls_of_checks(source)}
-    known = {
-        path: len({one.check for one in exercises_of(path)} & called)
-        + len({one.answer for one in exercises_of(path)} & defined) / 100
+    """Return the lesson whose checks a submission calls or whose answers it defines, or None.
+
+    The name of its file does not count.
+    """
+    found = {name for source in submission.cells for name in defined_names(source)}
+    found |= {name for source in submission.cells for name, _ in calls_of_checks(source)}
+    known = {  # what is called counts most, because answers of two lessons may share a name
+        path: sum((one.check in found) + (one.answer in found) / 100 for one in exercises_of(path))
         for path in lessons()
     }
     best = max(known, key=known.get)

@@ -10,7 +10,7 @@
 //                        throws means no
 // and changes the state by lab.set({name: value}). Heading, question, words and numbers are in
 // lab.data. `answer` is what the learner's function gave for answer.state, or null if there is no
-// such function here. A page without Python may know more of them: answer.others, for other states.
+// such function here.
 import { button, meets } from "./controls.mjs";
 import { codeLines, html, rich, weightColours } from "./drawing.mjs";
 import { isProjected, project } from "./projector.mjs";
@@ -71,7 +71,7 @@ class Lab {
     followPage(this);
     this.drawState = explorer.render(this);
     this.code.append(this.codeBox);
-    const question = this.answer()?.question ?? this.data.question;
+    const { question } = this.data;
     const asks = this.state.ask && question && !this.model.opened;
     this.gate = asks ? makeGate(this, question) : null;
     this.listen();
@@ -158,16 +158,8 @@ class Lab {
     return this.card.classList.contains("dark");
   }
 
-  /** What the learner's function gave: for this state, if that is known. */
-  answer() {
-    const last = this.model.get("answer");
-    if (!last?.others || same(last.state, this.state)) return last;
-    const other = last.others.find(({ state }) => same(state, this.state));
-    return other ? { ...last, ...other } : last;
-  }
-
   draw() {
-    const answer = this.answer();
+    const answer = this.model.get("answer");
     const fresh = answer && same(answer.state, this.state);
     const used = answer?.drawn && (fresh || !this.model.alone) ? answer : null;
     const { say, bad, code } = this.drawState({ ...this.state, ...this.previewed }, used);
@@ -259,9 +251,14 @@ function makeGate(lab, { ask, then, options, right, why, settled }) {
   const box = html("div", { class: "gate", role: "group", "aria-label": "Predict first",
     "data-options": options.join("  ·  ") });
   let picked = null;
+  const controls = () => veiled.flatMap((element) =>
+    [...element.querySelectorAll("button, input, [role=slider]")]);
+  const rest = () => controls().forEach((one) => one.setAttribute("aria-disabled", true));
   const veil = (on) => {
     lab.card.classList.toggle("asking", on);
     veiled.forEach((element) => { element.inert = on; });
+    if (on) rest();
+    else for (const one of controls()) one.removeAttribute("aria-disabled");
   };
   const pick = (i) => {
     picked = i;
@@ -284,6 +281,7 @@ function makeGate(lab, { ask, then, options, right, why, settled }) {
     return waiting.size === 0;
   };
   const look = (state) => {
+    if (picked === null) rest();  // also what has been drawn anew
     if (picked === null || picked < 0 || !isSettled(state)) return;
     const good = picked === right;
     box.classList.add(good ? "right" : "wrong");

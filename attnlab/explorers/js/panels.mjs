@@ -87,7 +87,7 @@ const MAKERS = {
   },
   bars: (lab, panel) => {
     const table = bars({ ...panel, columns: Object.entries(panel.columns) });
-    const names = [["fill", "filled"], ["rest", "hatched"], ["outline", "outlined"]]
+    const names = [["fill", "filled"], ["outline", "outlined"]]
       .filter(([, name]) => panel[name]).map(([look, name]) => [name, html("span"),
         html("div", { class: "track sample", "aria-hidden": "true" },
           html("i", { class: look, style: "width:100%" }))]);

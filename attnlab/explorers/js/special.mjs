@@ -78,16 +78,6 @@ export const SPECIAL = {
     return { element, show };
   },
 
-  /** The features of a token, cut into the slices of the heads. */
-  slices: () => {
-    const element = html("div", { class: "strip", "aria-hidden": "true" });
-    const show = ({ heads, size, shown }) => element.replaceChildren(
-      ...Array.from({ length: heads }, (_, head) => html("span",
-        { class: head === shown ? "on" : null, style: `flex:${size}` },
-        Array.from({ length: size }, (_, i) => html("i", {}, String(head * size + i))))));
-    return { element, show };
-  },
-
   /** A row of attention: a strip of cells for each step, filled as far as the steps are taken. */
   strips: (lab, { over, steps, columns }) => {
     const buttons = steps.map((name, i) =>

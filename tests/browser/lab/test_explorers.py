@@ -59,8 +59,8 @@ def lab(open_page, write_notebook):
 def test_keys_work_inside_jupyterlab_and_python_hears_them(lab):
     cells = lab.page.locator(".jp-Notebook .jp-Cell").count()
     card = lab.cards.nth(SCALING)
-    card.locator("input").press("ArrowRight")
-    card.locator("input").press("x")  # in command mode this cuts the cell
+    card.get_by_role("slider").press("ArrowRight")
+    card.get_by_role("slider").press("x")  # in command mode this cuts the cell
     assert card.locator("output").inner_text() == "8"
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == cells
     lab.until("print(scaling.d_k, round(scaling.result.raw_sweep.variance))", "8 8")
@@ -69,7 +69,7 @@ def test_keys_work_inside_jupyterlab_and_python_hears_them(lab):
 
 
 def test_after_a_fast_drag_python_has_the_last_state(lab):
-    slider = lab.cards.nth(SCALING).locator("input")
+    slider = lab.cards.nth(SCALING).get_by_role("slider")
     slider.scroll_into_view_if_needed()
     box, mouse = slider.bounding_box(), lab.page.mouse
     ends, middle = (box["x"] + 5, box["x"] + box["width"] - 5), box["y"] + box["height"] / 2
@@ -165,7 +165,7 @@ def test_a_second_tab_is_no_dead_copy_and_leaves_nothing_behind(lab, browser, se
     other.open("explorers.ipynb")
     cards = other.page.locator(".jp-OutputArea .card")
     expect(cards).to_have_count(len(CELLS))
-    cards.nth(SCALING).locator("input").press("ArrowLeft")
+    cards.nth(SCALING).get_by_role("slider").press("ArrowLeft")
     expect(cards.nth(SCALING).locator("output")).to_have_text("512")
     lab.wait(lambda: cards.nth(SCALING).locator(".say").inner_text() == lab.said(SCALING), "here")
     lab.cards.nth(MASKS).locator("button.cell").nth(1).press("Enter")
@@ -173,7 +173,7 @@ def test_a_second_tab_is_no_dead_copy_and_leaves_nothing_behind(lab, browser, se
     assert other.problems == other.outside == []
     other.page.close()
     assert lab.ask(open_comms) == comms
-    lab.cards.nth(SCALING).locator("input").press("ArrowLeft")
+    lab.cards.nth(SCALING).get_by_role("slider").press("ArrowLeft")
     lab.until("print(scaling.d_k)", "256")  # the first tab lives
 
 
@@ -187,11 +187,11 @@ def test_running_again_and_restarting_leaves_no_dead_copies(lab):
     expect(own).to_contain_text("Python has not answered yet")
     assert own.locator(".picture.stale").count() == 1
     scaling = lab.cards.nth(SCALING)
-    scaling.locator("input").press("ArrowLeft")  # what needs no Python still moves
+    scaling.get_by_role("slider").press("ArrowLeft")  # what needs no Python still moves
     assert scaling.locator("output").inner_text() == "128"
     lab.look.run()
     expect(lab.cards).to_have_count(len(CELLS))
-    lab.cards.nth(SCALING).locator("input").press("ArrowRight")
+    lab.cards.nth(SCALING).get_by_role("slider").press("ArrowRight")
     lab.until("print(scaling.d_k)", "8")
 
 
