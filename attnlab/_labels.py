@@ -6,15 +6,14 @@ import math
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
+from statistics import median
 
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
+from matplotlib.textpath import text_to_path
 
-LONGEST = 16  # letters; a longer label loses its middle
-LETTER = 0.6  # width of a letter, in font sizes
-FULL = 0.86  # of the width of a column, so much may be filled by a word
-SLANTED, UPRIGHT = 1.45, 1.05  # font sizes from label to label, that they do not touch
-SINGLE = 0.7  # and from letter to letter, where each label is one
+WIDEST = 9.5  # font sizes; a label that is wider loses its middle
+BESIDE, BELOW = 0.4, 0.03  # font sizes that stay free between two labels
 MISSING = "□"  # instead of a letter that no font has
 SPARE_FONT = "DejaVu Sans"  # comes with matplotlib
 
@@ -32,22 +31,19 @@ def write_labels(
         (labels[1], size[1], ax.xaxis, "key"),
     ):
         if given is None:
-            places = range(0, count, max(1, count // 8))
-            names, look, turn = [str(place) for place in places], {}, 0
+            names, look, turn, step = [*map(str, range(count))], {}, 0, max(1, count // 8)
         else:
-            names, look = spell([_shortened(str(label)) for label in given])
-            font = FontProperties(size=axis.get_tick_params().get("labelsize")).get_size_in_points()
-            turn = 0 if axis is ax.yaxis else _turn(names, font, cell)
-            apart = SINGLE if max(map(len, names)) == 1 else UPRIGHT
-            room = font * (SLANTED if turn == 45 else apart)
-            step = 1 if axis is ax.xaxis and not turn else math.ceil(room / cell)
-            places = range(0, count, step)
-            names = names[::step]
+            names, look = spell([*map(str, given)])
+            size_now = axis.get_tick_params().get("labelsize")
+            font = FontProperties(family=look.get("fontfamily"), size=size_now)
+            names = [_shortened(one, font) for one in names]
+            turn, step = _fitted(names, font, cell, across=axis is ax.xaxis)
         axis.set_tick_params(length=0, labelrotation=turn)
         if turn == 45:  # the end of a word stands below its column
             look = {**look, "ha": "right", "rotation_mode": "anchor"}
         # a token such as $ is text, not the beginning of a formula
-        axis.set_ticks([place + 0.5 for place in places], names, parse_math=False, **look)
+        places = [place + 0.5 for place in range(0, count, step)]
+        axis.set_ticks(places, names[::step], parse_math=False, **look)
         axis.set_label_text(name if given is not None else f"{name} position")
 
 
@@ -78,17 +74,32 @@ def spell(texts: Sequence[str]) -> tuple[list[str], dict[str, object]]:
     return [text.translate(table) for text in texts], {"fontfamily": [*fonts]}
 
 
-def _shortened(label: str) -> str:
-    if len(label) <= LONGEST:
-        return label
-    return f"{label[: LONGEST // 2]}…{label[1 - LONGEST // 2 :]}"
+def _shortened(label: str, font: FontProperties) -> str:
+    short, kept = label, len(label)
+    while _measured(short, font)[0] > WIDEST * font.get_size_in_points():
+        kept -= 1
+        short = f"{label[: -(-kept // 2)]}…{label[len(label) - kept // 2 :]}"
+    return short
 
 
-def _turn(names: Sequence[str], font: float, cell: float) -> int:
-    """Return by how many degrees words are turned, so that they do not overlap."""
-    if max(map(len, names)) * LETTER * font <= FULL * cell:
-        return 0
-    return 45 if cell >= SLANTED * font else 90
+def _fitted(
+    names: Sequence[str], font: FontProperties, cell: float, *, across: bool
+) -> tuple[int, int]:
+    """Return by how many degrees labels are turned, and the step to the next one that is kept."""
+    size = font.get_size_in_points()
+    widths, heights = zip(*(_measured(one, font) for one in names), strict=True)
+    high = median(heights) + BELOW * size
+    if across and max(widths) + BESIDE * size <= cell:
+        return 0, 1
+    if not across or max(map(len, names)) == 1:  # a letter is as high as it is wide
+        return 0, math.ceil(high / cell)
+    return (45, 1) if high <= cell * math.sin(math.radians(45)) else (90, math.ceil(high / cell))
+
+
+@lru_cache(maxsize=4096)
+def _measured(text: str, font: FontProperties) -> tuple[float, float]:
+    """Return width and height of the ink of a text, in points."""
+    return text_to_path.get_text_width_height_descent(text, font, ismath=False)[:2]
 
 
 @lru_cache(maxsize=64)

@@ -313,9 +313,10 @@ def plot_heads(
     masks = [None] * heads if attn_mask is None else attn_mask.expand(weights.shape)
     ncols = min(ncols, heads)
     nrows = -(-heads // ncols)
-    width = min(7.5, 2.7 * ncols + 1.0)
+    panel = max(2.7, 0.16 * weights.shape[2])
+    width = min(7.5, panel * ncols + 1.0)
     high = (width - 1.9) / ncols * weights.shape[1] / weights.shape[2]  # of a map, labels aside
-    size = (width, min(2.6 * nrows + 0.4, (high + 0.3) * nrows + 0.8))
+    size = (width, min(panel * nrows + 0.3, (high + 0.3) * nrows + 0.8))
     fig, axes = plt.subplots(nrows, ncols, squeeze=False, figsize=size, layout="compressed")
     used, spare = axes.flat[:heads], axes.flat[heads:]
     look = {"queries": queries, "keys": keys, "annotate": annotate, "cmap": colours}
