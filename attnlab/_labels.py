@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import median
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 from matplotlib.textpath import text_to_path
 
 WIDEST = 9.5  # font sizes; a label that is wider loses its middle
-BESIDE, BELOW = 0.4, 0.03  # font sizes that stay free between two labels
+BESIDE, BELOW = 0.15, 0.03  # font sizes that stay free between two labels
+CLOSER = 1.15  # maps in one figure are so much larger when they have been laid out
 MISSING = "□"  # instead of a letter that no font has
 SPARE_FONT = "DejaVu Sans"  # comes with matplotlib
 
@@ -26,6 +28,7 @@ def write_labels(
     """Name the rows and columns of a drawn matrix by labels, or by their positions."""
     box, dots = ax.get_window_extent(), ax.figure.dpi / 72
     cell = min(box.width / size[1], box.height / size[0]) / dots  # points, as font sizes are
+    room = cell * (CLOSER if len(ax.figure.axes) > 1 else 1)
     for given, count, axis, name in (
         (labels[0], size[0], ax.yaxis, "query"),
         (labels[1], size[1], ax.xaxis, "key"),
@@ -34,10 +37,11 @@ def write_labels(
             names, look, turn, step = [*map(str, range(count))], {}, 0, max(1, count // 8)
         else:
             names, look = spell([*map(str, given)])
-            size_now = axis.get_tick_params().get("labelsize")
-            font = FontProperties(family=look.get("fontfamily"), size=size_now)
+            usual = mpl.rcParams[f"{axis.axis_name}tick.labelsize"]
+            drawn_in = axis.get_tick_params().get("labelsize", usual)
+            font = FontProperties(family=look.get("fontfamily"), size=drawn_in)
             names = [_shortened(one, font) for one in names]
-            turn, step = _fitted(names, font, cell, across=axis is ax.xaxis)
+            turn, step = _fitted(names, font, cell, room if axis is ax.xaxis else None)
         axis.set_tick_params(length=0, labelrotation=turn)
         if turn == 45:  # the end of a word stands below its column
             look = {**look, "ha": "right", "rotation_mode": "anchor"}
@@ -83,15 +87,15 @@ def _shortened(label: str, font: FontProperties) -> str:
 
 
 def _fitted(
-    names: Sequence[str], font: FontProperties, cell: float, *, across: bool
+    names: Sequence[str], font: FontProperties, cell: float, room: float | None
 ) -> tuple[int, int]:
     """Return by how many degrees labels are turned, and the step to the next one that is kept."""
     size = font.get_size_in_points()
     widths, heights = zip(*(_measured(one, font) for one in names), strict=True)
     high = median(heights) + BELOW * size
-    if across and max(widths) + BESIDE * size <= cell:
+    if room and max(widths) + BESIDE * size <= room:
         return 0, 1
-    if not across or max(map(len, names)) == 1:  # a letter is as high as it is wide
+    if not room or max(map(len, names)) == 1:  # a letter is as high as it is wide
         return 0, math.ceil(high / cell)
     return (45, 1) if high <= cell * math.sin(math.radians(45)) else (90, math.ceil(high / cell))
 
