@@ -26,6 +26,6 @@ def test_a_saved_file_works_by_keyboard_without_network(tab, tmp_path):
     code = card.locator("pre").inner_text()
     assert code == "weights[1][0, 2, 5]  # layer 1, head 2, mat"
     assert card.locator(".map").count() == 3
-    wait_until(page, lambda: barriers(page) == [], "no barrier")
+    wait_until(page, lambda: barriers(page, ".attnlab-explorer") == [], "no barrier")
     assert tab.problems == []
     assert tab.outside == []
