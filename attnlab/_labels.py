@@ -14,10 +14,12 @@ from matplotlib.font_manager import FontProperties, findfont, fontManager, get_f
 from matplotlib.textpath import text_to_path
 
 WIDEST = 9.5  # font sizes; a label that is wider loses its middle
-BESIDE, BELOW = 0.15, 0.03  # font sizes that stay free between two labels
-CLOSER = 1.15  # maps in one figure are so much larger when they have been laid out
+BESIDE, BELOW = 0.4, 0.03  # font sizes that stay free between two labels
+ALONE, SEVERAL = 0.9, 1.25  # of its size before it is laid out, a map in a figure keeps so much
 MISSING = "□"  # instead of a letter that no font has
 SPARE_FONT = "DejaVu Sans"  # comes with matplotlib
+
+_told: set[str] = set()  # letters that a warning has named
 
 
 def write_labels(
@@ -28,7 +30,7 @@ def write_labels(
     """Name the rows and columns of a drawn matrix by labels, or by their positions."""
     box, dots = ax.get_window_extent(), ax.figure.dpi / 72
     cell = min(box.width / size[1], box.height / size[0]) / dots  # points, as font sizes are
-    room = cell * (CLOSER if len(ax.figure.axes) > 1 else 1)
+    room = cell * (SEVERAL if len(ax.figure.axes) > 1 else ALONE)
     for given, count, axis, name in (
         (labels[0], size[0], ax.yaxis, "query"),
         (labels[1], size[1], ax.xaxis, "key"),
@@ -72,9 +74,17 @@ def spell(texts: Sequence[str]) -> tuple[list[str], dict[str, object]]:
     }
     if not missing:
         return list(texts), {}
-    others = _fonts_for(frozenset(missing))
-    table = {ord(letter): MISSING for letter in missing if not others[letter]}
-    fonts = dict.fromkeys([*families, *sorted({*filter(None, others.values())}), SPARE_FONT])
+    found = {letter: _font_with(letter) for letter in sorted(missing)}
+    lost = [letter for letter in found if not found[letter]]
+    if untold := [letter for letter in lost if letter not in _told][:10]:
+        _told.update(lost)
+        warnings.warn(
+            f"no installed font has {' '.join(untold)}, so {MISSING} stands for it; install one "
+            "that does, and set matplotlib.rcParams['font.family'] = [its name, 'DejaVu Sans'].",
+            stacklevel=2,
+        )
+    fonts = dict.fromkeys([*families, *filter(None, found.values()), SPARE_FONT])
+    table = dict.fromkeys(map(ord, lost), MISSING)
     return [text.translate(table) for text in texts], {"fontfamily": [*fonts]}
 
 
@@ -106,22 +116,12 @@ def _measured(text: str, font: FontProperties) -> tuple[float, float]:
     return text_to_path.get_text_width_height_descent(text, font, ismath=False)[:2]
 
 
-@lru_cache(maxsize=64)
-def _fonts_for(letters: frozenset[str]) -> dict[str, str | None]:
-    """Return for each letter the name of an installed font that has it; warn if there is none."""
+@lru_cache(maxsize=4096)
+def _font_with(letter: str) -> str | None:
+    """Return the name of an installed font that has a letter."""
     fonts = sorted(fontManager.ttflist, key=lambda one: (one.style != "normal", one.weight != 400))
-    fonts = [one for one in fonts if not one.name.startswith("Last Resort")]  # boxes alone
-    found = {
-        letter: next((one.name for one in fonts if _has(one.fname, letter)), None)
-        for letter in sorted(letters)
-    }
-    if lost := [letter for letter in found if not found[letter]][:10]:
-        warnings.warn(
-            f"no installed font has {' '.join(lost)}, so {MISSING} stands for it; install one that "
-            "does, and set matplotlib.rcParams['font.family'] = [its name, 'DejaVu Sans'].",
-            stacklevel=2,
-        )
-    return found
+    named = (one for one in fonts if not one.name.startswith("Last Resort"))  # boxes alone
+    return next((one.name for one in named if _has(one.fname, letter)), None)
 
 
 @lru_cache(maxsize=4096)

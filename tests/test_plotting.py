@@ -173,7 +173,7 @@ def test_letters_that_the_font_lacks_come_from_another_one_or_a_warning_names_th
     assert first.get_text() == title.get_text() == rare
     assert first.get_fontfamily() == title.get_fontfamily()
     assert any(family.startswith("STIX") for family in first.get_fontfamily())
-    _labels._fonts_for.cache_clear()
+    _labels._told.clear()
     with pytest.warns(UserWarning, match=rf"font has {unknown}, .*'font.family'\] =") as warned:
         axes = plot_heads(torch.rand(H, 2, 2), keys=["a", f"b{unknown}"]).axes
     assert len(warned) == 1

@@ -120,8 +120,8 @@ class HeadView(HeadsPicture):
     Parameters
     ----------
     weights : Tensor or array, or a list of them
-        Self-attention of one sequence of L tokens: for each layer (1, H, L, L), as models return
-        them, or (H, L, L) or (L, L); or all in one, (layers, H, L, L).
+        Self-attention of one sequence of L tokens: (layers, H, L, L), (H, L, L) or (L, L), or a
+        list with (1, H, L, L) or (H, L, L) for each layer, as models return it.
     tokens : sequence of str
         The L tokens.
     **state
@@ -191,24 +191,19 @@ class HeadView(HeadsPicture):
 
 def _layers_of(weights: object, count: int) -> tuple[str, Tensor]:
     """Return how a row of the weights is written, and the weights as (layers, H, L, L)."""
-    row = {2: "{place}", 3: "{head}, {place}", 4: "{layer}, {head}, {place}"}
-    if isinstance(weights, list | tuple):
-        layers = [to_tensor("weights", layer, ndim=9) for layer in weights]
-        sizes = dict.fromkeys(map(shape, layers))
-        if len(sizes) != 1:
-            raise ValueError(
-                f"weights must be layers of one shape, got {' and '.join(sizes) or 'none'}."
-            )
-        stacked, (given,) = torch.stack(layers), sizes
-        path = f"weights[{{layer}}][{ {**row, 4: '0, {head}, {place}'}.get(layers[0].ndim) }]"
-    else:
-        array = to_tensor("weights", weights, ndim=9)
-        stacked, given = array if array.ndim == 4 else array[None], shape(array)
-        path = f"weights[{row.get(array.ndim)}]"
-    if stacked.ndim == 5 and stacked.shape[1] == 1:  # one sequence, as models return it
-        stacked = stacked[:, 0]
-    if stacked.ndim == 3:  # a single head
-        stacked = stacked[:, None]
+    several = isinstance(weights, list | tuple)
+    layers = [*weights] if several else [weights]
+    tensors = [to_tensor("weights", layer, ndim=3 if several else 4) for layer in layers]
+    sizes = dict.fromkeys(map(shape, tensors))
+    if len(sizes) != 1:
+        raise ValueError(
+            f"weights must be layers of one shape, got {' and '.join(sizes) or 'none'}."
+        )
+    (given,), first = sizes, tensors[0]
+    named = ("{layer}", "{head}", "{place}")[4 - first.ndim :]
+    index = ["0"] * (layers[0].ndim - first.ndim) + [*named]
+    path = f"weights{'[{layer}]' * several}[{', '.join(index)}]"
+    stacked = torch.stack(tensors) if several else first[(None,) * (4 - first.ndim)]
     if stacked.ndim != 4 or stacked.shape[2:] != (count, count) or not stacked.numel():
         raise ValueError(
             f"weights must be (H, L, L) where L is the number of tokens, or a list of such layers, "

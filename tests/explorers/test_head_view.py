@@ -15,9 +15,10 @@ GIVEN = torch.randn(LAYERS, H, L, L, generator=torch.Generator().manual_seed(0))
 FORMS = {  # what is given, and the weights in it
     "a tuple, as models return it": (tuple(GIVEN[:, None]), GIVEN),
     "a list of heads": (list(GIVEN), GIVEN),
-    "a list of arrays": ([layer[0].numpy() for layer in GIVEN], GIVEN[:, :1]),
+    "a list of arrays": ([layer[:1].numpy() for layer in GIVEN], GIVEN[:, :1]),
     "layers in one": (GIVEN.double().requires_grad_(), GIVEN),
     "one layer": (GIVEN[:1], GIVEN[:1]),
+    "a batch of one": (GIVEN[None].numpy(), GIVEN),
     "heads": (GIVEN[1].numpy(), GIVEN[1:]),
     "one head": (GIVEN[1, 2], GIVEN[1:, 2:]),
 }
