@@ -443,11 +443,9 @@ def _mask(attn_mask: object, ndim: int) -> Tensor | None:
 
 def _colours(cmap: object) -> Colormap | str:
     """Return the colours of weights, or others by their name."""
-    if cmap is None or isinstance(cmap, Colormap):
-        return WEIGHT_COLOURS if cmap is None else cmap
-    if cmap not in list(mpl.colormaps):
+    if not (cmap is None or isinstance(cmap, Colormap) or cmap in [*mpl.colormaps]):
         raise ValueError(f"cmap must be a colour map of matplotlib, got {short(cmap)}.")
-    return cmap
+    return WEIGHT_COLOURS if cmap is None else cmap
 
 
 def _check_scale(weights: Tensor | np.ndarray, vmin: float, vmax: float) -> None:

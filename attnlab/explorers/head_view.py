@@ -9,15 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab._cells import to_tensor
-from attnlab._checks import (
-    LARGEST_WEIGHT,
-    check_floating,
-    check_holds_numbers,
-    check_list,
-    check_size,
-    check_weight_range,
-    shape,
-)
+from attnlab._checks import check_list, check_size, check_weights, shape
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import State
 from attnlab.explorers._page import numbers
@@ -209,8 +201,7 @@ def _layers_of(weights: object, count: int) -> tuple[str, Tensor]:
             f"weights must be (H, L, L) where L is the number of tokens, or a list of such layers, "
             f"got {given} for {count} tokens."
         )
-    check_floating("weights", stacked)
-    check_holds_numbers("weights", stacked)
+    check_weights(stacked)
     if stacked.numel() > MOST_NUMBERS:
         raise ValueError(
             f"weights must be at most {MOST_NUMBERS:,} numbers, got {stacked.numel():,} in "
@@ -218,5 +209,4 @@ def _layers_of(weights: object, count: int) -> tuple[str, Tensor]:
         )
     if stacked.isnan().any():
         raise ValueError("weights must be numbers, got NaN; plot_heads draws it.")
-    check_weight_range(stacked, 0.0, LARGEST_WEIGHT)
     return path, stacked.detach().cpu().float()
