@@ -32,6 +32,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "_browser": (2, set()),
     "_folds": (2, {"IPython"}),
     "modules": (3, set()),
+    "_labels": (1, DRAWING),
     "_cells": (3, DRAWING),
     "plotting": (4, DRAWING),
     "display": (4, {"matplotlib"}),
@@ -146,11 +147,12 @@ def test_an_import_loads_what_it_needs_and_no_more():
         ("live.py", "anywidget"),
         ("pretrained.py", "tokenizers"),
         ("explorers/_base.py", "anywidget"),
+        ("explorers/_controls.py", "traitlets"),
         ("exercises/_predict.py", "anywidget"),
     ],
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, path, package):
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    sentence = f"{package} is not installed; use pip install 'attnlab[lessons]'."
+    sentence = f'{package} is not installed; use pip install ".[lessons]".'
     with pytest.raises(ModuleNotFoundError, match=re.escape(sentence)):
         runpy.run_path(PACKAGE / path)

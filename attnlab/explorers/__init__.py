@@ -14,6 +14,7 @@ from attnlab.explorers.bank import BankExplorer
 from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
 from attnlab.explorers.cross import CrossExplorer
+from attnlab.explorers.head_view import HeadView
 from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.layers import LayersExplorer
 from attnlab.explorers.look_up import SoftLookupExplorer
@@ -26,4 +27,4 @@ from attnlab.explorers.rotary import RotaryExplorer
 from attnlab.explorers.row import RowExplorer
 from attnlab.explorers.scaling import ScalingExplorer
 
-__all__ = sorted(name for name in globals() if name.endswith("Explorer"))
+__all__ = sorted(name for name in globals() if name.endswith(("Explorer", "View")))

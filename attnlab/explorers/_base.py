@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -251,6 +252,16 @@ class Explorer(Storable, anywidget.AnyWidget):
         """
         modules = _page.modules_of(self.module) if library else ()
         return self._html(modules)
+
+    def save(self, path: str | Path) -> None:
+        """Write the explorer as a page of its own: one file, which needs no network.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, such as "heads.html".
+        """
+        Path(path).write_text(_page.whole_page(self.title, self.to_html()), encoding="utf-8")
 
     def _picture(self) -> bytes:
         figure, buffer = self.figure(), io.BytesIO()

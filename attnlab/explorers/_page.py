@@ -182,6 +182,17 @@ def static_html(
     )
 
 
+def whole_page(title: str, piece: str) -> str:
+    """Return a page of its own that holds one explorer."""
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        "<style>body { margin: 12px; font-family: sans-serif; } @media screen and "
+        "(prefers-color-scheme: dark) { body { background: #16181c; color: #fff; } }</style>"
+        f"<title>{html.escape(title)}</title><main>{piece}</main></html>\n"
+    )
+
+
 def to_json(payload: object) -> str:
     """Return JSON that can stand inside a script element, the same for the same payload."""
     text = json.dumps(payload, allow_nan=False, sort_keys=True, separators=(",", ":"))

@@ -20,9 +20,10 @@ def mine(scores, mask):
 scaling, masks, look_up = (kind(ask=False) for kind in
                            (ScalingExplorer, MaskExplorer, SoftLookupExplorer))
 own, real = MaskExplorer(function=mine, ask=False), RealHeadsExplorer(ask=False)
+heads = HeadView(real.result.weights, real.result.tokens)
 """
-CELLS = ["scaling", "masks", "own", "real", "look_up", "masks"]
-SCALING, MASKS, OWN, REAL, LOOK_UP, AGAIN = range(len(CELLS))
+CELLS = ["scaling", "masks", "own", "real", "look_up", "masks", "heads"]
+SCALING, MASKS, OWN, REAL, LOOK_UP, AGAIN, HEADS = range(len(CELLS))
 TRUST = """() => {
     const panel = window.jupyterapp.shell.currentWidget;
     for (const cell of panel.content.model.cells) cell.trusted = true;
@@ -85,6 +86,14 @@ def test_after_a_fast_drag_python_has_the_last_state(lab):
 def test_a_query_is_moved_by_keys_and_python_hears_it(lab):
     lab.cards.nth(LOOK_UP).get_by_role("slider", name="query").press("ArrowUp")
     lab.wait(lambda: lab.ask("print(look_up.say())") == lab.said(LOOK_UP), "both say the same")
+
+
+def test_own_weights_are_shown_and_python_hears_which(lab):
+    card = lab.cards.nth(HEADS)
+    for name in ("head 7", "river (8)"):
+        card.get_by_role("button", name=name).click()
+    lab.until("print(heads.head, heads.word)", "7 8")
+    lab.wait(lambda: lab.ask("print(heads.say())") == lab.said(HEADS), "both say the same")
 
 
 def test_what_python_sets_is_seen_in_every_view(lab):
