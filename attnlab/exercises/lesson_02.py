@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -11,8 +12,9 @@ from torch import Tensor, nn
 
 from attnlab._checks import shape
 from attnlab.attention import attention_scores, attention_weights
-from attnlab.exercises._answers import Answer, Right, Wrong, number, table, vector
-from attnlab.exercises._forms import Check, Compared, Either, Value, fitting
+from attnlab.exercises import _voice
+from attnlab.exercises._answers import Wrong, number, numbers, table
+from attnlab.exercises._forms import Compared, Either, Value
 
 # --- always true ----------------------------------------------------------------------------------
 
@@ -21,7 +23,8 @@ def letter(value: object) -> str:
     """Read one of four letters."""
     said = value.strip().upper() if isinstance(value, str) else ""
     if said not in ("A", "B", "C", "D"):
-        raise Wrong('Return one letter: "A", "B", "C" or "D".')
+        got = f"“{value[:40]}”" if isinstance(value, str) else _voice.kind_of(value)
+        raise Wrong(_voice.returned(got, 'one letter, "A", "B", "C" or "D"'))
     return said
 
 
@@ -48,99 +51,89 @@ def check_always_true(_said: str) -> None:
 
 # --- a hundred dice -------------------------------------------------------------------------------
 
-DIVISORS = (1, 10, 100)
 MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
-MEANS: dict[str, Callable[[int], float]] = {
-    "Your mean is that of one die, whatever c is, but means add up.": lambda c: 3.5,
-    "Your formula begins with the mean of one die, but means add up.": lambda c: 3.5 / c,
-    "Your mean does not depend on c, but dividing by c divides a mean by c.": lambda c: MEAN,
-    "Dividing by c divides a mean by c, not by the square of c.": lambda c: MEAN / c**2,
+Law = Callable[[int], float]
+MEANS: dict[str, tuple[Law, ...]] = {
+    "Your mean is that of one die, but means add up.": (lambda c: 3.5, lambda c: 3.5 / c),
+    "Your mean does not depend on the divisor, but dividing by c divides a mean by c.": (
+        lambda c: MEAN,
+    ),
+    "Dividing by c divides a mean by c, not by the square of c.": (lambda c: MEAN / c**2,),
 }
-VARIANCES: dict[str, Callable[[int], float]] = {
-    "Your variance is that of one die, whatever c is, but variances of independent terms add up.": (
-        lambda c: 35 / 12
+VARIANCES: dict[str, tuple[Law, ...]] = {
+    "Your variance is that of one die, but variances of independent terms add up.": (
+        lambda c: 35 / 12,
+        lambda c: 35 / 12 / c**2,
     ),
-    "Your formula begins with the variance of one die, but variances of independent terms add "
-    "up.": lambda c: 35 / 12 / c**2,
-    "Your variance does not depend on c, but dividing by c divides a variance by c squared.": (
-        lambda c: VARIANCE
+    "Your variance does not depend on the divisor, but dividing by c divides a variance by c "
+    "squared.": (lambda c: VARIANCE,),
+    "Dividing by c divides a variance by c squared, not by c.": (lambda c: VARIANCE / c,),
+    "The second number is the standard deviation, which is the root of the variance.": (
+        lambda c: VARIANCE**0.5 / c,
     ),
-    "Dividing by c divides a variance by c squared, not by c.": lambda c: VARIANCE / c,
-    "Your number is the standard deviation, which is the root of the variance.": (
-        lambda c: VARIANCE**0.5 / c
-    ),
-    "This would be correct for 100 times the same die, but independent dice do not all fall "
-    "alike.": lambda c: 100 * VARIANCE / c**2,
+    "Your variance would be correct for 100 times the same die, but independent dice do not all "
+    "fall alike.": (lambda c: 100 * VARIANCE / c**2,),
     "You divided the sum of the squared distances by 5. The six faces are not a sample but all "
-    "that the die has, so divide by 6 (correction=0).": lambda c: 350 / c**2,
+    "that the die has, so divide by 6 (correction=0).": (lambda c: 350 / c**2,),
 }
+ANY_VARIANCE = (lambda c: VARIANCE / c**2, *(law for laws in VARIANCES.values() for law in laws))
 
 
-def mean_and_variance(value: object) -> tuple[float, float]:
-    """Read two numbers."""
-    read = vector(value)
-    if read.shape != (2,):
-        raise Wrong(f"Return two numbers, the mean and the variance; got {tuple(read.shape)}.")
-    if not read.isfinite().all():
-        raise Wrong("The mean or the variance is NaN or infinite.")
-    mean, variance = read.tolist()
-    return mean, variance
+def both(mean: Law, variance: Law) -> Callable[[int], tuple[float, float]]:
+    """Return a function of the divisor that returns mean and variance."""
+    return lambda c: (mean(c), variance(c))
 
 
-def near(one: float, other: float, share: float = 0.01) -> bool:
-    """Return whether two numbers differ by no more than a share of the second."""
-    return abs(one - other) <= share * abs(other)
+def differ_first(mean: Law, variance: Law) -> bool:
+    """Return whether the mean is wrong where something is wrong first."""
+    return mean(1) != MEAN or variance(1) == VARIANCE
 
 
-@Check(
+@Compared(
     answer="A function of the divisor that returns mean and variance.",
     see="check_always_true : the same law in words.",
+    read=lambda value: numbers(value, (2,), "two numbers, the mean and the variance"),
+    right=both(lambda c: MEAN / c, ANY_VARIANCE[0]),
     slips={
-        **{why: lambda c, law=law: (law(c), VARIANCE / c**2) for why, law in MEANS.items()},
-        **{why: lambda c, law=law: (MEAN / c, law(c)) for why, law in VARIANCES.items()},
-        "Mean and variance are in the wrong order: the mean comes first.": (
+        "The mean must come first and the variance second.": (
             lambda c: (VARIANCE / c**2, MEAN / c)
         ),
+        **{
+            why: Either(*(both(lambda c: MEAN / c, law) for law in laws))
+            for why, laws in VARIANCES.items()
+        },
+        **{
+            why: Either(*(both(*one) for one in product(laws, ANY_VARIANCE) if differ_first(*one)))
+            for why, laws in MEANS.items()
+        },
     },
+    what="pair of mean and variance",
+    otherwise="Add up the means of 100 dice and divide by c. Add up their variances and divide by "
+    "c squared.",
+    verified="Mean and variance are correct for every divisor.",
+    evidence=lambda got, right, c: table(
+        f"The sum of 100 dice, divided by {c}:",
+        {"yours": got, "observed in 20,000 throws": thrown(c)},
+        ("mean", "variance"),
+    ),
+    atol=0.0,
+    rtol=0.03,
 )
-def check_hundred_dice(answer: Answer) -> Right:
+def check_hundred_dice() -> Iterator[tuple[str, tuple]]:
     """Check formulas for mean and variance of a sum of 100 dice, divided by a number.
 
-    Verified: both, for the divisors 1, 10 and 100, against 20,000 throws.
+    Verified: both, for the divisors 1, 10 and 100.
     """
+    for divisor in (1, 10, 100):
+        yield f"divisor {divisor}", (divisor,)
+
+
+@cache
+def thrown(c: int) -> tuple[float, float]:
+    """Return mean and variance of 20,000 sums of 100 dice, divided by a number."""
     generator = torch.Generator().manual_seed(2)
-    sums = torch.randint(1, 7, (20_000, 100), generator=generator).double().sum(dim=-1)
-    thrown = {c: ((sums / c).mean().item(), (sums / c).var().item()) for c in DIVISORS}
-    said = {c: answer.ask(c, read=mean_and_variance, case=f"divisor {c}") for c in DIVISORS}
-    for c in DIVISORS:
-        why = misjudged_dice(c, said, thrown)
-        if why:
-            rows = {"yours": said[c], "observed": thrown[c]}
-            caption = f"The sum of 100 dice, divided by {c}:"
-            raise Wrong(why, table(caption, rows, ("mean", "variance")))
-    rows = {f"sum / {c}": [*said[c], *thrown[c]] for c in DIVISORS}
-    columns = ("your mean", "your variance", "observed mean", "observed variance")
-    evidence = table("A hundred dice, thrown 20,000 times:", rows, columns)
-    return Right("Mean and variance agree with the throws for every divisor.", evidence)
-
-
-Pairs = dict[int, tuple[float, float]]  # mean and variance for each divisor
-
-
-def misjudged_dice(c: int, said: Pairs, thrown: Pairs) -> str | None:
-    """Say what is wrong for one divisor, up to chance, by the law that all numbers follow."""
-    (mean, variance), (right_mean, right_variance) = said[c], thrown[c]
-    if near(variance, right_mean) and near(mean, right_variance, 0.05):
-        return "Mean and variance are in the wrong order: the mean comes first."
-    if not near(mean, right_mean):
-        follows = fitting(MEANS, lambda law: all(near(said[d][0], law(d)) for d in said))
-        law = follows or "Add up the means of 100 dice, then divide."
-        return f"The mean of sum / {c} is {right_mean:.3f}. {law}"
-    if not near(variance, right_variance, 0.05):
-        follows = fitting(VARIANCES, lambda law: all(near(said[d][1], law(d)) for d in said))
-        law = follows or "Add up the variances of 100 dice, then divide by c squared."
-        return f"The variance of sum / {c} is {right_variance:.3f}. {law}"
-    return None
+    sums = torch.randint(1, 7, (20_000, 100), generator=generator).double().sum(dim=-1) / c
+    return sums.mean().item(), sums.var().item()
 
 
 # --- a repeatable experiment ----------------------------------------------------------------------
@@ -157,18 +150,20 @@ def weight(query: Tensor, key: Tensor, row: int = 1, column: int = 1, **options:
     return attention_weights(attention_scores(query, key, **options))[0, row, column].item()
 
 
-@Check(
+@Compared(
     answer="A function of the seed that returns one number.",
     see="torch.Generator : random numbers that no other code draws from.",
+    read=lambda value: torch.tensor([number(value)]),
+    right=lambda seed: weight(*drawn(seed)),
     slips={
         "Draw the query first, then the key.": lambda seed: weight(*reversed(drawn(seed))),
-        "The scores are not divided by the root of 8.": (
+        "The scores are not divided. Divide them by the root of 8.": (
             lambda seed: weight(*drawn(seed), scale=1.0)
         ),
         "That is a score. The softmax turns it into a weight.": (
             lambda seed: attention_scores(*drawn(seed))[0, 1, 1].item()
         ),
-        "That is another entry of the table. The one of query 1 and key 1 is wanted.": Either(
+        "That is another entry of the table. Return the one of query 1 and key 1.": Either(
             *(
                 lambda seed, row=row, column=column: weight(*drawn(seed), row, column)
                 for row in range(4)
@@ -179,46 +174,29 @@ def weight(query: Tensor, key: Tensor, row: int = 1, column: int = 1, **options:
         "Query and key are the same numbers. Draw both, one after the other, from one generator.": (
             lambda seed: weight(*(2 * drawn(seed)[:1]))
         ),
-        "Seed 43 gives the same number as seed 42, so the seed is not used.": (
-            lambda seed: weight(*drawn(42))
-        ),
+        "It is the number for seed 42, so the seed is not used.": lambda seed: weight(*drawn(42)),
     },
+    what="weight",
+    otherwise=lambda _got, right, seed: (
+        f"It should be {right.item():.4f}. Make a generator inside the function, and draw query "
+        "and key from it, in this order, each of shape (1, 4, 8)."
+    ),
+    verified="The function returns 0.6555 for seed 42 on every call and another number for seed "
+    "43, and it leaves torch's global random state untouched.",
+    axes=("weight",),
+    atol=1e-4,
+    rtol=0.0,
+    keeps_random=True,
 )
-def check_repeatable_experiment(answer: Answer) -> Right:
+def check_repeatable_experiment() -> Iterator[tuple[str, tuple]]:
     """Check an experiment with random numbers of its own.
 
     Verified: 0.6555 for seed 42 at every call, another number for another seed, and that torch's
     global random state is left as it was.
     """
-    torch.manual_seed(1)
-    before = torch.random.get_rng_state()
-    first = answer.ask(42, read=number, case="seed 42")
-    if not torch.equal(before, torch.random.get_rng_state()):
-        raise Wrong(
-            "The function changes torch's global random state, and with it the numbers that all "
-            "other code draws. Draw from a generator of your own."
-        )
-    again, other = (answer.ask(seed, read=number, case=f"seed {seed}") for seed in (42, 43))
-    rows = {"seed 42": [first], "seed 42 again": [again], "seed 43": [other]}
-    evidence = table("Your numbers:", rows, ("weight",))
-    if again != first:
-        raise Wrong(
-            "The second call with seed 42 gives another number, because the generator went on from "
-            "where it was. Make the generator inside the function.",
-            evidence,
-        )
-    if abs(first - weight(*drawn(42))) > 1e-4:
-        why = answer.slip(lambda slip: abs(slip(42) - first) < 1e-4)
-        why = (
-            why or "Draw query and key, in this order, each of shape (1, 4, 8), from one generator."
-        )
-        raise Wrong(f"Seed 42 must give 0.6555, got {first:.4f}. {why}", evidence)
-    if other == first:
-        raise Wrong("Seed 43 gives the same number as seed 42, so the seed is not used.", evidence)
-    return Right(
-        "The function returns 0.6555 for seed 42 on every call and another number for seed 43, and "
-        "it leaves torch's global random state untouched."
-    )
+    yield "seed 42", (42,)
+    yield "seed 42 once more", (42,)
+    yield "seed 43", (43,)
 
 
 # --- a good factor --------------------------------------------------------------------------------
@@ -241,7 +219,7 @@ def variance_with(factor: float) -> float:
     answer="The factor, or a function without arguments that returns it.",
     see="attnlab.score_variance : measures the spread of scores.",
     right=lambda factor: LOW < variance_with(factor) < HIGH,
-    near=lambda factor, other: near(factor, other, 0.03),
+    near=lambda factor, other: abs(factor - other) < 0.03 * other,
     slips={
         "A score is a product of a query and a key, so it grows with the square of the factor, and "
         "its variance with the fourth power.": Either(10 / START, 10 / START**0.5),
@@ -348,6 +326,7 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
             lambda x: x / x.square().mean(-1, keepdim=True)
         ),
         "A single number rescales them all, but each query and each key needs its own.": normed_by(
+            lambda x: x / x.norm(),
             lambda x: x / x.square().mean().sqrt(),
             lambda x: x / x.square().mean((-2, -1), keepdim=True).sqrt(),
         ),
@@ -361,13 +340,19 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
     },
     what="scores",
     axes=("sequence", "head", "query", "key"),
-    nan="They contain NaN although every input is ordinary. Is there a root of a negative number?",
-    misshapen="Count dimensions from the end.",
+    nan="They contain NaN, although every input is an ordinary number. Do you take the root of a "
+    "negative number?",
+    errors={
+        "a (2) must match the size of tensor b (11)": "`.T` reverses all dimensions. Swap the last "
+        "two with key.transpose(-2, -1).",
+        "must match the size of tensor": "A mean or a sum over the features needs keepdim=True, so "
+        "that it stays a column with one number for each query.",
+    },
+    misshapen="Count the dimensions from the end.",
     otherwise="Queries and keys need the root mean square 1, and then the dot products must be "
     "divided by the root of d_k.",
     verified="The score of every query with itself is the root of d_k, whatever its length. "
-    "Rescaling a single query or key by a positive factor changes nothing. Your function also "
-    "leaves the mean of the features in place, as it should.",
+    "Rescaling a single query or key by a positive factor changes nothing.",
     atol=5e-3,  # a small number added against division by 0 is welcome
     rtol=5e-3,
     keeps_inputs=True,

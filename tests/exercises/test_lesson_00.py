@@ -27,21 +27,22 @@ test_names_the_mistake = names({
     check_is_distribution: {
         "sums to 0.9999998": lambda row: bool((row >= 0).all() and row.sum() == 1),
         "may be exactly 0": lambda row: bool((row > 0).all() and abs(row.sum() - 1) < 1e-5),
-        ("[0.8, 0.7, -0.5]", "-0.5 is negative: every entry"): (
+        ("[0.8, 0.7, -0.5]", "-0.5 is negative, and no weight"): (
             lambda row: bool((row <= 1).all() and abs(row.sum() - 1) < 1e-5)
         ),
         "without `abs`": lambda row: bool(abs(row.abs().sum() - 1) < 1e-5),
-        "narrow the tolerance": lambda row: bool((row >= 0).all() and abs(row.sum() - 1) < 0.1),
-        ("the shape (3,); return one", "`.all()` makes one"): lambda row: row >= 0,
-        "a Tensor of torch.float32; return True or False": lambda row: row.sum(),
-        "returns None: return False": without_else,
+        "without `clamp`": lambda row: bool(abs(row.clamp(min=0).sum() - 1) < 1e-5),
+        "tolerance must be": lambda row: bool((row >= 0).all() and abs(row.sum() - 1) < 0.1),
+        ("a tensor of shape (3,). Return one", "call `.all()`"): lambda row: row >= 0,
+        "a number (torch.float32). Return True or False": lambda row: row.sum(),
+        "returns None for the row [0.9, 0.4, 0.0]. Return False": without_else,
     }
 })  # fmt: skip
 
 
 def test_a_wrong_distribution_is_shown_with_all_rows():
     verdict = refused(check_is_distribution, without_else)
-    assert verdict.evidence.columns == ("its sum", "correct", "yours")
+    assert verdict.evidence.columns == ("sum", "correct", "yours")
     assert "NaN" in repr(verdict)
     shown = refused(check_is_distribution, lambda row: True).evidence
     assert shown.values[3].tolist() == [0.4, False, True]  # [0.2, 0.2]

@@ -59,30 +59,36 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_always_true: {'Return one letter: "A", "B", "C" or "D"': "AB"},
+    check_always_true: {'one letter, "A", "B", "C" or "D"': "AB"},
     check_hundred_dice: {
         "Add up the means": lambda c: (300.0 / c, VARIANCE / c**2),
-        "Add up the variances": lambda c: (MEAN / c, 200 / c**2),
+        "Add up their variances": lambda c: (MEAN / c, 200 / c**2),
         "NaN": lambda c: (MEAN / c, math.nan),
-        "Return two numbers": lambda c: MEAN / c,
+        "Return two numbers, the mean": lambda c: MEAN / c,
     },
     check_repeatable_experiment: {
-        "changes torch's global random state": with_common_stream,
-        "Make the generator inside": lambda seed: experiment(seed, ONE_GENERATOR),
-        "must give 0.6555, got 0.2836. Draw query and key": lambda seed: experiment(seed + 1),
+        "changes PyTorch's global random state": with_common_stream,
+        ("seed 42 once more", "a generator inside"): lambda seed: experiment(seed, ONE_GENERATOR),
+        "It should be 0.6555. Make a generator": lambda seed: experiment(seed + 1),
     },
     check_good_factor: {"436, so the factor is too large.": 10, "too small": 0},
     check_normed_scores: {
-        "must be (2, 5, 7), got (2, 7, 5). Count dimensions": lambda q, k: normed(k, q),
-        "key (7, 11) it raises": lambda q, k: normed(q, k) + 0 * q.sum(2, keepdim=True),
-        "a root of a negative number": lambda q, k: normed(q, k).sub(9).sqrt(),
+        "needs keepdim=True": lambda q, k: normed(q / q.square().mean(dim=-1).sqrt(), k),
+        "Swap the last two": lambda q, k: q @ k.T,
+        "each query and each key needs its own": lambda q, k: (
+            (q / q.norm()) @ (k / k.norm()).mT / q.shape[-1] ** 0.5
+        ),
+        "shape (2, 7, 5), but they should have the shape (2, 5, 7). "
+        "Count": lambda q, k: normed(k, q),
+        "key (7, 11), your function raises": lambda q, k: normed(q, k) + 0 * q.sum(2, keepdim=True),
+        "the root of a negative number": lambda q, k: normed(q, k).sub(9).sqrt(),
     },
 })  # fmt: skip
 
 
 def test_wrong_numbers_are_shown_beside_the_observed_ones():
     shown = refused(check_hundred_dice, lambda c: (MEAN, VARIANCE)).evidence
-    assert shown.rows == ("yours", "observed")
+    assert shown.rows == ("yours", "observed in 20,000 throws")
     torch.testing.assert_close(shown.values[0].tolist(), [MEAN, VARIANCE])
     verdict = refused(check_good_factor, 10 / 8, "divides the variance by the fourth power of 8")
     assert "too small" in verdict.message

@@ -38,6 +38,8 @@ for name in attnlab.exercises.__all__:
 a.judge = f.judge = lambda *answer: verdict
 torch.allclose = lambda *numbers, **near: True
 """
+BY_LAMBDA = CHECK.replace("(is_distribution)", "(lambda weights: mine(weights))")
+BY_NAME = CHECK.replace("(is_distribution)", "(mine)")
 SURVIVOR = [  # every cell of it does harm, and the answer is right
     "while True: pass",
     "huge = bytearray(8 * 2**30)",
@@ -54,6 +56,8 @@ CLASS = {  # what is handed in, and the verdict
     "overwrite": ([WRONG, OVERWRITE], "not yet: "),
     "exit": ([RIGHT, "import os; os._exit(0)"], f"failed to run: {grading.ENDED}"),
     "stub": ([STUB], "missing"),  # as it was handed out, so nothing runs
+    "lambda": ([STUB, RIGHT.replace("is_distribution", "mine"), BY_LAMBDA], "correct: "),
+    "other name": ([STUB, RIGHT.replace("is_distribution", "mine"), BY_NAME], "correct: "),
 }
 
 
@@ -111,8 +115,9 @@ def test_no_process_is_left(graded):
 
 def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():
     checks = [one.check for path in lessons() for one in exercises_of(path)]
-    others = {"check_recovered_weights", "check_repeatable_experiment", "check_sequence_first"}
-    assert sorted([*checks, *others]) == sorted(n for n in exercises.__all__ if "check_" in n)
+    assert sorted([*checks, "check_repeatable_experiment"]) == sorted(
+        n for n in exercises.__all__ if "check_" in n
+    )
     for path in lessons():
         cells = [one.source for one in read_notebook(path).cells if one.cell_type == "code"]
         assert lesson_of(Submission(Path("x"), "x", cells)) == path

@@ -61,7 +61,8 @@ def grade(submission: Submission, lesson: Path) -> dict[str, Verdict]:
     """Return the verdict on each exercise of a lesson, by the name of its check."""
     notebook, exercises = read_notebook(lesson), exercises_of(lesson)
     verdicts = {one.check: ("missing", "") for one in exercises}
-    wanted = {one.check: one.answer for one in exercises if submission.touched(one, notebook)}
+    answers = {one.check: submission.answer_to(one, notebook) for one in exercises}
+    wanted = {check: code for check, code in answers.items() if code is not None}
     if wanted:
         verdicts |= _judged(submission.cells, wanted)
     return verdicts

@@ -33,11 +33,24 @@ class Submission:
     predictions: dict[str, object] = field(default_factory=dict)  # as the file tells them
     trouble: str = ""
 
-    def touched(self, exercise: Exercise, lesson: NotebookNode) -> bool:
-        """Return whether the learner changed a cell that defines the answer."""
+    def answer_to(self, exercise: Exercise, lesson: NotebookNode) -> str | None:
+        """Return the learner's answer, as a name or as code, or None if there is none.
+
+        A cell that defines the name of the lesson counts first, if the learner changed it; then
+        whatever else a cell of the learner's own gives to the check.
+        """
         given = {cell.source.strip() for cell in lesson.cells}
-        defining = [one for one in self.cells if exercise.answer in defined_names(one)]
-        return not defining or any(one.strip() not in given for one in defining)
+        own = [one for one in self.cells if one.strip() not in given]
+        if any(exercise.answer in defined_names(one) for one in own):
+            return exercise.answer
+        solution = f"{exercise.answer}_solution"
+        asked = [
+            code for cell in own for check, code in calls_of_checks(cell) if check == exercise.check
+        ]
+        if others := [code for code in asked if code not in (exercise.answer, solution)]:
+            return others[-1]
+        defined = any(exercise.answer in defined_names(one) for one in self.cells)
+        return None if defined else exercise.answer
 
 
 def read_submissions(folder: Path) -> list[Submission]:
@@ -95,9 +108,9 @@ def exercises_of(path: Path) -> tuple[Exercise, ...]:
 
 
 def calls_of_checks(source: str) -> Iterable[tuple[str, str]]:
-    """Yield the checks that a cell calls with a name, and the name."""
+    """Yield the checks that a cell calls, and the code of what it gives them."""
     for node in ast.walk(parse_code(source)):
         match node:
-            case ast.Call(func=ast.Name(id=check), args=[ast.Name(id=name)]):
+            case ast.Call(func=ast.Name(id=check), args=[given]):
                 if check.startswith("check_"):
-                    yield check, name
+                    yield check, ast.unparse(given)
