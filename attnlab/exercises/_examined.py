@@ -113,7 +113,8 @@ def compared(
     try:
         output = asked(answer, inputs, case, tensor)
     except Wrong as wrong:
-        wrong.message = f"{wrong.message} {advice}".rstrip()
+        if wrong.by_error:
+            wrong.message = f"{wrong.message} {advice}".rstrip()
         raise
     right = F.scaled_dot_product_attention(*inputs)
     if output.shape == right.shape and same(output, right, atol=1e-4):

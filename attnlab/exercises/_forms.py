@@ -287,10 +287,14 @@ def bugs_left(
     """
     left: dict[str, list[Callable]] = {}
     for count in range(1, len(bugs) + 1):
-        begin = "One bug is left" if count == 1 else f"{count} bugs are left, first"
+        begin = (
+            "One bug is left",
+            "Two bugs are left. The first",
+            "Three bugs are left. The first",
+        )
         for names in combinations(bugs, count):
             changes = {step: way for name in names for step, way in bugs[name].items()}
-            left.setdefault(f"{begin}: {names[0]}", []).append(make(**changes))
+            left.setdefault(f"{begin[count - 1]}: {names[0]}", []).append(make(**changes))
     return {why: Either(*ways) for why, ways in left.items()}
 
 
@@ -354,7 +358,9 @@ class Opinion(Check):
         for name, _, truth, _ in wrong:
             if said[name] is None:
                 path = "every path through the function needs a `return`"
-                raise Wrong(f"{_voice.says(None, name)} Return {truth}: {path}.", evidence)
+                raise Wrong(
+                    f"{_voice.says(None, name)} Return {_voice.quoted(truth)}: {path}.", evidence
+                )
         why = answer.slip(
             lambda slip: all(slip(*one.arguments) == said[one.name] for one in body())
         )

@@ -89,8 +89,12 @@ def is_plural(noun: str) -> bool:
 
 def says(opinion: object, case: str) -> str:
     """Say which opinion a function returned for a case."""
-    said = f"“{opinion}”" if isinstance(opinion, str) else opinion
-    return f"Your function returns {said} for {case}."
+    return f"Your function returns {quoted(opinion)} for {case}."
+
+
+def quoted(opinion: object) -> object:
+    """Return an opinion, in quotation marks if it is a word."""
+    return f"“{opinion}”" if isinstance(opinion, str) else opinion
 
 
 # --- calls ----------------------------------------------------------------------------------------

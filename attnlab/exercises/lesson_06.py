@@ -132,8 +132,8 @@ def two_matrices(value: object) -> tuple[Tensor, Tensor]:
     found = pair(value, wanted)
     for one in found:
         if not isinstance(one, Tensor) or not one.is_floating_point():
-            got = one.dtype if isinstance(one, Tensor) else _voice.kind_of(one)
-            raise Wrong(_voice.returned(f"{got} in place of a matrix", wanted))
+            got = f"a matrix of {one.dtype}" if isinstance(one, Tensor) else _voice.kind_of(one)
+            raise Wrong(_voice.returned(got, wanted))
         if not one.isfinite().all():
             raise Wrong(_voice.returned("NaN or infinity in a matrix", wanted))
     query, key = (one.detach().float().clone() for one in found)

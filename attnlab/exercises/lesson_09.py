@@ -45,7 +45,9 @@ def five_sizes(value: object) -> tuple[int, ...]:
     for size in read.tolist():
         if size < 2 or size != round(size):
             why = "With one key, its weight is 1, whatever the score." if read[2] == 1 else ""
-            raise Wrong(_voice.returned(f"{size:g} as a size", wanted, why))
+            raise Wrong(
+                f"Sizes are whole numbers of at least 2, but one is {size:g}. {why}".rstrip()
+            )
     if read[0] * read[1:3].max() * read[2:].max() > LARGEST:
         raise Wrong("These sizes make tensors too large for a quick check. Small ones will do.")
     return tuple(int(one) for one in read)

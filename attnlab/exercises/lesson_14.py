@@ -194,7 +194,7 @@ def check_removed_head() -> Iterator[tuple[str, tuple]]:
     """
     for layer in (0, 2, LAYER, 3, 4, 5):  # so that each mistake shows by itself
         (scores,) = randoms((2, 12, L, L), seed=layer)
-        yield f"layer = {layer}", (layer, scores.softmax(dim=-1))
+        yield f"layer {layer}", (layer, scores.softmax(dim=-1))
 
 
 # --- a sentence that the means get wrong ----------------------------------------------------------
@@ -223,9 +223,10 @@ def banks() -> tuple[frozenset[str], Tensor, Tensor]:
 def sentence_and_meaning(value: object) -> tuple[str, str]:
     """Read a sentence and one of the two meanings."""
     sentence, meaning = pair(value, WANTED)
-    if not isinstance(sentence, str) or meaning not in MEANINGS:
-        got = f"“{meaning}” as the meaning" if isinstance(sentence, str) else "no sentence"
-        raise Wrong(_voice.returned(got, WANTED, "The meaning must be “river” or “money”."))
+    if not isinstance(sentence, str):
+        raise Wrong(_voice.returned(f"{_voice.kind_of(sentence)} as the sentence", WANTED))
+    if meaning not in MEANINGS:
+        raise Wrong(f"The meaning must be “river” or “money”, not “{meaning}”.")
     return sentence, meaning
 
 

@@ -199,7 +199,7 @@ test_names_the_mistake = names({
         "Output i must move with tokens 0 to i": saying(correct="leaks", leaks="correct"),
         "a leak comes first": tightness_first,
         '“fine”. Return "leaks"': lambda attend, x: "fine",
-        "Return correct: every path": saying(correct=None),
+        "Return “correct”: every path": saying(correct=None),
     },
     check_decoder_mask: {
         "query 4 and key 0 must be open, because the key is an earlier word": (

@@ -130,9 +130,9 @@ test_names_the_mistake = names({
             lambda: (2, 5, 7, 11, 3)
         ),
         "With one key, its weight is 1": (2, 5, 1, 11, 3),
-        "1 as a size. It should be five whole numbers, each at least 2": (1, 5, 11, 11, 3),
+        "of at least 2, but one is 1.": (1, 5, 11, 11, 3),
         "a tuple of 4. It should be five whole numbers": (2, 5, 11, 11),
-        "11.5 as a size": (2, 5, 11.5, 11.5, 3),
+        "but one is 11.5": (2, 5, 11.5, 11.5, 3),
         "too large for a quick check": (2, 5, 10**6, 10**6, 3),
     },
     check_mended_mask: {

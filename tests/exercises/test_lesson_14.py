@@ -61,14 +61,14 @@ test_names_the_mistake = names({
         "-inf belongs in scores": lambda layer, w: (
             w.index_fill(1, torch.tensor(3), -torch.inf) if layer == 1 else w
         ),
-        ("layer = 1", "Nothing is removed"): lambda layer, w: w,
+        ("layer 1", "Nothing is removed"): lambda layer, w: w,
     },
     check_fooling_sentence: {
         "leans to river, as you say": ("we rowed the canoe to the muddy bank", "river"),
         "one of the 35": ("We swam to the bank.", "money"),
         "It should be a sentence and its meaning": "the bank",
-        "for example": lambda: ("the bank", 3),
-        "must be “river” or “money”": ("the bank", "shore"),
+        "not “3”": lambda: ("the bank", 3),
+        "must be “river” or “money”, not “shore”": ("the bank", "shore"),
         "must hold the word 'bank' once": ("the shore", "river"),
         "cannot use it": ("", "river"),
     },
