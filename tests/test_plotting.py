@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 
 from attnlab import causal_mask
-from attnlab.live import STYLE_FILE
+from attnlab.display import STYLE_FILE
 from attnlab.palette import luminance
 from attnlab.plotting import plot_attention, plot_heads, plot_mask, plot_scores, plot_sweep
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Question, Slider
-from attnlab.explorers._panels import Heatmap, Table, stacked
+from attnlab.explorers._panels import Heatmap, Table
 from attnlab.explorers._words import counted
 
 SCORES = (1.0, 3.0, 0.0, 2.0, -1.0, 3.0, 0.5, 2.0)  # the largest one occurs twice
@@ -22,7 +22,7 @@ FACTOR_CODE = {
     FORGOTTEN: "1  # forgotten",
     WRONG_SIGN: "(top - piece.max()).exp()  # the wrong sign",
 }
-STEPS = ("exp(score − top)", "× factor", "÷ total", "softmax")  # the last one takes the whole row
+STEPS = ("exp", "× factor", "÷ total", "softmax")  # the last one takes the whole row
 
 
 class PiecesResult(NamedTuple):
@@ -70,7 +70,7 @@ class PiecesExplorer(Explorer):
     attnlab.tiled_attention : joins many pieces of many rows.
     """
 
-    figsize = (8.4, 2.9)
+    figsize = (7.4, 2.9)
     title = "One row in pieces"
     hint = (
         "A row of eight scores, each with a value, is cut in two. Each piece subtracts its own top "
@@ -92,17 +92,15 @@ class PiecesExplorer(Explorer):
     cut = Slider(3, CUTS, label="cut after", spoken="scores in the first piece", width=160)
     factor = Choice(RIGHT, FACTORS, label="factor")
     panels = (
-        stacked(
-            Heatmap(
-                "row",
-                "each score on its way to a weight",
-                under=f"values: {', '.join(f'{value:g}' for value in VALUES)}; "
-                "softmax: of the whole row at once",
-                rows=STEPS,
-                caption="The scores of both pieces, on their way to weights",
-            ),
-            Table("kept", caption="What each piece keeps, both joined, and the whole row"),
+        Heatmap(
+            "row",
+            "from scores to weights",
+            under="exp: of the score minus the top of its piece; softmax: of the whole row",
+            rows=STEPS,
+            caption="The scores of both pieces, on their way to weights",
+            grow=1.7,
         ),
+        Table("kept", "what is kept", caption="Both pieces, both joined, and the whole row"),
     )
 
     @property
@@ -117,7 +115,7 @@ class PiecesExplorer(Explorer):
         gap = torch.zeros(len(STEPS), 1, dtype=cells.dtype)
         cells = torch.cat([cells[:, :cut], gap, cells[:, cut:]], dim=1)
         scores = [f"{score:g}".replace("-", "−") for score in SCORES]
-        texts = [[f"{cell:.2f}" for cell in row] for row in cells.tolist()]
+        texts = [[f"{cell:.2f}".lstrip("0") for cell in row] for row in cells.tolist()]
         bad = is_wrong(cut, factor)
         return {
             "say": sentence(cut, factor),
@@ -125,6 +123,7 @@ class PiecesExplorer(Explorer):
             "code": code(cut, factor),
             "row": {
                 "columns": [*scores[:cut], "✂", *scores[cut:]],
+                "looks": [["gap" if i == cut else "" for i in range(len(SCORES) + 1)]] * len(STEPS),
                 "cells": cells,
                 "texts": [[*row[:cut], "", *row[cut + 1 :]] for row in texts],
             },
@@ -139,7 +138,7 @@ def is_wrong(cut: int, factor: str) -> bool:
 
 # --- words ----------------------------------------------------------------------------------------
 
-HEAD = ("", "first piece", "second piece", "joined", "whole row")
+HEAD = ("", "first", "second", "joined", "whole")
 
 
 def table(result: PiecesResult, whole: PiecesResult, bad: bool) -> list[list[object]]:
@@ -177,7 +176,7 @@ def sentence(cut: int, factor: str) -> str:
             f"{ends}, as for the whole row."
         )
     name = "first" if whole.tops[0] == low else "second"
-    shrink = f"shrink by the factor e^({low:g} − {high:g}) = {text(whole.factors.min())}"
+    shrink = f"shrink by the factor e^({low:g}\u00a0−\u00a0{high:g}) = {text(whole.factors.min())}"
     if factor == RIGHT:
         return (
             f"{start} the {name} piece has the lower top, so its total and its output {shrink}. "
