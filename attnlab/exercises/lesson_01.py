@@ -1,4 +1,4 @@
-"""The checks of lesson 1: attention is a soft look-up."""
+"""The checks of lesson 1: attention is a soft lookup."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def no_third(weights: Tensor) -> str:
         "because weights sum to 1.": [1, 1, 1],
         "These are the weights of the query “He”. A query of zeros has a dot product of 0 with "
         "every key.": (trace_attention(KEYS, KEYS, KEYS).weights[0].double()),
-        "Here one key gets all the weight, as in a hard look-up. Does any key have a higher score "
+        "Here one key gets all the weight, as in a hard lookup. Does any key have a higher score "
         "than another?": Either([1, 0, 0], [0, 1, 0], [0, 0, 1]),
     },
     otherwise=no_third,

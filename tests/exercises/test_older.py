@@ -3,10 +3,10 @@
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from attnlab.exercises import _older, check_is_distribution
+from attnlab.exercises import _older, check_new_vector
 
-WRONG = "def is_distribution(row):\n    return True"
-OLDER = "The cell that defines `is_distribution` ended in an error when you last ran it"
+WRONG = "def new_vector(query, x):\n    return query"
+OLDER = "The cell that defines `new_vector` ended in an error when you last ran it"
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def shell():
 @pytest.mark.parametrize(
     ("cell", "older"),
     [
-        ("def is_distribution(row):\n    return row >", True),  # a syntax error
-        ("1 / 0\ndef is_distribution(row):\n    return None", True),
+        ("def new_vector(query, x):\n    return x >", True),  # a syntax error
+        ("1 / 0\ndef new_vector(query, x):\n    return None", True),
         (f"{WRONG}\n1 / 0", False),  # the function is new, though the cell failed
         (WRONG, False),
         ("1 / 0", False),  # another cell
@@ -30,8 +30,8 @@ def test_the_older_function_is_named(shell, cell, older):
     _older.watch_cells()
     shell.run_cell(WRONG)
     shell.run_cell(cell)
-    given = shell.user_ns["is_distribution"]
-    assert check_is_distribution(given).message.startswith(OLDER) == older
-    assert OLDER not in check_is_distribution(lambda row: True).message
+    given = shell.user_ns["new_vector"]
+    assert check_new_vector(given).message.startswith(OLDER) == older
+    assert OLDER not in check_new_vector(lambda query, x: query).message
     shell.run_cell(WRONG)
-    assert OLDER not in check_is_distribution(shell.user_ns["is_distribution"]).message
+    assert OLDER not in check_new_vector(shell.user_ns["new_vector"]).message
