@@ -18,7 +18,6 @@ from attnlab.exercises.lesson_02 import (
     check_good_factor,
     check_hundred_dice,
     check_normed_scores,
-    check_repeatable_experiment,
 )
 from attnlab.exercises.lesson_03 import (
     check_causal_test,

@@ -185,7 +185,6 @@ class Compared(Check):
     atol: float = 1e-5
     rtol: float = 1e-5
     keeps_inputs: bool = False  # the inputs must stay as they are
-    keeps_random: bool = False  # torch's global random state must stay as it is
     keeps_dtype: bool = False  # the result must have the dtype of the correct one
 
     def decide(self, body: Callable, answer: Answer) -> Right:
@@ -202,10 +201,7 @@ class Compared(Check):
         return Right(self.verified)
 
     def _look(self, answer: Answer, case: str, inputs: tuple, passed: list[tuple]) -> None:
-        before = torch.random.get_rng_state()
         got = asked(answer, inputs, case, self.read, keeps_inputs=self.keeps_inputs)
-        if self.keeps_random and not torch.equal(before, torch.random.get_rng_state()):
-            raise Wrong(_voice.changes_random_state())
         right = self._made(self.right, inputs)
         if torch.bool in (got.dtype, right.dtype) and got.dtype != right.dtype:
             raise Wrong(_voice.has_dtype(case, self.what, got, right))

@@ -142,14 +142,6 @@ def changes_inputs(case: str) -> str:
     )
 
 
-def changes_random_state() -> str:
-    """Say that a function draws from torch's global random numbers."""
-    return (
-        "Your function changes PyTorch's global random state, and with it the numbers that all "
-        "other code draws. Draw from a generator of your own."
-    )
-
-
 def unreadable(error: str) -> str:
     """Say that the check itself could not use a result."""
     return f"The check cannot read what your function returned ({error})."

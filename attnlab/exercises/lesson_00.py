@@ -57,9 +57,6 @@ def new_vector(query: Tensor, x: Tensor) -> Tensor:
         "The query has been added to the new vector. Return the average alone.": (
             lambda query, x: query + new_vector(query, x)
         ),
-        "This is the new vector of the last word. Compare the rows with the query that is given.": (
-            lambda query, x: new_vector(x[-1], x)
-        ),
         "The scores are always divided by the square root of 5. Ask the query how many features it "
         "has.": lambda query, x: (x @ query / 5**0.5).softmax(dim=-1) @ x,
         "These are the new vectors of all words. Return only that of the query.": (

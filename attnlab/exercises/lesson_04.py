@@ -48,9 +48,6 @@ def off(weights: Tensor, other: object) -> float:
         "These come from the raw scores. Divide by the root of 4 features first.": (
             [1 / (E2 + 3), E2 / (E2 + 3), 1 / (E2 + 3), 1 / (E2 + 3)]
         ),
-        "The raw score was divided by 4, the number of features. Divide by its root, 2.": (
-            [0.21511, 0.35466, 0.21511, 0.21511]
-        ),
         "This is the row of a token a. The question is about the query b.": (
             [E1 / (3 * E1 + 1), 1 / (3 * E1 + 1), E1 / (3 * E1 + 1), E1 / (3 * E1 + 1)]
         ),
@@ -154,9 +151,6 @@ def check_sharp_factor(factor: float) -> str:
                 (c := weights * value.norm(dim=-1)[..., None, :]) / c.sum(dim=-1, keepdim=True)
             )
         ),
-        "This is the length of the whole output, not of what each key adds to it.": (
-            lambda weights, value: (weights @ value).norm(dim=-1)
-        ),
         "These are the weights as they were.": lambda weights, value: weights,
     },
     what="contributions",
@@ -220,9 +214,6 @@ def one_over_sum(shades: Tensor) -> Tensor:
         "number of columns counts.": ends_of(lambda shades: 1 / len(shades), one_over_sum),
         "You added up a column of shades. It is the weights of a row that sum to 1.": (
             ends_of(one_over_keys, lambda shades: 1 / shades[:, 0].sum())
-        ),
-        "You added up the whole table. It is the weights of each row that sum to 1.": (
-            ends_of(one_over_keys, lambda shades: 1 / shades.sum())
         ),
     },
     what="bounds",

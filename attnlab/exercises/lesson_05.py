@@ -30,7 +30,6 @@ STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
         "That would be right beside nine other words, and there are only eight.": math.log(9),
         "That is e to the power of the score. Which score gives it?": OTHERS,
         "2 to this number is 8. Softmax raises e, not 2.": math.log2(OTHERS),
-        "10 to this number is 8. Softmax raises e, not 10.": math.log10(OTHERS),
         "That is the weight that the clue should get. Which score leads to it?": 0.5,
     },
     verified="The clue gets as much weight as the eight other words together.",

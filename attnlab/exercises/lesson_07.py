@@ -173,7 +173,6 @@ SIZES = ((2, 5, 7, 3, 6), (3, 4, 2, 5, 7))  # N, L, S, H, head_dim: no root is a
         "The heads are in front of the tokens. End the letters with lhd.": by_letters(
             merge=lambda heads: heads
         ),
-        "The heads are merged already. Leave them apart.": by_letters(merge=merge_heads),
         "These are the weights. The values are still to be averaged.": Either(
             *(
                 lambda query, key, _value, divisor=divisor: attend(
@@ -185,9 +184,6 @@ SIZES = ((2, 5, 7, 3, 6), (3, 4, 2, 5, 7))  # N, L, S, H, head_dim: no root is a
         **{why: by_letters(divisor=divisor) for why, divisor in DIVIDED.items()},
         "The scores are divided by the root of all features of a token. A dot product inside a "
         "head has head_dim terms, so divide by its root.": by_letters(divisor=HEADS_AND_DIM),
-        "The scores are divided by 2. Take the root of head_dim, the last size of the query.": (
-            by_letters(divisor=lambda heads: 2)
-        ),
         **{why: by_letters(weigh=weigh) for why, weigh in SOFTMAXES.items()},
         "There is no softmax, so the scores are used as weights.": Either(
             by_letters(weigh=lambda scores: scores),
@@ -340,11 +336,7 @@ WRONG_PAIRS: dict[str, tuple[Split, Merge, str]] = {
         lambda heads: merge_heads(heads).flip(0),
         "The heads of sequence 0 hold numbers of another sequence. Test a batch of two.",
     ),
-    "first two heads swapped": (*swapped(HEAD_AXIS, 0, 1), EVERY_HEAD),
     "last two heads swapped": (*swapped(HEAD_AXIS, -2, -1), EVERY_HEAD),
-    "first and last head swapped": (*swapped(HEAD_AXIS, 0, -1), EVERY_HEAD),
-    "first and last token swapped": (*swapped(TOKEN_AXIS, 0, -1), EVERY_TOKEN),
-    "tokens 0 and 1 swapped": (*swapped(TOKEN_AXIS, 0, 1), EVERY_TOKEN),
     "tokens 1 and 2 swapped": (*swapped(TOKEN_AXIS, 1, 2), EVERY_TOKEN),
     "last two tokens swapped in the last head": (*swapped(TOKEN_AXIS, -2, -1, -1), EVERY_TOKEN),
     "last two features swapped in the last head": (

@@ -38,12 +38,9 @@ MEMORY = TEXTS * HEADS * TOKENS**2 * BYTES // MIB
         "A byte has 8 bits, so a number of 16 bits takes 2 bytes.": Either(
             MEMORY * 2, MEMORY / 2, MEMORY * 8
         ),
-        "The weights grow with the number of heads, not with its square.": MEMORY * HEADS,
-        "A token attends only to the tokens of its own text.": MEMORY * TEXTS,
         "That is in bytes, but the task asks for MiB. 1 MiB is 1024 times 1024 bytes.": (
             MEMORY * MIB
         ),
-        "That is in millions of bytes. 1 MiB is 1024 times 1024 bytes.": MEMORY * MIB / 10**6,
         "That is in GiB, but the task asks for MiB.": MEMORY / 1024,
         "A head has a weight for every pair of tokens, not one for every token.": MEMORY / TOKENS,
     },
@@ -97,12 +94,8 @@ def corners(case: Case, _said: dict[str, bool | None]) -> Evidence:
     see="attnlab.tiled_attention : skips the tiles that are not needed.",
     slips={
         "It gives the same answer for every tile.": Either(lambda *tile: True, lambda *tile: False),
-        "It returns the opposite of the truth for every tile.": lambda *tile: not is_needed(*tile),
         "That is the causal mask alone, but keys too far back are blocked too.": (
             lambda i, j, size, window: j <= i
-        ),
-        "That is the window alone, but later keys are blocked too.": (
-            lambda i, j, size, window: abs(i - j) < window + size - 1
         ),
         "It compares the first query with the first key. The closest pair is the first query and "
         "the last key.": lambda i, j, size, window: 0 <= i - j < window,
@@ -257,9 +250,6 @@ ORDINARY, FAR = 4, 256
         "Before exp, the same number is subtracted in every row. Each row needs a top of its "
         "own.": (in_pieces(top_of=lambda scores: scores.amax().expand(len(scores), 1))),
         "The scores are not divided. Divide them by the root of E.": in_pieces(scaled=False),
-        "The output is divided twice, in every round and at the end.": in_pieces(
-            divides=("in every round", "at the end")
-        ),
         "The output is not divided by the total.": in_pieces(divides=()),
         "Every piece begins anew, so all pieces count the same, whatever their scores.": (
             lambda query, key, value, size: torch.stack(
@@ -268,11 +258,6 @@ ORDINARY, FAR = 4, 256
                     for keys, values in zip(key.split(size), value.split(size), strict=True)
                 ]
             ).mean(dim=0)
-        ),
-        "These are the values of the last piece alone, so what was added up before is lost.": (
-            lambda query, key, value, size: F.scaled_dot_product_attention(
-                query, key[(S - 1) // size * size :], value[(S - 1) // size * size :]
-            )
         ),
     },
     nan=(

@@ -305,9 +305,6 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
     answer="A function of an attention function that returns a bool.",
     see="torch.Tensor.requires_grad_ : asks for a gradient.",
     slips={
-        "It returns the opposite of the truth for every function.": lambda attend: (
-            not probe_of(*SIZES)(attend)
-        ),
         **{
             f"It seems to look only at the {' and the '.join(parts)}. Look at all three.": (
                 probe_of(*parts)

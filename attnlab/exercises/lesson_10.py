@@ -83,9 +83,6 @@ def of_words(weights: Tensor, key: int = 0, rows: slice = slice(1, -1)) -> Tenso
         "This is the last key, [SEP], but [CLS] is the first one.": (
             lambda weights: of_words(weights, -1) * weights.shape[-1]
         ),
-        "These are both markers together. Take the first token alone.": (
-            lambda weights: (of_words(weights) + of_words(weights, -1)) * weights.shape[-1]
-        ),
         "This is a row, but the task asks for a column. Axis 1 holds the queries, axis 2 the "
         "keys.": (lambda weights: of_words(weights.mT) * weights.shape[-1]),
         "These are sums over the rows. Take their mean.": (

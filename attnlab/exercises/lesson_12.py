@@ -139,7 +139,6 @@ def on(weights: Tensor, offset: int) -> Tensor:
             lambda weights: on(weights, -1).mean(dim=1)
         ),
         "The mean over the texts is missing.": lambda weights: on(weights, -1),
-        "The axes of places and heads are swapped.": lambda weights: on(weights, -1).mean(dim=0).T,
         "`diagonal` works on the first two axes unless you name the last two: dim1=-2, dim2=-1.": (
             lambda weights: weights.diagonal(-1)
         ),
@@ -208,9 +207,6 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
         ),
         "The second layer reads the output of the first alone. It must read the sum.": (
             lambda x, first, second: x + (found := first(norm(x))) + second(norm(found))
-        ),
-        "The output of the first layer is added twice.": lambda x, first, second: (
-            x + 2 * first(norm(x)) + second(norm(x + first(norm(x))))
         ),
         "What a layer reads is not normalised. Normalise it for both layers.": Either(
             lambda x, first, second: x + first(x) + second(x + first(x)),

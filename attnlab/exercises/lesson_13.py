@@ -34,7 +34,6 @@ KIB = 2 * LAYERS * KV_HEADS * HEAD_DIM * EACH // 1024
             KIB / LAYERS
         ),
         "That is in bytes, but the task asks for KiB. One KiB has 1,024 bytes.": KIB * 1024,
-        "That is in units of 1,000 bytes, but one KiB has 1,024.": KIB * 1.024,
         "That is one kv head, but the model has eight in each layer.": KIB // KV_HEADS,
     },
     verified="For each token, 80 layers keep keys and values of 128 features for 8 kv heads.",
@@ -224,9 +223,6 @@ BUGS = {
                 *(one.repeat_interleave(query.shape[1] // one.shape[1], 1) for one in (key, value)),
                 attn_mask=~causal_mask(query.shape[-2], key.shape[-2], align="lower_right"),
             )
-        ),
-        "The mask is missing, and the kv heads are repeated in the wrong order.": cached(
-            corner=None, interleave=False
         ),
         "Only the keys are repeated in the correct order. The values need it as well.": (
             lambda query, key, value: cached()(

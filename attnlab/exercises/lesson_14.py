@@ -171,13 +171,7 @@ EVERY = range(6)
         "Axis 3 holds the keys, so one token gets no weight. The heads are on axis 1.": Either(
             gone(ALL, ALL, ALL, HEAD), gone(ALL, ALL, ALL, HEAD, layers=(2,))
         ),
-        "Only the first sentence has lost the head. Axis 0 holds the sentences, and all of them "
-        "must lose it.": gone(0, HEAD),
         "Heads are counted from 0, so head 3 has the index 3.": gone(ALL, HEAD - 1),
-        "Everything but the head is gone. Keep the others.": gone(
-            ALL, [head for head in range(12) if head != HEAD]
-        ),
-        "The head averages. A head that is removed has weights of 0.": gone(ALL, HEAD, value=1 / L),
         "-inf belongs in scores. These are weights, after the softmax, so set them to 0.": gone(
             ALL, HEAD, value=-torch.inf
         ),

@@ -127,10 +127,6 @@ test_names_the_mistake = names({
             merges_anew(split, merge) and same_split(split, ...)
         ),
         "“last two heads swapped”": same_in(ALL, 0),
-        "“first and last head swapped”": same_in(ALL, 1),
-        "“first two heads swapped”": same_in(ALL, 2),
-        "“first and last token swapped”": same_in(ALL, ALL, 1),
-        "“tokens 0 and 1 swapped”": anew_at_tokens(-1),
         "“tokens 1 and 2 swapped”": anew_at_tokens(0, -1),
         "“last two tokens swapped in the last head”": same_in(ALL, slice(2)),
         "“last two features swapped in the last head”": same_in(..., 0),
@@ -158,4 +154,4 @@ def test_the_pairs_are_what_they_are_called_and_counted():
         assert split(NUMBERED, 3).shape == (2, 3, 5, 4)
         assert merge(split(NUMBERED, 3)).shape == NUMBERED.shape
     evidence = refused(check_pair_test, round_trip).evidence
-    assert evidence.values.tolist() == [[3, 12], [3, 0]]
+    assert evidence.values.tolist() == [[3, 8], [3, 0]]

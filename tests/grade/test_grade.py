@@ -148,9 +148,7 @@ def test_nothing_outside_a_temporary_folder_changes_and_no_process_is_left(grade
 
 def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():
     checks = [one.check for path in lessons() for one in exercises_of(path)]
-    assert sorted([*checks, "check_repeatable_experiment"]) == sorted(
-        n for n in exercises.__all__ if "check_" in n
-    )
+    assert sorted(checks) == sorted(n for n in exercises.__all__ if "check_" in n)
     for path in lessons():
         cells = [one.source for one in read_notebook(path).cells if one.cell_type == "code"]
         assert lesson_of(Submission(Path("x"), "x", cells)) == path
