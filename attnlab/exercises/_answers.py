@@ -235,8 +235,9 @@ def numbers(
         got = _voice.kind_of(value if isinstance(value, tuple | list) else read)
         raise Wrong(_voice.returned(got, wanted, (hints or {}).get(found, "")))
     if not read.isfinite().all():
-        kind = "NaN" if read.isnan().any() else "infinity"
-        got = f"{read.item():g}, which is not a finite number" if read.numel() == 1 else kind
+        got = f"{_voice.kind_of(value)} that contains {'NaN' if read.isnan().any() else 'infinity'}"
+        if read.numel() == 1:
+            got = f"{read.item():g}, which is not a finite number"
         raise Wrong(_voice.returned(got, wanted))
     return read
 

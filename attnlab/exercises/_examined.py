@@ -153,10 +153,10 @@ def _first_contact(
 def _accusation(causes: list[Finding], trouble: Wrong | None, report: Report) -> Wrong:
     """Return what to say about a function with findings."""
     cause, told = causes[0], sentence(causes[0])
-    if trouble is not None and cause.name == "raises":
-        return Wrong(trouble.message, report=report)
     if trouble is not None:
-        told = f"{trouble.message} Where sizes happen to be equal, it runs: {told}"
+        if cause.name == "raises" or "positional argument" in trouble.message:
+            return Wrong(trouble.message, report=report)
+        told = f"{trouble.message} With other sizes it runs, but then: {told}"
     if cause.evidence is not None:
         told += " (These numbers come from the clinic, which chooses sizes of its own.)"
     if len(causes) > 1:

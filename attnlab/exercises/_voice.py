@@ -28,7 +28,7 @@ HINTS = {
     "return_types.": "`max` with a `dim` returns values and indices: take `.values`, or call "
     "`amax`.",
     "view size is not compatible": (
-        "This is correct advice if the axes are in the order that you intend."
+        "That advice is right only if the axes are in the order that you intend."
     ),
 }
 
@@ -38,8 +38,8 @@ HINTS = {
 
 def kind_of(value: object) -> str:
     """Return what a value is, with its article, and its length or its shape."""
-    if isinstance(value, tuple | list):
-        return f"{article(type(value).__name__)} of {len(value)}"
+    if type(value) in (tuple, list):
+        return f"{article(type(value).__name__)} of length {len(value)}"
     if isinstance(value, Tensor | np.ndarray):
         name = "tensor" if isinstance(value, Tensor) else "NumPy array"
         return f"a {name} of shape {tuple(value.shape)}"
@@ -129,7 +129,7 @@ def too_slow(case: str, limit: float) -> str:
 def waits(case: str, passed: float, computed: float) -> str:
     """Say that a function was stopped while it hardly computed."""
     return (
-        f"{called(case)} was stopped after {passed:.0f} seconds, of which it computed for "
+        f"{called(case)} was stopped after {passed:.0f} seconds, though it computed for only "
         f"{computed:.1f}. Does it wait for something, such as input()?"
     )
 

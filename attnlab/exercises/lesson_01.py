@@ -46,7 +46,7 @@ def no_third(weights: Tensor) -> str:
     near=lambda weights, other: bool((weights - torch.as_tensor(other)).abs().max() < 0.007),
     slips={
         "These are the scores. A score of 0 does not give a weight of 0, because e to the power of "
-        "0 is 1, and the three weights sum to 1.": [0, 0, 0],
+        "0 is 1. The three weights sum to 1.": [0, 0, 0],
         "e to the power of 0 is 1, so that step is correct. Now divide by the sum of all three, "
         "because weights sum to 1.": [1, 1, 1],
         "These are the weights of the query “He”. A query of zeros has a dot product of 0 with "
@@ -116,7 +116,7 @@ def check_query_for_awesome(query: Tensor) -> Right:
         why = ". That is the largest weight, so the direction is good. Make the query longer."
     else:
         opposite = int(weights_of(-query).argmax()) == 2
-        why = f", but {WORDS[leader]} gets the most. A longer query will not help. Choose "
+        why = f" and {WORDS[leader]} gets the most. A longer query will not help. Choose "
         why += "the opposite direction." if opposite else "another direction."
     raise Wrong(f"{share}{why}", evidence)
 
@@ -235,23 +235,23 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
     see="check_mended : the same without the demands on the softmax.",
     slips={
         **MISTAKES,
-        "You subtract the largest score of each key, taken over the queries. All scores of a row "
-        "must lose the same number, or the weights change.": (
+        "You subtract the largest score of each key, taken over the queries. Subtract the same "
+        "number from all scores of a row, or the weights change.": (
             by_exp(lambda scores: scores.amax(dim=-2, keepdim=True))
         ),
         "You subtract a large fixed number from every score, so e to the power of each rounds to "
-        "0. Subtract a number that suits the row.": by_exp(lambda scores: 1000),
+        "0. Subtract a number chosen for each row.": by_exp(lambda scores: 1000),
         "Large raw scores give NaN, because e to the power of 100 is infinite in float32. What may "
         "you subtract from a row of scores without changing its weights?": by_exp(lambda scores: 0),
         "The row with scores far below 0 gives NaN, because e to the power of each of its scores "
         "rounds to 0, and so does their sum. Subtract the largest score of each row, not one "
         "number for all rows.": by_exp(lambda scores: scores.amax()),
-        "Smaller raw scores work, but these give NaN. The number that you subtract must leave no "
-        "score far above 0. The mean of a row, for example, can leave such scores.": by_exp(
+        "Smaller raw scores work, but these give NaN. After the subtraction, no score of the row "
+        "may lie far above 0. If you subtract the mean of the row, for example, one may.": by_exp(
             lambda scores: scores.mean(dim=-1, keepdim=True)
         ),
-        "Smaller raw scores work, but these give NaN. float64 only moves the limit: e to the power "
-        "of a score is infinite from about 709 on, and not from about 88 on.": weighing(
+        "Smaller raw scores work, but these give NaN. float64 only moves the limit: e to the "
+        "power of a score becomes infinite at about 709 instead of 88.": weighing(
             lambda scores: by_sum(scores.double().exp()).to(scores.dtype)
         ),
         "The numbers are finite, but wrong, because scores were cut off. Every score must keep its "

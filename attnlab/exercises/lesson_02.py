@@ -36,7 +36,7 @@ def letter(value: object) -> str:
         "A is not always true. In head 2 of the trained layer, the variance is near 100 after the "
         "division.": "A",
         "C is not always true. For 64 features and 256 keys, most gradients became longer.": "C",
-        "D is not always true. In the training race, the model with raw scores learned.": "D",
+        "D is not always true. In the training race, the model with raw scores learned, too.": "D",
     },
     verified="The lesson contains a counterexample to each of the other three. This one is always "
     "true.",
@@ -62,15 +62,17 @@ MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
         "The mean must come first and the variance second.": (
             lambda c: (VARIANCE / c**2, MEAN / c)
         ),
-        "Both are those of one die, but means add up, and so do variances of independent terms.": (
-            lambda c: (3.5 / c, 35 / 12 / c**2)
-        ),
-        "The variance is that of one die, but variances of independent terms add up.": (
+        "These belong to a single die, but means add up, and so do variances of independent "
+        "terms.": (lambda c: (3.5 / c, 35 / 12 / c**2)),
+        "The variance is that of a single die, but variances of independent terms add up.": (
             lambda c: (MEAN / c, 35 / 12 / c**2)
         ),
-        "Neither depends on the divisor, but dividing by c divides a mean by c and a variance by c "
-        "squared.": lambda c: (MEAN, VARIANCE),
-        "Dividing by c divides a variance by c squared, not by c.": lambda c: (
+        "Neither depends on the divisor, but the mean is divided by it, and the variance by its "
+        "square.": lambda c: (
+            MEAN,
+            VARIANCE,
+        ),
+        "Divide the variance by the square of the divisor, not by the divisor itself.": lambda c: (
             MEAN / c,
             VARIANCE / c,
         ),
@@ -83,8 +85,8 @@ MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
         "that the die has, so divide by 6 (correction=0).": lambda c: (MEAN / c, 350 / c**2),
     },
     what="pair of mean and variance",
-    otherwise="Add up the means of 100 dice and divide by c. Add up their variances and divide by "
-    "c squared.",
+    otherwise="Add up the means of 100 dice and divide by the divisor. Add up their variances and "
+    "divide by its square.",
     verified="Mean and variance are correct for every divisor.",
     evidence=lambda got, right, c: table(
         f"The sum of 100 dice, divided by {c}:",
@@ -225,8 +227,8 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
             lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
             lambda x: F.layer_norm(x, x.shape[-1:]),
         ),
-        "That is the standard deviation, which subtracts the mean before it squares. The root mean "
-        "square subtracts nothing.": normed_by(
+        "You divide by the standard deviation, which subtracts the mean before it squares. The "
+        "root mean square subtracts nothing.": normed_by(
             lambda x: x / x.std(-1, keepdim=True),
             lambda x: x / x.std(-1, keepdim=True, correction=0),
         ),

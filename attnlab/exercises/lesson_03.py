@@ -31,7 +31,7 @@ from attnlab.masks import causal_mask, sequence_mask, sliding_window_mask
 TOKENS = 6
 CAUSAL = causal_mask(TOKENS)
 ADDED = "ones and zeros, added"
-MOVES = "Output i must move with tokens 0 to i, and with no other."
+MOVES = "Output i must move with tokens 0 to i, and with no others."
 LATER = "A token that comes later moves an earlier output."
 MASKS = {  # the truth about it, the mask, and why another word is wrong
     "causal attention": ("correct", CAUSAL, MOVES),
@@ -41,7 +41,11 @@ MASKS = {  # the truth about it, the mask, and why another word is wrong
         MOVES,
     ),
     "attention without a mask": ("leaks", torch.ones_like(CAUSAL), LATER),
-    "the inverted mask": ("leaks", ~CAUSAL, "It is too tight as well, but a leak comes first."),
+    "the inverted mask": (
+        "leaks",
+        ~CAUSAL,
+        "It is also too tight, but a leak must be reported first.",
+    ),
     ADDED: ("leaks", CAUSAL.float(), "Adding 1 and 0 to the scores blocks nothing."),
     "a mask without its diagonal": (
         "too tight",
@@ -66,10 +70,10 @@ def flipped(output: int, token: int) -> Tensor:
 
 # A token that does not see itself alone cannot be found: its output moves with its query.
 MASKS |= {
-    f"one {'open' if j > i else 'closed'} cell, output {i} and token {j}": (
+    f"a causal mask with the cell of output {i} and token {j} {'open' if j > i else 'closed'}": (
         "leaks" if j > i else "too tight",
         flipped(i, j),
-        "It is wrong in that cell alone: change every token in turn.",
+        "The mask is wrong in this one cell, so change every token in turn.",
     )
     for i, j in permutations(range(TOKENS), 2)
 }
@@ -147,8 +151,8 @@ def missing_axis(mask: Tensor) -> str:
     if mask.ndim == 4 and mask.shape[2] == 1:
         return "All queries share one row, so the causal part is missing."
     return {
-        3: "The axis of the sentences would be lined up with that of the heads. Add an axis of "
-        "size 1 before the axis of the queries.",
+        3: "Broadcasting would line up the axis of the sentences with that of the heads. Add an "
+        "axis of size 1 before the axis of the queries.",
         2: "One table cannot serve sentences of different lengths.",
     }.get(mask.ndim, "")
 
@@ -166,9 +170,9 @@ def wrong_cell(mask: Tensor, right: Tensor, lengths: Tensor) -> str:
     )
 
 
-def shown_mask(mask: Tensor, right: Tensor, lengths: Tensor) -> Evidence:
-    """Return the mask of the second sentence, if there are two."""
-    sentence = min(1, len(lengths) - 1)
+def shown_mask(mask: Tensor, right: Tensor, _lengths: Tensor) -> Evidence:
+    """Return the mask of the first sentence in which it is wrong."""
+    sentence = int((mask != right).nonzero()[0, 0])
     rows = {f"query {i}": row for i, row in enumerate(mask[sentence, 0])}
     names = [f"key {j}" for j in range(mask.shape[-1])]
     return table(f"Your mask for sentence {sentence} (1 = may attend):", rows, names)
@@ -187,23 +191,20 @@ ROWS_CLOSED = (
     right=decoder_mask,
     slips={
         "The mask is inverted. True must mean that a query may attend.": lambda n: ~decoder_mask(n),
-        "The padding is still open. No word sees it here, because it comes last, but <pad> itself "
-        "does, and words would see it if it came first.": lambda n: causal_of(n).expand(
-            len(n), 1, -1, -1
-        ),
+        "The padding is still open. No word sees it here, because it comes last. But <pad> itself "
+        "does, and words would if it came first.": lambda n: causal_of(n).expand(len(n), 1, -1, -1),
         "The future is still open.": lambda n: words_of(n).expand_as(decoder_mask(n)),
         "The masks are combined with `or`, but a cell is open only if both masks leave it open.": (
             lambda n: causal_of(n) | words_of(n)
         ),
-        "No token may look at itself, but the diagonal of a causal mask is open.": (
+        "No token may attend to itself, but the diagonal of a causal mask is open.": (
             lambda n: causal_of(n).tril(-1) & words_of(n)
         ),
         "Queries attend to the future and not to the past.": Either(
             lambda n: causal_of(n).mT & words_of(n), lambda n: ~causal_of(n) & words_of(n)
         ),
-        "Only the padding is open. Keys before the length are words, and the others are padding.": (
-            lambda n: causal_of(n) & ~words_of(n)
-        ),
+        "Only the padding is open. As many keys as the length says are words, and the rest are "
+        "padding.": (lambda n: causal_of(n) & ~words_of(n)),
         ROWS_CLOSED: lambda n: decoder_mask(n) & words_of(n).mT,
     },
     what="mask",
@@ -250,8 +251,8 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
         return "Count axes from the end, with -1."
     if right.isnan().any():
         return (
-            "A NaN in an allowed score has vanished, so a bug elsewhere would stay hidden. Find "
-            "empty rows from the mask, not from the NaN."
+            "A NaN in an allowed score has vanished, so a bug elsewhere would stay hidden. Use "
+            "the mask, not the NaN, to find empty rows."
         )
     if scores.isnan().any():
         return (
@@ -269,7 +270,7 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
         )
     if 0 < most < 1e-3:
         return (
-            f"A blocked key gets the weight {most:.0e}, which is little but not 0. Whatever its "
+            f"A blocked key gets the weight {most:.0e}, which is small but not 0. Whatever its "
             "value holds, even NaN, still reaches the output."
         )
     if weights[allowed.all(dim=-1)].isnan().any():
@@ -284,10 +285,13 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
     if allowed.any(dim=-1).all():
         return "In every row, divide e to the power of each allowed score by their sum."
     if weights[0].isnan().any():
-        return "Row 0 allows no key and gives NaN, because the softmax divides 0 by 0."
+        return "Row 0 gives NaN, because the softmax divides 0 by 0."
     if not torch.allclose(weights[1:], right[1:], atol=1e-5):
-        return "An empty row changes the others. Look for empty rows one by one, along the keys."
-    return "Row 0 allows no key, so all its weights must be 0."
+        return (
+            "An empty row changes the others. Decide for each row by itself, along the keys, "
+            "whether it is empty."
+        )
+    return "All weights of row 0 must be 0."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,7 +326,7 @@ class WithGradient(Compared):
         if found is None:
             raise Wrong(
                 "The weights are correct, but no gradient comes back. Compute them from the "
-                "scores, by torch's own functions."
+                "scores, with torch's own functions."
             )
         if torch.allclose(found, right, atol=1e-5, equal_nan=True):
             return
@@ -343,13 +347,15 @@ class WithGradient(Compared):
     see="attnlab.attention_weights : attnlab's own.",
     right=safe,
     slips={
-        "The mask is read the wrong way round.": lambda scores, allowed: safe(scores, ~allowed),
+        "The mask is read the wrong way round. True means that a key is allowed.": (
+            lambda scores, allowed: safe(scores, ~allowed)
+        ),
         "Weights are set to 0 after the softmax, so the rows do not sum to 1.": (
             lambda scores, allowed: scores.softmax(dim=-1) * allowed
         ),
         "The mask is not used.": lambda scores, allowed: scores.softmax(dim=-1),
         "Blocked scores are filled with 0, which is a score like any other.": filled(0.0),
-        "The softmax runs over the queries, but the keys are the last axis.": (
+        "The softmax runs over the queries, but the keys lie along the last axis.": (
             lambda scores, allowed: (
                 scores.masked_fill(~allowed, -torch.inf).softmax(dim=-2).nan_to_num()
             )
@@ -357,9 +363,9 @@ class WithGradient(Compared):
         "Weights are set to -inf. Block scores with -inf, before the softmax.": (
             lambda scores, allowed: scores.softmax(dim=-1).masked_fill(~allowed, -torch.inf)
         ),
-        "Row 0 allows no key, but each key gets 0.25, because the fill is the same number in the "
-        "whole row. All its weights must be 0.": filled(-1e9),
-        "Row 0 allows no key, but its weights are not 0. Set them to 0 after the softmax.": (
+        "Each key of row 0 gets 0.25, because all its scores were filled with the same number. "
+        "All its weights must be 0.": filled(-1e9),
+        "The weights of row 0 are not 0. Set them to 0 after the softmax.": (
             lambda scores, allowed: (
                 scores.masked_fill(~allowed & allowed.any(dim=-1, keepdim=True), -torch.inf)
             ).softmax(dim=-1)
@@ -443,12 +449,12 @@ ACCIDENT = (
     right=with_mask(of_keys),
     slips={
         ACCIDENT: by_accident(1),
-        f"{ACCIDENT} Besides, 1 is a word and 0 is padding.": by_accident(0),
+        f"{ACCIDENT} Besides, 1 means a word and 0 means padding.": by_accident(0),
         "The mask is not used.": with_mask(lambda m: None),
-        "The queries attend only to <pad>, but 1 is a word and 0 is padding.": with_mask(
+        "The queries attend only to <pad>, but 1 means a word and 0 means padding.": with_mask(
             lambda m: ~of_keys(m)
         ),
-        "Ones and zeros are added to the scores, which blocks nothing. Make the mask bool.": (
+        "Ones and zeros are added to the scores, which blocks nothing. Make a bool mask of them.": (
             with_mask(lambda m: of_keys(m).float())
         ),
         "The mask blocks rows, but padding has to be blocked in the columns, as keys.": with_mask(

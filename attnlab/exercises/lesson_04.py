@@ -92,7 +92,11 @@ def positive(value: object) -> float:
     """Read a positive number."""
     factor = number(value)
     if factor <= 0:
-        same = " Query and key both change sign, so a score stays the same." if factor else ""
+        same = (
+            " With a negative factor, query and key both change sign, so the score stays the same."
+            if factor
+            else ""
+        )
         raise Wrong(_voice.returned(f"{factor:g}", "a positive number", same.strip()))
     return factor
 
@@ -151,7 +155,7 @@ def check_sharp_factor(factor: float) -> str:
                 (c := weights * value.norm(dim=-1)[..., None, :]) / c.sum(dim=-1, keepdim=True)
             )
         ),
-        "These are the weights as they were.": lambda weights, value: weights,
+        "These are the weights, unchanged.": lambda weights, value: weights,
     },
     what="contributions",
     axes=("sentence", "head", "query", "key"),
@@ -207,11 +211,11 @@ def one_over_sum(shades: Tensor) -> Tensor:
         "uniform share.": Either(
             ends_of(lambda shades: 0, lambda shades: 1), ends_of(lambda shades: 0, one_over_sum)
         ),
-        "The two numbers are correct, but the smaller one comes first.": (
+        "The two numbers are correct, but the smaller one must come first.": (
             ends_of(one_over_sum, one_over_keys)
         ),
-        "You divided by the number of rows. The weights of a row are shared by the keys, so the "
-        "number of columns counts.": ends_of(lambda shades: 1 / len(shades), one_over_sum),
+        "You divided by the number of rows. A row shares its weight among the keys, so divide by "
+        "the number of columns.": ends_of(lambda shades: 1 / len(shades), one_over_sum),
         "You added up a column of shades. It is the weights of a row that sum to 1.": (
             ends_of(one_over_keys, lambda shades: 1 / shades[:, 0].sum())
         ),

@@ -27,9 +27,9 @@ STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
     right=STRENGTH,
     near=lambda one, other: abs(one - other) < 0.006,  # two decimals
     slips={
-        "That would be right beside nine other words, and there are only eight.": math.log(9),
+        "That would be right beside nine other words, but there are only eight.": math.log(9),
         "That is e to the power of the score. Which score gives it?": OTHERS,
-        "2 to this number is 8. Softmax raises e, not 2.": math.log2(OTHERS),
+        "2 to the power of this number is 8, but softmax takes powers of e.": math.log2(OTHERS),
         "That is the weight that the clue should get. Which score leads to it?": 0.5,
     },
     verified="The clue gets as much weight as the eight other words together.",
@@ -101,8 +101,9 @@ def check_plain_average() -> Iterator[tuple[str, tuple]]:
         if blocked:
             mask[..., 1, :] = False
         seen = "query 1 may attend to nothing" if blocked else "every query may attend to some key"
+        double = " in float64" if dtype == torch.float64 else ""
         yield (
-            f"value {shape(value)} {str(dtype)[6:]} and attn_mask {shape(mask)}, where {seen}",
+            f"value {shape(value)}{double} and attn_mask {shape(mask)}, where {seen}",
             (value, mask),
         )
 
@@ -133,7 +134,7 @@ def misreported(got: Tensor, right: Tensor, known: Tensor, fresh: Tensor) -> str
     if head == best:
         return f"Head {best:g} is correct, but {mean:.3f} is not its mean on the fresh sentences."
     peeked = head == fresh.mean(dim=1).argmax()
-    why = ", which is best if the fresh sentences are in sight" if peeked else ""
+    why = ", which is best on the fresh sentences" if peeked else ""
     return f"It chooses head {head:g}{why}. On the known sentences alone, head {best:g} is best."
 
 
@@ -142,10 +143,10 @@ def misreported(got: Tensor, right: Tensor, known: Tensor, fresh: Tensor) -> str
     see="torch.argmax : the first of the largest.",
     right=reported,
     slips={
-        "It reports the mean on the known sentences, but these also chose the head.": (
+        "It reports the mean on the known sentences, but the head was chosen on these.": (
             lambda known, fresh: reported(known, known)
         ),
-        "It reports the mean on all sentences, but the known ones also chose the head.": (
+        "It reports the mean on all sentences, but the head was chosen on some of these.": (
             lambda known, fresh: reported(known, both(known, fresh))
         ),
         "It reports the mean of all heads. Report that of the chosen head.": (
@@ -199,7 +200,7 @@ def two_texts(value: object) -> tuple[str, str]:
     first, second = pair(value, "two sentences")
     for text in (first, second):
         if not isinstance(text, str):
-            got = f"{_voice.kind_of(text)} in place of a sentence"
+            got = f"a pair that contains {_voice.kind_of(text)}"
             raise Wrong(_voice.returned(got, "two sentences"))
     return first, second
 

@@ -24,7 +24,7 @@ COUNT = MATRICES + OUTPUTS
     right=COUNT,
     slips={
         "The three matrices are correct. Now add a bias for each output.": MATRICES,
-        "Queries and keys have a projection each, and each output has a bias.": Either(
+        "Queries and keys each need a projection, and each output has a bias.": Either(
             (D_IN + 1) * (D_K + D_V), D_IN * (D_K + D_V)
         ),
         "A value has 5 numbers, not 7, and each output has a bias.": Either(
@@ -78,7 +78,10 @@ def see_layer(case: str, layer: nn.Linear, matrix: Tensor) -> None:
     if not torch.allclose(product, matrix, atol=1e-5):
         why = "Its weight does not hold the numbers of the matrix."
         if torch.equal(product.T, matrix):
-            why = "The weight must hold the transposed matrix. With a square one, no error says so."
+            why = (
+                "The weight must hold the transposed matrix. With a square matrix, no error tells "
+                "you so."
+            )
         evidence = first_difference(product, matrix, ("input", "output"))
         raise Wrong(f"{_voice.is_wrong(case, 'layer')} {why}", evidence)
     if not layer.weight.requires_grad:

@@ -33,7 +33,7 @@ def tokens(value: object) -> frozenset[int]:
     read = vector(value, wanted).flatten()
     said = read.tolist()
     if not said:
-        why = "Head 2 holds twelve numbers, and they belong to tokens."
+        why = "Head 2 holds twelve numbers, and each belongs to a token."
         raise Wrong(_voice.returned("an empty list", wanted, why))
     outside = [token for token in said if token not in range(6)]
     if outside:
@@ -170,10 +170,10 @@ SIZES = ((2, 5, 7, 3, 6), (3, 4, 2, 5, 7))  # N, L, S, H, head_dim: no root is a
     see="torch.einsum : names the axes by letters.",
     right=by_letters(),
     slips={
-        "The heads are in front of the tokens. End the letters with lhd.": by_letters(
+        "The heads come before the tokens. End the letters of the output with lhd.": by_letters(
             merge=lambda heads: heads
         ),
-        "These are the weights. The values are still to be averaged.": Either(
+        "These are the weights. Use them to average the values.": Either(
             *(
                 lambda query, key, _value, divisor=divisor: attend(
                     transposed(query), transposed(key), torch.eye(key.shape[1]), divisor

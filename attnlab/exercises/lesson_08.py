@@ -31,7 +31,7 @@ MEMORY = TEXTS * HEADS * TOKENS**2 * BYTES // MIB
     right=lambda said: math.isclose(said, MEMORY, rel_tol=1e-6),
     near=partial(math.isclose, rel_tol=2e-3),
     slips={
-        "That is one text, but there are 3 in the batch.": MEMORY / TEXTS,
+        "That is for one text, but there are 3 in the batch.": MEMORY / TEXTS,
         "Each of the 16 heads has weights of its own.": Either(
             MEMORY / HEADS, MEMORY / (TEXTS * HEADS)
         ),
@@ -106,7 +106,7 @@ def corners(case: Case, _said: dict[str, bool | None]) -> Evidence:
         "It asks whether the whole tile is allowed, but one allowed pair is enough.": (
             lambda i, j, size, window: j + size - 1 <= i and i + size - 1 - j < window
         ),
-        "It is off by one, because a key exactly window steps back is blocked.": (
+        "It is off by one, because a key exactly `window` steps back is blocked.": (
             lambda i, j, size, window: j <= i and i - (j + size - 1) <= window
         ),
         "It takes `abs` of a distance. On the diagonal, the last key of a tile comes after the "
@@ -152,7 +152,7 @@ class InPieces(Compared):
         why = ""
         if watch.rows is not None:
             made = f"a tensor {shape(watch.rows)} for {MANY_S} keys"
-            why = f"your function makes whole rows: {made}. Take one piece of the keys at a time."
+            why = f"your function builds whole rows: {made}. Take one piece of the keys at a time."
         elif watch.flops > ONE_PASS:
             times = f"{watch.flops / ONE_PASS:.1f} times the FLOPs of one pass"
             why = f"your function computes scores more than once: {times}. Let the top rise "
@@ -251,7 +251,7 @@ ORDINARY, FAR = 4, 256
         "own.": (in_pieces(top_of=lambda scores: scores.amax().expand(len(scores), 1))),
         "The scores are not divided. Divide them by the root of E.": in_pieces(scaled=False),
         "The output is not divided by the total.": in_pieces(divides=()),
-        "Every piece begins anew, so all pieces count the same, whatever their scores.": (
+        "Every piece starts from scratch, so all pieces count the same, whatever their scores.": (
             lambda query, key, value, size: torch.stack(
                 [
                     F.scaled_dot_product_attention(query, keys, values)
@@ -267,7 +267,7 @@ ORDINARY, FAR = 4, 256
     otherwise=lambda _got, _right, query, _key, _value, size: (
         "The shape is correct. Follow top, total and output of one row."
         if query.abs().max() < FAR and size == SIZE
-        else "In the cases before it is correct."
+        else "It is correct in the cases before this one."
     ),
     verified=(
         "The results agree with attention, for low and high scores and for pieces of 1, 4 and "
@@ -380,7 +380,7 @@ def mean_of_two(one: State, other: State) -> State:
     see="torch.logsumexp : top + log(total), which joined states add up in the same way.",
     right=joined(),
     slips={
-        "Nothing is shrunk. The piece with the smaller top was added up on another scale.": joined(
+        "Nothing is shrunk, but the piece with the smaller top is on a different scale.": joined(
             total=(False, False), output=(False, False)
         ),
         "Only the first piece is shrunk. Where its top is the larger one, the second must be.": (

@@ -200,27 +200,27 @@ FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a mode
     "causal attention": (
         functools.partial(F.scaled_dot_product_attention, is_causal=True),
         True,
-        f"{LEARNS} Query 0 sees one key only, and late keys are never seen, so single gradients of "
-        "0 are healthy. Does any differ from 0?",
+        f"{LEARNS} Query 0 sees one key only, and late keys are never seen, so some of the "
+        "gradients may be 0. Do any differ from 0?",
     ),
     "frozen_weights": (frozen_weights, False, "Neither query nor key gets a gradient."),
-    "a frozen key": (
+    "attention with a frozen key": (
         lambda query, key, value: written_out(query, key.detach(), value),
         False,
         "No gradient reaches the key. Look at all three.",
     ),
-    "a frozen value": (
+    "attention with a frozen value": (
         lambda query, key, value: written_out(query, key, value.detach()),
         False,
         "No gradient reaches the value. Look at all three.",
     ),
-    "rounded weights": (
+    "attention with rounded weights": (
         lambda query, key, value: (1e6 * weights_of(query, key)).round() / 1e6 @ value,
         False,
         "A gradient comes back to query and key, but it is 0 everywhere, so nothing can be learned "
         "from it. Look at its size as well.",
     ),
-    "a detached output": (
+    "attention with a detached output": (
         lambda query, key, value: written_out(query, key, value).detach(),
         False,
         "No gradient reaches any of the three.",
@@ -264,8 +264,8 @@ class Calls:
             )
         if not self.apart:
             return (
-                "One tensor plays query, key and value, so a gradient always reaches it by another "
-                "way. Take three tensors."
+                "One tensor serves as query, key and value, so a gradient always reaches it by "
+                "some other path. Take three tensors."
             )
         if self.used_again:
             return (
@@ -374,11 +374,11 @@ class Disguise(Check):
         elif report.ok is None:
             why = (
                 "weak_check passes it, but the clinic could not examine it, so it cannot catch it. "
-                f"{report.gap or ''} Let it run at every size."
+                f"{str(report.gap or '').partition(' Pass call=')[0]} Make it run at every size."
             )
         elif all(one.name in HARMLESS for one in report.findings):
             told = sentence(report.findings[0])
-            why = f"Its numbers are correct. {told} Let it compute something wrong."
+            why = f"Its numbers are correct. {told} Make it compute something wrong."
         if why:
             raise Wrong(why, report=report)
         return Right(self.verified, report=report)

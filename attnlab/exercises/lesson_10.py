@@ -40,12 +40,13 @@ def close(one: float, other: float) -> bool:
         "The two weights do not lose the same amount. What stays the same if both scores do?": (
             STREET - ANIMAL + ANIMAL_AFTER
         ),
-        "“street” does not get what “animal” lost, because the new word took it from both.": (
+        "“street” does not get what “animal” lost, because the new word took weight from both.": (
             STREET + ANIMAL - ANIMAL_AFTER
         ),
     },
     verified="The ratio of the two weights stays the same, because neither score changes.",
-    otherwise="Both scores are as before. Write the two weights as e to their scores, and divide.",
+    otherwise="Both scores are as before. Write both weights with e to the power of their scores, "
+    "and divide one by the other.",
 )
 def check_third_word(_weight: float) -> None:
     """Check what a weight becomes if a third word is replaced, in a first layer.
@@ -67,14 +68,11 @@ def of_words(weights: Tensor, key: int = 0, rows: slice = slice(1, -1)) -> Tenso
     see="attnlab.pretrained.PretrainedLayer.read : gives such weights.",
     right=lambda weights: of_words(weights) * weights.shape[-1],
     slips={
-        "These are weights. One uniform share is 1 / L, so a weight is L times as many of them.": (
-            of_words
-        ),
-        "It multiplies by the number of words, but the markers share in uniform attention, too.": (
-            lambda weights: of_words(weights) * (weights.shape[-1] - 2)
-        ),
-        "These are means over rows that hold a marker. Leave out the rows of [CLS] and of [SEP] "
-        "themselves.": Either(
+        "These are weights. One uniform share is 1 / L, so multiply a weight by L to count it in "
+        "shares.": (of_words),
+        "It multiplies by the number of words, but under uniform attention the markers get their "
+        "share, too.": (lambda weights: of_words(weights) * (weights.shape[-1] - 2)),
+        "These means include the row of a marker. Leave out those of [CLS] and [SEP].": Either(
             *(
                 lambda weights, rows=rows: of_words(weights, rows=rows) * weights.shape[-1]
                 for rows in (slice(None), slice(1, None), slice(-1))
@@ -145,7 +143,7 @@ def which_head(got: Tensor, _right: Tensor, _layer: PretrainedLayer, text: str, 
     """Say which other head is missing, if one is."""
     for other in range(HEADS):
         if other != head and same(got, without(text, other), atol=1e-4):
-            return f"It lacks head {other}. Heads are counted from 0."
+            return f"It lacks head {other} instead. Heads are counted from 0."
     return "Which 32 columns of out_proj.weight read this head?"
 
 
@@ -160,7 +158,8 @@ def which_head(got: Tensor, _right: Tensor, _layer: PretrainedLayer, text: str, 
         "The head's values have a bias, and it is still in the output. Remove it as well.": (
             lambda _layer, text, head: without(text, head) + bias_of(head)
         ),
-        "Rows of out_proj.weight are output features. The head's features come in as columns.": (
+        "The rows of out_proj.weight belong to features of the output. The features of a head "
+        "belong to columns.": (
             lambda _layer, text, head: overwritten(
                 text, head, trained_layer().attention.out_proj.bias
             )

@@ -34,7 +34,7 @@ def close(one: float, other: float) -> bool:
         "That is the angle of one step. Position 40 is 40 steps away from position 0.": 0.1,
         "That is the angle of pair 2, counted from 0. Or is your d the number of pairs? It is the "
         "number of features, 8.": 0.4,
-        "The angle is 4 radians. You have turned it into degrees.": math.degrees(4),
+        "The angle is 4 radians. You have converted it to degrees.": math.degrees(4),
     },
     verified="Pair 1 turns by 0.1 radians a step: after 40 steps, almost two thirds of a turn.",
     otherwise="Pair i turns by base^(−2i / d) radians a step. How many steps are there?",
@@ -85,7 +85,7 @@ def rotation(
         "It turns by the positions 0, 1, 2, ..., whatever positions it is given.": rotation(
             given=lambda x, _positions: torch.arange(x.shape[-2])
         ),
-        "It pairs features of the two halves, i and i + d / 2, but neighbours form a "
+        "It pairs features of the two halves, i and i + d / 2, but neighbouring features form a "
         "pair.": rotation(layout="halves"),
         "The pairs are correct, but their results are joined in halves. Stack them, and flatten "
         "the last two axes.": rotation(layout="joined"),
@@ -103,7 +103,7 @@ def rotation(
             speed=lambda pair, size: -4 * pair / size
         ),
         "All pairs turn at the speed of the first.": rotation(speed=lambda pair, _: 0 * pair),
-        "It always takes the base 10,000. Use the argument.": rotation(fixed=BASE),
+        "It always uses the base 10,000, whatever base it is given.": rotation(fixed=BASE),
     },
     verified="It turns each pair of neighbours by the correct angle in every case we tried: "
     "positions with gaps, a single row, several heads, and another base.",
@@ -224,7 +224,7 @@ def of_columns(weight: Tensor, num_heads: int) -> Tensor:
     answer="A function of weight (E, E) and num_heads that returns a matrix (E, E).",
     see="attnlab.rotate : layout='pairs' and layout='halves'.",
     right=reordered(in_pairs),
-    what="matrix",
+    what="result",
     slips={
         "All rows are reordered at once. Reorder them within each head.": (
             lambda weight, num_heads: reordered(in_pairs)(weight, 1)

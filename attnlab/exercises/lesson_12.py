@@ -24,12 +24,12 @@ FOUND = TEXT.index(TEXT[ASKS]) + 1
     slips={
         "That is the earlier S, whose value says only S. Which letter came after it?": FOUND - 1,
         "That is the letter before the earlier S. Which one came after it?": FOUND - 2,
-        "That is one too many, because places are counted from 0.": FOUND + 1,
+        "That is one too many, because positions are counted from 0.": FOUND + 1,
         "That is the token that asks. Where was the same letter before?": ASKS,
         "That is the token before the one that asks, where the first layer looks.": ASKS - 1,
     },
     verified="The letter there came after the earlier S, so it is also the guess.",
-    otherwise="Find the earlier copy of the last letter. Which place comes after it?",
+    otherwise="Find the earlier copy of the last letter. Which position comes after it?",
 )
 def check_place_to_look(_place: float) -> None:
     """Check at which place of a short text the second layer should look.
@@ -80,9 +80,8 @@ def equal(rows: Tensor, columns: Tensor) -> Tensor:
         "The first token follows no other one, but `roll` moves the last token to its front.": (
             lambda tokens: equal(tokens, tokens.roll(1, 1)).tril()
         ),
-        "At place 0, you have put the number 0 before the first token, but 0 is the letter A. "
-        "Put a "
-        "number there that is no token.": (
+        "In front of the first token you have put a 0, but 0 is the letter A. Put a number there "
+        "that stands for no token.": (
             lambda tokens: equal(tokens, F.pad(tokens, (1, 0))[:, :-1]).tril()
         ),
         "Rows and columns are swapped. A row belongs to the token that looks.": Either(
@@ -124,7 +123,7 @@ def on(weights: Tensor, offset: int) -> Tensor:
     right=lambda weights: on(weights, -1).mean(dim=0),
     what="scores",
     slips={
-        "The places have been averaged too. Keep a number for each place.": Either(
+        "The positions have been averaged too. Keep a number for each position.": Either(
             lambda weights: on(weights, -1).mean(dim=(0, -1)),
             lambda weights: on(weights, -1).mean(),
         ),
@@ -145,10 +144,10 @@ def on(weights: Tensor, offset: int) -> Tensor:
     },
     otherwise="Take the entries one below the diagonal, and their mean over the texts.",
     evidence=lambda got, right, _weights: first_difference(
-        *(F.pad(one, (1, 0)) for one in (got, right)), ("head", "place")
+        *(F.pad(one, (1, 0)) for one in (got, right)), ("head", "position")
     ),
-    verified="For every head and every place, this is the mean weight on the token before.",
-    axes=("head", "place"),
+    verified="For every head and every position, this is the mean weight on the token before.",
+    axes=("head", "position"),
 )
 def check_score_by_place() -> Iterator[tuple[str, tuple]]:
     """Check the mean weight on the token before, for each head and place.
@@ -175,18 +174,14 @@ def stream(
 
     def run(x: Tensor, first: Callable, second: Callable) -> Tensor:
         found = first(norm(x))
-        if parallel:
-            read = x
-        else:
-            read = found if replaced == "everywhere" else x + found
-        return (found if replaced else x + found) + second(norm(read))
+        return (found if replaced else x + found) + second(norm(x if parallel else x + found))
 
     return run
 
 
 BUGS = {
     "the output of the first layer replaces the stream. Add it to the stream.": {"replaced": True},
-    "the second layer reads the same as the first. It must read the sum.": {"parallel": True},
+    "the second layer reads the same input as the first. It must read the sum.": {"parallel": True},
 }
 
 
@@ -205,8 +200,9 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
         "The stream itself is normalised. Normalise only what a layer reads.": (
             lambda x, first, second: stream()(norm(x), first, second)
         ),
-        "The second layer reads the output of the first alone. It must read the sum.": (
-            lambda x, first, second: x + (found := first(norm(x))) + second(norm(found))
+        "The second layer reads the output of the first alone. It must read the sum.": Either(
+            lambda x, first, second: x + (found := first(norm(x))) + second(norm(found)),
+            lambda x, first, second: (found := first(norm(x))) + second(norm(found)),
         ),
         "What a layer reads is not normalised. Normalise it for both layers.": Either(
             lambda x, first, second: x + first(x) + second(x + first(x)),

@@ -30,11 +30,11 @@ KIB = 2 * LAYERS * KV_HEADS * HEAD_DIM * EACH // 1024
         "That is too little. Key and value are both kept, and each number takes two bytes.": Either(
             KIB // 2, KIB // 4
         ),
-        "That is a single layer, but each of the 80 layers has its own keys and values.": (
+        "That is for a single layer, but each of the 80 layers has its own keys and values.": (
             KIB / LAYERS
         ),
         "That is in bytes, but the task asks for KiB. One KiB has 1,024 bytes.": KIB * 1024,
-        "That is one kv head, but the model has eight in each layer.": KIB // KV_HEADS,
+        "That is for one kv head, but the model has eight in each layer.": KIB // KV_HEADS,
     },
     verified="For each token, 80 layers keep keys and values of 128 features for 8 kv heads.",
     otherwise="Multiply 2, for key and value, by the numbers of layers, kv heads, features of a "

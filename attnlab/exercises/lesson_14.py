@@ -26,7 +26,7 @@ NEEDED = next(n for n in range(1, 1000) if wilson_interval(n, n)[0] > RATE)
     see="attnlab.meanings.wilson_interval : the interval.",
     right=NEEDED,
     slips={
-        "That is one too few, because the interval just reaches below 0.9.": NEEDED - 1,
+        "That is one too few, because the interval still reaches just below 0.9.": NEEDED - 1,
         "That is one too many. Look for the smallest number that is enough.": NEEDED + 1,
         "With ten sentences, the interval reaches far below 0.9. Try wilson_interval(10, 10).": 10,
         "That is the rule of three, which gives another interval. Try wilson_interval.": Either(
@@ -112,7 +112,8 @@ def first_left_out(vectors: Tensor, is_first: Tensor) -> Tensor:
         "This is the cosine with the first mean alone. Subtract the cosine with the second.": by(
             single=True
         ),
-        "The same sentence is left out for all of them.": first_left_out,
+        "The same sentence is left out every time. For each sentence, leave out that sentence "
+        "itself.": first_left_out,
         "The axes of sentences and places are swapped.": (
             lambda vectors, is_first: leans(vectors, is_first).T
         ),
@@ -163,7 +164,7 @@ EVERY = range(6)
         "Layers are counted from 0, so the second layer has the number 1.": gone(
             ALL, HEAD, layers=(2,)
         ),
-        "The head is removed in every layer. Ask for the number of the layer first.": gone(
+        "The head is removed in every layer. Look at the number of the layer first.": gone(
             ALL, HEAD, layers=EVERY
         ),
         "Axis 2 holds the queries, so a token has lost its weights in all heads. The heads are on "
@@ -240,10 +241,12 @@ def check_fooling_sentence(found: tuple[str, str]) -> Right:
     if sentence.lower().strip(" .!?") in known:
         raise Wrong("This is one of the 35 sentences. Write one of your own.")
     try:
+        if (count := encoder().tokens(sentence).count("bank")) != 1:
+            raise Wrong(f"The sentence must have the word “bank” once, but has it {count} times.")
         with torch.no_grad():
             (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), vectors, is_river)
     except ValueError as error:
-        raise Wrong(f"The model cannot use it: {error}") from None
+        raise Wrong(f"The model cannot use this sentence: {error}") from None
     places = ["before", *(f"after {layer}" for layer in range(1, 7))]
     evidence = table("Lean to the river:", {"lean": leans_at.tolist()}, places)
     other = MEANINGS[1 - MEANINGS.index(meaning)]

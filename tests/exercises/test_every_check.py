@@ -81,7 +81,9 @@ def test_what_is_compared(name):
             " the shape (1, ",
             "should have the shape (",
         )
-        refused(check, giving((torch.ones(2), 1)), "a tuple of 2. Return the output alone, as")
+        refused(
+            check, giving((torch.ones(2), 1)), "a tuple of length 2. Return the output alone, as"
+        )
     if form.keeps_inputs:
         refused(check, spoils, "your function changes its arguments in place")
 
@@ -99,7 +101,7 @@ def test_a_number(name):
         for answer in (right, [right], torch.tensor([right]).requires_grad_(), giving(right)):
             accepted(check, answer)
     refused(check, 12345.75, form.otherwise if isinstance(form.otherwise, str) else "")
-    refused(check, [1.0, 2.0], "Your answer is a list of 2. It should be one number.")
+    refused(check, [1.0, 2.0], "Your answer is a list of length 2. It should be one number.")
     refused(
         check,
         math.inf,
@@ -255,7 +257,7 @@ def test_what_only_waits_is_not_checked_and_not_wrong(monkeypatch):
     monkeypatch.setattr(_calling, "WAIT", 0.1)
     verdict = exercises.check_normed_scores(lambda query, key: time.sleep(9))
     assert (verdict.done, verdict.ok, verdict.headline) == (True, None, "Not checked")
-    assert "of which it computed for 0.0. Does it wait" in verdict.message
+    assert "though it computed for only 0.0. Does it wait" in verdict.message
     assert f"dotted {ORANGE}" in verdict._repr_html_()
 
 
@@ -270,7 +272,7 @@ def test_what_only_waits_is_not_checked_and_not_wrong(monkeypatch):
             "key (2, 7, 11), your function raises ValueError: no luck.",
         ),
         (raising(ValueError("a" * 300)), "a..."),
-        (lambda query, key: query.mT.view(-1), "This is correct advice if the axes are in"),
+        (lambda query, key: query.mT.view(-1), "That advice is right only if the axes are in"),
         (lambda query, key: query if query else key, "whole tensor, call `.all()`"),
         (raising(NotImplementedError("'exp' not implemented for 'Bool'")), "for 'Bool'."),
         (torch.ones(2), "your function itself"),

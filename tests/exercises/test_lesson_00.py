@@ -33,10 +33,10 @@ test_names_the_mistake = names({
         ("x (3, 11)", "always divided by the square root of 5"): (
             lambda query, x: (x @ query / 5**0.5).softmax(-1) @ x
         ),
-        "runs along the wrong axis": (
+        "runs over a single number": (
             lambda query, x: ((x @ query[:, None]).softmax(-1) * x).sum(dim=0)
         ),
-        "One step differs": lambda query, x: x.amax(dim=0),
+        "One of three steps is wrong": lambda query, x: x.amax(dim=0),
     }
 })  # fmt: skip
 

@@ -71,14 +71,14 @@ test_names_the_mistake = names({
         "yours sum to 0.900": [0.3, 0.3, 0.3],
         "No weight can be negative": [0.5, 0.6, -0.1],
         "not all equal. Does any key": [0.4, 0.3, 0.3],
-        "NaN": [math.nan] * 3,
+        "a list of length 3 that contains NaN. It should": [math.nan] * 3,
     },
     check_query_for_awesome: {
         (
             "gets 0.867 of the weight. That is the largest weight",
             "so the direction is good. Make the query longer",
         ): [10.0, 0, 0, 0],
-        "but “He” gets the most. A longer query will not help": [-5.0, 0, 0, 0],
+        "and “He” gets the most. A longer query will not help": [-5.0, 0, 0, 0],
         "will not help. Choose another direction.": [5.0, 5, 0, 0],
         "Choose the opposite direction": -20 * (X[2] - X[1]),
         "prefers none": torch.zeros(4),
@@ -108,7 +108,7 @@ test_names_the_mistake = names({
         ("raw scores of 100 and 200", "e to the power of 100 is infinite"): (
             from_scores(lambda s: shared(s.exp()))
         ),
-        ("raw scores of 300 and 600", "The mean of a row"): (
+        ("raw scores of 300 and 600", "subtract the mean of the row"): (
             from_scores(lambda s: shared((s - s.mean(-1, keepdim=True)).exp()))
         ),
         ("raw scores of 1000 and 2000", "float64 only moves the limit"): (

@@ -197,7 +197,7 @@ test_names_the_mistake = names({
     check_causal_test: {
         ("a mask without its diagonal", "Outputs 0 and 1 do not move"): last_token_only,
         "Output i must move with tokens 0 to i": saying(correct="leaks", leaks="correct"),
-        "a leak comes first": tightness_first,
+        "a leak must be reported first": tightness_first,
         '“fine”. Return "leaks"': lambda attend, x: "fine",
         "Return “correct”: every path": saying(correct=None),
     },
@@ -211,7 +211,7 @@ test_names_the_mistake = names({
         "query 2 and key 2 must be open, because the key is the token itself": (
             lambda n: decoder_mask(n) & ~diagonal_without_one(n)
         ),
-        "would be lined up with that of the heads": lambda n: decoder_mask(n)[:, 0],
+        "would line up the axis of the sentences": lambda n: decoder_mask(n)[:, 0],
         "dtype torch.float32, but it should have torch.bool": lambda n: decoder_mask(n).float(),
     },
     check_safe_softmax: {

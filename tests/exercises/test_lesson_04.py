@@ -60,7 +60,7 @@ test_names_the_mistake = names({
     check_sharp_factor: {
         "0.9898. That is too little": 2.295,
         "a smaller factor reaches": 2.304,
-        "Your answer is -7. It should be a positive number. Query and key both change sign": -7,
+        "Your answer is -7. It should be a positive number. With a negative factor": -7,
         "It should be a positive number": 0,
     },
     check_contributions: {
@@ -68,6 +68,6 @@ test_names_the_mistake = names({
         "over its features, the last axis": lambda weights, value: weights * value.norm(dim=-2),
         "one number for each query and key": lambda weights, value: value.norm(dim=-1),
     },
-    check_darkest_range: {"a tuple of 3. Return two numbers, the "
+    check_darkest_range: {"a tuple of length 3. Return two numbers, the "
     "lower": lambda shades: (0.1, 0.2, 0.3)},
 })  # fmt: skip

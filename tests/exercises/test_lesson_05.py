@@ -66,7 +66,7 @@ test_names_the_mistake = names({
         ),
     },
     check_tested_head: {
-        "It chooses head 3, which is best if": best_of_both,
+        "It chooses head 3, which is best on the fresh": best_of_both,
         "It chooses head 0. On the known sentences alone, head "
         "1": lambda known, fresh: (0, 0.0),
         "a tensor of shape (). Return two numbers, the head and its "
@@ -87,7 +87,7 @@ test_names_the_mistake = names({
             bank("by the river was wet|by the lake was wet")
         ),
         "cannot read a sentence: text must hold at least one word": ("", SAILED[1]),
-        "an integer in place of a sentence": (SAILED[0], 3),
+        "a pair that contains an integer. It should be": (SAILED[0], 3),
         "does not know the word “snorkel”": bank("snorkel|withdraw", "he rowed to the bank to"),
         "“.” is a punctuation mark": bank(".|!", "the fish swam near the bank"),
     },

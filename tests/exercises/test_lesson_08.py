@@ -155,13 +155,13 @@ test_names_the_mistake = names({
     },
     check_mended_pieces: {
         ("scores near -256", "Subtract the largest score seen so far"): without_top,
-        ("The numbers are right, but your function makes whole rows", "1021"): at_once,
+        ("The numbers are right, but your function builds whole rows", "1021"): at_once,
         ("computes scores more than once", "1.6 times the FLOPs"): in_two_passes,
         ("KiB at a time", "together take only 255 KiB"): from_kept_scores,
-        "pieces of 1, the output is wrong. In the cases before it is correct": (
+        "pieces of 1, the output is wrong. It is correct in the cases before": (
             twice_for(lambda size, keys: size == 1)
         ),
-        "pieces of 14, the output is wrong. In the cases before it is correct": (
+        "pieces of 14, the output is wrong. It is correct in the cases before": (
             twice_for(lambda size, keys: size > keys)
         ),
         "Follow top, total and output": lambda q, k, v, size: mended(q, k.flip(0), v, size),

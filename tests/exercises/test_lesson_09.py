@@ -131,14 +131,13 @@ test_names_the_mistake = names({
         ),
         "With one key, its weight is 1": (2, 5, 1, 11, 3),
         "of at least 2, but one is 1.": (1, 5, 11, 11, 3),
-        "a tuple of 4. It should be five whole numbers": (2, 5, 11, 11),
+        "a tuple of length 4. It should be five whole numbers": (2, 5, 11, 11),
         "but one is 11.5": (2, 5, 11.5, 11.5, 3),
         "too large for a quick check": (2, 5, 10**6, 10**6, 3),
     },
     check_mended_mask: {
         ("mask (2, 5, 7)", "not by its root. Besides, they are multiplied"): two_bugs,
         "True must mean that a query may attend": lambda q, k, v, mask: weigh(q, k, ~mask) @ v,
-        "mask (2, 5, 7), your function raises": lambda q, k, v: v,
     },
     check_learning_probe: {
         "Your probe never calls the function": lambda attend: True,
@@ -147,9 +146,9 @@ test_names_the_mistake = names({
             lambda attend: attend(*(leaf.detach() for leaf in fresh())).requires_grad
         ),
         "the output alone cannot show": lambda attend: attend(*drawn()).isfinite().all(),
-        "One tensor plays query, key and value": probe(lambda: 3 * leaves_of((2, 5, 11))),
+        "One tensor serves as query": probe(lambda: 3 * leaves_of((2, 5, 11))),
         "0 everywhere": probe(good=lambda gradient: gradient is not None),
-        "single gradients of 0 are healthy": (
+        "some of the gradients may be 0": (
             probe(good=lambda gradient: gradient is not None and bool((gradient != 0).all()))
         ),
         "True for frozen_weights. Gradients add up in `.grad`": with_old(0, 1, 2),
@@ -169,7 +168,7 @@ test_names_the_mistake = names({
         "dtype torch.float64, but it should have "
         "torch.float32": lambda q, k, v: attention(q, k, v).double(),
         "Its numbers are correct. It prints at every call": talkative,
-        ("the clinic could not examine it", "picky(query, key, value)"): picky,
+        ("the clinic could not examine it", "picky(query, key, value). Make it run"): picky,
     },
 })  # fmt: skip
 
@@ -185,6 +184,7 @@ def test_wrong_answers_are_shown_in_numbers():
 def test_the_report_of_the_clinic_comes_with_the_verdict():
     verdict = refused(check_mended_mask, two_bugs)
     assert verdict.report.findings
+    assert refused(check_mended_mask, lambda q, k, v: v).message.endswith("4 were given.")
     verdict = accepted(check_mended_mask, lambda q, k, v, mask: weigh(q, k, mask) @ v)
     assert verdict.report.ok
     assert "no allowed key gives NaN" in " ".join(verdict.remarks)

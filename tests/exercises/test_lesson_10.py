@@ -66,11 +66,11 @@ test_accepts = accepts({
 test_names_the_mistake = names({
     check_third_word: {"Both scores are as before": lambda: 0.5},
     check_sink_share: {
-        "rows that hold a marker": lambda w: w[:, 1:, 0].mean(dim=-1) * w.shape[-1],
+        "include the row of a marker": lambda w: w[:, 1:, 0].mean(dim=-1) * w.shape[-1],
         "Return 12 numbers, one for each head": lambda weights: share(weights).mean()},
     check_mended_ablation: {
         "changes the layer that it is given (attention.out_proj.weight)": careless,
-        "lacks head 3. Heads are counted from 0": (
+        "lacks head 3 instead. Heads are counted from 0": (
             on_a_copy(lambda matrix, head: matrix[:, columns(head - 1)].zero_())
         ),
         "Which 32 columns": on_a_copy(lambda matrix, head: matrix.zero_()),

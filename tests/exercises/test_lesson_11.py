@@ -60,7 +60,7 @@ test_names_the_mistake = names({
         ),
     },
     check_rotate_at: {
-        ("The first case is correct", "the base 100", "It always takes the base 10,000"): (
+        ("The first case is correct", "the base 100", "It always uses the base 10,000"): (
             lambda x, places, base=1e4: as_points(x, places)
         ),
     },
