@@ -124,7 +124,7 @@ def compared(
         told, evidence = _voice.has_shape(case, "output", output, right), None
     else:
         told, evidence = _voice.is_wrong(case, "output"), first_difference(output, right, AXES)
-    raise Wrong(f"{told} {advice}".rstrip(), evidence)
+    raise Wrong(f"{told} {advice or 'Does your code contain a fixed size or number?'}", evidence)
 
 
 def sentence(finding: Finding) -> str:

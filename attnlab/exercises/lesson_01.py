@@ -46,7 +46,7 @@ def no_third(weights: Tensor) -> str:
     near=lambda weights, other: bool((weights - torch.as_tensor(other)).abs().max() < 0.007),
     slips={
         "These are the scores. A score of 0 does not give a weight of 0, because e to the power of "
-        "0 is 1. The three weights sum to 1.": [0, 0, 0],
+        "0 is 1. The three weights must sum to 1.": [0, 0, 0],
         "e to the power of 0 is 1, so that step is correct. Now divide by the sum of all three, "
         "because weights sum to 1.": [1, 1, 1],
         "These are the weights of the query “He”. A query of zeros has a dot product of 0 with "

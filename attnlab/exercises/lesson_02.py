@@ -217,7 +217,8 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
         "to 1, not the length, and divide by the root of d_k, not by d_k.": (
             lambda query, key: scores(unit(query), unit(key)) / root(query)
         ),
-        "The length is 1, not the root mean square. Take the mean of the squares, not their sum.": (
+        "The length of each vector is 1, but its root mean square should be. Take the mean of the "
+        "squares, not their sum.": (
             lambda query, key: scores(unit(query), unit(key)) / root(query) ** 2
         ),
         "The softmax is one step too many, because the function must return scores, not weights.": (
@@ -252,7 +253,7 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
         "that it stays a column with one number for each query.",
     },
     misshapen="Count the dimensions from the end.",
-    otherwise="Queries and keys need the root mean square 1, and then the dot products must be "
+    otherwise="Queries and keys need a root mean square of 1, and then the dot products must be "
     "divided by the root of d_k.",
     verified="The score of every query with itself is the root of d_k, whatever its length. "
     "Rescaling a single query or key by a positive factor changes nothing.",

@@ -179,9 +179,8 @@ def shown_mask(mask: Tensor, right: Tensor, _lengths: Tensor) -> Evidence:
 
 
 ROWS_CLOSED = (
-    "The rows of <pad> are closed too. No word is affected here, but in a bare softmax a row "
-    "without "
-    "a key is NaN, and the next layer spreads it. A padding mask closes columns, not rows."
+    "The rows of <pad> are closed too. No word is affected here, but a plain softmax gives NaN for "
+    "a row without a key, and the next layer spreads it. A padding mask closes columns, not rows."
 )
 
 
@@ -197,7 +196,7 @@ ROWS_CLOSED = (
         "The masks are combined with `or`, but a cell is open only if both masks leave it open.": (
             lambda n: causal_of(n) | words_of(n)
         ),
-        "No token may attend to itself, but the diagonal of a causal mask is open.": (
+        "In your mask no token may attend to itself, but the diagonal of a causal mask is open.": (
             lambda n: causal_of(n).tril(-1) & words_of(n)
         ),
         "Queries attend to the future and not to the past.": Either(

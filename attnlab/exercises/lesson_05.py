@@ -263,9 +263,8 @@ def read_sentence(text: str) -> Reading:
         raise Wrong(f"The layer cannot read a sentence: {error}") from None
     count = reading.tokens.count("bank")
     if count != 1:
-        raise Wrong(
-            f"Each sentence must have the word “bank” once, but “{text}” has it {count} times."
-        )
+        found = f"contains it {count} times" if count else "does not contain it"
+        raise Wrong(f"Each sentence must contain the word “bank” once, but “{text}” {found}.")
     return reading
 
 

@@ -155,8 +155,10 @@ class InPieces(Compared):
             why = f"your function builds whole rows: {made}. Take one piece of the keys at a time."
         elif watch.flops > ONE_PASS:
             times = f"{watch.flops / ONE_PASS:.1f} times the FLOPs of one pass"
-            why = f"your function computes scores more than once: {times}. Let the top rise "
-            "instead."
+            why = (
+                f"your function computes scores more than once: {times}. Take one piece of the "
+                "keys at a time, and let the top rise."
+            )
         elif watch.peak > table // 2:
             held = f"{watch.peak // 1024} KiB at a time, though all scores together take only"
             why = (

@@ -242,7 +242,7 @@ def check_fooling_sentence(found: tuple[str, str]) -> Right:
         raise Wrong("This is one of the 35 sentences. Write one of your own.")
     try:
         if (count := encoder().tokens(sentence).count("bank")) != 1:
-            raise Wrong(f"The sentence must have the word “bank” once, but has it {count} times.")
+            raise Wrong(f"The sentence must contain the word “bank” once, not {count} times.")
         with torch.no_grad():
             (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), vectors, is_river)
     except ValueError as error:

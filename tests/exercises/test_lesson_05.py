@@ -80,8 +80,8 @@ test_names_the_mistake = names({
         "Only one word may differ, but 2 words "
         "do": (SAILED[0], "they walked to the bank for a loan"),
         "have 8 and 5 words": (SAILED[0], "they sailed to a bank"),
-        "has it 0 times": ("they sailed to the shore", SAILED[1]),
-        "has it 2 times": ("a bank is no bank", SAILED[1]),
+        "shore” does not contain it": ("they sailed to the shore", SAILED[1]),
+        "contains it 2 times": ("a bank is no bank", SAILED[1]),
         "which says nothing about banks": bank("is open|is closed"),
         "the word that you changed, to “river” and to “lake”": (
             bank("by the river was wet|by the lake was wet")

@@ -156,7 +156,7 @@ test_names_the_mistake = names({
     check_mended_pieces: {
         ("scores near -256", "Subtract the largest score seen so far"): without_top,
         ("The numbers are right, but your function builds whole rows", "1021"): at_once,
-        ("computes scores more than once", "1.6 times the FLOPs"): in_two_passes,
+        ("computes scores more than once", "1.6 times the FLOPs", "top rise."): in_two_passes,
         ("KiB at a time", "together take only 255 KiB"): from_kept_scores,
         "pieces of 1, the output is wrong. It is correct in the cases before": (
             twice_for(lambda size, keys: size == 1)

@@ -69,7 +69,7 @@ test_names_the_mistake = names({
         "It should be a sentence and its meaning": "the bank",
         "not “3”": lambda: ("the bank", 3),
         "must be “river” or “money”, not “shore”": ("the bank", "shore"),
-        "the word “bank” once, but has it 0 times": ("the shore", "river"),
+        "the word “bank” once, not 0 times": ("the shore", "river"),
         "cannot use this sentence": ("", "river"),
     },
 })  # fmt: skip
