@@ -306,12 +306,11 @@ State = tuple[Tensor, Tensor, Tensor]  # top, total, output
 MEANING = (
     "top + log(total)",
     *(f"output / total, {n}" for n in range(FEATURES)),
-    "top too high",  # 1 if nothing was seen, and yet the top would hide keys with low scores
 )
 
 
 def meaning(value: object) -> Tensor:
-    """Read a state: the logarithm of the sum of all exponentials, the means, and a wrong top."""
+    """Read a state: the logarithm of the sum of all exponentials, and the means."""
     wanted = "the three parts (top, total, output)"
     if not isinstance(value, tuple | list) or len(value) != 3:
         raise Wrong(_voice.returned(_voice.kind_of(value), wanted))
@@ -322,12 +321,10 @@ def meaning(value: object) -> Tensor:
             f"top, total and output have the shapes {found}, but they should have {shapes}."
         )
     mean = torch.where(total == 0, output, output / total)
-    too_high = ((total == 0) & (top > -1e30)).to(mean.dtype)
-    return torch.cat([top + total.log(), mean, too_high], dim=-1)
+    return torch.cat([top + total.log(), mean], dim=-1)
 
 
 def joined(
-    top: Callable[[Tensor, Tensor], Tensor] = torch.maximum,
     total: tuple[bool, bool] = (True, True),
     output: tuple[bool, bool] = (True, True),
     sign: int = 1,
@@ -335,7 +332,7 @@ def joined(
     """Return a function that joins two states and shrinks these parts of the two."""
 
     def join(*states: State) -> State:
-        new_top = top(states[0][0], states[1][0])
+        new_top = torch.maximum(states[0][0], states[1][0])
         shrinks = [(sign * (state[0] - new_top)).exp() for state in states]
         sums = [
             sum(
@@ -362,18 +359,6 @@ def divided(one: State, other: State) -> State:
     return top, total, output / total
 
 
-def with_top_of_zero(one: State, other: State) -> State:
-    """Join two states, and let the top be 0 where nothing was seen."""
-    top, total, output = joined()(one, other)
-    return torch.where(total == 0, 0.0, top), total, output
-
-
-def mean_of_two(one: State, other: State) -> State:
-    """Return the mean of two outputs, as if the pieces weighed the same."""
-    top = torch.maximum(one[0], other[0])
-    return top, torch.ones_like(top), (one[2] / one[1] + other[2] / other[1]) / 2
-
-
 @Compared(
     answer=(
         "A function of two states (top, total, output), shapes (L, 1), (L, 1) and (L, Ev), that "
@@ -396,13 +381,6 @@ def mean_of_two(one: State, other: State) -> State:
         "The total is correct, but the output is not shrunk.": joined(output=(False, False)),
         "The output is correct, but the total is not shrunk.": joined(total=(False, False)),
         "The output is already divided by the total. Leave that to the end.": divided,
-        "It takes the mean of two outputs, but a piece counts by its share of the "
-        "total.": mean_of_two,
-        "Where no key was seen, the top must stay at the lowest number. A higher one would hide "
-        "later keys with lower scores.": with_top_of_zero,
-        "A total is 0 though keys were seen. Take the larger top in each row separately.": (
-            joined(lambda one, other: torch.maximum(one, other).max().expand_as(one))
-        ),
     },
     what="joined state",
     read=meaning,
@@ -425,8 +403,8 @@ def check_joined_pieces() -> Iterator[tuple[str, tuple]]:
     """Check a function that joins what two pieces of the keys have left behind.
 
     Verified: top + log(total) and output / total for random pieces, for tops far apart in both
-    directions and from row to row, with a piece in which nothing was seen, that the top stays at
-    the lowest number as long as nothing was seen, and that the arguments stay as they are.
+    directions and from row to row, with a piece in which nothing was seen, and that the arguments
+    stay as they are.
     """
 
     def two_states(apart: float, between_rows: float = 0.0) -> tuple[State, State]:
@@ -444,4 +422,3 @@ def check_joined_pieces() -> Iterator[tuple[str, tuple]]:
     empty = "no key was seen (its state is the lowest number, 0 and 0)"
     yield f"a second piece in which {empty}", (seen, nothing)
     yield f"a first piece in which {empty}", (nothing, seen)
-    yield "two pieces in which no key was seen", (nothing, nothing)

@@ -162,11 +162,6 @@ def by_exp(scores, allowed):
     return exps / exps.sum(dim=-1, keepdim=True).clamp_min(1e-6)
 
 
-def empty_when_any(scores, allowed):
-    weights = filled_with(-torch.inf)(scores, allowed)
-    return torch.zeros_like(weights) if (~allowed).all(dim=-1).any() else weights
-
-
 def counted_from_the_front(scores, allowed):
     some = allowed.any(1, keepdim=True)
     weights = scores.masked_fill(~allowed & some, -torch.inf).softmax(-1)
@@ -217,7 +212,6 @@ test_names_the_mistake = names({
     check_safe_softmax: {
         "divides 0 by 0": filled_with(-torch.inf),
         "has vanished": filled_with(-torch.inf, lambda w, m: w.nan_to_num()),
-        "An empty row changes the others": empty_when_any,
         "Give such a row finite scores": lambda s, m: safe(s, m, keep_empty=True),
         "masked_fill replaces it": covered_up,
         "no gradient comes back": lambda s, m: safe(s.detach(), m),
