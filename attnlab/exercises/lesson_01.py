@@ -194,9 +194,6 @@ MISTAKES = {
     f"The scores are divided by √7, and 7 is the number of keys. {NOT_ROOT}": dividing(
         lambda key, value: S
     ),
-    f"The scores are divided by √13, and 13 is the width of a value. {NOT_ROOT}": dividing(
-        lambda key, value: EV
-    ),
     "The scores themselves are divided by their sum, so some weights are negative. First raise e "
     "to the power of each score.": weighing(by_sum),
     "The softmax runs over the queries. It must run over the keys, the last dimension: "

@@ -221,9 +221,6 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
         "squares, not their sum.": (
             lambda query, key: scores(unit(query), unit(key)) / root(query) ** 2
         ),
-        "The softmax is one step too many, because the function must return scores, not weights.": (
-            lambda query, key: scores(unit(query), unit(key)).softmax(-1)
-        ),
         "The mean is subtracted, as in LayerNorm. Here the features are only rescaled.": normed_by(
             lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
             lambda x: F.layer_norm(x, x.shape[-1:]),

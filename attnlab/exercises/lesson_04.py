@@ -216,9 +216,6 @@ def one_over_sum(shades: Tensor) -> Tensor:
         ),
         "You divided by the number of rows. A row shares its weight among the keys, so divide by "
         "the number of columns.": ends_of(lambda shades: 1 / len(shades), one_over_sum),
-        "You added up a column of shades. It is the weights of a row that sum to 1.": (
-            ends_of(one_over_keys, lambda shades: 1 / shades[:, 0].sum())
-        ),
     },
     what="bounds",
     otherwise="If the palest weight is w and the darkest is d, a cell of shade s holds "

@@ -99,10 +99,6 @@ def corners(case: Case, _said: dict[str, bool | None]) -> Evidence:
         ),
         "It compares the first query with the first key. The closest pair is the first query and "
         "the last key.": lambda i, j, size, window: 0 <= i - j < window,
-        "It compares the last query with the first key, which are farthest apart. The closest pair "
-        "is the first query and the last key.": (
-            lambda i, j, size, window: 0 <= i + size - 1 - j < window
-        ),
         "It asks whether the whole tile is allowed, but one allowed pair is enough.": (
             lambda i, j, size, window: j + size - 1 <= i and i + size - 1 - j < window
         ),

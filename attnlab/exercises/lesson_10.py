@@ -78,9 +78,6 @@ def of_words(weights: Tensor, key: int = 0, rows: slice = slice(1, -1)) -> Tenso
                 for rows in (slice(None), slice(1, None), slice(-1))
             )
         ),
-        "This is the last key, [SEP], but [CLS] is the first one.": (
-            lambda weights: of_words(weights, -1) * weights.shape[-1]
-        ),
         "This is a row, but the task asks for a column. Axis 1 holds the queries, axis 2 the "
         "keys.": (lambda weights: of_words(weights.mT) * weights.shape[-1]),
         "These are sums over the rows. Take their mean.": (

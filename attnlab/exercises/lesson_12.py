@@ -209,9 +209,6 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
             lambda x, first, second: (x := x + first(x)) + second(norm(x)),
             lambda x, first, second: (x := x + first(norm(x))) + second(x),
         ),
-        "What the layers return is normalised. Normalise what they read.": (
-            lambda x, first, second: x + norm(first(x)) + norm(second(x + norm(first(x))))
-        ),
         "Only the output of the second layer is returned. Add it to the stream.": (
             lambda x, first, second: second(norm(x + first(norm(x))))
         ),

@@ -149,7 +149,6 @@ def ends(
             ends(first=1), ends(first=-1)
         ),
         "The first tokens are missing.": lambda length, window, sinks: ends()(length, window, 0),
-        "The window is missing.": lambda length, window, sinks: ends()(length, 0, sinks),
         "This mask is the other way round. True must mean that a token may be seen.": (
             lambda length, window, sinks: ~ends()(length, window, sinks)
         ),

@@ -55,11 +55,6 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     return torch.nn.functional.cosine_similarity(a, b, dim=-1)
 
 
-def distance(a: Tensor, b: Tensor) -> Tensor:
-    """Return the distance, with the sign of a similarity."""
-    return -(a - b).norm(dim=-1)
-
-
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """Return the dot product."""
     return (a * b).sum(dim=-1)
@@ -89,11 +84,6 @@ def by(
     return computed
 
 
-def first_left_out(vectors: Tensor, is_first: Tensor) -> Tensor:
-    """Return leans by the means without sentence 0, for all of them."""
-    return lean(vectors, vectors[1:], is_first[1:])
-
-
 @Compared(
     answer="A function of vectors (N, 7, E) and a bool tensor (N,) that returns (N, 7).",
     see="attnlab.meanings.leans : the same.",
@@ -103,19 +93,11 @@ def first_left_out(vectors: Tensor, is_first: Tensor) -> Tensor:
         "The sentence itself is part of its mean. Leave it out.": by(included=True),
         "The signs are reversed. A lean above 0 must mean that it is nearer to the first "
         "meaning.": (lambda vectors, is_first: -leans(vectors, is_first)),
-        "These are differences of distances, but the lean is a difference of cosines.": by(
-            distance
-        ),
         "These are differences of dot products, but the lean is a difference of cosines.": by(dot),
         "These are means of cosines with each sentence. Take the cosine with the mean of the "
         "vectors.": by(total=True),
         "This is the cosine with the first mean alone. Subtract the cosine with the second.": by(
             single=True
-        ),
-        "The same sentence is left out every time. For each sentence, leave out that sentence "
-        "itself.": first_left_out,
-        "The axes of sentences and places are swapped.": (
-            lambda vectors, is_first: leans(vectors, is_first).T
         ),
     },
     otherwise="For sentence i, take the means of all other sentences, and then two cosines.",
