@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnlab._checks import shape
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import Wrong, first_difference, number, numbers, table
+from attnlab.exercises._answers import Wrong, first_difference, number, numbers
 from attnlab.exercises._forms import Compared, Either, Value
 
 # --- one odd token among four ---------------------------------------------------------------------
@@ -68,11 +68,6 @@ def off(weights: Tensor, other: object) -> float:
         "by the sum."
     ),
     verified="These are the four weights that attention gives, found without a softmax.",
-    evidence=lambda weights: table(
-        "Query b, keys a, b, a, a:",
-        {"raw score of b": [0, 2, 0, 0], "your weight": weights},
-        ("a", "b", "a", "a"),
-    ),
     by_hand=True,
 )
 def check_lonely_weights(_weights: Tensor) -> None:

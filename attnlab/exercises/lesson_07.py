@@ -61,11 +61,6 @@ def tokens(value: object) -> frozenset[int]:
     },
     verified="These are the tokens whose numbers head 2 holds.",
     otherwise="Number the 48 numbers of x in the order of memory. Which of them go to head 2?",
-    evidence=lambda _said: table(
-        "Numbers of x in the order of memory; token t holds 8 t to 8 t + 7:",
-        {"head 0": [0, 11]},
-        ["first number", "last number"],
-    ),
 )
 def check_tokens_in_head(_said: frozenset[int]) -> None:
     """Check which tokens have numbers in head 2 of ``x.view(4, 6, 2)``, with x of shape (6, 8).

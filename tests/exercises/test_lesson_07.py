@@ -141,12 +141,6 @@ test_names_the_mistake = names({
 })  # fmt: skip
 
 
-def test_the_table_of_tokens_does_not_give_the_answer_away():
-    verdict = refused(check_tokens_in_head, [0, 1, 2, 3, 4, 5], "order of memory")
-    assert verdict.evidence.values.tolist() == [[0, 11]]
-    assert verdict.evidence.rows == ("head 0",)
-
-
 def test_the_pairs_are_what_they_are_called_and_counted():
     for split, merge in CORRECT_PAIRS.values():
         assert same_in(...)(split, merge)

@@ -11,7 +11,6 @@ from attnlab.exercises import (
     check_joined_pieces,
     check_mended_pieces,
     check_needed_tile,
-    check_weight_memory,
 )
 from attnlab.exercises.lesson_08 import MANY_S, is_needed
 from attnlab.masks import causal_mask, sliding_window_mask
@@ -144,9 +143,6 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_weight_memory: {
-        "Then divide by the bytes of a MiB": 1537,
-    },
     check_needed_tile: {
         "Some query in it may attend to some key": (
             lambda i, j, *sizes: j < i and is_needed(i, j, *sizes)

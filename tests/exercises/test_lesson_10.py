@@ -64,7 +64,6 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_third_word: {"Both scores are as before": lambda: 0.5},
     check_sink_share: {
         "include the row of a marker": lambda w: w[:, 1:, 0].mean(dim=-1) * w.shape[-1],
         "Return 12 numbers, one for each head": lambda weights: share(weights).mean()},

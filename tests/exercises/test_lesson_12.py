@@ -56,7 +56,6 @@ test_names_the_mistake = names({
             x + (found := first(norm(x))) + second(norm(found))
         ),
     },
-    check_place_to_look: {"Find the earlier copy of the last letter": 7},
     check_followers: {
         "dtype torch.float32, but it should have torch.bool": lambda t: by_loops(t).float(),
     },

@@ -60,7 +60,7 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_bytes_of_a_token: {"Multiply 2, for key and value": 7, "all 64": 2560},
+    check_bytes_of_a_token: {"all 64": 2560},
     check_windowed_keys: {
         "Append the new ones first": lambda kept, new, window: (
             torch.cat([kept[..., -window:, :], new], dim=-2)
