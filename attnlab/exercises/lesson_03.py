@@ -418,30 +418,11 @@ def of_keys(attention_mask: Tensor) -> Tensor:
     return attention_mask[:, None, None] == 1
 
 
-def by_accident(words: int) -> Callable[..., Tensor]:
-    """Return attention with one axis too few where that is not an error, else correct attention."""
-
-    def attend(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
-        alike = query.shape[0] == query.shape[1] and query.shape[0] > 1
-        mask = attention_mask[:, None] == words if alike else of_keys(attention_mask)
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-
-    return attend
-
-
-ACCIDENT = (
-    "The axis of the 2 sentences was lined up with that of the 2 heads. A mask (N, 1, S) needs one "
-    "more axis of size 1."
-)
-
-
 @Compared(
     answer="A function of (query, key, value, attention_mask) that returns the output.",
     see="attnlab.from_hf_attention_mask : converts the mask.",
     right=with_mask(of_keys),
     slips={
-        ACCIDENT: by_accident(1),
-        f"{ACCIDENT} Besides, 1 means a word and 0 means padding.": by_accident(0),
         "The mask is not used.": with_mask(lambda m: None),
         "The queries attend only to <pad>, but 1 means a word and 0 means padding.": with_mask(
             lambda m: ~of_keys(m)
@@ -464,9 +445,6 @@ ACCIDENT = (
         "gets weight. Block its score instead.": Either(
             lambda q, k, v, m: F.scaled_dot_product_attention(q, k * m[:, None, :, None], v),
             lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v * m[:, None, :, None]),
-            lambda q, k, v, m: F.scaled_dot_product_attention(
-                q, k * m[:, None, :, None], v * m[:, None, :, None]
-            ),
         ),
     },
     errors={
@@ -484,11 +462,11 @@ ACCIDENT = (
 def check_padded_batch() -> Iterator[tuple[str, tuple]]:
     """Check attention over heads with a Hugging Face ``attention_mask``.
 
-    Verified: the output, for one sentence and two, padded on either side, as many heads as
-    sentences or not, large scores, and fewer queries than keys.
+    Verified: the output, for one sentence and two, padded on either side, large scores, and fewer
+    queries than keys.
     """
-    # as many heads as sentences hide a missing axis, as many queries as keys a square mask
-    for N, H, L in ((1, 3, S), (2, 3, S), (2, 2, S), (2, 3, 4)):
+    # as many queries as keys hide a square mask
+    for N, H, L in ((1, 3, S), (2, 3, S), (2, 3, 4)):
         query, key, value = randoms((N, H, L, E), (N, H, S, E), (N, H, S, EV))
         sentences = "one sentence" if N == 1 else f"{N} sentences"
         case = f"{sentences}, {H} heads, query {shape(query)} and attention_mask {(N, S)}"
