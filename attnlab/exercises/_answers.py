@@ -232,8 +232,7 @@ def numbers(
     read = vector(value, wanted)
     found = tuple(read.shape)
     if found != shape:
-        got = _voice.kind_of(value if isinstance(value, tuple | list) else read)
-        raise Wrong(_voice.returned(got, wanted, (hints or {}).get(found, "")))
+        raise Wrong(_voice.returned(_voice.kind_of(value), wanted, (hints or {}).get(found, "")))
     if not read.isfinite().all():
         got = f"{_voice.kind_of(value)} that contains {'NaN' if read.isnan().any() else 'infinity'}"
         if read.numel() == 1:

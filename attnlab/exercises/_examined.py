@@ -124,7 +124,9 @@ def compared(
         told, evidence = _voice.has_shape(case, "output", output, right), None
     else:
         told, evidence = _voice.is_wrong(case, "output"), first_difference(output, right, AXES)
-    raise Wrong(f"{told} {advice or 'Does your code contain a fixed size or number?'}", evidence)
+    raise Wrong(
+        f"{told} {advice or 'Look at the scores, the weights and the average in turn.'}", evidence
+    )
 
 
 def sentence(finding: Finding) -> str:

@@ -63,6 +63,8 @@ def new_vector(query: Tensor, x: Tensor) -> Tensor:
             lambda query, x: torch.stack([new_vector(row, x) for row in x])
         ),
     },
+    errors={"must match the size": "The weighted average of the rows is `weights @ x`."},
+    misshapen="Return a single vector, with one number for each feature.",
     otherwise="One of three steps is wrong: the score of each word, the softmax of the scores, or "
     "the average.",
     verified="The new vector is right for sentences of different lengths, and for any query.",

@@ -191,6 +191,13 @@ MISTAKES = {
     ),
     "The scores themselves are divided by their sum, so some weights are negative. First raise e "
     "to the power of each score.": weighing(by_sum),
+    "The scores are made positive by something other than the exponential, such as `relu` or "
+    "`abs`. Raise e to the power of each score.": Either(
+        *(
+            weighing(lambda scores, make=make: by_sum(make(scores)))
+            for make in (torch.relu, torch.abs)
+        )
+    ),
     "The softmax runs over the queries. It must run over the keys, the last dimension: "
     "dim=-1.": weighing(lambda scores: soft(scores, dim=-2)),
     "These are the weights. Multiply them by the value.": lambda query, key, value: soft(

@@ -207,6 +207,7 @@ ROWS_CLOSED = (
         ROWS_CLOSED: lambda n: decoder_mask(n) & words_of(n).mT,
     },
     what="mask",
+    errors={"must match the size": "The longest sentence sets the size, so use lengths.max()."},
     misshapen=missing_axis,
     otherwise=wrong_cell,
     evidence=shown_mask,
@@ -339,8 +340,9 @@ class WithGradient(Compared):
     see="attnlab.attention_weights : attnlab's own.",
     right=safe,
     slips={
-        "The mask is read the wrong way round. True means that a key is allowed.": (
-            lambda scores, allowed: safe(scores, ~allowed)
+        "The mask is read the wrong way round. True means that a key is allowed.": Either(
+            lambda scores, allowed: safe(scores, ~allowed),
+            lambda scores, allowed: scores.masked_fill(allowed, -torch.inf).softmax(dim=-1),
         ),
         "Weights are set to 0 after the softmax, so the rows do not sum to 1.": (
             lambda scores, allowed: scores.softmax(dim=-1) * allowed

@@ -155,7 +155,8 @@ def check_sharp_factor(factor: float) -> str:
     what="contributions",
     axes=("sentence", "head", "query", "key"),
     errors={
-        "must match the size": "The length of a value is taken over its features, the last axis."
+        "weights (2, ": "Give the lengths an axis of size 1 for the queries: [..., None, :].",
+        "must match the size": "The length of a value is taken over its features, the last axis.",
     },
     misshapen="There must be one number for each query and key.",
     otherwise="If you set the value of one key to 0, how far does an output move?",

@@ -238,6 +238,7 @@ BUGS = {
             )
         ),
     },
+    errors={"must match the size": "First repeat the kv heads, so that each query head has one."},
     otherwise="Repeat each kv head for its group, and align the causal mask at the lower right.",
     verified="Each query sees its own key and all before it, in the kv head of its group.",
     atol=1e-4,

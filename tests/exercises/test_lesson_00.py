@@ -33,6 +33,8 @@ test_names_the_mistake = names({
         ("x (3, 11)", "always divided by the square root of 5"): (
             lambda query, x: (x @ query / 5**0.5).softmax(-1) @ x
         ),
+        "is `weights @ x`": lambda query, x: (x @ query).softmax(0) * x,
+        "a single vector": lambda query, x: F.scaled_dot_product_attention(query[None], x, x),
         "runs over a single number": (
             lambda query, x: ((x @ query[:, None]).softmax(-1) * x).sum(dim=0)
         ),

@@ -91,6 +91,7 @@ test_names_the_mistake = names({
         ),
         "raise e to the power of each score": from_scores(shared),
         "These are the weights. Multiply": lambda q, k, v: scores_of(q, k).softmax(dim=-1),
+        "such as `relu`": from_scores(lambda scores: shared(scores.relu())),
         "runs over the sequences of the batch": broken,
         ("query (5, 11)", "Count the dimensions from the end"): (
             from_scores(lambda s: s.softmax(dim=2))

@@ -43,7 +43,7 @@ test_names_the_mistake = names({
         "Add up the means": lambda c: (300.0 / c, VARIANCE / c**2),
         "Add up their variances": lambda c: (MEAN / c, 200 / c**2),
         "NaN": lambda c: (MEAN / c, math.nan),
-        "Return two numbers, the mean": lambda c: MEAN / c,
+        "a number. Return two numbers, the mean": lambda c: MEAN / c,
     },
     check_good_factor: {"436, so the factor is too large.": 10, "too small": 0},
     check_normed_scores: {

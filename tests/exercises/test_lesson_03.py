@@ -206,10 +206,12 @@ test_names_the_mistake = names({
         "query 2 and key 2 must be open, because the key is the token itself": (
             lambda n: decoder_mask(n) & ~diagonal_without_one(n)
         ),
+        "so use lengths.max()": lambda n: real_of(n) & causal_mask(5),
         "would line up the axis of the sentences": lambda n: decoder_mask(n)[:, 0],
         "dtype torch.float32, but it should have torch.bool": lambda n: decoder_mask(n).float(),
     },
     check_safe_softmax: {
+        "read the wrong way round": lambda s, m: s.masked_fill(m, -torch.inf).softmax(-1),
         "divides 0 by 0": filled_with(-torch.inf),
         "has vanished": filled_with(-torch.inf, lambda w, m: w.nan_to_num()),
         "Give such a row finite scores": lambda s, m: safe(s, m, keep_empty=True),

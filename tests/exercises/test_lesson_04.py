@@ -66,6 +66,7 @@ test_names_the_mistake = names({
     check_contributions: {
         "A length is the root": lambda weights, value: weights * value.abs().sum(-1)[..., None, :],
         "over its features, the last axis": lambda weights, value: weights * value.norm(dim=-2),
+        "axis of size 1 for the queries": lambda weights, value: weights * value.norm(dim=-1),
         "one number for each query and key": lambda weights, value: value.norm(dim=-1),
     },
     check_darkest_range: {"a tuple of length 3. Return two numbers, the "

@@ -66,6 +66,7 @@ test_names_the_mistake = names({
             torch.cat([kept[..., -window:, :], new], dim=-2)
         ),
     },
+    check_mended_decoding: {"First repeat the kv heads": F.scaled_dot_product_attention},
     check_window_with_sinks: {
         "dtype torch.float32, but it should have "
         "torch.bool": lambda *sizes: by_loops(*sizes).float(),
