@@ -74,6 +74,8 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
         ),
     },
     errors={
+        "must match the size": "A sum over the keys needs keepdim=True, so that it stays a column "
+        "with one number for each query.",
         "same dtype": "Both factors of a product need one dtype: turn the mask into value.dtype.",
         "expected scalar type": (
             "Both factors of a product need one dtype: turn the mask into value.dtype."
@@ -82,15 +84,15 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
     nan="It contains NaN, from 0 / 0. A query that may attend to nothing must get zeros.",
     otherwise="Every value that a query may attend to must count the same.",
     verified="Your function is correct for one sentence, for a batch and for several heads, even "
-    "where a query may look at nothing.",
+    "where a query may attend to nothing.",
     keeps_inputs=True,
     keeps_dtype=True,
 )
 def check_plain_average() -> Iterator[tuple[str, tuple]]:
-    """Check a function that averages the values a query may look at, with equal weights.
+    """Check a function that averages the values that a query may attend to, with equal weights.
 
-    Verified: the output for one sentence, a batch and heads, with queries that may look at nothing,
-    in float64, and that the arguments stay as they were.
+    Verified: the output for one sentence, a batch and heads, with queries that may attend to
+    nothing, in float64, and that the arguments stay as they were.
     """
     in_float32 = product(((), (2,), (2, 3)), (False, True), (torch.float32,))
     for lead, blocked, dtype in (*in_float32, ((2,), True, torch.float64)):

@@ -81,6 +81,7 @@ HEAD_DIM, HEADS_AND_DIM = root_of(-1), root_of(1, -1)
 DIVIDED: dict[str, Divisor] = {
     "The scores are not divided. Divide them by the root of head_dim.": lambda heads: 1,
     "The scores are divided by the root of the number of heads, not of head_dim.": root_of(1),
+    "The scores are divided by the root of the number of tokens, not of head_dim.": root_of(2),
     "The scores are divided by head_dim itself, not by its root.": lambda heads: heads.shape[-1],
 }
 SOFTMAXES: dict[str, Merge] = {

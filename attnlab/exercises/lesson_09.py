@@ -133,6 +133,15 @@ MASKED = "query (2, 5, 11), key (2, 7, 11), value (2, 7, 13) and mask (2, 5, 7)"
         "scores to -inf.": lambda query, key, value, mask: (
             (query @ key.mT / math.sqrt(query.shape[-1]) * mask).softmax(dim=-1) @ value
         ),
+        "The mask is not used.": lambda query, key, value, mask: F.scaled_dot_product_attention(
+            query, key, value
+        ),
+        "Ones and zeros are added to the scores, which blocks nothing. Set blocked scores to "
+        "-inf.": lambda query, key, value, mask: F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask.to(query.dtype)
+        ),
+        "Weights are set to 0 after the softmax, so the rows do not sum to 1. Set blocked scores "
+        "to -inf before it.": lambda query, key, value, mask: weights_of(query, key) * mask @ value,
         "The scores are divided by E, not by its root.": lambda query, key, value, mask: (
             F.scaled_dot_product_attention(
                 query, key, value, attn_mask=mask, scale=1 / query.shape[-1]
@@ -204,23 +213,23 @@ FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a mode
         "gradients may be 0. Do any differ from 0?",
     ),
     "frozen_weights": (frozen_weights, False, "Neither query nor key gets a gradient."),
-    "attention with a frozen key": (
+    "a function that freezes the key": (
         lambda query, key, value: written_out(query, key.detach(), value),
         False,
         "No gradient reaches the key. Look at all three.",
     ),
-    "attention with a frozen value": (
+    "a function that freezes the value": (
         lambda query, key, value: written_out(query, key, value.detach()),
         False,
         "No gradient reaches the value. Look at all three.",
     ),
-    "attention with rounded weights": (
+    "a function that rounds its weights": (
         lambda query, key, value: (1e6 * weights_of(query, key)).round() / 1e6 @ value,
         False,
         "A gradient comes back to query and key, but it is 0 everywhere, so nothing can be learned "
         "from it. Look at its size as well.",
     ),
-    "attention with a detached output": (
+    "a function that detaches its output": (
         lambda query, key, value: written_out(query, key, value).detach(),
         False,
         "No gradient reaches any of the three.",

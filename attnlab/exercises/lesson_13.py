@@ -136,6 +136,10 @@ def ends(
             ends(causal=False),
             lambda length, window, sinks: (
                 (torch.arange(length)[:, None] - torch.arange(length) < window)
+                | (torch.arange(length) < sinks)
+            ),
+            lambda length, window, sinks: (
+                (torch.arange(length)[:, None] - torch.arange(length) < window)
                 & (torch.arange(length) <= torch.arange(length)[:, None])
                 | (torch.arange(length) < sinks)
             ),

@@ -61,6 +61,7 @@ test_names_the_mistake = names({
         "It contains NaN, from 0 / 0. A query": lambda value, mask: divided(value, mask, least=0),
         "dtype torch.float32, but it should have "
         "torch.float64": lambda v, mask: divided(v.float(), mask),
+        "needs keepdim=True": lambda v, mask: mask / mask.sum(dim=-1) @ v,
         "turn the mask into value.dtype": (
             lambda v, mask: mask.float() @ v / mask.sum(dim=-1, keepdim=True).clamp(min=1)
         ),

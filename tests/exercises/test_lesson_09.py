@@ -153,7 +153,7 @@ test_names_the_mistake = names({
         "True for frozen_weights. Gradients add up in `.grad`": with_old(0, 1, 2),
         "in a second call. Gradients add up in `.grad`": with_old(0),
         "has None for a gradient": probe(good=lambda gradient: bool(gradient.abs().max() > 0)),
-        ("a detached output", "Return False before backward()"): probe(guard=False),
+        ("detaches its output", "Return False before backward()"): probe(guard=False),
         "If all three inputs ask for a gradient": lambda attend: attend(*drawn()).sum().backward(),
         "Return False: every path": lambda attend: probe()(attend) or None,
     },
@@ -175,7 +175,7 @@ test_names_the_mistake = names({
 def test_wrong_answers_are_shown_in_numbers():
     evidence = refused(check_hiding_sizes, (2, 5, 7, 11, 3)).evidence
     assert evidence.rows == ("patient_x", "correct")
-    evidence = refused(check_learning_probe, with_old(1), "a frozen key").evidence
+    evidence = refused(check_learning_probe, with_old(1), "freezes the key").evidence
     assert evidence.rows == ("query (2, 5, 11)", "key (2, 7, 11)", "value (2, 7, 13)")
     assert evidence.values.isnan().flatten().tolist() == [False, True, False]
 
