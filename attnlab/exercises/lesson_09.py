@@ -317,12 +317,12 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
     },
     errors={
         "NoneType": "An input that was cut off has None for a gradient, not a tensor. Return False "
-        "then.",
+        "in that case.",
         "have been used in the graph": "An input that is not in the graph gets no gradient. Return "
-        "False then.",
+        "False in that case.",
         "does not require grad": "If all three inputs ask for a gradient, with requires_grad_(), "
-        "and the output still has none, nothing can be learned. Return False before backward() "
-        "then.",
+        "and the output still has none, nothing can be learned. In that case, return False before "
+        "backward().",
         "grad can be implicitly created": "backward() starts at a single number, so square the "
         "output and sum it.",
     },

@@ -153,7 +153,7 @@ test_names_the_mistake = names({
         "True for frozen_weights. Gradients add up in `.grad`": with_old(0, 1, 2),
         "in a second call. Gradients add up in `.grad`": with_old(0),
         "has None for a gradient": probe(good=lambda gradient: bool(gradient.abs().max() > 0)),
-        ("detaches its output", "Return False before backward()"): probe(guard=False),
+        ("detaches its output", "return False before backward()"): probe(guard=False),
         "If all three inputs ask for a gradient": lambda attend: attend(*drawn()).sum().backward(),
         "Return False: every path": lambda attend: probe()(attend) or None,
     },
