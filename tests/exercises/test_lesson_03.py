@@ -126,6 +126,13 @@ def test_what_is_said_to_spare_the_words_spares_them(mask):
     assert (mask(lengths) != decoder_mask(lengths)).any()
 
 
+def test_the_mask_of_the_first_wrong_sentence_is_shown():
+    verdict = refused(check_decoder_mask, lambda n: decoder_mask(n) & ~square(n).tril(-4))
+    assert verdict.evidence.caption.startswith("Your mask for sentence 0")
+    verdict = refused(check_decoder_mask, lambda n: decoder_mask(n) & real_of(n).mT)
+    assert verdict.evidence.caption.startswith("Your mask for sentence 1")
+
+
 def test_who_fails_at_once_gets_no_credit():
     verdict = refused(check_padded_batch, lambda q, k, v, m: mended(q, k, 2 * v, m))
     assert verdict.message.startswith("With one sentence, 3 heads")
