@@ -44,7 +44,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "clinic": (5, set()),
     "live": (7, DRAWING | {"PIL"}),
     "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets", "PIL"}),
-    "exercises": (6, {"anywidget", "traitlets"}),
+    "exercises": (6, {"anywidget", "traitlets", "numpy"}),
 }
 EXPORTED_LAYERS = (0, 1, 2, 3)  # what `import attnlab` itself may load
 
