@@ -42,9 +42,9 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "looking_back": (4, set()),
     "meanings": (5, set()),
     "clinic": (5, set()),
-    "live": (5, DRAWING | {"anywidget", "traitlets", "PIL"}),
+    "live": (7, DRAWING | {"PIL"}),
     "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets", "PIL"}),
-    "exercises": (6, {"anywidget", "traitlets"}),
+    "exercises": (6, {"anywidget", "traitlets", "numpy"}),
 }
 EXPORTED_LAYERS = (0, 1, 2, 3)  # what `import attnlab` itself may load
 
@@ -144,7 +144,6 @@ def test_an_import_loads_what_it_needs_and_no_more():
 @pytest.mark.parametrize(
     ("path", "package"),
     [
-        ("live.py", "anywidget"),
         ("pretrained.py", "tokenizers"),
         ("explorers/_base.py", "anywidget"),
         ("explorers/_controls.py", "traitlets"),

@@ -50,11 +50,10 @@ _stored: set[str] = set()  # keys of the modules that outputs of this kernel car
 
 @lru_cache
 def source_of(name: str) -> str:
-    """Return the text of a module, which may be one that all widgets share; "style" is made."""
+    """Return the text of a module; "style" is made."""
     if name == "style":
         return _style_module()
-    own = FOLDER / f"{name}.mjs"
-    return own.read_text(encoding="utf-8") if own.is_file() else _browser.read(own.name)
+    return (FOLDER / f"{name}.mjs").read_text(encoding="utf-8")
 
 
 def _style_module() -> str:

@@ -259,6 +259,18 @@ class Table(Panel):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Picture(Panel):
+    """A picture that Python has drawn.
+
+    Value of a frame: ``png``, in base64.
+    """
+
+    kind: str = "picture"
+    alt: str
+    width: int  # in CSS pixels, where there is room
+
+
+@dataclass(frozen=True, kw_only=True)
 class Key(Panel):
     """How to read the picture: pairs of a look and what it means.
 

@@ -89,9 +89,9 @@ function makeArcs(lab) {
     text.classList.remove("upright");
     text.style.minWidth = "";
     const upright = text.classList.toggle("upright", text.scrollWidth > text.clientWidth);
-    element.classList.toggle("long", upright && words.length > MANY);
-    if (upright && words.length > MANY) text.style.minWidth = `${1.3 * words.length}em`;
-    lines.style.width = `${text.offsetWidth}px`;
+    const long = element.classList.toggle("long", upright && words.length > MANY);
+    if (long) text.style.minWidth = `${1.3 * words.length}em`;
+    lines.style.width = long ? `${text.offsetWidth}px` : "";
     centres = words.map((button) => button.offsetLeft + button.offsetWidth / 2);
     lines.setAttribute("viewBox", `0 0 ${text.clientWidth} ${HEIGHT}`);
   };
