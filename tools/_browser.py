@@ -46,7 +46,7 @@ TEST_SETTINGS = {
 TOKEN = "attnlab"
 LIMIT = 180  # seconds: a last resort, far above what a busy computer needs
 
-_IS_READY = """path => {
+IS_READY = """path => {
     const panel = window.jupyterapp?.shell.currentWidget;
     const kernel = panel?.sessionContext?.session?.kernel;
     return !!(panel?.context?.path === path && panel.content.model?.cells?.length
@@ -220,7 +220,7 @@ class NotebookPage:
         else:
             self.page.goto(f"{self.server.url}/lab/tree/{path}?token={TOKEN}&reset")
         self.is_open = True
-        self.page.wait_for_function(_IS_READY, arg=path, polling=100)
+        self.page.wait_for_function(IS_READY, arg=path, polling=100)
         self.page.evaluate(_HIDE_SIDEBARS)
 
     def _hand_over(self) -> str:

@@ -1,9 +1,13 @@
 """Settings of the Jupyter server that `make lab` starts; JupyterLab reads this file itself."""
 
-from pathlib import PurePosixPath
+import sys
+from pathlib import Path, PurePosixPath
 
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tools.tomorrow import keep_pages
 
 
 class PromptConnection(ZMQChannelsWebsocketConnection):
@@ -32,9 +36,16 @@ class KeptLessons(AsyncLargeFileManager):
         return not is_lesson and super().is_writable(path)
 
 
+def pre_save(model, **_):
+    """Save a notebook so that it can be shown without its kernel."""
+    if model["type"] == "notebook":
+        keep_pages(model["content"])
+
+
 c = get_config()  # noqa: F821 - Jupyter provides it
 c.ServerApp.kernel_websocket_connection_class = PromptConnection
 c.ServerApp.contents_manager_class = KeptLessons
+c.ContentsManager.pre_save_hook = pre_save
 c.ServerApp.port_retries = 0  # tools/lab.py has found a free port
 c.ServerApp.jpserver_extensions = {"jupyterlab_jupytext": False}
 # Pings keep connections alive through proxies, and there is none within one machine. With pings,

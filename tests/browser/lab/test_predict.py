@@ -1,12 +1,10 @@
-"""Predictions, answers and live figures in JupyterLab, from the first look to the next day."""
+"""Predictions, answers and live figures in JupyterLab, from a first look to a lost kernel."""
 
-import nbformat
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.pages import barriers, wait_until
-from tools import lab
-from tools._browser import NotebookPage, serve
+from tools._browser import NotebookPage
 
 QUESTIONS = r"""
 [choice]
@@ -87,12 +85,6 @@ def in_sight(look: NotebookPage) -> list[str]:
         for line in cell.splitlines():
             text = text.replace(line, "")
     return [answer for answer in ANSWERS if answer in text]
-
-
-def stored_widgets(path) -> set[str]:
-    """Return the names of the widgets whose state a notebook holds."""
-    metadata = nbformat.read(path, as_version=4).metadata
-    return {*metadata["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]}
 
 
 def fold(look: NotebookPage, key: str):
@@ -185,32 +177,3 @@ def test_a_kernel_that_was_restarted_is_told_of_and_the_next_run_mends_it(look):
     figure.get_by_role("slider").press("ArrowLeft")  # where the picture is true
     expect(figure.get_by_text("d_k is 2.")).to_be_visible()
     assert not figure.get_by_text("Python has not answered yet").is_visible()
-
-
-def test_the_next_day_all_is_there_in_a_plain_jupyterlab(look, browser, server, tmp_path):
-    look.save()
-    stored = stored_widgets(server.root / "predict.ipynb")
-    assert len(stored) == 8  # four widgets, each with its layout
-    lab.trust([server.root / "predict.ipynb"], tmp_path)
-    with serve(server.root, tmp_path, plain=True) as another:
-        day = NotebookPage(browser, another)
-        try:
-            day.open("predict.ipynb")
-            page = day.page
-            page.locator(".attnlab-predict").nth(1).wait_for()
-            expect(page.get_by_text("You said nothing.")).to_be_visible()
-            expect(page.get_by_text("You said 0.44.")).to_be_visible()
-            expect(page.get_by_role("img", name="Two bars.")).to_be_visible()
-            expect(page.get_by_text("d_k is 2.")).to_be_visible()
-            explorer = page.get_by_role("slider", name="temperature").first
-            said = page.locator(".card .say").last.inner_text()
-            explorer.press("ArrowRight")
-            expect(page.locator(".card .say").last).not_to_have_text(said)
-            assert page.get_by_text("Error displaying widget").count() == 0
-            live_in(page).get_by_role("slider").press("ArrowRight")
-            expect(page.get_by_text("Python has not answered yet")).to_be_visible()
-            day.save()
-            assert stored_widgets(server.root / "predict.ipynb") == stored
-            assert day.problems == []
-        finally:
-            day.close()
