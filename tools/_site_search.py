@@ -1,17 +1,19 @@
 """The index of the site's search: a script of all texts, since a page from a folder may load one.
 
-Searching itself, in ``site_template/search.js``, is the browser's.
+Searching itself is the browser's, by MiniSearch and ``site_template/search.js``.
 """
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import NamedTuple
 
 from bs4 import BeautifulSoup, NavigableString
 
 HEADINGS = ["h1", "h2", "h3", "h4"]
 BLOCKS = [*HEADINGS, "p", "li", "dt", "dd", "td", "th", "pre", "div", "br"]  # between words
+LIBRARY = Path(__file__).parent / "site_template" / "vendor" / "minisearch.js"
 LEFT_OUT = "details, script, style, nav, .shown, .out"  # folds, which stay a surprise, and outputs
 
 
@@ -43,6 +45,7 @@ def sections_of(page: str) -> list[Section]:
 
 
 def index_script(pages: dict[str, str]) -> str:
-    """Return the script that holds the texts of pages; ``pages`` are their HTML by file name."""
+    """Return the script that searches the texts of pages; ``pages`` are their HTML by file name."""
     index = [[name, sections_of(page)] for name, page in pages.items()]
-    return f"const SEARCH_INDEX = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"
+    texts = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
+    return f"{LIBRARY.read_text(encoding='utf-8')}\nconst SEARCH_INDEX = {texts};\n"

@@ -33,8 +33,9 @@
 #
 # ### attention
 #
-# A step that gives every token a new vector: a weighted average of the [values](#value) of the tokens that it may attend to. The
-# [weights](#weight) come from comparing its [query](#query) with their [keys](#key). [Lesson 0](00_start_here.ipynb)
+# A step that gives every token a new vector: a weighted average of the [values](#value) of the tokens that it may attend to.
+# The [weights](#weight) come from comparing its [query](#query) with their [keys](#key). In full, scaled dot-product
+# attention. [Lesson 0](00_start_here.ipynb)
 #
 # ### attention sink
 #
@@ -69,7 +70,8 @@
 # ### causal mask
 #
 # The [mask](#mask) of models that write one word after another: each token may look at itself and at the tokens before it.
-# Shape (L, S). [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
+# Shape (L, S). Also called look-ahead mask; a model with it is called autoregressive. [Lesson
+# 3](03_masks_who_may_look_at_whom.ipynb)
 #
 # ### contiguous
 #
@@ -90,7 +92,8 @@
 # ### cross-attention
 #
 # [Attention](#attention) in which the [queries](#query) come from one text and the [keys](#key) and [values](#value) from
-# another, as in translation. The table of weights need not be square. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
+# another, as in translation. The table of weights need not be square. Also called encoder-decoder attention; models that use
+# it to translate are called seq2seq. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
 
 # %% [markdown]
 # ### dot product
@@ -145,7 +148,8 @@
 #
 # ### grouped heads
 #
-# Several [heads](#head) of queries that share one head of keys and values, which makes the [cache](#cache) smaller. [Lesson
+# Several [heads](#head) of queries that share one head of keys and values, which makes the [cache](#cache) smaller. Also
+# called grouped-query attention (GQA), or multi-query attention (MQA) if all queries share one head. [Lesson
 # 13](13_word_by_word_the_cache.ipynb)
 
 # %% [markdown]
@@ -279,7 +283,9 @@
 # ### position
 #
 # Where a token stands in its text. Models add a vector for it to the token's vector, rotate queries and keys by an angle that
-# depends on it, or add a number to the scores. [Lesson 11](11_order.ipynb)
+# depends on it, or add a number to the scores. These three ways are known as positional encodings, RoPE (rotary position
+# embedding, whose base is often called rope_theta) and ALiBi; a model with none of them is called NoPE. [Lesson
+# 11](11_order.ipynb)
 #
 # ### prefill
 #
@@ -374,7 +380,8 @@
 # ### tile
 #
 # A block of the table of scores: some queries by some keys. Computing attention tile by tile avoids storing the whole table.
-# [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
+# FlashAttention is a [fused kernel](#fused-kernel) that works in this way. [Lesson
+# 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
 #
 # ### token
 #
@@ -383,8 +390,8 @@
 #
 # ### Transformer
 #
-# A model made of a stack of [blocks](#block), each with [attention](#attention) and an [MLP](#MLP).
-# [Lesson 0](00_start_here.ipynb)
+# A model made of a stack of [blocks](#block), each with [attention](#attention) and an [MLP](#MLP). BERT and GPT are
+# Transformers: in BERT each token may attend to all others, in GPT only to earlier ones. [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
 # ### uniform attention

@@ -1,5 +1,5 @@
-// Full-text search without a server. The index is a script beside the pages, which is loaded when
-// somebody begins to search.
+// Full-text search without a server, by MiniSearch. It and the texts of all pages are a script beside
+// the pages, which is loaded when somebody begins to search.
 
 const LETTERS = /[\p{L}\p{N}_]+/gu;
 const SMALL = new Set(("a an and are be by can do does how i in is it of or that the to we what "
@@ -7,80 +7,84 @@ const SMALL = new Set(("a an and are be by can do does how i in is it of or that
 const MOST_FOUND = 12;
 const EXCERPT = 26;  // words
 
-/** Return a word as it is compared: "Masks", "masked" and "masking" are one. */
+function plainWords(text) {
+  return (text.toLowerCase().match(LETTERS) ?? []).map((word) => word.replaceAll("_", ""));
+}
+
+/** Return a word as it is compared: "masks", "masked" and "masking" are one. */
 function stem(word) {
-  const plain = word.toLowerCase().replaceAll("_", "");
-  return plain.replace(/^(.{3,}?)(ies|ing|ed|es|e|s|y)$/, "$1");
+  return word.replace(/^(.{3,}?)(ies|ing|ed|es|e|s|y)$/, "$1");
 }
 
 function stems(text) {
-  return (text.match(LETTERS) ?? []).map(stem);
+  return plainWords(text).map(stem);
 }
 
-/** Return the sections of all pages, and how often each word is in each of them. */
+/** Put the sections of all pages into an index; headings count more than what stands below them. */
 function readIndex(pages) {
-  const sections = pages.flatMap(([page, parts]) => parts.map(([place, heading, text]) =>
-    ({ page, place, heading, text, title: parts[0][1], words: stems(heading).join(" "), size: 0 })));
-  const words = new Map();
-  const count = (section, text, weight) => {
-    for (const word of stems(text)) {
-      if (!words.has(word)) words.set(word, new Map());
-      const counts = words.get(word);
-      counts.set(section, (counts.get(section) ?? 0) + weight);
-      section.size += 1;
-    }
+  const known = new Set(), sections = pages.flatMap(([page, parts]) =>
+    parts.map(([place, heading, text]) => ({ page, place, heading, text, title: parts[0][1] })));
+  const keep = (word) => {
+    known.add(word);
+    return stem(word);
   };
-  for (const section of sections) {
-    count(section, section.text, 1);
-    count(section, section.heading, 6);
-  }
-  return { sections, words, usual: sections.reduce((sum, { size }) => sum + size, 0) / sections.length };
-}
-
-/** Return the counts of a word in sections; those of all words that it begins if it is unfinished. */
-function look(words, word, unfinished) {
-  const counts = new Map(words.get(word));
-  if (!unfinished || word.length < 2) return counts;
-  for (const [known, places] of words) {
-    if (known === word || !known.startsWith(word)) continue;
-    places.forEach((count, section) => counts.set(section, (counts.get(section) ?? 0) + count / 2));
-  }
-  return counts;
+  const index = new MiniSearch({ fields: ["heading", "text"], tokenize: plainWords, processTerm: keep,
+    searchOptions: { boost: { heading: 4 }, processTerm: (word) => word } });
+  index.addAll(sections.map((section, id) => ({ id, ...section })));
+  return { sections, index, known };
 }
 
 /** Return the words of a question without the small ones, if others remain. */
 function tellingWords(question) {
-  const all = question.match(LETTERS) ?? [];
-  const telling = all.filter((word) => !SMALL.has(word.toLowerCase()));
-  return (telling.length ? telling : all).map(stem);
+  const all = plainWords(question);
+  const telling = all.filter((word) => !SMALL.has(word));
+  return telling.length ? telling : all;
 }
 
-/** Return the sections that tell most of some words (Okapi BM25: rare words count most). */
-function find({ sections, words, usual }, asked) {
-  const scores = new Map();
-  asked.forEach((word, i) => {
-    const counts = look(words, word, i === asked.length - 1);
-    const rarity = Math.log(1 + (sections.length - counts.size + 0.5) / (counts.size + 0.5));
-    counts.forEach((count, section) => {
-      const worth = (rarity * count) / (count + 1.2 * (0.25 + 0.75 * (section.size / usual)));
-      scores.set(section, (scores.get(section) ?? 0) + worth);
-    });
+/** Return a word with two letters next to each other exchanged, for each two. */
+function exchanged(word) {
+  return [...word].slice(1).map((letter, i) => word.slice(0, i) + letter + word[i] + word.slice(i + 2));
+}
+
+/** Return two words as one, as in "flash attention", and what was meant by letters in another order. */
+function meant(words, known) {
+  const joined = words.slice(1).map((word, i) => words[i] + word);
+  const errors = words.filter((word) => !known.has(word)).flatMap(exchanged);
+  return [...joined, ...errors].filter((word) => known.has(word)).map(stem);
+}
+
+/** Return how much a section counts: much if its heading is what was asked, little in a list. */
+function worthOf({ heading, page }, named) {
+  if (heading === "Sources") return 0.3;
+  if (page === "api.html") return 0.6;
+  return stems(heading).join(" ") === named ? 3 : 1;
+}
+
+/** Return the sections that fit a question best. */
+function find({ sections, index, known }, question) {
+  const asked = question.map(stem), more = meant(question, known), named = asked.join(" ");
+  const found = index.search(named, {
+    tokenize: () => [...asked, ...more],
+    prefix: (word) => word === asked.at(-1) && word.length > 1,
+    fuzzy: (word, i) => (known.has(question[i]) || word.length < 4 ? false : 0.25),
+    boostTerm: (word) => (more.includes(word) ? 4 : 1),
+    boostDocument: (id) => worthOf(sections[id], named),
   });
-  const named = asked.join(" ");  // the heading is just what was asked for
-  const score = (section) => scores.get(section) * (section.words === named ? 3 : 1);
-  return [...scores.keys()].sort((one, other) => score(other) - score(one)).slice(0, MOST_FOUND);
+  return found.slice(0, MOST_FOUND).map(({ id }) => sections[id]);
 }
 
 /** Return the part of a text with most of the words that were asked for, and these marked. */
 function excerpt(text, asked) {
   const pieces = text.split(/([\p{L}\p{N}_]+)/u);  // words have odd places
   const last = asked.at(-1);
-  const hits = pieces.map((piece, i) =>
-    i % 2 && (asked.includes(stem(piece)) || (last.length > 1 && stem(piece).startsWith(last))));
+  const hits = pieces.map((piece, i) => {
+    const word = i % 2 ? stems(piece)[0] : "";
+    return word && (asked.includes(word) || (last.length > 1 && word.startsWith(last)));
+  });
   let best = 0, most = -1;
   for (let start = 0; start < pieces.length; start += 8) {
     const found = new Set(pieces.slice(start, start + 2 * EXCERPT)
-      .filter((_, i) => hits[start + i]).map(stem)).size;
+      .filter((_, i) => hits[start + i]).map((piece) => stems(piece)[0])).size;
     if (found > most) [best, most] = [start, found];
   }
   const shown = pieces.slice(best, best + 2 * EXCERPT)
@@ -118,7 +122,7 @@ function offerSearch(home) {
     try {
       const sections = find(await loadIndex(), asked);
       if (question !== field.value) return;
-      list.replaceChildren(...sections.map((section) => resultOf(section, asked)));
+      list.replaceChildren(...sections.map((section) => resultOf(section, asked.map(stem))));
       status.textContent = sections.length ? `Best places: ${sections.length}`
         : "Nothing found. Try other words.";
     } catch {
