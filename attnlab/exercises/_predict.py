@@ -120,7 +120,8 @@ class Prediction(Storable, anywidget.AnyWidget):
         if asked["ask"]:
             answer = f"<details><summary>Show the answer</summary>{answer}</details>"
             answer += '<p style="font-size:14px">Run this cell to answer here.</p>'
-        return f'<div class="attnlab-predict-stored">{question}{answer}</div>'
+        key = html.escape(self.key)
+        return f'<div class="attnlab-predict-stored" data-key="{key}">{question}{answer}</div>'
 
 
 def _item(option: dict) -> str:
@@ -130,7 +131,8 @@ def _item(option: dict) -> str:
 def _reason(option: dict) -> str:
     mark = "✓" if option["correct"] else "✗"
     told = option["correct"] or option["feedback"]
-    return f"<p>{mark} <b>{option['text']}</b> {option['feedback']}</p>" if told else ""
+    reason = f"{mark} <b>{option['text']}</b> {option['feedback']}"
+    return f'<p class="reason">{reason}</p>' if told else ""
 
 
 def _formatted_texts(question: dict) -> dict[str, object]:

@@ -13,6 +13,7 @@ function load(file) {
 /** Turn the options of a prediction into buttons; the first that is pressed opens the answer. */
 function ask(box) {
   const list = box.querySelector(":scope > ul"), answer = box.querySelector(":scope > details");
+  answer?.addEventListener("toggle", () => { if (answer.open) openOutputs(box.dataset.key); });
   if (!list || !answer) return;
   const said = make("p", { class: "said", role: "status" });
   const question = questionOf(box), before = answersOf(lesson)[question];
@@ -23,14 +24,14 @@ function ask(box) {
   });
   const commit = (chosen) => {
     if (said.textContent) return;
-    keepAnswer(question, chosen.textContent);
-    said.append("You said ", make("b", {}, chosen.textContent), ".");
-    chosen.setAttribute("aria-pressed", "true");
-    for (const button of buttons) {
-      const isCorrect = "correct" in button.parentElement.dataset;
-      button.disabled = button !== chosen;
-      if (isCorrect || button === chosen) button.prepend(isCorrect ? "✓ " : "✗ ");
+    const words = chosen.textContent, isRight = "correct" in chosen.parentElement.dataset;
+    keepAnswer(question, words);
+    said.append(make("b", { class: isRight ? "right" : "wrong" }, isRight ? "✓ Correct." : "✗ Not quite."),
+      " You said ", make("b", {}, words), ".");
+    for (const reason of answer.querySelectorAll(".reason")) {
+      reason.hidden = reason.querySelector("b").textContent !== words;
     }
+    buttons.forEach((button) => judge(button, button === chosen));
     answer.open = true;
   };
   buttons.forEach((button) => button.addEventListener("click", () => commit(button)));
@@ -38,6 +39,23 @@ function ask(box) {
   list.after(said);
   const answered = buttons.find((button) => button.textContent === before);
   if (answered) commit(answered);
+}
+
+/** Mark an option: the correct one and the one that was chosen; no other can be chosen now. */
+function judge(button, isChosen) {
+  const isCorrect = "correct" in button.parentElement.dataset;
+  button.setAttribute("aria-pressed", isChosen);
+  button.disabled = !isChosen;
+  if (!isCorrect && !isChosen) return;
+  button.classList.add(isCorrect ? "right" : "wrong");
+  button.prepend(isCorrect ? "✓ " : "✗ ");
+}
+
+/** Open the outputs that a prediction was asked about. */
+function openOutputs(key) {
+  for (const fold of document.querySelectorAll("details.attnlab-answer")) {
+    if (fold.dataset.key === key) fold.open = true;
+  }
 }
 
 // --- answers that are kept, by the words of the question: if these change, it is asked again ---------

@@ -267,6 +267,28 @@ QUESTIONS = {
     "causal mask": ("glossary", "causal-mask"),
     "softmax along which axis": ("01_", "Which-axis?"),
     "score_variance": ("api.html", "score_variance"),
+    "RoPE": ("glossary", "position"),
+    "rope_theta": ("glossary", "position"),
+    "NoPE": ("glossary", "position"),
+    "positional encoding": ("glossary", "position"),
+    "sinusoid": ("11_", ""),
+    "flash attention": ("08_", ""),
+    "FlashAttention": ("08_", ""),
+    "GQA": ("glossary", "grouped-heads"),
+    "KV cache": ("13_", "cache"),
+    "BERT": ("glossary", "Transformer"),
+    "seq2seq": ("glossary", "cross-attention"),
+    "autoregressive": ("glossary", "causal-mask"),
+    "look ahead mask": ("glossary", "causal-mask"),
+    "maks": ("03_", "mask"),
+    "temprature": ("glossary", "temperature"),
+    "padding mask": ("03_", "The-padding-mask"),
+    "heatmap": ("04_", ""),
+    "softmax": ("glossary", "softmax"),
+    "multi head": ("07_", ""),
+    "attention sink": ("glossary", "attention-sink"),
+    "induction head": ("12_", ""),
+    "square root": ("02_", ""),
 }
 
 
@@ -310,9 +332,14 @@ def test_an_answer_comes_after_a_choice_is_kept_and_counted_until_it_is_forgotte
     assert answer.is_hidden()
     box.get_by_role("button", name="exactly 3").press("Enter")
     assert answer.is_visible()
-    assert box.get_by_role("status").inner_text() == "You said exactly 3."
+    assert box.get_by_role("status").inner_text() == "✗ Not quite. You said exactly 3."
     assert box.get_by_role("button", name="✓ more than 3").is_disabled()
+    assert box.locator(".reason").filter(visible=True).count() == 1  # of the option that was chosen
+    key = box.get_attribute("data-key")
+    asked_about = lesson.locator(f"details.attnlab-answer[data-key='{key}']")
+    assert {*asked_about.evaluate_all("all => all.map(fold => fold.open)")} == {True}
     lesson.reload()
+    assert asked_about.last.get_attribute("open") is not None
     assert box.get_by_role("button", name="✗ exactly 3").get_attribute("aria-pressed") == "true"
     assert answer.is_visible()
     counts = open_named("index").locator("span.progress")
@@ -324,7 +351,7 @@ def test_an_answer_comes_after_a_choice_is_kept_and_counted_until_it_is_forgotte
 
 
 def test_folds_open_one_by_one_and_all_at_once(lesson):
-    for words in ("Show the answer", "What happens", "A solution", "Hint"):
+    for words in ("What happens", "Show the answer", "A solution", "Hint"):
         fold = lesson.locator("main details", has=lesson.locator("summary", has_text=words)).first
         height = fold.bounding_box()["height"]
         fold.locator("summary").first.press("Enter")
