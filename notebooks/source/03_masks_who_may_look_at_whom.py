@@ -7,8 +7,7 @@
 # train on all next words at once without showing them?
 #
 # The answer is a **mask**, which hides from each word what it must not see. You will build one by hand, see what it does to the scores, and learn a
-# test that finds leaks. You will need that test: a wrong mask often raises no error, and a model that can see the answers reaches a *lower*
-# training loss.
+# test that finds leaks. You will need it: a wrong mask often raises no error, and a model that can see the answers reaches a *lower* training loss.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), and the idea of a training loss.
 #
@@ -91,7 +90,7 @@ show_figure(axes[0], "3.2")
 # ## The leak test
 #
 # How can you be sure that a mask works? Many functions do not return the weights, but there is a test that needs only the output: **change one word
-# and see which outputs move.** Here is attention with a mask, and then the test.
+# and see which outputs move.** Here are attention with a mask and the test.
 
 
 # %% masked-attention
@@ -141,11 +140,10 @@ moved(inverted, x, place=5)
 # output.) All shapes are correct, no error is raised, and the training loss does not warn you either, since seeing the answers *lowers* it. Experts
 # make this mistake too: a notebook for a popular book contained an inverted mask until someone reported it (see “Sources”).
 #
-# ### Where the test is blind
+# ### A test of the test
 #
 # Our tokens have five features each, and those of real models have hundreds. So let us draw tokens of 256 features with `torch.randn` and test
-# attention with **no mask at all**. Everything leaks, and the test should say so.
-
+# attention with **no mask at all**.
 
 # %% ask-blind
 predict("03/leak-at-256-features")
@@ -160,15 +158,15 @@ def without_mask(x):
 generator = torch.Generator().manual_seed(0)
 drawn = torch.randn(50, 6, 256, generator=generator)  # 50 times six tokens
 for size in (1, 0.1):
-    reports = [moved(without_mask, size * six, place=5) for six in drawn]
+    reports = [moved(without_mask, size * sample, place=5) for sample in drawn]
     moved_in = torch.stack(reports).sum(dim=0).tolist()
     print(f"size {size}: the six outputs moved in {moved_in} of 50 draws")
 
 # %% blind-read [markdown]
 # In nearly all draws the test says that only the last output has moved, as if the mask were perfect. Yet there is no mask. A token of 256 such
 # numbers scores about $256/\sqrt{256} = 16$ with itself and not far from 0 with the others. Since $e^{16}$ is about nine million, each token keeps
-# nearly all of its own weight, and what it takes from the others is too little to be noticed. Only the second half of the test gives the alarm:
-# when the first token changes, the later outputs hardly ever move either, and they should.
+# nearly all of its own weight, and what it takes from the others is too little for the test, which ignores changes as small as 0.00001. Only the
+# second half of the test gives the alarm: when the first token changes, the later outputs hardly ever move, and they should.
 #
 # The second line shows the cure. With tokens a tenth of the size, all scores are near 0, all weights are nearly equal, and no leak is missed. So
 # when you test a mask, use small numbers, such as `0.1 * x`.
@@ -219,8 +217,8 @@ print("<pad> changes:", moved(padded, batch[1], place=[3, 4, 5]))
 
 # %% padding-is-a-query [markdown]
 # With the mask, *sat* has the same output in the batch as on its own. When all three `<pad>` tokens change, the words do not move. The outputs of
-# `<pad>` do, and so they should: the mask hides the keys of `<pad>`, not its queries. Leave these outputs *out* when you average over tokens or
-# compute a loss. But do not mask their rows. That would change nothing for the words, and it would make rows that may attend to nothing.
+# `<pad>` do, as they should: the mask hides the keys of `<pad>`, not its queries. Leave these outputs *out* when you average over tokens or compute
+# a loss. But do not mask their rows. In this layer it would change nothing for the words, and it would make rows that may attend to nothing.
 #
 # ## Masks combine with *and*
 #
@@ -247,9 +245,11 @@ show_figure(axes[0], "3.3")
 # ## A row that may attend to nothing
 #
 # In the last mask, the first two rows have no open cell. This is not a mistake: when a model continues several texts at once, padding is often put
-# on the left. Then all the texts end at the same position, and the next word can be appended to each of them there. (If the model adds a vector for
-# each position, as in lesson 11, count the positions from the first word, `real.cumsum(dim=-1) - 1`, and not from the first `<pad>`. The mask does
-# not do that for you, and the leak test cannot see it.) Here is “`<pad>` The cat sat”.
+# on the left. Then all the texts end at the same position, and the next word can be appended to each of them there.
+#
+# Padding on the left needs one more precaution. If the model adds a vector for each position (lesson 11), count the positions from the first word,
+# for example with `real.cumsum(dim=-1) - 1`, and not from the first `<pad>`. No mask does that for you, and the leak test cannot see it. Now to the
+# empty row, in “`<pad>` The cat sat”:
 
 # %% left-padding
 left = torch.cat([torch.zeros(1, 5), short])  # <pad> The cat sat
@@ -259,7 +259,7 @@ left_mask.int(), first_layer
 
 # %% nan [markdown]
 # The first row is NaN, “not a number”. The softmax divides each exponential by the sum of the exponentials in its row. Here all of them are 0, and
-# 0 divided by 0 has no value. No error is raised.
+# 0 divided by 0 has no value.
 #
 # Nobody uses the output of `<pad>`, so is its row harmless? Models have many layers. Let us give this output to a second layer, under the same
 # mask.
@@ -294,10 +294,10 @@ MaskExplorer("pad pad The cat sat".split(), padding=[0, 1], fill="-1e9", ask=Fal
 # | stay, and weights become 0 after the softmax | wrong: they add up to less than 1 | 0 |
 # | attnlab's rule: $-\infty$, but an empty row gets 0 | correct | 0 |
 #
-# The fourth rule even leaks: the blocked scores are still in the sum by which the softmax divides, so every output moves with them. The second rule
-# is an old habit, and the Transformers library by Hugging Face does nearly the same with the lowest number of the type, `torch.finfo(dtype).min`.
-# This avoids NaN, but an empty row then looks like any other, and nothing warns you. PyTorch's own function now returns 0 for an empty row, at
-# least on the CPU, as attnlab does.
+# The fourth rule even leaks: the blocked scores are still in the sum by which the softmax divides, so the output of every word moves with them. The
+# second rule is an old habit, and the Transformers library by Hugging Face does nearly the same with the lowest number of the data type,
+# `torch.finfo(dtype).min`. This avoids NaN, but an empty row then looks like any other, and nothing warns you. PyTorch's own function now returns 0
+# for an empty row, at least on the CPU, as attnlab does.
 #
 # ## Three families of masks
 #
@@ -306,13 +306,13 @@ MaskExplorer("pad pad The cat sat".split(), padding=[0, 1], fill="-1e9", ask=Fal
 #
 # | family | where you meet it | the mask |
 # |---|---|---|
-# | **True or 1 = may attend** | with True: attnlab, `F.scaled_dot_product_attention`; with 1: the `attention_mask` of a Hugging Face tokenizer, which cuts texts into tokens | `True True True False`<br>`1 1 1 0` |
-# | **True = blocked** | `nn.MultiheadAttention`, `masked_fill` | `False False False True` |
+# | **True or 1 = may attend** | with True: attnlab, `F.scaled_dot_product_attention`; with 1: the `attention_mask` of Hugging Face tokenizers | `True True True False`<br>`1 1 1 0` |
+# | **True = blocked** | `nn.MultiheadAttention`, `masked_fill` | `False False False True` |
 # | **added to the scores** | a float `attn_mask` in PyTorch | `0 0 0 -inf` |
 #
 # Let us mix them up twice. Many GPT programs store the causal mask as ones and zeros, made by `torch.ones(6, 6).tril()`, and we give these floats
 # to PyTorch's function. And we give the inverted mask from above to `nn.MultiheadAttention`, PyTorch's complete attention layer, which has
-# parameters of its own (lessons 6 and 7).
+# parameters of its own (lesson 7).
 
 # %% wrong-family
 ones_and_zeros = torch.ones(6, 6).tril()  # floats
@@ -367,16 +367,16 @@ from attnlab.explorers import PeekExplorer
 PeekExplorer(causal=False, step=300, ask=False)
 
 # %% peek-reading [markdown]
-# With the whole sentence in sight, the models without a mask end far below the best possible loss, because they have learned to copy the next word. (Their
-# loss does not reach 0, because the last word of a sentence has no next word to copy.) With only the words so far, their loss falls for a while and
-# then rises again, as copying takes over. In the end it is worse than guessing at random. The models with the mask end at the best possible loss, whichever way
-# it is measured.
+# With the whole sentence in sight, the models without a mask end far below the best possible loss, because they have learned to copy the next word.
+# (Their loss does not reach 0, because there is nothing to copy for the last guess.) With only the words so far, their loss falls for a while and
+# then rises again, as copying takes over. In the end, three of the four do worse than guessing at random. The models with the mask end close to the
+# best possible loss, whichever way it is measured.
 #
 # ### Fewer queries than keys
 #
 # When a model writes a text word by word, it keeps the keys and values of all words so far in a [**cache**](glossary.ipynb#cache). Suppose that the
-# two newest words, *the* and *mat*, arrive together. Then two queries meet six keys: $L = 2$ and $S = 6$. With `is_causal=True`, PyTorch builds the causal
-# mask itself.
+# two newest words, *the* and *mat*, arrive together. Then two queries meet six keys: $L = 2$ and $S = 6$. With `is_causal=True`, PyTorch builds the
+# causal mask itself.
 
 # %% ask-cache
 predict("03/is-causal-with-a-cache")
@@ -435,7 +435,7 @@ print("lowest + lowest:", (lowest + lowest)[0])
 # - A causal mask hides later words. Row $i$ has to guess word $i + 1$, so it may see itself. This makes it possible to train on all next words in one pass.
 # - A padding mask hides keys, not queries, so it has the shape (N, 1, S) and is the same for every query. With heads it has the shape (N, 1, 1, S).
 #   Leave the rows of `<pad>` out of averages and losses.
-# - The leak test: change a token and see which outputs move. Some must, and some must not. Use small numbers, or tokens of many features hide the leak.
+# - The leak test: change a token and see which outputs move. Some must, and some must not. Use small numbers, since tokens of many features can hide a leak.
 # - A row without any key can come out as NaN, as 0, or as an average over keys that it must not see. Decide which of these you want.
 # - In attnlab and in `F.scaled_dot_product_attention`, True means “may attend”, and a mask of floats is added to the scores. In other places True can mean
 #   “blocked”. If you mix them up, you often get no error.
@@ -453,7 +453,7 @@ print("lowest + lowest:", (lowest + lowest)[0])
 # - otherwise `"too tight"` if some output $i$ stays the same when one of the tokens 0 to $i$ changes,
 # - otherwise `"correct"`.
 #
-# Use `moved`. The tokens in `x` are small enough for it. (If you test a model of your own, switch off [dropout](glossary.ipynb#dropout) first: it sets
+# Use `moved`. The tokens in `x` are small enough for that. (If you test a model of your own, switch off [dropout](glossary.ipynb#dropout) first: it sets
 # randomly chosen numbers to 0, so outputs move even if no token changes.)
 #
 # <details><summary>Hint</summary>
@@ -620,8 +620,8 @@ check_padded_batch(mended_solution)
 # `is_causal=True` only if `attn_mask` is exactly the causal mask, and then pass both of them. For a sentence that is all padding, the output can be NaN or finite. This
 # depends on settings that have nothing to do with the mask, such as `need_weights`, which asks for the weights as well. Do not rely on either.
 #
-# In training, the guesses are compared with the words shifted by one, `F.cross_entropy(guesses[:-1], words[1:])`. The function leaves padding out of the loss if you
-# pass the number that stands for `<pad>` in the targets as `ignore_index`.
+# In training, the guesses for a sentence are compared with its words shifted by one, `F.cross_entropy(guesses[:-1], words[1:])`. The function leaves padding out of
+# the loss if you pass the number that stands for `<pad>` in the targets as `ignore_index`.
 
 # %% sources [markdown]
 # ## Sources
