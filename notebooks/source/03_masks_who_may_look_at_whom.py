@@ -90,7 +90,7 @@ show_figure(axes[0], "3.2")
 # ## The leak test
 #
 # How can you be sure that a mask works? Many functions do not return the weights, but there is a test that needs only the output: **change one word
-# and see which outputs move.** Here are attention with a mask and the test.
+# and see which outputs move.** Here is attention with a mask, and below it the test.
 
 
 # %% masked-attention
@@ -301,8 +301,8 @@ MaskExplorer("pad pad The cat sat".split(), padding=[0, 1], fill="-1e9", ask=Fal
 #
 # ## Three families of masks
 #
-# Most masks that you will meet belong to one of three families, and a mask of the wrong family can still have the correct shape. Here they all say
-# the same thing about “The cat sat `<pad>`”:
+# Most masks belong to one of three families, and a mask of the wrong family can still have the correct shape. Here they all say the same thing
+# about “The cat sat `<pad>`”:
 #
 # | family | where you meet it | the mask |
 # |---|---|---|
@@ -310,9 +310,9 @@ MaskExplorer("pad pad The cat sat".split(), padding=[0, 1], fill="-1e9", ask=Fal
 # | **True = blocked** | `nn.MultiheadAttention`, `masked_fill` | `False False False True` |
 # | **added to the scores** | a float `attn_mask` in PyTorch | `0 0 0 -inf` |
 #
-# Let us mix them up twice. Many GPT programs store the causal mask as ones and zeros, made by `torch.ones(6, 6).tril()`, and we give these floats
-# to PyTorch's function. And we give the inverted mask from above to `nn.MultiheadAttention`, PyTorch's complete attention layer, which has
-# parameters of its own (lesson 7).
+# Let us mix them up twice. Many GPT programs store the causal mask as ones and zeros, made by `torch.ones(6, 6).tril()`. We give these floats to
+# PyTorch's function, and the inverted mask from above to `nn.MultiheadAttention`, PyTorch's complete attention layer, which has parameters of its
+# own (lesson 7).
 
 # %% wrong-family
 ones_and_zeros = torch.ones(6, 6).tril()  # floats
