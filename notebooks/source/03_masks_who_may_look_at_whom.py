@@ -108,7 +108,7 @@ def causal(x):
 def moved(attend, x, place):
     """Change the tokens at `place`; return 1 for each output that moves, else 0."""
     changed = x.clone()
-    changed[place] += torch.linspace(0, 1, x.shape[-1])  # different for each feature
+    changed[place] += torch.linspace(0.5, 1, x.shape[-1])  # each feature differently
     same = torch.isclose(attend(changed), attend(x), atol=1e-5, equal_nan=True)
     return (~same).any(dim=-1).int()  # equal_nan: what stays NaN has not moved
 
@@ -178,7 +178,7 @@ for size in (1, 0.1):
 
 # %% padded-batch
 short = x[:3]  # The cat sat
-batch = torch.stack([x, torch.cat([short, torch.zeros(3, 5)])])  # (N, L, E) = (2, 6, 5)
+batch = torch.stack([x, torch.cat([short, torch.zeros(3, 5)])])  # (N, L, E)
 batch[1]  # The cat sat <pad> <pad> <pad>
 
 # %% ask-zeros
@@ -453,8 +453,9 @@ print("lowest + lowest:", (lowest + lowest)[0])
 # - otherwise `"too tight"` if some output $i$ stays the same when one of the tokens 0 to $i$ changes,
 # - otherwise `"correct"`.
 #
-# Use `moved`. The tokens in `x` are small enough for that. (If you test a model of your own, switch off [dropout](glossary.ipynb#dropout) first: it sets
-# randomly chosen numbers to 0, so outputs move even if no token changes.)
+# Use `moved`. The tokens in `x` are small enough for that. (If you test a model of your own, switch off [dropout](glossary.ipynb#dropout) first: it
+# sets randomly chosen numbers to 0, so outputs move even if no token changes. `moved` changes each feature by another amount, because a layer
+# norm would undo a change that is the same for all.)
 #
 # <details><summary>Hint</summary>
 #
