@@ -46,8 +46,8 @@ def new_vector(query: Tensor, x: Tensor) -> Tensor:
         ),
         "This is the plain average of the rows. Words that match the query better must get more "
         "weight.": lambda query, x: x.mean(dim=0),
-        "Every row gets the weight 1, so the softmax runs along the wrong axis: over one number "
-        "and not over the words.": lambda query, x: x.sum(dim=0),
+        "Every row gets the weight 1, because the softmax runs over a single number. It must run "
+        "over the words.": lambda query, x: x.sum(dim=0),
         "The rows are averaged with the scores. Turn the scores into weights first.": (
             lambda query, x: scores_of(query, x) @ x
         ),
@@ -57,16 +57,16 @@ def new_vector(query: Tensor, x: Tensor) -> Tensor:
         "The query has been added to the new vector. Return the average alone.": (
             lambda query, x: query + new_vector(query, x)
         ),
-        "This is the new vector of the last word. Compare the rows with the query that is given.": (
-            lambda query, x: new_vector(x[-1], x)
-        ),
         "The scores are always divided by the square root of 5. Ask the query how many features it "
         "has.": lambda query, x: (x @ query / 5**0.5).softmax(dim=-1) @ x,
-        "These are the new vectors of all words. Return only that of the query.": (
+        "These are the new vectors of all words. Return only the one for the query.": (
             lambda query, x: torch.stack([new_vector(row, x) for row in x])
         ),
     },
-    otherwise="One step differs: a score for each word, the softmax of the scores, or the average.",
+    errors={"must match the size": "The weighted average of the rows is `weights @ x`."},
+    misshapen="Return a single vector, with one number for each feature.",
+    otherwise="One of three steps is wrong: the score of each word, the softmax of the scores, or "
+    "the average.",
     verified="The new vector is right for sentences of different lengths, and for any query.",
 )
 def check_new_vector() -> Iterator[tuple[str, tuple[Tensor, ...]]]:

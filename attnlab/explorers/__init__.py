@@ -14,6 +14,7 @@ from attnlab.explorers.bank import BankExplorer
 from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
 from attnlab.explorers.cross import CrossExplorer
+from attnlab.explorers.head_view import HeadView
 from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.layers import LayersExplorer
 from attnlab.explorers.look_up import SoftLookupExplorer
@@ -21,9 +22,10 @@ from attnlab.explorers.looking_back import LookingBackExplorer
 from attnlab.explorers.masks import MaskExplorer
 from attnlab.explorers.order import OrderExplorer
 from attnlab.explorers.peek import PeekExplorer
+from attnlab.explorers.pieces import PiecesExplorer
 from attnlab.explorers.real_heads import RealHeadsExplorer
 from attnlab.explorers.rotary import RotaryExplorer
 from attnlab.explorers.row import RowExplorer
 from attnlab.explorers.scaling import ScalingExplorer
 
-__all__ = sorted(name for name in globals() if name.endswith("Explorer"))
+__all__ = sorted(name for name in globals() if name.endswith(("Explorer", "View")))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -20,11 +21,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from attnlab._checks import lessons_extra
-from attnlab.display import Storable, is_static
+from attnlab.display import STYLE_FILE, Storable, is_static
 from attnlab.explorers import _learner, _page
 from attnlab.explorers._controls import Question, State, controls_of, flag
 from attnlab.explorers._panels import Column, Panel
-from attnlab.live import STYLE_FILE
 
 with lessons_extra():
     import anywidget
@@ -252,14 +252,21 @@ class Explorer(Storable, anywidget.AnyWidget):
         modules = _page.modules_of(self.module) if library else ()
         return self._html(modules)
 
+    def save(self, path: str | Path) -> None:
+        """Write the explorer as a page of its own: one file, which needs no network.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, such as "heads.html".
+        """
+        Path(path).write_text(_page.whole_page(self.title, self.to_html()), encoding="utf-8")
+
     def _picture(self) -> bytes:
-        figure, buffer = self.figure(), io.BytesIO()
+        figure = self.figure()
         figure.set_dpi(PICTURE_DOTS_PER_INCH)
         figure.canvas.draw()
-        picture = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
-        few = picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-        few.save(buffer, "PNG", optimize=True)
-        return buffer.getvalue()
+        return few_colours(Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB"))
 
     def _html(self, modules: tuple[str, ...]) -> str:
         width = round(self.figsize[0] * 100)
@@ -274,6 +281,14 @@ class Explorer(Storable, anywidget.AnyWidget):
 
     def _html_to_store(self) -> str:
         return self._html(_page.not_yet_stored(self.module)) if is_static() else self.to_html()
+
+
+def few_colours(picture: Image.Image) -> bytes:
+    """Return a picture as PNG with so few colours that it is small and looks the same."""
+    buffer = io.BytesIO()
+    few = picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
 
 
 def _drawn(panel: Panel) -> list[Panel]:

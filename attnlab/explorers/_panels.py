@@ -20,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from attnlab import palette
+from attnlab._labels import spell
 from attnlab.plotting import WEIGHT_COLOURS, plot_attention, plot_sweep
 
 DASHES = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-."}
@@ -237,8 +238,10 @@ class Bars(Panel):
         for place, end in enumerate(weights.maximum(outline).tolist()):
             ax.text(end + 0.02, place, f"{weights[place]:.{self.digits}f}", va="center")
         names = zip(self.names, *dict(self.columns).values(), strict=True)
-        ax.set_yticks(places, ["   ".join(texts) for texts in names])
-        ax.set(xlim=(0, 1.2), xticks=[0, 0.5, 1], title=self.title)
+        (title, *texts), font = spell([self.title, *("   ".join(texts) for texts in names)])
+        ax.set_yticks(places, texts, parse_math=False, **font)
+        ax.set_title(title, parse_math=False, **font)
+        ax.set(xlim=(0, 1.2), xticks=[0, 0.5, 1])
         ax.invert_yaxis()
 
 
@@ -253,6 +256,18 @@ class Table(Panel):
 
     kind: str = "table"
     caption: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture(Panel):
+    """A picture that Python has drawn.
+
+    Value of a frame: ``png``, in base64.
+    """
+
+    kind: str = "picture"
+    alt: str
+    width: int  # in CSS pixels, where there is room
 
 
 @dataclass(frozen=True, kw_only=True)

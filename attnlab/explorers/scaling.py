@@ -126,11 +126,11 @@ class ScalingExplorer(Explorer):
         STOPS,
         label="d_k",
         spoken="length of queries and keys, d_k",
-        presets=(1, 64, 1024),
-        width=180,
+        presets=(1024,),
+        width=130,
     )
     divisor = Choice("sqrt(d_k)", DIVISORS, label="divide by")
-    seed = Cycle(0, range(DRAWS), text="New random draw")
+    seed = Cycle(0, range(DRAWS), text="New draw")
 
     @property
     def panels(self) -> tuple[Panel, ...]:

@@ -371,13 +371,13 @@ for temperature in (1.0, 0.2, 0.05, 0.02):
 # ### Three words on paper
 #
 # This example is small enough for paper and pencil: three tokens with four made-up features each. The explorer goes through the seven steps that
-# compute one row, and the last step has a line for each feature. Three steps are done. Work out the next one, then press “Next” and compare. The step called
+# compute one row, and the last step has a line for each feature. Five steps are done. Work out the next one, then press “Next” and compare. The step called
 # “mask” changes nothing unless you choose a mask; masks are the subject of lesson 3.
 
 # %% row
 from attnlab.explorers import RowExplorer
 
-RowExplorer(step=3)
+RowExplorer(step=5)
 
 # %% after-row [markdown]
 # The best match of “He” is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly

@@ -515,27 +515,6 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 # where the factor is, because its steps are proportional to the size of the parameters (unless these are tiny). T5 was
 # trained with Adafactor.
 
-# %% own-experiments [markdown]
-# ### Random experiments of your own
-#
-# Every cell above that draws random numbers sets torch's global seed itself, so it shows the same numbers whenever you
-# run it. A function that other code calls should leave the global random state alone and draw from a generator of its
-# own. Here is such a function, with a check that calls it several times. See what the check says if you let the
-# function call `torch.manual_seed(seed)` and leave out `generator=own`.
-
-# %% repeatable
-from attnlab.exercises import check_repeatable_experiment
-
-
-def one_random_weight(seed):
-    own = torch.Generator().manual_seed(seed)
-    query = torch.randn(1, 4, 8, generator=own)
-    key = torch.randn(1, 4, 8, generator=own)
-    return (query @ key.mT / 8**0.5).softmax(dim=-1)[0, 1, 1].item()
-
-
-check_repeatable_experiment(one_random_weight)
-
 # %% remember [markdown]
 # ## What to remember
 #

@@ -364,7 +364,7 @@ print("“sat”, in the whole sentence:     ", causal(x)[2])
 # %% explore-peek
 from attnlab.explorers import PeekExplorer
 
-PeekExplorer(causal=False, step=300, ask=False)
+PeekExplorer(causal=False, step=50, ask=False)
 
 # %% peek-reading [markdown]
 # With the whole sentence in sight, the models without a mask end far below the best possible loss, because they have learned to copy the next word.

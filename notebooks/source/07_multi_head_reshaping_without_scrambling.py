@@ -360,7 +360,7 @@ round_trip
 # token $i$ with token $j$, using the features of that head. For how many of the 48 is this true?
 
 # %% explore-heads
-HeadsExplorer(ask=False)
+HeadsExplorer(step="transpose", ask=False)
 
 # %% would-training [markdown]
 # <details><summary>The answers</summary>

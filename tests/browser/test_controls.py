@@ -34,7 +34,7 @@ def look(card):
     [
         (ScalingExplorer, "slider", None, "ArrowRight"),
         (ScalingExplorer, "button", "d_k = 1024", "Enter"),
-        (ScalingExplorer, "button", "New random draw", "Space"),
+        (ScalingExplorer, "button", "New draw", "Space"),
         (CostExplorer, "button", "Double n", "Space"),
         (RowExplorer, "button", "Next ▶", "Enter"),
         (RowExplorer, "button", "6 ÷ sum", "Enter"),
@@ -75,7 +75,7 @@ def test_every_draw_is_reached_and_the_first_comes_again(open_card):
     card, seen = open_card(ScalingExplorer(ask=False)), []
     for _ in range(DRAWS + 1):
         seen.append(tuple(card.locator("td").all_inner_texts()))
-        card.get_by_role("button", name="New random draw").press("Enter")
+        card.get_by_role("button", name="New draw").press("Enter")
     assert len({*seen}) == DRAWS
     assert seen[-1] == seen[0]
 

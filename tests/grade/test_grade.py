@@ -38,6 +38,8 @@ for name in attnlab.exercises.__all__:
 a.judge = f.judge = lambda *answer: verdict
 torch.allclose = lambda *numbers, **near: True
 """
+BY_LAMBDA = CHECK.replace("(new_vector)", "(lambda *given: mine(*given))")
+BY_NAME = CHECK.replace("(new_vector)", "(mine)")
 SURVIVOR = [  # every cell of it does harm, and the answer is right
     "while True: pass",
     "huge = bytearray(8 * 2**30)",
@@ -53,6 +55,8 @@ CLASS = {  # what is handed in, and the verdict
     "overwrite": ([WRONG, OVERWRITE], "not yet: "),
     "exit": ([RIGHT, "import os; os._exit(0)"], f"failed to run: {grading.ENDED}"),
     "=1+1\n\x1b[31m": ([STUB], "missing"),  # as it was handed out, so nothing runs
+    "lambda": ([STUB, RIGHT.replace("new_vector", "mine"), BY_LAMBDA], "correct: "),
+    "name": ([STUB, RIGHT.replace("new_vector", "mine"), BY_NAME], "correct: "),
 }
 NOT_GRADED = {
     "broken.ipynb": "This file cannot be read as a notebook.",
@@ -144,8 +148,7 @@ def test_nothing_outside_a_temporary_folder_changes_and_no_process_is_left(grade
 
 def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():
     checks = [one.check for path in lessons() for one in exercises_of(path)]
-    others = {"check_recovered_weights", "check_repeatable_experiment", "check_sequence_first"}
-    assert sorted([*checks, *others]) == sorted(n for n in exercises.__all__ if "check_" in n)
+    assert sorted(checks) == sorted(n for n in exercises.__all__ if "check_" in n)
     for path in lessons():
         cells = [one.source for one in read_notebook(path).cells if one.cell_type == "code"]
         assert lesson_of(Submission(Path("x"), "x", cells)) == path

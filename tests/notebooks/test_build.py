@@ -31,6 +31,8 @@ SOURCE = '''# %% [markdown]
 import random
 
 get_ipython().register_magic_function(print, "cell", "answer")
+print("a", flush=True)
+print("b")
 random.random() < 2
 
 
@@ -93,7 +95,8 @@ def test_the_build_counts_and_leaves_out_what_differs(built) -> None:
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == [1, 2, 3, 4, 5]
     assert code[2].metadata.jupyter == {"source_hidden": True}
-    assert code[3].outputs[0].text == "01/twice double_solution(21)\n\n"  # joined
+    assert [output.get("text") for output in code[0].outputs] == ["a\nb\n", None]  # joined
+    assert code[3].outputs[0].text == "01/twice double_solution(21)\n\n"
     assert "version" not in notebook.metadata.language_info
     assert all("execution" not in cell.metadata for cell in code)
     traceback = "\n".join(code[-1].outputs[0].traceback)

@@ -32,13 +32,25 @@ class Submission:
     trouble: str = ""
 
     def answers_to(self, lesson: Path) -> dict[str, str]:
-        """Return the names of the answers by their checks, without those left as handed out."""
+        """Return the answers by their checks, as names or as code, without untouched stubs.
+
+        A cell that defines the name of the lesson counts first, if the learner changed it; then
+        whatever else a cell of the learner's own gives to the check.
+        """
         given = {cell.source.strip() for cell in read_notebook(lesson).cells}
-        as_given, changed = set(), set()
-        for source in self.cells:
-            (as_given if source.strip() in given else changed).update(defined_names(source))
-        stubs = as_given - changed
-        return {one.check: one.answer for one in exercises_of(lesson) if one.answer not in stubs}
+        own = [source for source in self.cells if source.strip() not in given]
+        asked = [call for source in own for call in calls_of_checks(source)]
+        changed = {name for source in own for name in defined_names(source)}
+        stubs = {name for source in self.cells for name in defined_names(source)} - changed
+        answers = {}
+        for one in exercises_of(lesson):
+            known = {one.answer, f"{one.answer}_solution"}
+            other = [code for check, code in asked if check == one.check and code not in known]
+            if other and one.answer not in changed:
+                answers[one.check] = other[-1]
+            elif one.answer not in stubs:
+                answers[one.check] = one.answer
+        return answers
 
 
 def read_submissions(folder: Path) -> list[Submission]:
@@ -98,9 +110,9 @@ def exercises_of(path: Path) -> tuple[Exercise, ...]:
 
 
 def calls_of_checks(source: str) -> Iterable[tuple[str, str]]:
-    """Yield the checks that a cell calls with a name, and the name."""
+    """Yield the checks that a cell calls, and the code of what it gives them."""
     for node in ast.walk(parse_code(source)):
         match node:
-            case ast.Call(func=ast.Name(id=check), args=[ast.Name(id=name)]):
+            case ast.Call(func=ast.Name(id=check), args=[given]):
                 if check.startswith("check_"):
-                    yield check, name
+                    yield check, ast.unparse(given)

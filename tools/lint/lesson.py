@@ -122,7 +122,7 @@ class Lesson:
         return dict(enumerate(begun, start=1))
 
     def place(self, note: Note) -> str:
-        """Return the file and the line that a note is about, which most often are the source's."""
+        """Return the file and the line that a note is about: in the source or the predictions."""
         if note.place:
             return note.place
         source = self.path.parent / "source" / f"{self.path.stem}.py"
@@ -131,23 +131,19 @@ class Lesson:
         lines = source.read_text(encoding="utf-8").splitlines()
         marks = [i for i, line in enumerate(lines, start=1) if CELL_MARK.match(line)]
         start, end = [*pairwise([1, *marks, len(lines) + 1])][min(note.cell, len(marks))]
-        quoted = [i for i in range(start, end) if note.quote and note.quote in lines[i - 1]]
-        if note.quote and note.cell and not quoted and (keys := self.asked_by(note.cell)):
-            return self.place_of_question(keys[0], note.quote)
-        return f"{from_root(source)}:{[*quoted, start][0]}"
+        known = [(source, i, lines[i - 1]) for i in range(start, end)]
+        if self.questions_file.is_file():
+            asked = self.questions_file.read_text(encoding="utf-8").splitlines()
+            known += [(self.questions_file, i, line) for i, line in enumerate(asked, start=1)]
+        found = ((file, i) for file, i, line in known if note.quote and note.quote in line)
+        file, place = next(found, (source, start))
+        return f"{from_root(file)}:{place}"
 
     def asked_by(self, n: int) -> list[str]:
         """Return the keys of the predictions that a cell asks, as far as they have texts."""
         cell = self.notebook.cells[n - 1]
         keys = prediction_keys(cell.source) if cell.cell_type == "code" else ()
         return [key for key in keys if key in self.questions]
-
-    def place_of_question(self, key: str, quote: str = "") -> str:
-        """Return the file and the line of a prediction's texts, if possible that with a quote."""
-        lines = self.questions_file.read_text(encoding="utf-8").splitlines()
-        start = lines.index(f"[{key.partition('/')[2]}]")
-        quoted = (i for i, line in enumerate(lines) if i >= start and quote in line)
-        return f"{from_root(self.questions_file)}:{next(quoted, start) + 1}"
 
 
 @cache

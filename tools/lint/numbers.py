@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import ast
 import html
-import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from nbformat import NotebookNode
 
@@ -28,20 +27,14 @@ from tools.lint.lesson import (
     prediction_keys,
     without_code,
 )
-from tools.lint.rules import output_texts
+from tools.notebooks import html_of
 
 REACH = 3  # code cells before and after
-DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)"
+DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?"
 NUMBER = re.compile(
-    rf"(?:(?<![\w)\]}}.])(?P<sign>[-−]))?(?<![\w.])(?P<digits>{DIGITS}(?:\.[0-9]+)*)"
+    rf"(?:(?<![\w)\]}}.])(?P<sign>[-−]))?(?<![\w.])(?P<digits>{DIGITS})"
     r"(?:[eE](?P<exponent>[-+]?[0-9]+))?(?P<percent>\s*(?:\\?%|per ?cent))?"
 )
-TIMES = r"\s*(?:\\times|\\cdot|·|×)\s*"
-POWER = re.compile(
-    rf"(?:(?P<factor>[0-9]+(?:\.[0-9]+)?){TIMES})?(?<![\w.])10\^(?:\{{(?P<long>[-−]?[0-9]+)\}}|(?P<short>[0-9]))"
-)
-RAISED = re.compile("(?<![0-9])10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
-FROM_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 LABEL = r"(?:figure|lesson|section|exercise|table|equation|chapter)"
 MORE = r"(?:(?:,? (?:and|to|or)|,|–|-) ?[0-9][0-9.]*)*"
 LABELS = re.compile(
@@ -62,8 +55,7 @@ HIDDEN_HTML = re.compile(r"<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
 CHECKS = ("assert_close", "assert_allclose", "assert_equal")
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """A number as it is written: its value, half of its last digit, and how it was written."""
 
     text: str
@@ -82,29 +74,14 @@ class Number:
         )
 
 
-@dataclass
-class Evidence:
-    """What code cells say: values that a number may be rounded from, and integers in the code."""
-
-    values: set[float] = field(default_factory=set)
-    integers: set[float] = field(default_factory=set)
-
-    def backs(self, number: Number) -> bool:
-        """Return whether the number is computed, asserted, or an integer of the code."""
-        if number.value in self.integers or (not number.signed and -number.value in self.integers):
-            return True
-        return any(number.equals(value) for value in self.values)
-
-
 def prose_numbers(lesson: Lesson) -> Iterator[Note]:
     """Check that every number in the text is computed or asserted nearby, or declared."""
     evidence = cache(lambda k: evidence_of(lesson, k))
     for n, text in lesson.texts:
-        declared = lesson.proofs[n].numbers if n in lesson.proofs else ""
-        constants = {_key(number) for number in _listed(declared)}
-        open_ones = [number for number in numbers_in(text) if _key(number) not in constants]
+        declared = {one.value for one in numbers_declared(lesson, n)}
+        open_ones = [one for one in numbers_in(text) if one.value not in declared]
         near = [evidence(k) for k in _near(lesson, n)] if open_ones else []
-        missing = (one.text for one in open_ones if not any(each.backs(one) for each in near))
+        missing = (one.text for one in open_ones if not any(map(one.equals, set().union(*near))))
         for number in dict.fromkeys(missing):
             text = f"the number {number} is in no assert, output or list of numbers nearby."
             yield Note(n, text, number)
@@ -114,9 +91,9 @@ def declared_numbers(lesson: Lesson) -> Iterator[Note]:
     """Check that the numbers that a proof declares are in the text of its cell."""
     for n, proof in lesson.proofs.items():
         texts = [text for k, text in lesson.texts if k == n]
-        there = {_key(number) for text in texts for number in numbers_in(text)}
-        for number in _listed(proof.numbers):
-            if _key(number) not in there:
+        there = {one.value for text in texts for one in numbers_in(text)}
+        for number in numbers_declared(lesson, n):
+            if number.value not in there:
                 text = f"the number {number.text} is not in the text of the cell {proof.cell!r}."
                 yield Note(n, text, place=f"{proof.name}:{proof.line}")
 
@@ -124,44 +101,30 @@ def declared_numbers(lesson: Lesson) -> Iterator[Note]:
 def numbers_in(source: str) -> list[Number]:
     """Return the numbers in the prose of a markdown text."""
     text = LESSON_LINK.sub(" ", without_code(source))
-    text = TAG.sub(" ", LINK.sub(r"\g<text>", text))
-    text = text.replace("{,}", ",")
-    text = re.sub(r"(?<=[0-9])\\,(?=[0-9]{3})", ",", text)
-    text = RAISED.sub(lambda m: f"10^{{{m[1].translate(FROM_RAISED)}}}", text)
-    powers = [_power(found) for found in POWER.finditer(text)]
-    text = POWER.sub(" ", text)
+    text = TAG.sub(" ", LINK.sub(r"\g<text>", text)).replace("{,}", ",")
     for pattern in IGNORED:
         text = pattern.sub(" ", text)
-    return powers + [_number(found) for found in NUMBER.finditer(text)]
+    return [_number(found) for found in NUMBER.finditer(text)]
 
 
-def _listed(declared: str) -> list[Number]:
-    """Return the numbers of a list of constants."""
-    parts = (part.strip() for part in re.split(r"[,;]\s+", declared))
-    return [number for part in parts if part for number in numbers_in(part)]
+def numbers_declared(lesson: Lesson, n: int) -> list[Number]:
+    """Return the numbers that the proof of a cell declares, if it has one."""
+    declared = lesson.proofs[n].numbers if n in lesson.proofs else ""
+    return [number for part in re.split(r"[,;]\s+", declared) for number in numbers_in(part)]
 
 
-def evidence_of(lesson: Lesson, n: int) -> Evidence:
+def evidence_of(lesson: Lesson, n: int) -> set[float]:
     """Return the numbers of a cell and its proof that can back the text; questions back nothing."""
-    cell, evidence = lesson.notebook.cells[n - 1], Evidence()
+    cell, evidence = lesson.notebook.cells[n - 1], set()
     trees = [lesson.proofs[n].tree] if n in lesson.proofs else []
     if cell.cell_type == "code" and not prediction_keys(cell.source):
         trees.append(parse_code(cell.source))
-        for text in _shown_texts(cell):
-            evidence.values.update(_number(found).value for found in NUMBER.finditer(text))
+        for text in map(_shown, cell.get("outputs", [])):
+            evidence.update(_number(found).value for found in NUMBER.finditer(text))
     for tree in trees:
-        evidence.integers.update(one for one in _literals(tree) if float(one).is_integer())
-        checked = list(_checks(tree))
-        parts = [part for check in checked for part in ast.walk(check)]
-        names = {part.id for part in parts if isinstance(part, ast.Name)}
-        for node in checked + [a for a in ast.walk(tree) if _is_expected_value(a, names)]:
-            evidence.values.update(_literals(node))
+        evidence.update(one for one in _literals(tree) if float(one).is_integer())
+        evidence.update(one for check in _checks(tree) for one in _literals(check))
     return evidence
-
-
-def _key(number: Number) -> float | str:
-    """Return the value of a number; for 3.2.1, which has none, how it is written."""
-    return number.text if math.isnan(number.value) else number.value
 
 
 def _near(lesson: Lesson, n: int) -> list[int]:
@@ -179,20 +142,10 @@ def _number(found: re.Match[str]) -> Number:
     text = f"{'-' if signed else ''}{found['digits']}"
     if found["exponent"]:
         text += f"e{found['exponent']}"
-    if digits.count(".") > 1:  # the number of a section: never computed
-        return Number(text, float("nan"), 0.0, signed, percent)
     value, unit = float(f"{digits}e{exponent}"), 10.0 ** (exponent - len(digits.partition(".")[2]))
     # Too much would round to 0, 1 or 2: any weight, for one.
     tolerance = 0.1 if digits in ("0", "1", "2") and unit == 1 and not percent else 0.5 * unit
     return Number(text, -value if signed else value, tolerance, signed, percent)
-
-
-def _power(found: re.Match[str]) -> Number:
-    exponent = int((found["long"] or found["short"]).replace("−", "-"))
-    factor = found["factor"] or "1"
-    unit = 10.0 ** (exponent - len(factor.partition(".")[2]))
-    tolerance = 0.5 * unit if found["factor"] else 0.0
-    return Number(found[0], float(f"{factor}e{exponent}"), tolerance, False, False)
 
 
 def _literals(tree: ast.AST) -> Iterator[float]:
@@ -216,22 +169,9 @@ def _checks(tree: ast.AST) -> Iterator[ast.AST]:
             yield node
 
 
-def _is_expected_value(node: ast.AST, names: set[str]) -> bool:
-    """Return whether a node gives literals a name that a check of the same cell uses."""
-    if not isinstance(node, ast.Assign):
-        return False
-    targets = {target.id for target in node.targets if isinstance(target, ast.Name)}
-    used = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
-    return bool(targets & names) and used <= {"torch", "np"}
-
-
-def _shown_texts(cell: NotebookNode) -> Iterator[str]:
-    """Yield the texts of the stored outputs without HTML tags and figure captions."""
-    for output in cell.get("outputs", []):
-        page = output.get("data", {}).get("text/html", "")
-        if "<figure data-number" in page:
-            output = {**output, "data": {"text/html": page}}  # its plain text is the caption
-        if output["output_type"] == "error":
-            output = {"evalue": output.get("evalue", "")}  # a traceback counts lines
-        for text in output_texts(output):
-            yield html.unescape(TAG.sub(" ", HIDDEN_HTML.sub(" ", COMMENT.sub(" ", text))))
+def _shown(output: NotebookNode) -> str:
+    """Return what a reader sees of a stored output, without the captions of figures."""
+    page = HIDDEN_HTML.sub(" ", COMMENT.sub(" ", html_of(output)))
+    plain = output.get("data", {}).get("text/plain", "")
+    said = output.get("text") or output.get("evalue")  # a traceback counts lines
+    return said or (html.unescape(TAG.sub(" ", page)) if page else plain)

@@ -192,7 +192,7 @@ def predictions(lesson: Lesson) -> Iterator[Note]:
                 yield Note(n, f"the prediction {key!r} has been asked before.", key)
             asked.add(key)
     for key in lesson.questions.keys() - asked:
-        yield Note(0, f"no cell asks the prediction {key!r}.", place=lesson.place_of_question(key))
+        yield Note(0, f"no cell asks the prediction {key!r}.", f"[{key.partition('/')[2]}]")
 
 
 def solutions(lesson: Lesson) -> Iterator[Note]:

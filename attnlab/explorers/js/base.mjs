@@ -12,7 +12,7 @@
 // lab.data. `answer` is what the learner's function gave for answer.state, or null if there is no
 // such function here.
 import { button, meets } from "./controls.mjs";
-import { codeLines, html, rich, weightColours } from "./drawing.mjs";
+import { codeLines, html, markup, rich, weightColours } from "./drawing.mjs";
 import { isProjected, project } from "./projector.mjs";
 import { STYLE } from "./style.mjs";
 
@@ -63,9 +63,9 @@ class Lab {
 
   start() {
     const { card, explorer } = this, { title, hint } = this.data;
-    card.setAttribute("aria-label", title);
-    card.append(html("h3", {}, title), html("p", { class: "hint" }, hint), this.error, this.bar,
-      this.sayLine, this.note, this.picture, html("div", { class: "foot" }, this.code, this.scales), this.projector);
+    card.setAttribute("aria-label", title || "Live figure");
+    const heading = title ? [html("h3", {}, title), html("p", { class: "hint" }, hint)] : [];
+    card.append(...heading, this.error, this.bar, this.sayLine, this.note, this.picture, html("div", { class: "foot" }, this.code, this.scales), this.projector);
     this.on(card, "keydown", keepKey);
     this.on(this.code, "toggle", () => this.showCode());
     followPage(this);
@@ -163,7 +163,7 @@ class Lab {
     const fresh = answer && same(answer.state, this.state);
     const used = answer?.drawn && (fresh || !this.model.alone) ? answer : null;
     const { say, bad, code } = this.drawState({ ...this.state, ...this.previewed }, used);
-    if (say !== this.said) this.words.replaceChildren(...rich(say));
+    if (say !== this.said) this.words.replaceChildren(...(this.data.markup ? markup : rich)(say));
     this.sayLine.classList.toggle("bad", Boolean(bad));
     if (code !== this.coded) this.showCode(code);
     this.said = say;
@@ -175,6 +175,7 @@ class Lab {
   /** Write the lines of PyTorch; in a box that is folded away nothing has to be laid out. */
   showCode(code = this.coded) {
     this.coded = code;
+    this.code.hidden = !code;
     this.codeBox.replaceChildren(...(this.code.open ? codeLines(code) : [code]));
   }
 
@@ -182,7 +183,7 @@ class Lab {
     const failed = Boolean(answer?.error) && !(this.model.alone && !fresh && answer.drawn);
     const stale = (late) => this.picture.classList.toggle("stale", failed || late);
     this.error.hidden = !failed;
-    this.sayLine.hidden = failed;
+    this.sayLine.hidden = failed || !this.said;
     if (failed) this.error.textContent = `${answer.name} failed. ${answer.error}`;
     clearTimeout(this.timer);
     this.note.hidden = true;
@@ -193,6 +194,7 @@ class Lab {
     } else {
       this.timer = setTimeout(() => {
         stale(true);
+        this.sayLine.hidden = true;
         this.tell(SILENT);
       }, PATIENCE);
     }

@@ -33,6 +33,13 @@ export function setText(element, text) {
   else if (node.nodeValue !== text) node.nodeValue = text;
 }
 
+/** What HTML holds that the author of a page has written. */
+export function markup(text) {
+  const holder = html("template");
+  holder.innerHTML = text;
+  return [...holder.content.childNodes];
+}
+
 /** Words between two stars are bold. */
 export function rich(text) {
   return text.split("**").map((part, i) => (i % 2 ? html("b", {}, part) : part));

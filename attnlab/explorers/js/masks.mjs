@@ -41,8 +41,10 @@ export function render(lab) {
     strip.paint((i, j) => stepLook(i, steps[i]?.[j], allowed[j]));
   };
   lab.scale([0, 1], "weight");
+  const names = Math.min(6, Math.max(3.4, 1 + 0.6 * Math.max(...tokens.map((one) => one.length))));
+  const style = `--names:${names}em;max-width:${7.2 + names + 3.5 * tokens.length}em`;
   lab.picture.append(
-    html("div", { class: "main", style: `max-width:${10.6 + 3.5 * tokens.length}em` },
+    html("div", { class: "main", style },
       padding.element, grid.element),
     html("div", { class: "side" }, rowName, strip.element, detail, keyOf(words.key)));
   const row = nameOfRow(lab.data, 0);

@@ -115,6 +115,10 @@ const MAKERS = {
         rest.map(cell("td", null))))));
     return { element, show };
   },
+  picture: (lab, { alt, width }) => {
+    const element = html("img", { alt, style: `width:${width}px` });
+    return { element, show: ({ png }) => { element.src = `data:image/png;base64,${png}`; } };
+  },
   key: (lab, { entries }) => ({ element: keyOf(entries), show: () => {} }),
   ...SPECIAL,
 };

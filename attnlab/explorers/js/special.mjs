@@ -62,6 +62,7 @@ export const SPECIAL = {
         html("canvas", { "aria-hidden": "true" })), html("span", {}, `head ${head}`));
     const show = ({ maps, asks }, state) => {
       if (drawn?.length !== maps.length) element.replaceChildren(...maps.map((_, i) => mapOf(i)));
+      element.style.setProperty("--across", Math.min(4, maps.length));
       if (drawn !== maps) {
         element.querySelectorAll("canvas").forEach((canvas, i) => paintMap(canvas, maps[i]));
       }

@@ -215,7 +215,7 @@ def test_a_link_shows_what_its_sender_saw(lesson):
     look_up.get_by_role("slider", name="temperature").press("ArrowLeft")
     look_up.get_by_role("slider", name="query").press("ArrowUp")
     address, sent = (
-        address_with(lesson, "&2.step=4"),
+        address_with(lesson, "&2.step=6"),
         cards_of(lesson),
     )  # the last moved comes first
     follow(lesson, address)
