@@ -58,6 +58,10 @@ assert torch.allclose(given[1][[3, 1]], torch.tensor([0.21, 0.14]), atol=0.005) 
 for words, row, bring in ((cave, given[0], [3, 4]), (ball, given[1], [1, 3])):
     others = [j for j in range(6) if j not in bring]
     assert (words[others] @ words[-1] == 0).all() and row[others].max() < row[bring].min()
+keeps = (cave @ cave.T / 5**0.5).softmax(dim=-1)[0]  # "deep" gives more to "cave" than to itself
+assert keeps[3] > keeps[0]
+leads = [one[0] - one[1] for one in (attend(cave)[-1], cave.mean(dim=0))]  # animal over sport
+assert abs(leads[0] - 0.21) < 0.005 and abs(leads[1] - 0.20) < 0.005
 # the feedback: the sport of "bat" in the cave is the weight that it keeps
 assert torch.isclose(given[0][-1], new_bats[0, 1])
 

@@ -50,11 +50,14 @@ for rate in (0.001, 0.01, 0.1):  # a step in the direction in which the loss fal
     assert soft_lookup(start) < soft_lookup(start - rate * slope_of_loss) < 4
 
 # %% after: learned
-assert (weights.diff(dim=0)[0] > 0).tolist() == [False, False, True]  # only spider gains
+assert torch.allclose(weights[1], torch.tensor([0.34, 0.44, 0.22]), atol=0.005)
+assert torch.allclose(weights[0], torch.tensor([0.36, 0.51, 0.13]), atol=0.006)
 assert abs(weights[1, 1] / weights[1, 2] - 2) < 0.01 and weights[1].argmax() == 1
 assert abs(soft_lookup(path[-1]) - 4) < 1e-3
-# the slope leads to spider, whose legs lie 4.5 above the answer, and those of cat half a leg
-assert torch.allclose(legs - soft_lookup(start), torch.tensor([0.5, -1.5, 4.5]), atol=0.01)
+# the slope leads away from bird, more than towards any other animal
+(uphill,) = torch.autograd.grad(soft_lookup(start), start)
+towards = F.cosine_similarity(torch.cat([-keys[1:2], keys[[0, 2]]]), uphill, dim=-1)
+assert towards[0] > 0.85 > 0.5 > towards[1:].max()
 
 # %% after: twelve
 assert all((soft_lookup(done[-1]) - 4).abs().max() < 0.02 for done in (from_legs, from_both))
@@ -123,9 +126,9 @@ assert abs(soft_lookup(kitten) - 3.64) < 0.005
 assert of_cat[1][2] > 0.97 - 0.005  # the third direction is 60 degrees
 assert torch.allclose(around[2], start, atol=1e-3)
 
-# %% after: further  numbers: 60, 0.872
+# %% after: further  numbers: 60, 0.871
 
-# %% after: ask-slope  numbers: 45, 60, 0.872
+# %% after: ask-slope  numbers: 45, 60, 0.871
 
 # %% after: slope
 assert legs[:2].tolist() == [4, 2]

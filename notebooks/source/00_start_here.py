@@ -14,7 +14,7 @@
 # **You will be able to:** compute attention, read a heatmap of its weights, say what it does to the vector of a word, and choose the lesson
 # that you want to read next. The [table of all lessons](#The-lessons) is at the end of the page.
 #
-# **Time:** 50 minutes in class, or 60 on your own, which include “Further” and the exercise. Run the cells one after another, with **Shift + Enter**. If
+# **Time:** 50 minutes in class, or 60 on your own, with the exercise. “Further” takes another five. Run the cells one after another, with **Shift + Enter**. If
 # the first one fails, read [If a package is missing](#If-a-package-is-missing). Links lead to the [glossary](glossary.ipynb), which explains the terms.
 
 # %%
@@ -102,8 +102,9 @@ show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 # A dark cell means a large weight. Follow the row of `cat` with your finger. The word keeps 0.36 of its attention for
 # itself, and it gives 0.25 to `sat` and 0.12 to `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
 #
-# In this heatmap no word gives another word more than it keeps for itself, because the query and the key of a word are the same row of the table. In a
-# trained model they differ, and a word may attend mostly to others.
+# In this heatmap no word gives another word more than it keeps for itself. That is common if the query and the key of a word are the same row of the
+# table, because every row points in its own direction. But a longer row can win. In a
+# trained model the query and the key of a word differ, and it may attend mostly to others.
 #
 # ## The new vector
 #
@@ -292,11 +293,12 @@ show_figure(axes[0, 0], "0.3")
 #
 # Would a plain average do as well? The two plain averages differ too, because the sentences have different words. But a plain average is one vector for
 # the whole sentence, so *bat*, *hung* and *the* would all be given the same new vector. With attention each word makes an average of its own, in which the
-# words that match it count for more.
+# words that match it count for more. For `bat` alone the difference is small: in the cave, `animal` leads `sport` by 0.21 with attention and by 0.20 in the
+# plain average. Most of what we see comes from which words are there (lesson 5).
 
 # %% the-answer [markdown]
 # So how can *bat* mean one thing here and another thing there? The table gives it the same vector in both sentences. Then attention mixes some of *cave* and
-# *hung* into this vector in the first sentence, and some of *ball* and *hit* in the second. What goes on to the next step of the model
+# *hung* into this vector in the first sentence, and some of *ball* and *hit* in the second. What attention hands on
 # is no longer *bat* in general, but a bat that is more an animal than a thing for sport, or the other way round.
 #
 # It worked so well because we chose the numbers. A trained model learns what to compare and what to hand over; lesson 6 shows how. Whether attention

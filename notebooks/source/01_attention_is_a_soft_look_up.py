@@ -170,20 +170,20 @@ def learn(query, values, correct):
 
 
 # %%
-predict("01/which-weight-grows")
+predict("01/who-has-most-weight")
 
 # %% learned
-# %%answer 01/which-weight-grows
+# %%answer 01/who-has-most-weight
 path = learn(start, legs, correct=4.0)
 print(f"The answer after learning: {soft_lookup(path[-1]):.2f} legs")
 weights = (path[[0, -1]] @ keys.T).softmax(dim=-1)  # of the first and the last query
 Table(["before learning", "after learning"], animals, weights)
 
 # %% after-learned [markdown]
-# The query has learned to answer four legs, and only *spider* has gained weight. Even *cat* has lost a little. The answer was too
-# low, and spiders have the most legs, so moving towards *spider* was the quickest way up.
+# The query has learned to answer four legs, and *bird* still has the largest weight. It has lost some, because the slope led the query away from
+# *bird*, which held half of the weight and has too few legs. What it lost went to *spider*, and none of it to *cat*.
 #
-# How can the answer be correct if *bird* still has the largest weight? Two birds and a spider have twelve legs between them, four each
+# How can the answer be correct with so much *bird*? Two birds and a spider have twelve legs between them, four each
 # on average. In the learned query, *bird* has twice the weight of *spider*, and *cat* has the rest. The model was told
 # how many legs to find, but not on which animal, and many mixtures have four.
 #
@@ -351,7 +351,7 @@ display(show_figure(fig, "1.3"), Table(titles, tokens, sums_of_rows))
 #
 # A soft lookup can learn because it has a slope. How large is it? There is one direction in which the answer rises fastest. The slope in that direction is the
 # length of the gradient. It is measured in legs per unit of distance that the tip of the query travels. For the query at 60 degrees it
-# is 0.872 at temperature 1.
+# is 0.871 at temperature 1.
 
 # %% ask-slope
 predict("01/slope-at-a-low-temperature")
@@ -380,7 +380,7 @@ from attnlab.explorers import RowExplorer
 RowExplorer(step=5)
 
 # %% after-row [markdown]
-# The best match of “He” is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
+# Now choose the query “He”. Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
 # the same direction and is the longest of the three vectors.
 
 # %% remember [markdown]
@@ -388,7 +388,7 @@ RowExplorer(step=5)
 #
 # - Attention is a lookup that answers with a weighted average of all values. In each feature, the answer lies within
 #   the range of the values.
-# - A soft answer has a slope, so training can improve it. A hard one has none.
+# - A soft answer has a slope, so training can move the query and the keys. A hard one gives them none.
 # - Training improves the answer, not the weights. Different weights can give the same answer, and the more numbers a value holds,
 #   the fewer of them do.
 # - The raw score is a dot product: it depends on the angle *and* on both lengths. The score is the raw score divided by $\sqrt{E}$.
@@ -532,7 +532,7 @@ check_attention_from_exp(attention_from_exp_solution)
 # Let the twelve queries of Figure 1.2 learn what an ant is: six legs and no wings. The keys and the values stay as they are, and no key has six legs. Which weights
 # do you expect at the end, and will the twelve queries agree? Write down your guess, and then let them learn.
 #
-# <details><summary>An answer</summary>Half <em>cat</em> and half <em>spider</em>, and nearly nothing of <em>bird</em>: that is the only average with six legs and no wings. Use
+# <details><summary>An answer</summary>Close to half <em>cat</em> and half <em>spider</em>, with nearly nothing of <em>bird</em>: that is the only average with six legs and no wings. Use
 # <code>learn(around, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>, and take the softmax of the last queries times <code>keys.T</code>.</details>
 
 # %% in-torch [markdown]

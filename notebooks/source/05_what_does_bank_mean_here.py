@@ -15,7 +15,7 @@
 # **You will be able to:** design a control for an experiment on attention, tell selecting from mixing, test whether what a head does depends on the
 # word that asks, and say what a score in the first layer of a model can depend on, and what it cannot.
 #
-# **Time:** 50 minutes in class, or 85 on your own, which include “Further” and the exercises.
+# **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 15.
 
 # %% setup
 import pandas as pd
@@ -250,7 +250,8 @@ def clue_shares(query_words):
 clue_shares(["bank"]).mean(dim=0)[:, 0]  # (H,)
 
 # %% many-askers [markdown]
-# On average over the sentences, the clue gets 3.3 uniform shares from “bank” in head 4, more than in any other head. But is “bank” the reason? Perhaps this
+# On average over the sentences, the clue gets 3.3 uniform shares from “bank” in head 4, more than in any other head. (The sentences differ widely: in
+# seven of them the clue gets less than one uniform share.) But is “bank” the reason? Perhaps this
 # head favours the clue words no matter which word asks. So we let 5,000 words ask in place of “bank”: the first 5,000 in the
 # layer's vocabulary with at least three letters, which are roughly the most common ones.
 
@@ -262,9 +263,8 @@ predict("05/rank-of-bank")
 query_words = layer.common_words(5000)
 shares = clue_shares(query_words)  # (25, H, W)
 mean, at_bank = shares.mean(dim=0), query_words.index("bank")
-1 + (mean > mean[:, at_bank, None]).sum(
-    dim=1
-)  # one rank per head; 1 is the largest share
+# one rank per head; 1 is the largest share
+1 + (mean > mean[:, at_bank, None]).sum(dim=1)
 
 # %% draw-askers jupyter={"source_hidden": true}
 # %%answer 05/rank-of-bank
@@ -300,18 +300,16 @@ predict("05/each-meaning-by-itself")
 # %% see-groups
 # %%answer 05/each-meaning-by-itself
 is_river = torch.tensor(fresh.meaning.eq("river").to_numpy())
-groups = {
-    "river": shares[is_river, 4],
-    "money": shares[~is_river, 4],
-}  # (11, W), (14, W)
+# (11, W) and (14, W)
+groups = {"river": shares[is_river, 4], "money": shares[~is_river, 4]}
 for meaning, group in groups.items():
     best = group.mean(dim=0).argsort(descending=True).tolist()
     print(f"{meaning}: “bank” is number {best.index(at_bank) + 1} of", len(best))
     print("   the first ten:", ", ".join(query_words[i] for i in best[:10]))
 
 # %% why-first [markdown]
-# “Bank” comes first in neither group. Seven words give the clue more in the river sentences, and two in the money sentences. But the words that beat it are
-# good at one kind of sentence only. “Bank” is the only word among the first ten of both, and that is why it wins on average. (In single sentences
+# “Bank” comes first in neither group. Seven words give the clue more in the river sentences, and two in the money sentences. But none of the words that
+# beat it on one kind is among the first 180 on the other. “Bank” is the only word among the first fifty of both, and that is why it wins on average. (In single sentences
 # it is far from first: its median rank over the 25 is 219.)
 #
 # The keys tell the same story. Below, “bank” asks from position 5 of a sentence, and 5,000 words offer themselves at position 3. These are the twenty with
@@ -328,16 +326,16 @@ favourites = torch.cat(scores).argsort(descending=True)[:20]
 print(", ".join(query_words[i] for i in favourites))
 
 # %% which-meaning [markdown]
-# Words of water, such as “lakes”, “harbor” and “ocean”, stand side by side with words of money, such as “account” and “commerce”, and with some that
-# have little to do with either, such as “grade” and “restaurants”. In this layer “bank” has the same query in every sentence, apart from the effect of its
-# position. So it can only ask for everything that goes with any bank. It cannot ask for the half that fits the sentence. Nor does it always find the clue:
+# About half of them have to do with water or with money: “lakes”, “harbor” and “ocean” stand side by side with “account” and “commerce”. The others,
+# such as “grade” and “restaurants”, have little to do with either. In this layer “bank” has the same query in every sentence, apart from the effect of its
+# position. So whatever it asks for, it asks for in every sentence, and it cannot ask only for what fits the one at hand. Nor does it always find the clue:
 # in “the money went from the bank to the restaurants”, it gives 0.76 to “restaurants” and 0.01 to “money”.
 
 # %% thief [markdown]
 # ## Can a score depend on a third word?
 #
-# “The thief saw the bank by the river” is probably about a river bank. If we replace “saw” with “robbed”, it is about a money bank, and “river” is no longer a
-# clue. What happens to the score of “bank” for “river”?
+# “The thief saw the bank by the river” can be about a river bank. If we replace “saw” with “robbed”, it must be about a money bank, and “river” only says
+# where that bank stands. What happens to the score of “bank” for “river”?
 #
 # The layer gives us weights. The logarithm of a weight is its score minus a number that is the same in the whole row (lesson 2), so only differences of
 # scores can be read off a row. We take the score for “river” minus the score that “bank” gives to itself.
@@ -365,7 +363,8 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 #
 # In this layer it does not, as far as we could see. In “she sat on the bank of the river”, head 4 gives 0.71 to “river”, and it does so because the word
 # “bank” asks: that is selection, and it was learned. But “bank” asks for lakes, accounts and restaurants alike, whatever its sentence is about. And what
-# “river” tells us about the bank depends on a third word, “saw” or “robbed”, on which no score of this layer can depend.
+# “river” tells us about the bank depends on a third word, “saw” or “robbed”, on which the score of “bank” for “river” cannot depend in this
+# layer.
 #
 # From the second layer on, the vectors that are compared are mixtures themselves, so there a score can depend on any word of the sentence. Lesson 10 asks
 # the same of other words with two meanings, and lesson 14 follows these 35 sentences through all six layers
@@ -376,7 +375,7 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 #
 # ### Does the output know more than a plain average?
 #
-# No score depends on whether the river matters, but the output collects the values of the whole sentence, “robbed” included. (In the whole model the output
+# The score of “bank” for “river” does not depend on whether the river matters, but the output collects the values of the whole sentence, “robbed” included. (In the whole model the output
 # is then *added* to the vector of “bank”.) Does it lean to the correct side? We choose twelve water words and ten money words, none of which occurs
 # in our sentences. The mean value of the first, minus the mean value of the second, is a direction from money to water in each head. The dot product of
 # an output with it says how far the output leans to water; we add up the twelve heads.
@@ -433,7 +432,7 @@ pd.DataFrame(torch.stack(correct), ["clear", "mixed"], ways)
 
 # %% pairs-read [markdown]
 # In clear sentences mixing is enough. In mixed sentences the plain average gets as many pairs right as attention does. But sixteen sentences
-# are few: if we draw them again at random from themselves 10,000 times, the difference between the two lies between 10 pairs fewer and 11 pairs more in
+# are few: if we draw them again at random from themselves 10,000 times, the difference between the two stays within about ten pairs either way in
 # 95% of the cases. So an advantage of up to about ten pairs would not have shown.
 #
 # ### Would a random head do it?
@@ -485,7 +484,8 @@ by_chance.mean(), (by_chance >= best_share(layer.attention)).sum()
 # - To select is to give large weights to certain words because of what they are. A plain average cannot do that.
 # - Test whether the weights depend on the word that asks: put many other words in its place. In one of the twelve heads, none of 4,999 other words gives
 #   the clue as much weight as “bank” does, on average over our sentences.
-# - In a first layer a word has one query for all its meanings. It asks for the words that go with any of them.
+# - In a first layer a word has one query for all its meanings. It cannot ask only for words that fit the meaning in
+#   its sentence.
 # - In a first layer, a score depends on the two words and their positions, and on nothing else. If a third word is replaced and the positions stay, it can
 #   only compete for the weight and add its own value.
 
