@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import (
+from attnlab._bounded import (
     IN_ALL,
     CutShort,
     Limit,
@@ -18,7 +18,7 @@ from attnlab.clinic._calling import (
     torch_as_it_is,
     wake_torch,
 )
-from attnlab.clinic._calling import call as call_safely
+from attnlab._bounded import call as call_safely
 from attnlab.clinic._copying import set_aside
 from attnlab.clinic._report import Report
 from attnlab.clinic._results import Options, Results

@@ -14,7 +14,7 @@ import statistics
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import Caller, Outcome, call, wake_torch
+from attnlab._bounded import Caller, Outcome, call, wake_torch
 from attnlab.clinic._report import Evidence
 from attnlab.clinic._results import Results
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import call
+from attnlab._bounded import call
 
 # --- attributes of a layer, the likeliest first ---------------------------------------------------
 

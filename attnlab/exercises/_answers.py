@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnlab._bounded import CutShort, Outcome, OutOfTime, call
 from attnlab.clinic import Evidence, Report
-from attnlab.clinic._calling import CutShort, Outcome, OutOfTime, call
 from attnlab.exercises._verdict import Verdict
 
 TIME_LIMIT = 2.0  # seconds of computing for one call

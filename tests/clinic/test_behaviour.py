@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from attnlab._bounded import Caller
 from attnlab.clinic import behaviour, diagnose
-from attnlab.clinic._calling import Caller
 from attnlab.clinic._results import Results
 
 

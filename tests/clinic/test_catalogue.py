@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import Limit, OutOfTime, _within
+from attnlab._bounded import Limit, OutOfTime, _within
 from attnlab.clinic._causes import CAUSES
 from attnlab.clinic.broken import BROKEN, RIGHT, THEMES, Case, heads, styles
 from attnlab.clinic.broken import _templates as templates

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnlab import exercises
-from attnlab.clinic import _calling
+from attnlab import _bounded, exercises
 from attnlab.exercises._answers import Either
 from attnlab.exercises._forms import Compared
 from tools.grade._judge import judged
@@ -106,7 +105,7 @@ def test_what_only_the_process_of_the_answer_sees_counts_against_it():
 
 
 def test_what_was_cut_short_is_no_wrong_answer(monkeypatch):
-    monkeypatch.setattr(_calling, "WAIT", 0.1)
+    monkeypatch.setattr(_bounded, "WAIT", 0.1)
     there, graded = both("check_normed_scores", lambda query, key: time.sleep(60))
     assert there.ok is None
     assert graded == ("failed to run", there.message)

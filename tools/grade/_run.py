@@ -54,7 +54,7 @@ def run_cells(cells: list[str], seconds: float) -> tuple[dict[str, object], dict
     """
     from IPython.core.interactiveshell import InteractiveShell
 
-    from attnlab.clinic._calling import WAIT, Outcome, call
+    from attnlab._bounded import WAIT, Outcome, call
 
     shell = InteractiveShell.instance()
     shell.history_manager.enabled = False

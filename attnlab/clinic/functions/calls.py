@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import Caller, Outcome, Unusable, name_of
+from attnlab._bounded import Caller, Outcome, Unusable, name_of
 from attnlab.clinic._results import Options
 from attnlab.clinic.behaviour import close
 from attnlab.clinic.hypotheses import Sample, Sizes

@@ -9,8 +9,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from attnlab._bounded import Outcome, Unusable, a, name_of
 from attnlab.clinic import behaviour
-from attnlab.clinic._calling import Outcome, Unusable, a, name_of
 from attnlab.clinic._hints import (
     says_batch,
     says_heads,

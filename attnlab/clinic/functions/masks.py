@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic._calling import Unusable
+from attnlab._bounded import Unusable
 from attnlab.clinic._hints import (
     says_additive,
     says_blocked,

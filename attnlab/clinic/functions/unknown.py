@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab.clinic._calling import Unusable
+from attnlab._bounded import Unusable
 from attnlab.clinic._results import Results
 from attnlab.clinic.functions.calls import Attention
 from attnlab.clinic.hypotheses import (

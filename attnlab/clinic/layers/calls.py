@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from attnlab._bounded import Caller, Outcome, a
 from attnlab.clinic import behaviour
-from attnlab.clinic._calling import Caller, Outcome, a
 from attnlab.clinic._copying import converted, copy_of
 from attnlab.clinic.layers.plans import Plan, Sizes
 from attnlab.clinic.names import Argument

@@ -9,8 +9,8 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from attnlab._bounded import name_of
 from attnlab.clinic import behaviour
-from attnlab.clinic._calling import name_of
 from attnlab.clinic._copying import copy_of, dtype_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.layers.anatomy import attentions

@@ -7,7 +7,7 @@ import re
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import name_of
+from attnlab._bounded import name_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.hypotheses import Recipe
 from attnlab.clinic.layers.anatomy import Heads, attentions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import call
+from attnlab._bounded import call
 from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._hints import says_narrow
 from attnlab.clinic._results import Results

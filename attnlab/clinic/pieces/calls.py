@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlab._bounded import Caller, Outcome, a, call, name_of
 from attnlab.clinic import behaviour
-from attnlab.clinic._calling import Caller, Outcome, a, call, name_of
 from attnlab.clinic._report import Evidence
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.names import arguments, plain_name

@@ -16,8 +16,9 @@ from torch.overrides import TorchFunctionMode
 from torch.overrides import _get_current_function_mode_stack as modes_of_torch
 from torch.utils import _device
 
-from attnlab.clinic import _calling, diagnose
-from attnlab.clinic._calling import Caller, CutShort, Limit, OutOfTime, _within, call, time_for_all
+from attnlab import _bounded
+from attnlab._bounded import Caller, CutShort, Limit, OutOfTime, _within, call, time_for_all
+from attnlab.clinic import diagnose
 
 
 def test_what_a_call_returns_prints_and_raises_is_kept():
@@ -146,8 +147,8 @@ def sleepy():
 
 
 def test_what_only_waits_is_cut_short_and_not_accused(monkeypatch):
-    assert _calling.WAIT >= 60
-    monkeypatch.setattr(_calling, "WAIT", 0.2)
+    assert _bounded.WAIT >= 60
+    monkeypatch.setattr(_bounded, "WAIT", 0.2)
     outcome = call(sleepy)
     assert isinstance(outcome.error, CutShort)
     assert outcome.seconds < 0.1 < 0.2 <= outcome.passed
