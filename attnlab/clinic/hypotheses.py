@@ -140,7 +140,7 @@ SCALES = (
     _law("scale-d", "are divided by d_k itself, not by its root", lambda size: 1 / size.E),
     _law("scale-inverse", "are multiplied by the root of d_k", lambda size: size.E**0.5),
     _law("scale-inverse", "are multiplied by d_k", lambda size: float(size.E)),
-    _law("scale-quarter", "are divided by the fourth root of d_k", lambda size: size.E**-0.25),
+    _law("scale-other", "are divided by the fourth root of d_k", lambda size: size.E**-0.25),
     _law(
         "scale-model",
         "are divided by the root of the width of the model, d_k times the number of heads",
@@ -283,14 +283,14 @@ MASKINGS = (
         _filled(partial(_turned, per_key=True)),
     ),
     Way(
-        "mask-transposed",
+        "mask-queries",
         "{The_mask} is used transposed: the entry for query j and key i decides about query i "
         "and key j, so {keys} take {taken} of a query's weight.",
         _filled(_turned),
     ),
-    Way("mask-broadcast", BROADCAST, _filled(_sequences_as_heads)),
+    Way("mask-leak", BROADCAST, _filled(_sequences_as_heads)),
     Way(
-        "mask-broadcast",
+        "mask-leak",
         REPEATED,
         _filled(_sequences_in_turn),
         "repeat each mask for all heads of its own sequence: mask.repeat_interleave(H, dim=0).",
@@ -346,7 +346,7 @@ SOFTMAXES = (
         lambda scores, factor: (scores / factor).softmax(-1) * factor,
     ),
     Way(
-        "hard",
+        "not-normalised",
         "Every query takes the key of the largest score and nothing else: a hard look-up, not a "
         "softmax.",
         _hard,

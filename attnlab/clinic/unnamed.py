@@ -1,15 +1,17 @@
-"""Probes of an attention function that no recipe explains: what its output is made of."""
+"""What can be said of an output that no named recipe gives: what is added, hidden, or lost."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from attnlab._bounded import Unusable
+from attnlab.clinic import hypotheses as hy
+from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._results import Results
-from attnlab.clinic.functions.calls import Attention
+from attnlab.clinic.behaviour import mixed, rows_exchanged
 from attnlab.clinic.hypotheses import (
     CAUSAL,
+    ORDERS,
     SIDES,
     SURE,
     Recipe,
@@ -21,14 +23,13 @@ from attnlab.clinic.hypotheses import (
     measured_masking,
     measured_scale,
     measured_weights,
-    number_table,
     report,
     tell_sums,
     weights_table,
 )
-from attnlab.clinic.masks import tell_pattern
+from attnlab.clinic.observe import Core
+from attnlab.clinic.subject import Subject
 
-NEIGHBOURS = ((0, "batch-mixing", "sequence of the batch"), (1, "head-mixing", "head"))
 ADDED = 0.02  # what is added to a score, above the errors of measuring
 CLEAR = 1e-5  # a weight below this is none
 
@@ -102,11 +103,12 @@ def _seen(weights: Tensor) -> Tensor:
 
 def examine_pattern(recipe: Recipe, sample: Sample, results: Results, *, meant: bool) -> None:
     """Report which keys are never seen, where no named order says so, and what is added."""
-    weights = measured_weights(sample)
-    seen, table = _seen(weights), recipe.order.compute(*weights.shape[-2:])
+    table = recipe.order.compute(*sample.products.shape[-2:])
     if table is not None and table.dtype != torch.bool:
         sentence = "Something that depends on the positions alone is added to the scores."
         results.note("positions", sentence)
+    weights = recipe.weights(sample)
+    seen = _seen(weights)
     if seen.all():
         if meant:
             causal_missing(sample, results)
@@ -128,6 +130,42 @@ def examine_pattern(recipe: Recipe, sample: Sample, results: Results, *, meant: 
         results.found("wrong-source", sentence, evidence)
 
 
+def tell_pattern(seen: Tensor, meant: bool, evidence: Evidence, results: Results) -> None:
+    """Name who sees whom, (L, S), where not everyone sees everyone.
+
+    ``meant`` says that no query is meant to see a later key.
+    """
+    ones, ahead = torch.ones_like(seen), seen.triu(1)
+    way = next((way for way in ORDERS if way.cause and _blocks(way, seen)), None)
+    if way is None and meant and torch.equal(ahead, ones.triu(1).tril(1)):
+        way = hy.ONE_AHEAD  # the end of a window
+    if way is not None:
+        results.found(way.cause, way.words, evidence)
+    elif not ahead.any():
+        results.held("causal", "no query sees a later key (causal)")
+        if not torch.equal(seen.tril(-1), ones.tril(-1)):
+            words = "Some earlier keys are never seen either: a window, perhaps."
+            results.note("window", words)
+    elif meant:
+        i, j = ahead.nonzero()[0].tolist()
+        sentence = (
+            f"{int(ahead.any(dim=1).sum())} of {len(seen)} queries see later keys, such as query "
+            f"{i} key {j}."
+        )
+        results.found("causal-leak", sentence, evidence)
+    else:
+        i, j = (~seen).nonzero()[0].tolist()
+        words = f"Some keys are never seen by some queries, such as key {j} by query {i}."
+        results.note("window", words)
+
+
+def _blocks(way: Way, seen: Tensor) -> bool:
+    """Return whether an order blocks exactly what is never seen; rows without a key are free."""
+    allowed = way.compute(*seen.shape)
+    known = allowed.any(dim=-1)
+    return torch.equal(seen[known], allowed[known])
+
+
 def causal_missing(sample: Sample, results: Results, text: str = "") -> None:
     """Report that later keys are seen where none should be; ``text`` is the code."""
     weights = measured_weights(sample)
@@ -140,25 +178,23 @@ def causal_missing(sample: Sample, results: Results, text: str = "") -> None:
     results.found("causal-missing", sentence, evidence, advice=fitting("causal-missing", text))
 
 
-def examine_unknown(
-    attention: Attention, samples: list[Sample], results: Results, *, meant: bool
-) -> None:
+def unexplained(subject: Subject, core: Core, results: Results, *, meant: bool) -> None:
     """Report what is wrong with an output that no recipe gives.
 
     ``meant`` says that no query is meant to see a later key.
     """
-    sample = samples[0]
+    sample = core.sample
     if not sample.output.isfinite().all():
         results.found("nan", "The output holds NaN or infinity although every input is ordinary.")
-    elif (share := _share(sample.output, sample.value)) > SURE:
-        if not mixed(attention, results, attention.main) and not rows_exchanged(attention, results):
+    elif not subject.followed and (share := _share(sample.output, sample.value)) > SURE:
+        if not mixed(subject, results) and not rows_exchanged(subject, results):
             results.found(
                 "wrong-source",
                 "The output is no weighted average of the rows of value: a share of "
                 f"{share:.2f} of it comes from elsewhere.",
             )
-    elif not _later(sample, results, meant=meant):
-        _weights(attention, sample, results)
+    elif not _later(core, results, meant=meant):
+        _weights(subject, core, results)
 
 
 def _share(output: Tensor, rows: Tensor) -> float:
@@ -168,16 +204,16 @@ def _share(output: Tensor, rows: Tensor) -> float:
     return float(rest.norm() / output.norm().clamp_min(1e-12))
 
 
-def _later(sample: Sample, results: Results, *, meant: bool) -> bool:
+def _later(core: Core, results: Results, *, meant: bool) -> bool:
     """Say so if only the later keys are not as they should be: a causal mask that fails."""
-    weights, scores = measured_weights(sample), sample.products
+    weights, scores = core.weights, core.sample.products
     below = torch.ones(weights.shape[-2:], dtype=torch.bool).tril()
     inside = fit_scores(weights.masked_fill(~below, 0.0), scores)
     if inside.good:
         way = measured_masking(scores * inside.factor, weights, below)
         if way.cause != "mask-leak":
             recipe = Recipe(order=CAUSAL, hiding=way)
-            report(recipe, [sample], results, weights=weights)
+            report(recipe, [core.sample], results, weights=weights)
             return True
     later = weights.reshape(-1, *weights.shape[-2:]).triu(1).abs().amax(dim=(-2, -1))
     if meant and bool((later < CLEAR).any()) and bool((later > SURE).any()):
@@ -189,68 +225,17 @@ def _later(sample: Sample, results: Results, *, meant: bool) -> bool:
     return False
 
 
-def _weights(attention: Attention, sample: Sample, results: Results) -> None:
+def _weights(subject: Subject, core: Core, results: Results) -> None:
     """Report what the weights are, if they are no softmax of known scores over the keys."""
-    weights = measured_weights(sample)
+    weights = core.weights
     if tell_sums(weights, results):
         return
-    if not mixed(attention, results, attention.main) and not rows_exchanged(attention, results):
-        misfit = min(fit_scores(weights, sample.products).residual, 9.0)
-        results.unexamined(
+    if subject.followed or not (mixed(subject, results) or rows_exchanged(subject, results)):
+        misfit = min(fit_scores(weights, core.sample.products).residual, 9.0)
+        results.held("sums", "without a mask, the weights of every query sum to 1")
+        results.ask(
+            "scores-not-dot-products",
             "The weights are a softmax of something else than the dot products of query and key "
             f"times one factor (misfit {misfit:.2f}), and the clinic knows no name for it.",
-            remedy="Examine it without what it does to query and key first, such as rotating "
-            "them, or with call=.",
+            "Examine it without what it does to the scores first, such as a cap.",
         )
-
-
-def mixed(attention: Attention, results: Results, ndim: int) -> bool:
-    """Say so if one sequence or head changes the result of another."""
-    for dim, name, what in NEIGHBOURS[: ndim - 2]:
-        try:
-            moved = _moved_by(attention, dim, ndim)
-        except Unusable:
-            continue
-        if moved > SURE:
-            sentence = (
-                f"Another {what} changes this one's result, by {moved:.2f} of its size: every "
-                f"{what} must be treated alone."
-            )
-            results.found(name, sentence)
-            return True
-    return False
-
-
-def _moved_by(attention: Attention, dim: int, ndim: int) -> float:
-    """Return how much the first or last slice of the output moves when all the others are new."""
-    inputs = attention.inputs(ndim)
-    output, moved = attention(*inputs).output, 0.0
-    for own, others in ((0, slice(1, None)), (-1, slice(None, -1))):
-        where = tuple([slice(None)] * dim + [others])
-        changed = attention(*(_perturbed(part, where) for part in inputs)).output
-        before, after = output.select(dim, own), changed.select(dim, own)
-        moved = max(moved, float((after - before).abs().max() / before.abs().max().clamp_min(1e-6)))
-    return moved
-
-
-def rows_exchanged(attention: Attention, results: Results) -> bool:
-    """Say so if a query decides about the output of another position."""
-    query, key, value = attention.inputs(attention.main)
-    before = attention(query, key, value).output
-    after = attention(_perturbed(query, (..., slice(0, 1), slice(None))), key, value).output
-    moved = (after - before).norm(dim=-1).reshape(-1, before.shape[-2]).amax(dim=0)
-    if moved[1:].max() < SURE or moved[0] > moved[1:].max():
-        return False
-    sentence = "A change of query 0 moves other rows of the output: they are not in their places."
-    rows = {f"output row {i}": [float(change)] for i, change in enumerate(moved)}
-    results.found("position-mixing", sentence, number_table("Movement:", rows, ("moved",)))
-    return True
-
-
-def _perturbed(tensor: Tensor, where: tuple) -> Tensor:
-    """Return a copy with new random numbers at one place."""
-    changed = tensor.clone()
-    generator = torch.Generator().manual_seed(7)
-    part = changed[where]
-    changed[where] = torch.randn(part.shape, generator=generator, dtype=torch.float64).to(part)
-    return changed
