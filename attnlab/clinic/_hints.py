@@ -89,6 +89,9 @@ def _says(pattern: str) -> Callable[[object], bool]:
     return lambda code: bool(compiled.search(_words_of(code)))
 
 
+says_unscaled = _says(
+    r"\bt5|no (scal|factor)|un-?scaled|not (be )?scaled|without (the )?scal|(n't|not) scale"
+)
 _BATCH = r"(n|b|bs|bsz|batch\w*|num_batch\w*)"
 _TOKENS = r"(l|t|s|n|q|i|\w*(seq|len|time|tokens|steps)\w*)"
 _HEAD = r"(h|nh|\w*heads?\w*)"

@@ -35,27 +35,36 @@ def _output(reply: Reply | None) -> Tensor | None:
 def steady(subject: Subject, results: Results) -> bool:
     """Say so if two calls differ or give NaN, or an input is changed; return whether to go on."""
     parts = subject.inputs()
+    fresh = subject.again()
     one, again = subject(parts), subject(parts)
     if subject.caller.changed:
         _tell_changed(subject, results)
     if one is None or again is None or not close(one.output, again.output, 1e-6):
+        first = fresh(parts)
+        if one is not None and first is not None and close(first.output, one.output, 1e-6):
+            results.found("remembers", "The same call gives something else the second time, and a "
+                          "fresh copy does not: it keeps something between calls.")  # fmt: skip
+            return False
         where = "in eval mode " if subject.module is not None else ""
         gap = "" if again is None or one is None else (
             f", by up to {(one.output - again.output).abs().max():.2g}")  # fmt: skip
         results.found("random", f"Two calls with the same input give different outputs {where}"
                       f"all the same{gap}.")  # fmt: skip
         return False
-    if not one.output.isfinite().all():
-        bad = 1 - float(one.output.isfinite().double().mean())
-        results.found(
-            "nan",
-            f"The output is NaN or infinite at ordinary scores ({bad:.0%} of it): with "
-            f"{subject.shapes}.",
-            advice="look for a row whose keys are all blocked, or a softmax over an axis of which "
-            "a whole line is blocked.",
-        )
+    if not one.output.isfinite().any():
+        tell_nan(subject, results)
         return False
     return True
+
+
+def tell_nan(subject: Subject, results: Results) -> None:
+    """Report an output that is not finite at ordinary inputs."""
+    results.found(
+        "nan",
+        f"The output is NaN or infinite at ordinary scores: with {subject.shapes}.",
+        advice="look for a row whose keys are all blocked, or a softmax over an axis of which "
+        "a whole line is blocked.",
+    )
 
 
 def _tell_changed(subject: Subject, results: Results) -> None:
@@ -121,6 +130,8 @@ def _moved_by(subject: Subject, dim: int) -> float | None:
         if other is None:
             return None
         before, after = one.select(dim, own), other.select(dim, own)
+        if not (before.isfinite().all() and after.isfinite().all()):
+            return None
         moved = max(moved, float((after - before).abs().max() / before.abs().max().clamp_min(1e-6)))
     return moved
 

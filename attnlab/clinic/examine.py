@@ -8,7 +8,7 @@ from attnlab._bounded import name_of
 from attnlab.clinic import _hints
 from attnlab.clinic import hypotheses as hy
 from attnlab.clinic._results import Results
-from attnlab.clinic.behaviour import examine_behaviour, mixed, steady
+from attnlab.clinic.behaviour import examine_behaviour, mixed, steady, tell_nan
 from attnlab.clinic.heads import examine_cache, examine_heads, examine_positions, examine_sides
 from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, Recipe, Sample, explain
 from attnlab.clinic.masks import examine_masks, examine_switch, leaks
@@ -61,17 +61,20 @@ def _attention(subject: Subject, results: Results) -> None:
     groups = [[core] for core in cores] if subject.followed else [cores]
     found = [best(subject, group, results) for group in groups]
     cores = [core for group in groups for core in group]
-    if subject.followed and not any(recipe and recipe.softmax.cause for recipe in found):
-        mixed(subject, results)
+    if subject.followed:
+        if not any(recipe and recipe.softmax.cause for recipe in found):
+            mixed(subject, results)
+        examine_sides(subject, cores, results)
     for recipe, group in zip(found, groups, strict=True):
         _tell(subject, recipe, group, results)
     if subject.followed:
-        examine_sides(subject, cores, results)
         examine_heads(subject, cores, results)
         examine_positions(subject, results)
     elif found[0] is not None and not found[0].slips:
         mixed(subject, results)
         held(results, "apart")
+    if any(not core.sample.output.isfinite().all() for core in cores) and not results.findings:
+        tell_nan(subject, results)
     returned(cores, results)
     scaled = all(finding.name.startswith("scale") for finding in results.findings)
     if scaled and results.gap is None:
@@ -96,7 +99,7 @@ def _not_followed(subject: Subject, results: Results) -> None:
 
 def causal_in(found: list[Recipe | None]) -> bool:
     """Return whether every attention blocks later keys."""
-    return bool(found) and all(one is not None and one.order is not DENSE for one in found)
+    return bool(found) and all(one is not None and one.order in (CAUSAL, ENDS) for one in found)
 
 
 def meant_causal(subject: Subject) -> bool:
@@ -162,8 +165,6 @@ def _ask_layout(name: str, layout: str, said: bool, results: Results) -> None:
 def _recipe(subject: Subject, cores: list[Core]) -> Recipe | None:
     """Return what explains these samples: a named way, a measured factor, or something added."""
     samples = [core.sample for core in cores]
-    if not all(bool(sample.output.isfinite().all()) for sample in samples):
-        return None
     recipe = explain(samples, steps=OPEN)
     if recipe is None and (scale := hy.measured_scale(samples)):
         factor = scale.compute(samples[0].sizes)
@@ -191,6 +192,7 @@ def _tell(subject: Subject, recipe: Recipe | None, cores: list[Core], results: R
     samples = [core.sample for core in cores]
     if not cores[0].known:
         results.note("scale", "By what query and key are multiplied is not known.")
+    if not cores[0].known or results.has("wrong-source"):
         recipe = replace(recipe, scale=recipe.scale._replace(cause=None))
     recipe = as_told(subject, recipe, samples[0], results)
     weights = cores[-1].weights if recipe.weights(samples[-1]) is None else None
@@ -219,7 +221,10 @@ def _hold(recipe: Recipe, core: Core, results: Results) -> None:
 
 
 def as_told(subject: Subject, recipe: Recipe, sample: Sample, results: Results) -> Recipe:
-    """Return the recipe without blame for a factor that the caller chose."""
+    """Return the recipe without blame for a factor that the caller or its own text chose."""
+    if recipe.scale.cause == "scale-missing" and _hints.says_unscaled(subject.target):
+        results.note("scale", "The scores are not scaled, as its own text says.")
+        return replace(recipe, scale=recipe.scale._replace(cause=None))
     if recipe.scale.cause in ("scale-constant", "scale-other", "scale-missing"):
         factor = recipe.scale.compute(sample.sizes)
         for name, number, _ in numbers_of(subject.target):

@@ -9,7 +9,7 @@ from attnlab._bounded import call
 from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import SIDES as WAYS
-from attnlab.clinic.observe import Core, observe, pieces, unrepeated
+from attnlab.clinic.observe import Core, observe
 from attnlab.clinic.subject import Reply, Subject, _flat
 
 CLOSE = 1e-5  # relative: above the rounding of float32
@@ -17,12 +17,12 @@ CLOSE = 1e-5  # relative: above the rounding of float32
 
 def examine_heads(subject: Subject, cores: list[Core], results: Results) -> None:
     """Report how heads are cut, joined and shared."""
+    _cut(subject, cores, results)
     for core in cores:
         if core.sample.sizes.H < 2:
             continue
         if _over_heads(subject, core, results):
             return
-        _cut(core, results)
         _joined(core, subject, results)
         _groups(core, results)
         _shared(core, results)
@@ -44,33 +44,62 @@ def _over_heads(subject: Subject, core: Core, results: Results) -> bool:
     return True
 
 
-def _cut(core: Core, results: Results) -> None:
-    """Compare heads with what they are cut from: by a bare view they hold pieces of tokens."""
-    wrong, right = [], []
-    for name, part in zip(("query", "key", "value"), core.sample[:3], strict=True):
-        part = unrepeated(part).double()
-        N, H, L, d = part.shape
-        for rows in pieces(core.projected, part) if H > 1 else ():
-            rows = rows * (part.norm() / rows.norm())
-            if _same(rows.unflatten(-1, (H, d)).transpose(1, 2), part) or _same(
-                rows.unflatten(-1, (d, H)).permute(0, 3, 1, 2), part
-            ):  # fmt: skip
-                right.append(name)
-                break
-            if _same(rows.reshape(N, H, L, d), part):
-                wrong.append(name)
-                break
-    if not wrong:
+def _cut(subject: Subject, cores: list[Core], results: Results) -> None:
+    """Say so if heads are cut by a bare view: some head holds several pieces of one token."""
+    for rows in _rows(subject, cores):
+        cut = [side for side, held in rows.items() if _by_view(held)]
+        if not cut:
+            continue
+        count = len(rows[cut[0]])
+        if len(cut) < len([side for side in rows if len(rows[side]) > 1]):
+            words = f"The heads of the {' and '.join(cut)} are cut by a bare view, without a "
+            words += "transpose, and those of the others are not."
+        else:
+            words = f"The {count} heads are cut by a bare view, without a transpose: a head holds "
+            words += "pieces of some tokens instead of a part of every token."
+        table = _table("The token that each row of a head holds:", rows[cut[0]], "head", "row")
+        results.found("split-without-transpose", words, table)
         return
-    count, L = core.sample.sizes.H, core.sample.sizes.L
-    held = torch.arange(L).repeat_interleave(count).view(count, L)
-    who = "All heads are" if not right else f"The heads of the {' and '.join(wrong)} are"
-    results.found(
-        "split-without-transpose",
-        f"{who} cut by a bare view, without a transpose: a head holds pieces of some tokens "
-        "instead of a part of every token.",
-        _table("The token that each row of a head holds:", held, "head", "row"),
-    )
+
+
+def _rows(subject: Subject, cores: list[Core]) -> list[dict[str, Tensor]]:
+    """Return for each attention which token each row of query, key and value holds, (H, L)."""
+    parts, moved = subject.inputs(), [[] for _ in cores]
+    for token in range(max(part.shape[-2] for part in parts.values())):
+        changed = {side: part.clone() for side, part in parts.items()}
+        for side, part in changed.items():
+            if token < part.shape[-2]:
+                part[0, token] += subject.inputs(seed=60)[side][0, token]
+        again = observe(subject, parts=changed)
+        if len(again) != len(cores):
+            return []
+        for one, core, other in zip(moved, cores, again, strict=True):
+            one.append([
+                (a - b).abs().amax(dim=-1)[0] > 1e-9 * a.abs().max()
+                for a, b in zip(core.sample[:3], other.sample[:3], strict=True)
+            ])  # fmt: skip
+    found = []
+    for one in moved:
+        held = {}
+        for side, rows in zip(("query", "key", "value"), zip(*one, strict=True), strict=True):
+            by = torch.stack(rows)  # (token, H, rows)
+            if by.any(dim=0).all() and (by.sum(dim=0) == 1).all():
+                held[side] = by.int().argmax(dim=0)
+        found.append(held)
+    return found
+
+
+def _by_view(held: Tensor) -> bool:
+    """Return whether some head holds several pieces of one token and too few of others.
+
+    The windows of local attention hold each token once, queries that share keys all equally often.
+    """
+    if len(held) < 2:
+        return False
+    counts = torch.nn.functional.one_hot(held).sum(dim=1)  # (H, token)
+    uneven = counts.amin(dim=-1) < counts.amax(dim=-1)
+    alone = (counts > 0).sum(dim=-1) == 1  # all rows are of one token: heads look at each other
+    return bool((uneven & (counts.amax(dim=-1) > 1)).any() and not alone.all())
 
 
 def _joined(core: Core, subject: Subject, results: Results) -> None:
@@ -190,11 +219,14 @@ def _unused(subject: Subject, core: Core) -> str:
 
 
 def _idle(grad: Tensor | None, d: int) -> bool:
-    """Return whether as many rows or columns of a matrix as a head has get no gradient."""
+    """Return whether as much of a matrix as one head has gets no gradient at all."""
     if grad is None:
         return True
-    flat = grad.flatten(1)
-    return any(int((flat == 0).all(dim=dim).sum()) >= d for dim in (0, 1))
+    for dim, size in enumerate(grad.shape):
+        still = (grad.transpose(0, dim).flatten(1) == 0).all(dim=1)
+        if int(still.sum()) * (grad.numel() // size) >= d * min(grad.shape[-2:]):
+            return True
+    return False
 
 
 def _exchanged(subject: Subject, results: Results) -> None:

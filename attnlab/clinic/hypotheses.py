@@ -160,6 +160,8 @@ SCALES = (
         "scale-length", "are divided by the root of the value's width", lambda size: size.Ev**-0.5
     ),
     _law("scale-model", "are divided by the width of the model", lambda size: 1 / size.model),
+    _law("scale-model", "are divided by the root of d_k times the number of heads",
+         lambda size: (size.H * size.E) ** -0.5),
     _law("scale-inverse", "are multiplied by the root of the width of the model",
          lambda size: size.model**0.5),
 )  # fmt: skip
@@ -521,11 +523,13 @@ def _changed(base: Recipe, step: str) -> Iterator[Recipe]:
 def same(one: Tensor, expected: Tensor) -> bool:
     """Return whether two tensors agree up to rounding.
 
-    Rows of ``expected`` that are not finite belong to queries without a key and may hold anything.
+    Rows of ``expected`` that are not finite belong to queries without a key and may hold anything;
+    rows of ``one`` that are not are told of elsewhere.
     """
     if one.shape != expected.shape:
         return False
     known = expected.isfinite().all(dim=-1, keepdim=True).expand_as(expected)
+    known = known & one.isfinite().all(dim=-1, keepdim=True)
     if not known.any():
         return False
     tolerance = EXACT if one.dtype == torch.float64 else SURE

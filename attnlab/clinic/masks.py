@@ -31,13 +31,18 @@ class Try(NamedTuple):
     core: Core
     recipe: Recipe  # with what was done with the mask
 
+    @property
+    def slips(self) -> bool:
+        """Whether something is wrong that is not wrong without a mask."""
+        return bool(self.recipe.masking.cause or self.recipe.softmax.cause)
+
 
 def examine_masks(subject: Subject, found: list[Recipe | None], results: Results) -> None:
     """Give it every mask that it takes, alone, in every shape and kind."""
     right: dict[str, Form] = {}
     for mask in subject.masks:
         tries = list(_tries(subject, mask, found))
-        clean = next((one for one in tries if one.recipe.masking.cause is None), None)
+        clean = next((one for one in tries if not one.slips), None)
         if clean is not None:
             right[mask.name] = clean.form
             _hold(subject, mask, clean, results)
@@ -75,7 +80,7 @@ def _tries(subject: Subject, mask: Argument, found: list[Recipe | None]) -> list
             continue
         recipe = judged(found[place], cores[place])
         tries.append(Try(form, place, cores[place], recipe))
-        if recipe.masking.cause is None:
+        if not tries[-1].slips:
             break
     subject.form = before
     return tries
@@ -115,7 +120,7 @@ def _changed(plain: list[Core], cores: list[Core], found: list) -> int | None:
 def judged(recipe: Recipe, core: Core) -> Recipe:
     """Return the recipe with what was done with the mask, named or measured."""
     sample, weights = core.sample, core.weights
-    found = explain([sample], recipe, ("masking",))
+    found = explain([sample], recipe, ("masking", "softmax"))
     if found is not None:
         return found
     scores, order = recipe.scores(sample), recipe.order.compute(*weights.shape[-2:])
@@ -177,9 +182,9 @@ def _accuse(
                       "padding and not the tokens.", advice="positions < lengths[:, None] may be "
                       "seen.")  # fmt: skip
         return
-    recipe = replace(one.recipe, scale=hy.RIGHT_SCALE) if one.recipe.scale.cause else one.recipe
+    recipe = one.recipe
     hy.report(
-        replace(recipe, **{step: getattr(Recipe(), step) for step in hy.STEPS if step != "masking"}),
+        Recipe(masking=recipe.masking, softmax=recipe.softmax),
         [one.core.sample],
         results,
         weights=one.core.weights,

@@ -49,6 +49,11 @@ class Recorder(TorchDispatchMode):
         """Run an operation, and keep it if it is a product."""
         result = operation(*args, **(kwargs or {}))
         place = PRODUCTS.get(operation.overloadpacket.__name__)
+        if operation.overloadpacket.__name__ == "convolution":  # a projection of each place
+            image, weight = args[0].flatten(2).mT, args[1].flatten(1)
+            if len(image) and result.flatten(2).shape[-1] == image.shape[1]:
+                whole = result.flatten(2).mT.detach().clone()
+                self.products.append((image.detach().clone(), weight.detach().clone(), whole))
         if place is not None:
             factors = (part.detach().clone() for part in args[place : place + 2])
             self.products.append((*factors, result.detach().clone()))
@@ -122,22 +127,20 @@ def _followed(
     N = None if allowed is None else len(allowed)
     parts = parts or subject.inputs(seed=seed, N=N)
     reply, one = record(subject, parts, masks, causal)
-    moved = {side: part + torch.randn(part.shape, generator=torch.Generator().manual_seed(seed + 7),
-             dtype=torch.float64).to(part) for side, part in parts.items()}  # fmt: skip
-    if subject.alone:
-        moved = dict.fromkeys(moved, moved["query"])
-    elif set(subject.sides.values()) == {"query", "key"}:
-        moved["value"] = moved["key"]
-    other = record(subject, moved, masks, causal)[1]
-    if reply is None or len(one) != len(other):
+    if reply is None:
         return []
-    moving = [[not torch.equal(a, b) for a, b in zip(p[:2], q[:2], strict=True)]
-              if p[0].shape == q[0].shape else [False, False]
-              for p, q in zip(one, other, strict=True)]  # fmt: skip
+    moving = subject.moving.get(len(one))
+    if moving is None:
+        other = record(subject, subject.inputs(seed=seed + 7, N=N), masks, causal)[1]
+        if len(one) != len(other):
+            return []
+        moving = [_moved(p, q) for p, q in zip(one, other, strict=True)]
+        subject.moving[len(one)] = moving
     batch = len(parts["query"]) if parts["query"].ndim > 2 else 1
     cores = []
     for start, end in _pairs(one, moving):
         projected = tuple(one[place][2] for place in range(start) if sum(moving[place]) == 1)
+        projected = projected or tuple(parts.values())
         after = [place for place in range(end + 1, len(one)) if sum(moving[place]) == 1]
         merged = one[after[0]][0 if moving[after[0]][0] else 1] if after else None
         core = _core(one[start], one[end], projected, merged, allowed, batch, subject)
@@ -146,20 +149,29 @@ def _followed(
     return cores
 
 
+def _moved(one: Product, other: Product) -> list[bool]:
+    """Return which factors of a product moved."""
+    if one[0].shape != other[0].shape:
+        return [False, False]
+    return [not torch.equal(a, b) for a, b in zip(one[:2], other[:2], strict=True)]
+
+
 def _pairs(products: list[Product], moving: list) -> Iterator[tuple[int, int]]:
     """Yield the places of scores with those of the averages that belong to them."""
     waiting: list[int] = []
+    used: list[int] = []
     for place, (one, other, _) in enumerate(products):
         if not all(moving[place]):
             continue
         shapes = [tuple(part.shape) for part in (one, other)]
         shapes += [(*shape[:-2], shape[-1], shape[-2]) for shape in shapes]
         start = next((p for p in waiting if tuple(products[p][2].shape) in shapes), None)
-        if start is None:
-            waiting.append(place)
-        else:
+        if start is not None:
             waiting.remove(start)
+            used.append(start)
             yield start, place
+        elif not any(tuple(products[p][2].shape) in shapes for p in used):
+            waiting.append(place)
 
 
 def _core(
@@ -186,7 +198,7 @@ def _core(
         parts = [p.flatten(0, 1).unflatten(0, (-1, N)).transpose(0, 1) for p in parts]
     before, known = 1.0, True
     for part in parts[:2]:
-        factor = _factor(part, projected)
+        factor = _factor(part, projected, subject)
         known &= factor is not None
         before *= factor or 1.0
     (H, L, E), S = parts[0].shape[1:], parts[1].shape[2]
@@ -199,21 +211,21 @@ def _core(
     return Core(sample, parts[4].double(), projected, merged, known)
 
 
-def _factor(part: Tensor, projected: tuple[Tensor, ...]) -> float | None:
+def _factor(part: Tensor, projected: tuple[Tensor, ...], subject: Subject) -> float | None:
     """Return by what a projection was multiplied to give (N, H, L, d), told by norms alone.
 
     So it is right behind a rotation, too. None where no projection has such norms.
     """
     part = unrepeated(part).double()
     norms = part.transpose(1, 2).flatten(2).norm(dim=-1)
-    for rows in pieces(projected, part):
+    for rows in pieces(projected, part, subject):
         ratio = norms / rows.norm(dim=-1)
         if ((ratio / ratio.mean() - 1).abs() < 1e-5).all():
             return float(ratio.mean())
         total = norms.norm() / rows.norm()  # cut by a view: the same numbers at other places
         if abs(part.abs().sum() / rows.abs().sum() / total - 1) < 1e-7:
             return float(total)
-    return None if projected else 1.0
+    return None
 
 
 def unrepeated(part: Tensor) -> Tensor:
@@ -229,7 +241,7 @@ def unrepeated(part: Tensor) -> Tensor:
     return part
 
 
-def pieces(projected: tuple[Tensor, ...], part: Tensor) -> Iterator[Tensor]:
+def pieces(projected: tuple[Tensor, ...], part: Tensor, subject: Subject) -> Iterator[Tensor]:
     """Yield every piece (N, L, H * d) of projections that heads (N, H, L, d) may be made of."""
     N, H, L, d = part.shape
     width = H * d
@@ -239,7 +251,7 @@ def pieces(projected: tuple[Tensor, ...], part: Tensor) -> Iterator[Tensor]:
         rows = whole.double()
         if rows.ndim == 3 and len(rows) != N and rows.shape[1] == L and len(rows) % N == 0:
             rows = rows.reshape(N, -1, L, rows.shape[-1]).transpose(1, 2)
-        rows = rows.reshape(N, L, -1)
+        rows = rows.reshape(L, N, -1).transpose(0, 1) if subject.swap else rows.reshape(N, L, -1)
         for start in range(0, rows.shape[-1] - width + 1, d):
             yield rows[..., start : start + width]
         count, rest = divmod(rows.shape[-1], width)

@@ -57,9 +57,12 @@ class Subject:
         self.followed = bool(self.parameters())
         self.dtype, self.numpy, self.stand_in = torch.float64, False, None
         self.ndim, self.demand, self.swap = 3, {}, ()
-        self.embed, self.length, self.memory, self.batch = 0, 5, 7, 2
+        self.embed, self.wide = 0, 0  # the numbers of features of queries and of keys
+        self.length, self.memory, self.batch = 5, 7, 2
+        self.loose = False  # whether any output will do, such as one for each sequence
         self.form: Form | None = None  # of a mask that must always be given
         self.joined = self.turned = False  # how the output comes back
+        self.moving: dict[int, list] = {}  # which factors of its products move
         self.heads_first = False  # where heads and batch are one dimension
         self.given: set[str] = set()  # arguments that some call was given
         self.first: Outcome | None = None  # of the likeliest call
@@ -153,7 +156,7 @@ class Subject:
         draw = torch.Generator().manual_seed(seed)
         if self.followed:
             batch = (N or self.batch,) if self.ndim > 2 else ()
-            shapes = dict.fromkeys(SIDES, (*batch, self.memory, self.embed))
+            shapes = dict.fromkeys(SIDES, (*batch, self.memory, self.wide))
             shapes["query"] = (*batch, self.length, self.embed)
             for side, name in (("key", "kdim"), ("value", "vdim")):
                 width = getattr(self.module, name, None)
@@ -252,6 +255,8 @@ class Subject:
             part = part.transpose(*self.swap)
         if part.ndim == len(wanted) + self.followed and part.shape[: len(wanted)] == wanted:
             return part
+        if self.loose and part.ndim in (2, 3) and len(part) == wanted[0] and not self.swap:
+            return part if part.ndim == 3 else part[:, None]
         if self.followed or len(wanted) != 4:
             return None
         N, H, L, Ev = wanted
@@ -287,6 +292,9 @@ class Subject:
             if kept:
                 vars(self).update(kept)
                 return True
+        if self.followed and not self.loose:
+            self.loose = True
+            return self.find_call()
         return False
 
     @property
@@ -314,14 +322,14 @@ class Subject:
             heads = self.heads()
             batch = 2 if heads != 2 else 3
             widths = self.widths()[:8] or [12]
-            for embed, length, ndim in itertools.product(widths, self.lengths(widths[0]), (3, 2)):
-                for form, together in itertools.product(forms, (False, True)):
-                    memory = length + (2 if length + 2 not in (embed, batch, heads) else 3)
-                    alone = together or self.alone
-                    if together and self.alone:
-                        continue
-                    yield {"embed": embed, "length": length, "batch": batch, "form": form,
-                           "memory": length if alone else memory, "ndim": ndim}  # fmt: skip
+            lengths, alone = self.lengths(widths[0]), self.alone
+            more = [] if alone else widths[:4]
+            for form, length, ndim in itertools.product(forms, lengths, (3, 2)):
+                memory = length + (2 if length + 2 not in (widths[0], batch, heads) else 3)
+                for embed, wide in [(n, n) for n in widths] + list(itertools.permutations(more, 2)):
+                    for other in (memory, length)[alone:]:
+                        yield {"embed": embed, "length": length, "batch": batch, "form": form,
+                               "memory": other, "ndim": ndim, "wide": wide}  # fmt: skip
             return
         ndims = (4, 3, 2) if _hints.says_heads(self.target) else (3, 4, 2)
         for stand, demand, ndim, form in itertools.product(stands, DEMANDS, ndims, forms):

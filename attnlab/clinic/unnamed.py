@@ -137,8 +137,8 @@ def tell_pattern(seen: Tensor, meant: bool, evidence: Evidence, results: Results
     """
     ones, ahead = torch.ones_like(seen), seen.triu(1)
     way = next((way for way in ORDERS if way.cause and _blocks(way, seen)), None)
-    if way is None and meant and torch.equal(ahead, ones.triu(1).tril(1)):
-        way = hy.ONE_AHEAD  # the end of a window
+    if way is None and meant and ahead.any() and not (ahead & ~ones.tril(1)).any():
+        way = hy.ONE_AHEAD  # the end of a window, or of a chunk
     if way is not None:
         results.found(way.cause, way.words, evidence)
     elif not ahead.any():
