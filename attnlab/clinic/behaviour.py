@@ -12,7 +12,7 @@ from attnlab._bounded import call, wake_torch
 from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import SURE, number_table
-from attnlab.clinic.subject import SIZES, Reply, Subject, copy_of
+from attnlab.clinic.subject import Reply, Subject, copy_of
 
 CHANCES = ("p", "prob", "rate", "probability")
 
@@ -35,12 +35,11 @@ def _output(reply: Reply | None) -> Tensor | None:
 def steady(subject: Subject, results: Results) -> bool:
     """Say so if two calls differ or give NaN, or an input is changed; return whether to go on."""
     parts = subject.inputs()
-    fresh = subject.again()
     one, again = subject(parts), subject(parts)
     if subject.caller.changed:
         _tell_changed(subject, results)
     if one is None or again is None or not close(one.output, again.output, 1e-6):
-        first = fresh(parts)
+        first = subject.again()(parts)
         if one is not None and first is not None and close(first.output, one.output, 1e-6):
             results.found("remembers", "The same call gives something else the second time, and a "
                           "fresh copy does not: it keeps something between calls.")  # fmt: skip
@@ -69,9 +68,13 @@ def tell_nan(subject: Subject, results: Results) -> None:
 
 def _tell_changed(subject: Subject, results: Results) -> None:
     names = sorted(subject.caller.changed)
-    before, after = (part.detach().reshape(-1)[:5].double() for part in subject.caller.changed[names[0]])
+    before, after = (
+        part.detach().reshape(-1)[:5].double() for part in subject.caller.changed[names[0]]
+    )
     placed = [one.name for one in subject.known]
-    told = [placed[int(name)] if name.isdigit() and int(name) < len(placed) else name for name in names]
+    told = [
+        placed[int(name)] if name.isdigit() and int(name) < len(placed) else name for name in names
+    ]
     size = min(len(before), len(after))
     results.found(
         "modifies-input",
@@ -178,6 +181,8 @@ def examine_behaviour(subject: Subject, results: Results) -> None:
         for probe in probes:
             if not subject.caller.out_of_time and not results.has("modifies-input"):
                 probe(subject, output, results)
+    if subject.caller.changed and not results.has("modifies-input"):
+        _tell_changed(subject, results)
     if subject.caller.printed.strip():
         line = subject.caller.printed.strip().splitlines()[0][:60]
         results.note("prints", f"It prints at every call: {line!r}.")
@@ -191,23 +196,27 @@ def examine_behaviour(subject: Subject, results: Results) -> None:
 
 def _remembers(subject: Subject, output: Tensor, results: Results) -> None:
     """Call it with other sizes and numbers in between; then the first call again."""
-    parts = subject.inputs()
-    fresh = subject.again()
+    parts, fresh = subject.inputs(), subject.again()
     first = _output(fresh(parts))
-    between = fresh.again(length=max(2, subject.length - 1))
-    between.caller.function, between.target = fresh.caller.function, fresh.target
-    between(between.inputs(SIZES[1], seed=9))
-    fresh(fresh.inputs(seed=9))
-    later = _output(fresh(parts))
-    alone = {side: part[:1] for side, part in parts.items()}
-    single = _output(fresh(alone)) if subject.ndim > 2 and not subject.swap else None
-    if first is not None and not close(later, first, 1e-6):
-        how = "raises an error" if later is None else "gives something else"
-        results.found("remembers", f"The same call {how} after calls with other inputs: it keeps "
-                      "something between calls.")  # fmt: skip
-    elif single is not None and results.gap is None and not close(single, output[:1], SURE):
-        if not results.findings:
-            results.found("batch-mixing", "A sequence gives another result alone than in a batch.")
+    others = [subject.inputs(seed=9)]
+    if subject.followed and subject.alone and subject.ndim > 2:
+        others.append({side: part[:, :-1] for side, part in others[0].items()})
+    for other in (*others, parts):
+        used, clean = _output(fresh(other)), _output(subject.again()(other))
+        if clean is not None and first is not None and not close(used, clean, 1e-6):
+            how = "raises an error" if used is None else "gives something else"
+            results.found("remembers", f"A call {how} after calls with other inputs: it keeps "
+                          "something between calls.")  # fmt: skip
+            return
+    if subject.ndim < 3 or subject.swap or results.findings or results.gap:
+        return
+    single = _output(fresh({side: part[:1] for side, part in parts.items()}))
+    if single is None and fresh.outcome.error is None and not subject.followed:
+        shape = tuple(getattr(fresh.outcome.value, "shape", ()))
+        results.found("wrong-shape", f"For one sequence alone the output is {shape}: it loses the "
+                      "dimension of the batch.", advice="squeeze only a dimension that you name.")  # fmt: skip
+    elif single is not None and not close(single, output[:1], SURE):
+        results.found("batch-mixing", "A sequence gives another result alone than in a batch.")
 
 
 def _layout(subject: Subject, output: Tensor, results: Results) -> None:
@@ -266,7 +275,7 @@ def _dtype(subject: Subject, output: Tensor, results: Results) -> None:
 
 def _gradients(subject: Subject, output: Tensor, results: Results) -> None:
     """Compare what autograd gives for every input and parameter with the slope of the output."""
-    if subject.numpy or subject.dtype != torch.float64 or output.dtype != torch.float64:
+    if subject.numpy or subject.rough or torch.float32 in (subject.dtype, output.dtype):
         if subject.numpy:
             results.note("numpy", "It computes with numpy, which knows no gradients.")
         return
@@ -378,6 +387,13 @@ def _modes(subject: Subject, output: Tensor, results: Results) -> None:
                 with contextlib.suppress(Exception):
                     setattr(part, name, 0.0)
     parts = subject.inputs()
+    for name, mask in subject.worked.items():
+        given = subject.inputs(N=3)
+        both = [_output(each(given, masks={name: mask})) for each in (training, subject)]
+        if None not in both and not close(*both, 1e-6):
+            results.found("train-eval", f"With {name} it computes something else in train mode "
+                          "than in eval mode.")  # fmt: skip
+            return
     one, two = (_output(training(parts)) for _ in range(2))
     if one is None or not close(one, two, 1e-9):
         results.note("modes", "In train mode it raises an error or is random, with every dropout "

@@ -11,7 +11,7 @@ from attnlab.clinic._results import Results
 from attnlab.clinic.behaviour import examine_behaviour, mixed, steady, tell_nan
 from attnlab.clinic.heads import examine_cache, examine_heads, examine_positions, examine_sides
 from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, Recipe, Sample, explain
-from attnlab.clinic.masks import examine_masks, examine_switch, leaks
+from attnlab.clinic.masks import ask_inverted, examine_masks, examine_switch, leaks, returned
 from attnlab.clinic.names import CAUSAL as CAUSAL_NAME
 from attnlab.clinic.names import numbers_of
 from attnlab.clinic.observe import Core, find_order, observe
@@ -61,6 +61,9 @@ def _attention(subject: Subject, results: Results) -> None:
     groups = [[core] for core in cores] if subject.followed else [cores]
     found = [best(subject, group, results) for group in groups]
     cores = [core for group in groups for core in group]
+    if found[0] and "same weight" in " ".join(way.words for way in found[0].slips):
+        if subject.masks and ask_inverted(subject, OPEN, results):
+            return
     if subject.followed:
         if not any(recipe and recipe.softmax.cause for recipe in found):
             mixed(subject, results)
@@ -69,6 +72,11 @@ def _attention(subject: Subject, results: Results) -> None:
         _tell(subject, recipe, group, results)
     if subject.followed:
         examine_heads(subject, cores, results)
+    if subject.rough:
+        results.note("dtype", "Some step is computed in lower precision than its input: only "
+                     "about 3 digits are right.")  # fmt: skip
+    large_scores(subject, found, results)
+    if subject.followed:
         examine_positions(subject, results)
     elif found[0] is not None and not found[0].slips:
         mixed(subject, results)
@@ -166,6 +174,11 @@ def _recipe(subject: Subject, cores: list[Core]) -> Recipe | None:
     """Return what explains these samples: a named way, a measured factor, or something added."""
     samples = [core.sample for core in cores]
     recipe = explain(samples, steps=OPEN)
+    if recipe is None:  # as far as three digits
+        rough = [sample._replace(output=sample.output.float()) for sample in samples]
+        recipe = explain(rough, steps=OPEN)
+        subject.rough = recipe is not None and not recipe.slips
+        recipe = recipe if subject.rough else None
     if recipe is None and (scale := hy.measured_scale(samples)):
         factor = scale.compute(samples[0].sizes)
         if subject.followed and abs(factor**-2 - round(factor**-2)) < 1e-4:
@@ -236,33 +249,28 @@ def as_told(subject: Subject, recipe: Recipe, sample: Sample, results: Results) 
     return recipe
 
 
+def large_scores(subject: Subject, found: list[Recipe | None], results: Results) -> None:
+    """Ask about scores that are scaled dot products only where they are small."""
+    if results.findings or results.gap or None in found or subject.large or subject.rough:
+        return
+    parts = {side: 3 * part if side != "value" or subject.followed else part
+             for side, part in subject.inputs().items()}  # fmt: skip
+    cores = observe(subject, parts=parts)
+    for core, recipe in zip(cores, found, strict=False):
+        if recipe.weights(core.sample) is None or not core.sample.output.isfinite().all():
+            continue
+        if not recipe.gives(core.sample._replace(output=core.sample.output.float())):
+            results.ask(
+                "scores-not-dot-products",
+                "Small scores are scaled dot products, and large ones are not: something limits "
+                "them.",
+            )
+
+
 def held(results: Results, key: str) -> None:
     """Say that sequences and heads stay apart, if nothing else was found."""
     if not results.has("batch-mixing", "head-mixing"):
         results.held(key, "a sequence gives the same result alone as in a batch")
-
-
-def returned(cores: list[Core], results: Results) -> None:
-    """Compare the weights that come back with those that made the output."""
-    used, reply = cores[0].weights, cores[0].reply
-    if reply is None or len(reply.others) != 1 or results.findings:
-        return
-    weights = reply.others[0].detach().double()
-    if weights.shape[-2:] != used.shape[-2:] or len({core.weights.shape for core in cores}) > 1:
-        return
-    if weights.ndim == 3 and used.shape[1] > 1 and len(weights) == len(used):
-        shape = tuple(weights.shape)
-        results.note("weights", f"It returns weights of shape {shape}: a mean over heads.")
-        used = used.mean(dim=1)
-    if weights.numel() == used.numel():
-        weights = weights.reshape(used.shape)
-        sums = weights.sum(-1)
-        if weights.min() < -1e-6 and ((sums - 1).abs() > 1e-3).any():
-            results.note("weights", "What it returns beside the output are not the weights.")
-            return
-        if weights.ndim == 3:
-            weights, used = weights[:, None], used[:, None]
-        hy.returned_weights(weights, used, results)
 
 
 # --- no call --------------------------------------------------------------------------------------

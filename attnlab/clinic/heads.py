@@ -110,17 +110,26 @@ def _joined(core: Core, subject: Subject, results: Results) -> None:
         merged = core.reply.output.detach()
     if merged is None or merged.numel() != output.numel():
         return
-    merged = merged.double()
-    if subject.swap and len(merged) == N * L:
-        merged = merged.reshape(L, N, -1).transpose(0, 1)
-    rows, wanted = merged.reshape(N, L, H * d), output.transpose(1, 2).reshape(N, L, H * d)
-    if _same(rows.sort(-1).values, wanted.sort(-1).values):
+    if L not in (subject.length, subject.memory) or (merged.shape[0] not in (N, L, N * L)):
+        return
+    wanted = output.transpose(1, 2).reshape(N, L, H * d)
+    placed = [merged.double().reshape(N, L, H * d)]
+    placed.append(merged.double().reshape(L, N, H * d).transpose(0, 1))  # the batch second
+    if any(_same(rows.sort(-1).values, wanted.sort(-1).values) for rows in placed):
+        return
+    rows = placed[0]
+    idle = [h for h in range(H) if (rows.unflatten(-1, (H, d))[:, :, h] == 0).all()]
+    if idle and len(idle) < H and wanted.unflatten(-1, (H, d))[:, :, idle[0]].abs().max() > 0:
+        results.found("wrong-source", f"Head {idle[0]} contributes nothing: what it gathers never "
+                      "reaches the output.")  # fmt: skip
         return
     if not _same(rows.flatten().sort().values, wanted.flatten().sort().values):
         return
-    turned = merged.reshape(-1, N, H * d) if len(merged) == N * L else None
-    if turned is not None and _same(turned.transpose(0, 1).sort(-1).values, wanted.sort(-1).values):
-        return  # the batch stands second
+    ordered = [part.sort(-1).values[0] for part in (rows, wanted)]
+    if all(any(_same(one, other) for other in ordered[1]) for one in ordered[0]):
+        results.found("position-mixing", "What a query gathers comes out at another token: the "
+                      "rows of the output are not those of the queries.")  # fmt: skip
+        return
     view = _same(merged.flatten(), output.flatten())
     how = "by a bare view, without a transpose" if view else "in a wrong order of dimensions"
     results.found(

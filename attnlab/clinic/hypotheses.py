@@ -53,6 +53,7 @@ class Sample(NamedTuple):
     output: Tensor  # (N, H, L, Ev)
     sizes: Sizes  # with one head where it knows none
     allowed: Tensor | None = None  # the mask that it got, (N, H, L, S), True = may attend
+    seen: Tensor | None = None  # its weights, where they were seen
 
     @property
     def products(self) -> Tensor:
@@ -572,6 +573,8 @@ def fit_scores(weights: Tensor, scores: Tensor, *, dim: int = -1) -> Fit:
 
 def measured_weights(sample: Sample) -> Tensor:
     """Return the weights behind an output; the rows of ``value`` must be independent."""
+    if sample.seen is not None:
+        return sample.seen
     return sample.output.double() @ torch.linalg.pinv(sample.value.double())
 
 
@@ -620,13 +623,13 @@ def measured_masking(scores: Tensor, weights: Tensor, allowed: Tensor) -> Way:
     if weights.min() < -SURE or weights.max() > 1 + SURE:
         words = "With {the_mask} the weights of a query sum to {sums} instead of 1."
         return _measured("not-normalised", words)
-    if taken.abs().max() < SURE:
+    if taken.abs().max() < 1e-7:
         return _lost_keys(scores, weights, allowed)
     if _rows_emptied(scores, weights):
         return next(way for way in MASKINGS if way.cause == "mask-queries")
     implied = _implied(scores, weights, allowed)
     for what, moved in (("set to", implied), ("moved by", implied - scores)):
-        at = moved[~allowed.expand_as(moved) & (weights > 1e-5)]
+        at = moved[~allowed.expand_as(moved) & (weights > 1e-9)]
         value = float(at.mean()) if at.numel() > 1 else 0.0
         alike = at.numel() > 1 and float((at - value).abs().max()) < 0.02 * max(1.0, abs(value))
         if alike and abs(value) <= 0.02 and what == "set to":

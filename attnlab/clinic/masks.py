@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from attnlab.clinic import _hints
 from attnlab.clinic import hypotheses as hy
@@ -27,7 +29,8 @@ class Try(NamedTuple):
     """What came of a mask in one form."""
 
     form: Form
-    place: int  # of the attention that it changes most
+    given: Tensor
+    place: int  # of the attention that it changes
     core: Core
     recipe: Recipe  # with what was done with the mask
 
@@ -45,6 +48,9 @@ def examine_masks(subject: Subject, found: list[Recipe | None], results: Results
         clean = next((one for one in tries if not one.slips), None)
         if clean is not None:
             right[mask.name] = clean.form
+            subject.worked[mask.name] = clean.given
+            returned([clean.core], results)
+            _padding(subject, mask, clean, results)
             _hold(subject, mask, clean, results)
             _empty_row(subject, mask, clean, results)
         elif tries:
@@ -67,34 +73,44 @@ def examine_masks(subject: Subject, found: list[Recipe | None], results: Results
 def _tries(subject: Subject, mask: Argument, found: list[Recipe | None]) -> list[Try]:
     """Return what came of every form that works, up to the first that is right."""
     tries: list[Try] = []
-    plain = observe(subject)
     before, subject.form = subject.form, None
-    for form in subject.forms(mask):
-        cores = given(subject, mask.name, form)
-        if not cores:
+    for turn in range(2):
+        sizes = _sizes(subject)
+        plain = observe(subject, parts=subject.inputs(N=3))
+        for form, size in itertools.product(subject.forms(mask), sizes):
+            cores = given(subject, mask.name, form, size)
+            place = _changed(plain, cores, found)
             if subject.caller.out_of_time:
                 break
-            continue
-        place = _changed(plain, cores, found)
-        if place is None or found[place] is None:
-            continue
-        recipe = judged(found[place], cores[place])
-        tries.append(Try(form, place, cores[place], recipe))
-        if not tries[-1].slips:
+            if place is None or found[place] is None:
+                continue
+            recipe = judged(found[place], cores[place])
+            shown = form(pattern(form, *size), subject.dtype)
+            tries.append(Try(form, shown, place, cores[place], recipe))
+            if not tries[-1].slips:
+                break
+        if tries or turn or subject.alone or subject.demand.get("L"):
             break
+        subject.demand, subject.memory = {"L": "S", **subject.demand}, subject.length
     subject.form = before
     return tries
 
 
-def given(
-    subject: Subject, name: str, form: Form, *, other: tuple[str, Form] | None = None
-) -> list[Core]:
-    """Observe it with a mask, and with another beside it."""
+def _sizes(subject: Subject) -> list[tuple[int, int, int, int]]:
+    """Return the sizes (N, H, L, S) that a mask may have."""
     parts = subject.inputs(N=3)
     query, key = parts["query"], parts["key"]
     N = len(query) if query.ndim > 2 else 1
     H = query.shape[1] if query.ndim == 4 else (subject.heads() or 1) if subject.followed else 1
-    size = (N, H, query.shape[-2], key.shape[-2])
+    L, S = query.shape[-2], key.shape[-2]
+    several = [(L, S), (L, L), (S, S)] if subject.followed and L != S else [(L, S)]
+    return [(N, H, *one) for one in several]
+
+
+def given(
+    subject: Subject, name: str, form: Form, size: tuple, *, other: tuple[str, Form] | None = None
+) -> list[Core]:
+    """Observe it with a mask, and with another beside it."""
     allowed = pattern(form, *size)
     masks = {name: form(allowed, subject.dtype)}
     if other is not None:
@@ -107,14 +123,14 @@ def given(
 
 
 def _changed(plain: list[Core], cores: list[Core], found: list) -> int | None:
-    """Return the place of the attention that a mask changes; the first where none is changed."""
-    if len(cores) == 1 or len(cores) != len(found):
-        return 0 if found else None
-    moves = []
-    for one, other in zip(plain, cores, strict=False):
-        lost = (other.weights < 1e-6).double().mean() - (one.weights < 1e-6).double().mean()
-        moves.append(float(lost))
-    return max(range(len(moves)), key=moves.__getitem__) if moves else 0
+    """Return the place of the first attention that a mask changes, or of the first that it fits."""
+    if not cores or (len(found) > 1 and len(cores) != len(found)):
+        return None
+    fits = [place for place, core in enumerate(cores) if core.sample.allowed is not None]
+    for place, (one, other) in enumerate(zip(plain, cores, strict=False)):
+        if one.weights.shape == other.weights.shape and not torch.equal(one.weights, other.weights):
+            return place if place in fits else None
+    return next(iter(fits), None)
 
 
 def judged(recipe: Recipe, core: Core) -> Recipe:
@@ -193,10 +209,46 @@ def _accuse(
     )
 
 
+def ask_inverted(subject: Subject, steps: tuple[str, ...], results: Results) -> bool:
+    """Say so if it computes attention with a mask that blocks everything."""
+    mask = subject.masks[0]
+    size = _sizes(subject)[0]
+    nothing = torch.zeros(2, *size[1:], dtype=torch.bool)
+    for form in subject.forms(mask):
+        cores = observe(subject, masks={mask.name: form(nothing, subject.dtype)})
+        told = explain([cores[0].sample], steps=steps) if cores else None
+        if told is not None and not told.slips:
+            sentence = (f"With a mask {mask.name} that blocks nothing every key gets the same "
+                        "weight, and with one that blocks everything it computes attention.")  # fmt: skip
+            ask = results.found if subject.said(mask)[1] in ("option", "words") else results.ask
+            ask("mask-inverted", sentence)
+            return True
+    return False
+
+
+def _padding(subject: Subject, mask: Argument, one: Try, results: Results) -> None:
+    """Change the tokens that a mask blocks: the outputs of the others must not move."""
+    if not (subject.alone and subject.followed and one.form.per_key) or results.findings:
+        return
+    parts = subject.inputs(N=3)
+    keep = one.core.sample.allowed[:, 0, 0]
+    x = parts["query"]
+    moved = torch.where(keep[..., None], x, subject.inputs(seed=8, N=3)["query"])
+    replies = [subject(dict.fromkeys(parts, each), masks={mask.name: one.given})
+               for each in (x, moved)]  # fmt: skip
+    if None in replies or replies[0].output.shape[:2] != keep.shape:
+        return
+    apart = (replies[0].output - replies[1].output).abs().amax(dim=-1)[keep].max()
+    if apart > SURE * replies[0].output.abs().max():
+        results.found("mask-leak", f"Tokens that {mask.name} blocks move the outputs of others by "
+                      f"up to {apart:.2g}, though no query looks at them.",
+                      advice="keep padding out of every step, such as a mean over tokens.")  # fmt: skip
+
+
 def _adds(subject: Subject, mask: Argument, found: list[Recipe | None]) -> bool:
     """Return whether a mask of 0 and minus infinity is used as it should be."""
     for form in subject.forms(mask):
-        cores = given(subject, mask.name, form._replace(kind="additive"))
+        cores = given(subject, mask.name, form._replace(kind="additive"), _sizes(subject)[0])
         for core, recipe in zip(cores, found, strict=False):
             if recipe is not None and judged(recipe, core).masking.cause is None:
                 return True
@@ -208,8 +260,8 @@ def _both(
 ) -> None:
     """Give two masks at once: neither may be lost."""
     (one, form), (other, beside) = right.items()
-    cores = given(subject, one, form, other=(other, beside))
-    if len(cores) != 1 or found[0] is None:
+    cores = given(subject, one, form, _sizes(subject)[0], other=(other, beside))
+    if len(cores) != 1 or found[0] is None or cores[0].sample.allowed is None:
         return
     sample = cores[0].sample
     if found[0].gives(sample):
@@ -247,12 +299,37 @@ def _empty_row(subject: Subject, mask: Argument, one: Try, results: Results) -> 
         results.held("empty-row", "a query whose keys are all blocked gives 0")
         return
     what = "gives NaN" if not output.isfinite().all() else "averages the values all the same"
-    sentence = f"A query whose keys are all blocked {what}; in F.scaled_dot_product_attention it gives 0."
+    sentence = (
+        f"A query whose keys are all blocked {what}; in F.scaled_dot_product_attention it gives 0."
+    )
     if subject.options.strict:
         results.found("nan" if "NaN" in what else "mask-leak", sentence,
                       advice="find rows without a True in the mask and set their weights to 0.")  # fmt: skip
     else:
         results.note("empty-row", sentence)
+
+
+def returned(cores: list[Core], results: Results) -> None:
+    """Compare the weights that come back with those that made the output."""
+    used, reply = cores[0].weights, cores[0].reply
+    if reply is None or len(reply.others) != 1 or results.findings:
+        return
+    weights = reply.others[0].detach().double()
+    if weights.shape[-2:] != used.shape[-2:] or len({core.weights.shape for core in cores}) > 1:
+        return
+    if weights.ndim == 3 and used.shape[1] > 1 and len(weights) == len(used):
+        shape = tuple(weights.shape)
+        results.note("weights", f"It returns weights of shape {shape}: a mean over heads.")
+        used = used.mean(dim=1)
+    if weights.numel() == used.numel():
+        weights = weights.reshape(used.shape)
+        sums = weights.sum(-1)
+        if weights.min() < -1e-6 and ((sums - 1).abs() > 1e-3).any():
+            results.note("weights", "What it returns beside the output are not the weights.")
+            return
+        if weights.ndim == 3:
+            weights, used = weights[:, None], used[:, None]
+        hy.returned_weights(weights, used, results)
 
 
 # --- causality ------------------------------------------------------------------------------------
@@ -286,6 +363,19 @@ def examine_switch(subject: Subject, recipe: Recipe | None, results: Results) ->
             results.held("causal", f"with {name}=True no query sees a later key (causal)")
     if not cores:
         subject.given.discard(name)
+    elif subject.worked and results.holds("causal"):
+        _with_mask(subject, recipe, results)
+
+
+def _with_mask(subject: Subject, recipe: Recipe, results: Results) -> None:
+    """Switch it on and give a mask: neither may be lost."""
+    name, given_ = next(iter(subject.worked.items()))
+    switch = subject.switches[0].name
+    for core in observe(subject, masks={name: given_}, causal=True)[:1]:
+        hidden = core.weights.triu(1).abs().max()
+        if hidden > SURE and recipe.order is DENSE:
+            results.found("causal-leak", f"With {name} and {switch}=True queries see later keys.",
+                          hy.weights_table("Weights:", core.weights))  # fmt: skip
 
 
 def leaks(subject: Subject, meant: bool, results: Results) -> None:

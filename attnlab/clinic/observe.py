@@ -75,14 +75,19 @@ def observe(
     """
     if subject.followed:
         return _followed(subject, seed, masks, allowed, causal, parts)
-    return list(_called(subject, seed, masks, allowed, causal))
+    return list(_called(subject, seed, masks, allowed, causal, parts))
 
 
 def _called(
-    subject: Subject, seed: int, masks: dict | None, allowed: Tensor | None, causal: bool
+    subject: Subject,
+    seed: int,
+    masks: dict | None,
+    allowed: Tensor | None,
+    causal: bool,
+    own: dict | None,
 ) -> Iterator[Core]:
-    for sizes in SIZES[: 1 if masks else len(SIZES)]:
-        parts = subject.inputs(sizes, seed)
+    for sizes in SIZES[: 1 if masks or own else len(SIZES)]:
+        parts = own or subject.inputs(sizes, seed)
         reply = subject(parts, masks=masks, causal=causal)
         if reply is None:
             continue
@@ -194,6 +199,8 @@ def _core(
     if weights.shape != (*query.shape[:-1], key.shape[-2]) or len(query) % N:
         return None
     parts = [p.unflatten(0, (N, -1)) for p in (query, key, value, output, weights)]
+    if parts[0].shape[2] > subject.length == parts[1].shape[2] and subject.alone:
+        parts = _ungrouped(parts, subject.length)
     if subject.heads_first:
         parts = [p.flatten(0, 1).unflatten(0, (-1, N)).transpose(0, 1) for p in parts]
     before, known = 1.0, True
@@ -204,11 +211,24 @@ def _core(
     (H, L, E), S = parts[0].shape[1:], parts[1].shape[2]
     sizes = Sizes(N, H, L, S, E, parts[2].shape[-1], subject.embed)
     if allowed is not None:
-        if allowed.shape[-2:] != (L, S):
-            return None
-        allowed = allowed[:, :1].expand(N, H, L, S)
-    sample = Sample(parts[0] / before, *parts[1:4], sizes, allowed)
+        per_key = bool((allowed == allowed[..., :1, :]).all())
+        rows = allowed[:, :1, :1] if per_key else allowed[:, :1]
+        fits = allowed.shape[-1] == S and (per_key or allowed.shape[-2] == L)
+        allowed = rows.expand(N, H, L, S) if fits else None
+    sample = Sample(parts[0] / before, *parts[1:4], sizes, allowed, parts[4].double())
     return Core(sample, parts[4].double(), projected, merged, known)
+
+
+def _ungrouped(parts: list[Tensor], length: int) -> list[Tensor]:
+    """Return heads whose queries stand in rows behind each other, as with shared keys, apart."""
+    groups, rest = divmod(parts[0].shape[2], length)
+    if rest:
+        return parts
+    return [
+        part.repeat_interleave(groups, dim=1) if place in (1, 2)
+        else part.unflatten(2, (groups, length)).flatten(1, 2)
+        for place, part in enumerate(parts)
+    ]  # fmt: skip
 
 
 def _factor(part: Tensor, projected: tuple[Tensor, ...], subject: Subject) -> float | None:

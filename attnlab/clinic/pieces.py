@@ -116,8 +116,16 @@ def examine_softmax(target: Callable, options: Options, results: Results) -> Non
     x = 2 * torch.randn(N, H, L, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     outcome = ask(x.clone(), *more)
     if not isinstance(outcome.value, Tensor) or outcome.value.shape != x.shape:
-        results.unexamined(f"It gives no weights for scores {tuple(x.shape)}. {outcome.trouble}")
+        results.ask("raises", f"It gives no weights for scores {tuple(x.shape)}: "
+                    f"{outcome.trouble or 'another shape'}.")  # fmt: skip
         return
+    if ask.changed:
+        results.found("modifies-input", "It changes the scores that it is given, in place.")
+    leaf = x.clone().requires_grad_()
+    with torch.enable_grad():
+        made = ask(leaf * 1.0, *more).value
+    if isinstance(made, Tensor) and not made.requires_grad:
+        results.found("detached", "No gradient reaches the scores: nothing can be learned.")
     weights = outcome.value.detach().double()
     way = next((way for way in SOFTMAXES if (made := way.compute(x, 1.0)) is not None
                 and close(weights, made, 1e-6)), None)  # fmt: skip

@@ -53,12 +53,15 @@ class Subject:
         self.caller = Caller(target, options.time_limit)
         self.known = arguments(target) or []
         self.module = target if isinstance(target, nn.Module) else None
+        self.origin = self.module  # which is never called itself
         self.large = sum(part.numel() for part in self.parameters()) > LARGE
         self.followed = bool(self.parameters())
         self.dtype, self.numpy, self.stand_in = torch.float64, False, None
         self.ndim, self.demand, self.swap = 3, {}, ()
         self.embed, self.wide = 0, 0  # the numbers of features of queries and of keys
         self.length, self.memory, self.batch = 5, 7, 2
+        self.rough = False  # whether it computes in lower precision than it is given
+        self.worked: dict[str, Tensor] = {}  # masks that are used as they should be, for N = 3
         self.loose = False  # whether any output will do, such as one for each sequence
         self.form: Form | None = None  # of a mask that must always be given
         self.joined = self.turned = False  # how the output comes back
@@ -273,7 +276,9 @@ class Subject:
     def find_call(self) -> bool:
         """Find sizes and forms with which it works; the likeliest first."""
         for dtype, numpy in ((torch.float64, False), (torch.float32, False), (torch.float64, True)):
-            if numpy and (self.module is not None or "numpy" not in _hints.words_around(self.target)):
+            if numpy and (
+                self.module is not None or "numpy" not in _hints.words_around(self.target)
+            ):
                 continue
             if dtype == torch.float64 and self.large:
                 continue
@@ -337,9 +342,15 @@ class Subject:
 
     def _convert(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
-        if self.module is not None and self.parameters():
-            self.target = self.module = converted(copy_of(self.module), dtype)
+        if self.module is not None:
+            self.target = self.module = self._copied()
             self.caller.function = self.target
+
+    def _copied(self) -> nn.Module:
+        """Return a copy that was never called."""
+        if copy_of(self.origin) is self.origin or self.large:
+            return self.origin
+        return converted(copy_of(self.origin), self.dtype)
 
     def heads(self) -> int | None:
         """Return the number of heads that the attributes of a layer tell."""
@@ -375,7 +386,11 @@ class Subject:
         """Return the shapes and kinds that a mask may have, the likeliest first."""
         if mask.role == "lengths":
             return [form for form in FORMS if form.letters == "(N,)"]
-        shapes = [form for form in FORMS if form.letters != "(N,)" and form.ndim <= self.ndim + self.followed]
+        shapes = [
+            form
+            for form in FORMS
+            if form.letters != "(N,)" and form.ndim <= self.ndim + self.followed
+        ]
         if mask.role == "padding" or "pad" in mask.name.lower():
             shapes.sort(key=lambda form: not form.per_key)
         if self.options.call is not None:
@@ -417,7 +432,7 @@ class Subject:
         other = copy.copy(self)
         other.caller = Caller(self.target, self.options.time_limit)
         if self.module is not None:
-            other.target = other.module = copy_of(self.module)
+            other.target = other.module = self._copied()
             other.caller = Caller(other.target, self.options.time_limit)
         vars(other).update(changes)
         return other
