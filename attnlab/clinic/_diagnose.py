@@ -148,7 +148,7 @@ def diagnose(
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}.")
     if mask is not None and mask not in MASK_OPTIONS:
-        raise ValueError(f"mask must be one of {MASK_OPTIONS} or None, got {mask!r}.")
+        raise ValueError(f"mask must be 'allowed', 'blocked', 'additive' or None, got {mask!r}.")
     meant = frozenset([meant] if isinstance(meant, str) else meant)
     if unknown := sorted(meant - CAUSES.keys()):
         raise ValueError(f"meant must hold names of findings, got {', '.join(unknown)}.")

@@ -32,13 +32,13 @@ class Results:
     What is ``meant`` is a note and no finding; ``sizes`` and ``untried`` say what was looked at.
     """
 
-    meant: frozenset[str] = frozenset()
-    sizes: str = ""
-    untried: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     notes: list[Said] = field(default_factory=list)
     properties: list[Said] = field(default_factory=list)
     gap: Gap | None = None
+    meant: frozenset[str] = frozenset()
+    sizes: str = ""
+    untried: tuple[str, ...] = ()
 
     def found(
         self, name: str, sentence: str, evidence: Evidence | None = None, *, advice: str = ""

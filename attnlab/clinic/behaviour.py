@@ -14,6 +14,7 @@ from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import SURE, number_table
 from attnlab.clinic.subject import Reply, Subject, copy_of
 
+TIMES = 4
 CHANCES = ("p", "prob", "rate", "probability")
 
 
@@ -38,6 +39,11 @@ def steady(subject: Subject, results: Results) -> bool:
     one, again = subject(parts), subject(parts)
     if subject.caller.changed:
         _tell_changed(subject, results)
+    if subject.caller.out_of_time:
+        results.unexamined(
+            "It takes too long.", remedy=f"Pass time_limit={TIMES * subject.options.time_limit:g}."
+        )
+        return False
     if one is None or again is None or not close(one.output, again.output, 1e-6):
         first = subject.again()(parts)
         if one is not None and first is not None and close(first.output, one.output, 1e-6):
@@ -174,7 +180,8 @@ def examine_behaviour(subject: Subject, results: Results) -> None:
         return
     probes = (_remembers, _layout, _device, _dtype) if output.isfinite().all() else ()
     if subject.large:
-        results.note("large", "It is large: gradients, memory, train mode and other dtypes were "
+        results.note("large", "It is large: how heads are cut, which input is used for what, gradients, memory, "
+                     "train mode and other dtypes were "
                      "not tried.")  # fmt: skip
     else:
         probes = (*probes, *((_gradients, _modes) if probes else ()))
@@ -241,6 +248,8 @@ def _device(subject: Subject, output: Tensor, results: Results) -> None:
         return
     wake_torch()
     moved = subject.again()
+    if moved.module is not None and moved.module is subject.module:
+        return  # it cannot be copied
     if moved.module is not None:
         made = call(moved.module.to, "meta")
         if made.error is not None:

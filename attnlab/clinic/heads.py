@@ -17,7 +17,8 @@ CLOSE = 1e-5  # relative: above the rounding of float32
 
 def examine_heads(subject: Subject, cores: list[Core], results: Results) -> None:
     """Report how heads are cut, joined and shared."""
-    _cut(subject, cores, results)
+    if not subject.large:
+        _cut(subject, cores, results)
     for core in cores:
         if core.sample.sizes.H < 2:
             continue
@@ -194,7 +195,7 @@ def examine_sides(subject: Subject, cores: list[Core], results: Results) -> None
             told = next((way.words for way in WAYS if letters == "".join(way.compute(*"qkv"))), "")
             told = told or "Two of query, key and value are the same."
             results.found("wrong-source", f"{told} Weights that it has are never used: {unused}.")
-    if len(set(subject.sides.values())) > 1:
+    if len(set(subject.sides.values())) > 1 and not subject.large:
         _exchanged(subject, results)
 
 
@@ -282,7 +283,7 @@ def _exchanged(subject: Subject, results: Results) -> None:
 
 def examine_positions(subject: Subject, results: Results) -> None:
     """Give the same token at every place: rotated scores depend on the distance alone."""
-    if results.findings or subject.ndim < 3 or not subject.alone:
+    if results.findings or subject.ndim < 3 or not subject.alone or subject.large:
         return
     x = subject.inputs()["query"]
     x = x[:, :1].expand_as(x).clone()

@@ -63,9 +63,10 @@ def examine_masks(subject: Subject, found: list[Recipe | None], results: Results
                 f"{subject.outcome.trouble or 'no output comes back'}.",
                 remedy="Pass mask= to say what it holds, or call= with an adapter.",
             )
-    if len(right) == 2:
+    if len(right) == 2 and not subject.large:
         _both(subject, found, right, results)
-    if subject.options.mask and not subject.masks and subject.options.call is None:
+    told = subject.options.mask in ("blocked", "additive")
+    if told and not subject.masks and subject.options.call is None:
         results.unexamined("It was said what its mask means, but no mask was found.",
                            remedy="Pass call= with an adapter that gives it.")  # fmt: skip
 
@@ -151,7 +152,7 @@ def judged(recipe: Recipe, core: Core) -> Recipe:
 
 
 def _hold(subject: Subject, mask: Argument, one: Try, results: Results) -> None:
-    results.held("blocked-keys", f"a key blocked by {mask.name} gets no weight and changes nothing")
+    results.held("blocked-keys", f"a blocked key gets no weight and changes nothing ({mask.name})")
     meaning = {"b": "blocked", "a": "additive"}.get(one.form.kind[0], "allowed")
     meaning = "allowed" if one.form.kind == "bool" else meaning
     by = subject.said(mask)[1]
@@ -298,10 +299,8 @@ def _empty_row(subject: Subject, mask: Argument, one: Try, results: Results) -> 
     if output.isfinite().all() and output.abs().max() < 1e-9:
         results.held("empty-row", "a query whose keys are all blocked gives 0")
         return
-    what = "gives NaN" if not output.isfinite().all() else "averages the values all the same"
-    sentence = (
-        f"A query whose keys are all blocked {what}; in F.scaled_dot_product_attention it gives 0."
-    )
+    what = "averages the values" if output.isfinite().all() else "gives NaN"
+    sentence = f"A row with no allowed key {what}."
     if subject.options.strict:
         results.found("nan" if "NaN" in what else "mask-leak", sentence,
                       advice="find rows without a True in the mask and set their weights to 0.")  # fmt: skip

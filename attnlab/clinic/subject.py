@@ -55,6 +55,7 @@ class Subject:
         self.module = target if isinstance(target, nn.Module) else None
         self.origin = self.module  # which is never called itself
         self.large = sum(part.numel() for part in self.parameters()) > LARGE
+        self.caller.time_limit *= 4 if self.large else 1
         self.followed = bool(self.parameters())
         self.dtype, self.numpy, self.stand_in = torch.float64, False, None
         self.ndim, self.demand, self.swap = 3, {}, ()

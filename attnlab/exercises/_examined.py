@@ -21,7 +21,7 @@ from attnlab.exercises._answers import (
 )
 from attnlab.exercises._forms import Check, asked, same
 
-# Findings of the clinic about a function whose numbers are correct: remarks in a first lesson.
+# What the clinic says of a function whose numbers are correct: remarks in a first lesson.
 REMARKS = ("prints", "slow", "device", "dtype", "contiguity", "detached")
 Also = tuple[str, tuple, str]
 AXES = ("sequence", "head", "row", "feature")
@@ -43,13 +43,16 @@ class Examined(Check):
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Let the clinic examine the function, then compare its numbers."""
         report = examined(answer, list(body()), self.errors, self.advice)
-        said = (*(report.notes if self.notes else ()), *remarks(answer, report, self.also))
+        said = tuple(dict.fromkeys(
+            map(str, (*(report.notes if self.notes else ()), *remarks(answer, report, self.also)))
+        ))  # fmt: skip
         return Right(self.verified, None, said, report)
 
 
 def remarks(answer: Answer, report: Report, also: Also | None) -> tuple[str, ...]:
     """Return what is good to know about a correct function."""
-    said = [sentence(finding) for finding in report.findings]
+    said = [str(note) for note in report.notes if getattr(note, "key", "") in REMARKS]
+    said += [sentence(finding) for finding in report.findings]
     if also:
         case, inputs, remark = also
         try:
@@ -90,7 +93,9 @@ def diagnosed(answer: Answer) -> Report:
     """Return what the clinic says of an attention function without a causal mask."""
     limit = _answers.TIME_LIMIT
     return answer.observe(
-        lambda given: diagnose(given, kind="attention", causal=False, time_limit=limit)
+        lambda given: diagnose(
+            given, kind="attention", causal=False, mask="allowed", time_limit=limit
+        )
     )
 
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights, scaled_dot_product_attention
 from attnlab.clinic import Finding, Report, diagnose
-from attnlab.clinic.functions.calls import FIXED, takes
-from attnlab.clinic.names import SIDES
+from attnlab.clinic._results import Options
+from attnlab.clinic.subject import SIDES, Subject
 from attnlab.explorers import _learner
 from attnlab.explorers._controls import Button, Question
 from attnlab.explorers._masked import KINDS, MaskedSentence, MaskResult, empty_rows
@@ -95,7 +95,7 @@ class YourAttentionExplorer(MaskedSentence):
     @property
     def takes_mask(self) -> bool:
         """Whether the function has an argument for a mask."""
-        return takes(self.function).mask is not None
+        return bool(Subject(self.function, Options()).masks)
 
     @property
     def result(self) -> MaskResult:
@@ -238,24 +238,30 @@ def weights_of(function: Callable, query: Tensor, key: Tensor, mask: Tensor) -> 
 
 def _call(function: Callable, *inputs: Tensor) -> object:
     """Call a function in the order and by the names of its own arguments."""
-    known = takes(function)
     *parts, mask = inputs
-    sides = dict(zip(SIDES, parts, strict=True))
-    named = {known.sides[side].name: sides[side] for side in SIDES if side not in known.placed}
-    named |= {name: FIXED[role](*parts[:2]) for name, role in known.fixed.items()}
-    if known.mask:
-        named[known.mask.name] = mask
-    return function(*(sides[side] for side in known.placed), **named)
+    placed, named = _arguments(function, dict(zip(SIDES, parts, strict=True)), mask)
+    return function(*placed.values(), **named)
+
+
+def _arguments(function: Callable, parts: dict, mask: Tensor) -> tuple[dict, dict]:
+    """Return what a function gets by place and by name."""
+    subject = Subject(function, Options())
+    named = {name: parts[side] for name, side in subject.sides.items()}
+    named |= subject.rest(parts, {one.name: mask for one in subject.masks[:1]}, False)
+    placed = {name: named.pop(name) for name in list(subject.sides) if subject.ask(name).by_place}
+    return placed, named
 
 
 def _written_call(function: Callable, query: Tensor) -> str:
     """Return the line of PyTorch that calls a function as ``_call`` does."""
-    known = takes(function)
-    parts = [*known.placed]
-    parts += [f"{known.sides[side].name}={side}" for side in SIDES if side not in known.placed]
-    if known.mask:
-        parts.append(f"{known.mask.name}=mask.expand(1, n, n)")
-    parts += [f"{name}={FIXED[role](query, query)}" for name, role in known.fixed.items()]
+    sides = dict.fromkeys(SIDES, query)
+    placed, named = _arguments(function, sides, None)
+    of = Subject(function, Options())
+    parts = [of.sides[name] for name in placed]
+    masks = [one.name for one in of.masks[:1]]
+    words = {name: of.sides[name] for name in named if name in of.sides}
+    words |= {name: "mask.expand(1, n, n)" for name in masks}
+    parts += [f"{name}={words.get(name, value)}" for name, value in named.items()]
     return f"weights = {_learner.name_of(function)}({', '.join(parts)})"
 
 
