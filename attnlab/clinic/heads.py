@@ -66,6 +66,8 @@ def _cut(subject: Subject, cores: list[Core], results: Results) -> None:
 def _rows(subject: Subject, cores: list[Core]) -> list[dict[str, Tensor]]:
     """Return for each attention which token each row of query, key and value holds, (H, L)."""
     parts, moved = subject.inputs(), [[] for _ in cores]
+    if subject.ndim < 3:
+        return []
     for token in range(max(part.shape[-2] for part in parts.values())):
         changed = {side: part.clone() for side, part in parts.items()}
         for side, part in changed.items():

@@ -140,6 +140,9 @@ def judged(recipe: Recipe, core: Core) -> Recipe:
     found = explain([sample], recipe, ("masking", "softmax"))
     if found is not None:
         return found
+    alone = replace(recipe, order=DENSE)
+    if recipe.order.cause is None and (found := explain([sample], alone, ("masking",))):
+        return found  # a mask takes the place of its own order, as in many libraries
     scores, order = recipe.scores(sample), recipe.order.compute(*weights.shape[-2:])
     allowed = sample.allowed.expand_as(weights)
     if order is not None and order.dtype != torch.bool:

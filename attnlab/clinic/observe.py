@@ -200,7 +200,9 @@ def _core(
         return None
     parts = [p.unflatten(0, (N, -1)) for p in (query, key, value, output, weights)]
     if parts[0].shape[2] > subject.length == parts[1].shape[2] and subject.alone:
-        parts = _ungrouped(parts, subject.length)
+        parts = _ungrouped(parts, projected, subject)
+        if parts is None:
+            return None
     if subject.heads_first:
         parts = [p.flatten(0, 1).unflatten(0, (-1, N)).transpose(0, 1) for p in parts]
     before, known = 1.0, True
@@ -219,19 +221,26 @@ def _core(
     return Core(sample, parts[4].double(), projected, merged, known)
 
 
-def _ungrouped(parts: list[Tensor], length: int) -> list[Tensor]:
-    """Return heads whose queries stand in rows behind each other, as with shared keys, apart."""
+def _ungrouped(
+    parts: list[Tensor], projected: tuple[Tensor, ...], subject: Subject
+) -> list[Tensor] | None:
+    """Return heads apart that share a key and whose queries stand in rows behind each other."""
+    length = subject.length
     groups, rest = divmod(parts[0].shape[2], length)
-    if rest:
-        return parts
-    return [
-        part.repeat_interleave(groups, dim=1) if place in (1, 2)
-        else part.unflatten(2, (groups, length)).flatten(1, 2)
-        for place, part in enumerate(parts)
-    ]  # fmt: skip
+    by_head = lambda part: part.unflatten(2, (groups, length)).flatten(1, 2)  # noqa: E731
+    by_token = lambda part: part.unflatten(2, (length, groups)).transpose(2, 3).flatten(1, 2)  # noqa: E731
+    for apart in () if rest else (by_head, by_token):
+        if _factor(apart(parts[0]), projected, subject, in_place=True) is not None:
+            return [
+                part.repeat_interleave(groups, dim=1) if place in (1, 2) else apart(part)
+                for place, part in enumerate(parts)
+            ]
+    return None
 
 
-def _factor(part: Tensor, projected: tuple[Tensor, ...], subject: Subject) -> float | None:
+def _factor(
+    part: Tensor, projected: tuple[Tensor, ...], subject: Subject, *, in_place: bool = False
+) -> float | None:
     """Return by what a projection was multiplied to give (N, H, L, d), told by norms alone.
 
     So it is right behind a rotation, too. None where no projection has such norms.
@@ -243,7 +252,7 @@ def _factor(part: Tensor, projected: tuple[Tensor, ...], subject: Subject) -> fl
         if ((ratio / ratio.mean() - 1).abs() < 1e-5).all():
             return float(ratio.mean())
         total = norms.norm() / rows.norm()  # cut by a view: the same numbers at other places
-        if abs(part.abs().sum() / rows.abs().sum() / total - 1) < 1e-7:
+        if not in_place and abs(part.abs().sum() / rows.abs().sum() / total - 1) < 1e-7:
             return float(total)
     return None
 
