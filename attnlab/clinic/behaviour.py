@@ -218,7 +218,8 @@ def _remembers(subject: Subject, output: Tensor, results: Results) -> None:
     if subject.ndim < 3 or subject.swap or results.findings or results.gap:
         return
     single = _output(fresh({side: part[:1] for side, part in parts.items()}))
-    if single is None and fresh.outcome.error is None and not subject.followed:
+    own = not subject.followed and subject.options.call is None
+    if single is None and fresh.outcome.error is None and own:
         shape = tuple(getattr(fresh.outcome.value, "shape", ()))
         results.found("wrong-shape", f"For one sequence alone the output is {shape}: it loses the "
                       "dimension of the batch.", advice="squeeze only a dimension that you name.")  # fmt: skip

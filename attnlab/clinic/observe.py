@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnlab.clinic.hypotheses import Sample, Sizes, measured_weights
+from attnlab.clinic.hypotheses import Sample, Sizes, fit_scores, measured_weights
 from attnlab.clinic.subject import SIZES, Reply, Subject
 
 PRODUCTS = {"bmm": 0, "mm": 0, "baddbmm": 1, "addmm": 1}  # where the factors begin
@@ -227,14 +227,24 @@ def _ungrouped(
     """Return heads apart that share a key and whose queries stand in rows behind each other."""
     length = subject.length
     groups, rest = divmod(parts[0].shape[2], length)
-    by_head = lambda part: part.unflatten(2, (groups, length)).flatten(1, 2)  # noqa: E731
-    by_token = lambda part: part.unflatten(2, (length, groups)).transpose(2, 3).flatten(1, 2)  # noqa: E731
+
+    def by_head(part: Tensor) -> Tensor:
+        return part.unflatten(2, (groups, length)).flatten(1, 2)
+
+    def by_token(part: Tensor) -> Tensor:
+        return part.unflatten(2, (length, groups)).transpose(2, 3).flatten(1, 2)
+
     for apart in () if rest else (by_head, by_token):
-        if _factor(apart(parts[0]), projected, subject, in_place=True) is not None:
-            return [
-                part.repeat_interleave(groups, dim=1) if place in (1, 2) else apart(part)
-                for place, part in enumerate(parts)
-            ]
+        query = apart(parts[0])
+        if _factor(query, projected, subject, in_place=True) is None:
+            continue
+        key, value = (part.repeat_interleave(groups, dim=1) for part in parts[1:3])
+        scores = query.double() @ key.double().mT
+        used = min(  # einsum may arrange the weights in the other order
+            (apart, by_head, by_token),
+            key=lambda one: fit_scores(one(parts[4]).double(), scores).residual,
+        )
+        return [query, key, value, used(parts[3]), used(parts[4])]
     return None
 
 

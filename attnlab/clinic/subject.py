@@ -87,7 +87,7 @@ class Subject:
             self.swap = (0, 1)
 
     def parameters(self) -> list[Tensor]:
-        """The parameters of a module."""
+        """Return the parameters of a module."""
         return list(self.module.parameters()) if self.module is not None else []
 
     @property
