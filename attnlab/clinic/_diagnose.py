@@ -37,8 +37,10 @@ def _whole(target: object, options: Options, results: Results) -> None:
 
 
 def _no_mask(target: object, options: Options, results: Results) -> None:
-    results.unexamined("A function that builds a mask is not examined.",
-                       remedy="Print the mask, or use the check of lesson 3.")  # fmt: skip
+    results.unexamined(
+        "A function that builds a mask is not examined.",
+        remedy="Print the mask, or use the check of lesson 3.",
+    )
 
 
 KINDS: dict[str, tuple[str, Callable]] = {
@@ -153,9 +155,17 @@ def diagnose(
     if unknown := sorted(meant - CAUSES.keys()):
         raise ValueError(f"meant must hold names of findings, got {', '.join(unknown)}.")
     options = Options(
-        mask, causal, batch_first, num_heads, embed_dim, call, self_attention, strict, time_limit,
+        mask,
+        causal,
+        batch_first,
+        num_heads,
+        embed_dim,
+        call,
+        self_attention,
+        strict,
+        time_limit,
         meant,
-    )  # fmt: skip
+    )
     results = Results(meant=meant)
     wake_torch()
     words = "target"
@@ -166,9 +176,15 @@ def diagnose(
             words, probe = KINDS[kind or _kind_by_trying(target, options)]
             _examine(probe, target, options, results)
     return Report(
-        name_of(target), words, results.arranged(), tuple(results.notes),
-        tuple(results.properties), results.gap, results.sizes, results.untried,
-    )  # fmt: skip
+        name_of(target),
+        words,
+        results.arranged(),
+        tuple(results.notes),
+        tuple(results.properties),
+        results.gap,
+        results.sizes,
+        results.untried,
+    )
 
 
 def _unwrapped(target: object) -> object:

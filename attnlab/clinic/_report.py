@@ -10,8 +10,15 @@ from attnlab import palette
 from attnlab.clinic._causes import CAUSES
 from attnlab.clinic._evidence import Evidence
 
-CONVENTIONS = ("not-normalised", "scores-not-dot-products", "wrong-source", "mask-finite",
-               "detached", "square-only", "weights-differ")  # fmt: skip
+CONVENTIONS = (
+    "not-normalised",
+    "scores-not-dot-products",
+    "wrong-source",
+    "mask-finite",
+    "detached",
+    "square-only",
+    "weights-differ",
+)
 CSS = (
     "<style>\n.attnlab-report { "
     + palette.css()

@@ -47,14 +47,22 @@ def steady(subject: Subject, results: Results) -> bool:
     if one is None or again is None or not close(one.output, again.output, 1e-6):
         first, other = (subject.again()(parts) for _ in range(2))
         if first is not None and other is not None and close(first.output, other.output, 1e-6):
-            results.found("remembers", "The same call gives something else the second time, and a "
-                          "fresh copy does not: it keeps something between calls.")  # fmt: skip
+            results.found(
+                "remembers",
+                "The same call gives something else the second time, and a "
+                "fresh copy does not: it keeps something between calls.",
+            )
             return False
         where = "in eval mode " if subject.module is not None else ""
-        gap = "" if again is None or one is None else (
-            f", by up to {(one.output - again.output).abs().max():.2g}")  # fmt: skip
-        results.found("random", f"Two calls with the same input give different outputs {where}"
-                      f"all the same{gap}.")  # fmt: skip
+        gap = (
+            ""
+            if again is None or one is None
+            else (f", by up to {(one.output - again.output).abs().max():.2g}")
+        )
+        results.found(
+            "random",
+            f"Two calls with the same input give different outputs {where}all the same{gap}.",
+        )
         return False
     if not one.output.isfinite().any():
         tell_nan(subject, results)
@@ -85,9 +93,13 @@ def _tell_changed(subject: Subject, results: Results) -> None:
     results.found(
         "modifies-input",
         f"It changes what it is given, in place: {' and '.join(told)}.",
-        Evidence("The first numbers of it:", torch.stack([before[:size], after[:size]]),
-                 ("before", "after"), tuple(map(str, range(size)))),
-    )  # fmt: skip
+        Evidence(
+            "The first numbers of it:",
+            torch.stack([before[:size], after[:size]]),
+            ("before", "after"),
+            tuple(map(str, range(size))),
+        ),
+    )
 
 
 # --- sequences and heads stay apart ---------------------------------------------------------------
@@ -107,10 +119,13 @@ def mixed(subject: Subject, results: Results) -> bool:
             if told:
                 results.found("batch-first", f"{words}, though batch_first is said to be True.")
             else:
-                results.ask("batch-first", f"{words}, and mixes them if it stands first, (N, L, E)."
-                            " Nothing says which is meant.",
-                            "Pass batch_first=False if the batch stands second; with "
-                            "batch_first=True it is a finding.")  # fmt: skip
+                results.ask(
+                    "batch-first",
+                    f"{words}, and mixes them if it stands first, (N, L, E)."
+                    " Nothing says which is meant.",
+                    "Pass batch_first=False if the batch stands second; with "
+                    "batch_first=True it is a finding.",
+                )
             return True
         results.found(
             name,
@@ -180,9 +195,12 @@ def examine_behaviour(subject: Subject, results: Results) -> None:
         return
     probes = (_remembers, _layout, _device, _dtype) if output.isfinite().all() else ()
     if subject.large:
-        results.note("large", "It is large: how heads are cut, which input is used for what, gradients, memory, "
-                     "train mode and other dtypes were "
-                     "not tried.")  # fmt: skip
+        results.note(
+            "large",
+            "It is large: how heads are cut, which input is used for what, gradients, memory, "
+            "train mode and other dtypes were "
+            "not tried.",
+        )
     else:
         probes = (*probes, *((_gradients, _modes) if probes else ()))
         for probe in probes:
@@ -195,8 +213,10 @@ def examine_behaviour(subject: Subject, results: Results) -> None:
         results.note("prints", f"It prints at every call: {line!r}.")
     if subject.caller.slow:
         results.note("slow", "A call with a few small tensors computes for long.")
-        results.unexamined("It computes for so long that some probes were left out.",
-                           remedy=f"Pass time_limit={4 * subject.options.time_limit:g}.")  # fmt: skip
+        results.unexamined(
+            "It computes for so long that some probes were left out.",
+            remedy=f"Pass time_limit={4 * subject.options.time_limit:g}.",
+        )
     elif not subject.caller.changed:
         results.held("arguments", "the arguments are not changed")
 
@@ -212,8 +232,10 @@ def _remembers(subject: Subject, output: Tensor, results: Results) -> None:
         used, clean = _output(fresh(other)), _output(subject.again()(other))
         if clean is not None and first is not None and not close(used, clean, 1e-6):
             how = "raises an error" if used is None else "gives something else"
-            results.found("remembers", f"A call {how} after calls with other inputs: it keeps "
-                          "something between calls.")  # fmt: skip
+            results.found(
+                "remembers",
+                f"A call {how} after calls with other inputs: it keeps something between calls.",
+            )
             return
     if subject.ndim < 3 or subject.swap or results.findings or results.gap:
         return
@@ -221,8 +243,11 @@ def _remembers(subject: Subject, output: Tensor, results: Results) -> None:
     own = not subject.followed and subject.options.call is None
     if single is None and fresh.outcome.error is None and own:
         shape = tuple(getattr(fresh.outcome.value, "shape", ()))
-        results.found("wrong-shape", f"For one sequence alone the output is {shape}: it loses the "
-                      "dimension of the batch.", advice="squeeze only a dimension that you name.")  # fmt: skip
+        results.found(
+            "wrong-shape",
+            f"For one sequence alone the output is {shape}: it loses the dimension of the batch.",
+            advice="squeeze only a dimension that you name.",
+        )
     elif single is not None and not close(single, output[:1], SURE):
         results.found("batch-mixing", "A sequence gives another result alone than in a batch.")
 
@@ -232,13 +257,18 @@ def _layout(subject: Subject, output: Tensor, results: Results) -> None:
     if subject.numpy:
         return
     for axes in ((-2, -1), (0, 1) if subject.ndim < 4 else (1, 2)):
-        parts = {side: part.transpose(*axes).contiguous().transpose(*axes) if part.ndim > 1 else part
-                 for side, part in subject.inputs().items()}  # fmt: skip
+        parts = {
+            side: part.transpose(*axes).contiguous().transpose(*axes) if part.ndim > 1 else part
+            for side, part in subject.inputs().items()
+        }
         reply = subject(parts)
         if not close(_output(reply), output):
             told = subject.outcome.trouble or "another result"
-            results.note("contiguity", "A tensor that is a transposed view, with the same shape "
-                         f"and numbers, gives {told}.")  # fmt: skip
+            results.note(
+                "contiguity",
+                "A tensor that is a transposed view, with the same shape "
+                f"and numbers, gives {told}.",
+            )
             return
     results.held("contiguity", "transposed views give the same results as contiguous tensors")
 
@@ -260,8 +290,11 @@ def _device(subject: Subject, output: Tensor, results: Results) -> None:
     if reply is not None:
         results.held("device", "new tensors are created on the device of the input")
     elif "device" in message and "cpu" in message:
-        results.note("device", "One of its tensors is on the CPU whatever device its input is on: "
-                     f"on another device it raises {moved.outcome.trouble}.")  # fmt: skip
+        results.note(
+            "device",
+            "One of its tensors is on the CPU whatever device its input is on: "
+            f"on another device it raises {moved.outcome.trouble}.",
+        )
 
 
 def _dtype(subject: Subject, output: Tensor, results: Results) -> None:
@@ -298,18 +331,25 @@ def _gradients(subject: Subject, output: Tensor, results: Results) -> None:
     named = dict(subject.module.named_parameters()) if subject.module is not None else {}
     parameters = {name: part for name, part in named.items() if part.requires_grad}
     reply = subject(_filled(parts, leaves, subject), graph=True)
-    drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(3),
-                        dtype=torch.float64)  # fmt: skip
+    drawn = torch.randn(
+        output.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64
+    )
     if reply is None:
         if any(word in subject.outcome.message for word in ("grad", "numpy", "derivative")):
-            results.found("detached", "With inputs that require a gradient it raises "
-                          f"{subject.outcome.trouble}.")  # fmt: skip
+            results.found(
+                "detached",
+                f"With inputs that require a gradient it raises {subject.outcome.trouble}.",
+            )
         return
     everything = {**leaves, **parameters}
     grads = dict.fromkeys(everything)
     if reply.output.requires_grad:
-        made = call(torch.autograd.grad, (reply.output * drawn).sum(), list(everything.values()),
-                    allow_unused=True)  # fmt: skip
+        made = call(
+            torch.autograd.grad,
+            (reply.output * drawn).sum(),
+            list(everything.values()),
+            allow_unused=True,
+        )
         if made.error is not None:
             results.found("detached", f"The way back raises {made.trouble}.")
             return
@@ -318,18 +358,27 @@ def _gradients(subject: Subject, output: Tensor, results: Results) -> None:
     idle = [name for name in parameters if grads[name] is None]
     groups = [[name] for name in leaves] + [[name] for name in idle[:4]]
     groups += [[name for name in parameters if name not in idle]]
-    wrong = [one for group in filter(None, groups)
-             if not _follows(subject, group, leaves, parameters, grads, drawn) for one in group]  # fmt: skip
+    wrong = [
+        one
+        for group in filter(None, groups)
+        if not _follows(subject, group, leaves, parameters, grads, drawn)
+        for one in group
+    ]
     cut = [names.get(one, one) for one in wrong if grads[one] is None or not grads[one].any()]
     for name in idle:
         if name not in wrong:
             results.note("unused-parameter", f"The parameter {name} is never used.")
     if cut:
-        results.found("detached", f"No gradient reaches {' and '.join(cut[:3])}: the output is cut "
-                      "off from what it was made of, and nothing can be learned through it.")  # fmt: skip
+        results.found(
+            "detached",
+            f"No gradient reaches {' and '.join(cut[:3])}: the output is cut "
+            "off from what it was made of, and nothing can be learned through it.",
+        )
     elif wrong:
-        results.found("detached", "The gradient is not the slope of the output: some part of the "
-                      "computation is cut off.")  # fmt: skip
+        results.found(
+            "detached",
+            "The gradient is not the slope of the output: some part of the computation is cut off.",
+        )
     else:
         whom = " and ".join(names.get(side, side) for side in leaves)
         more = " and every parameter" if parameters and not idle else ""
@@ -384,9 +433,11 @@ def _modes(subject: Subject, output: Tensor, results: Results) -> None:
     """With every dropout at 0, train mode must give the same as eval mode."""
     if subject.module is None or copy_of(subject.module) is subject.module:
         return
-    if any(("norm" in type(part).__name__.lower() and "batch" in type(part).__name__.lower())
-           or any("running" in name for name, _ in part.named_buffers(recurse=False))
-           for part in subject.module.modules()):  # fmt: skip
+    if any(
+        ("norm" in type(part).__name__.lower() and "batch" in type(part).__name__.lower())
+        or any("running" in name for name, _ in part.named_buffers(recurse=False))
+        for part in subject.module.modules()
+    ):
         results.note("modes", "It has a BatchNorm: train mode and eval mode were not compared.")
         return
     training = subject.again()
@@ -397,21 +448,29 @@ def _modes(subject: Subject, output: Tensor, results: Results) -> None:
                 with contextlib.suppress(Exception):
                     setattr(part, name, 0.0)
     parts = subject.inputs()
-    for name, mask in subject.worked.items():
-        given = subject.inputs(N=3)
-        both = [_output(each(given, masks={name: mask})) for each in (training, subject)]
-        if None not in both and not close(*both, 1e-6):
-            results.found("train-eval", f"With {name} it computes something else in train mode "
-                          "than in eval mode.")  # fmt: skip
-            return
     one, two = (_output(training(parts)) for _ in range(2))
     if one is None or not close(one, two, 1e-9):
-        results.note("modes", "In train mode it raises an error or is random, with every dropout "
-                     "that was found at 0: the modes were not compared.")  # fmt: skip
+        results.note(
+            "modes",
+            "In train mode it raises an error or is random, with every dropout "
+            "that was found at 0: the modes were not compared.",
+        )
         return
+    for name, mask in subject.worked.items():
+        given = subject.inputs(N=3)
+        made, again, wanted = (
+            _output(each(given, masks={name: mask})) for each in (training, training, subject)
+        )
+        if made is not None and close(made, again, 1e-9) and not close(made, wanted, 1e-6):
+            results.found(
+                "train-eval",
+                f"With {name} it computes something else in train mode than in eval mode.",
+            )
+            return
     if close(one, output, 1e-6):
-        results.held("modes", "gives the same output in train mode and in eval mode, apart from "
-                     "dropout")  # fmt: skip
+        results.held(
+            "modes", "gives the same output in train mode and in eval mode, apart from dropout"
+        )
         return
     later = [_later(each) for each in (training, subject)] if subject.alone else [1, 1]
     if (later[0] == 0) != (later[1] == 0):
@@ -423,8 +482,11 @@ def _modes(subject: Subject, output: Tensor, results: Results) -> None:
         )
         return
     apart = (one - output).abs().max() / output.abs().max()
-    results.found("train-eval", "It computes something else in train mode than in eval mode: with "
-                  f"every dropout at 0 the outputs differ by up to {apart:.2g} of their size.")  # fmt: skip
+    results.found(
+        "train-eval",
+        "It computes something else in train mode than in eval mode: with "
+        f"every dropout at 0 the outputs differ by up to {apart:.2g} of their size.",
+    )
 
 
 def _later(subject: Subject) -> float:
@@ -432,8 +494,9 @@ def _later(subject: Subject) -> float:
     x = subject.inputs()["query"]
     moved = x.clone()
     moved[..., -1, :] = subject.inputs(seed=5)["query"][..., -1, :]
-    one, two = (_output(subject(dict.fromkeys(("query", "key", "value"), part)))
-                for part in (x, moved))  # fmt: skip
+    one, two = (
+        _output(subject(dict.fromkeys(("query", "key", "value"), part))) for part in (x, moved)
+    )
     if one is None or two is None:
         return 0.0
     apart = float((one - two)[..., :-1, :].abs().max() / one.abs().max())

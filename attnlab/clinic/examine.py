@@ -49,8 +49,11 @@ def untried(subject: Subject) -> tuple[str, ...]:
     """Return the arguments that no call was given."""
     if subject.options.call is not None:
         return ()
-    return tuple(one.name for one in subject.known
-                 if one.name not in subject.given and one.name not in subject.sides)  # fmt: skip
+    return tuple(
+        one.name
+        for one in subject.known
+        if one.name not in subject.given and one.name not in subject.sides
+    )
 
 
 def _attention(subject: Subject, results: Results) -> None:
@@ -73,8 +76,11 @@ def _attention(subject: Subject, results: Results) -> None:
     if subject.followed:
         examine_heads(subject, cores, results)
     if subject.rough:
-        results.note("dtype", "Some step is computed in lower precision than its input: only "
-                     "about 3 digits are right.")  # fmt: skip
+        results.note(
+            "dtype",
+            "Some step is computed in lower precision than its input: only "
+            "about 3 digits are right.",
+        )
     large_scores(subject, found, results)
     if subject.followed:
         examine_positions(subject, results)
@@ -133,8 +139,12 @@ def best(subject: Subject, cores: list[Core], results: Results) -> Recipe | None
                 _ask_layout(name, layout, says(subject.target), results)
                 return other
     for demand in DEMANDS[2:] if subject.demand in DEMANDS[:2] else ():
-        other = _other(subject, {"demand": demand}, cores, keep=lambda other: (
-            not other.slips or other.order is not DENSE or recipe is None))  # fmt: skip
+        other = _other(
+            subject,
+            {"demand": demand},
+            cores,
+            keep=lambda other: not other.slips or other.order is not DENSE or recipe is None,
+        )
         if other:
             sentence = "It computes attention only where there are as many keys as queries."
             if other.slips or other.order is not DENSE:
@@ -177,9 +187,15 @@ def _recipe(subject: Subject, cores: list[Core]) -> Recipe | None:
     if recipe is None:  # as far as three digits
         rough = [sample._replace(output=sample.output.float()) for sample in samples]
         recipe = explain(rough, steps=OPEN)
-        subject.rough = recipe is not None and not recipe.slips and (
-            recipe.order is DENSE or max(float(hy.measured_weights(sample).triu(1).abs().max())
-                                         for sample in samples) < 1e-7)  # fmt: skip
+        subject.rough = (
+            recipe is not None
+            and not recipe.slips
+            and (
+                recipe.order is DENSE
+                or max(float(hy.measured_weights(sample).triu(1).abs().max()) for sample in samples)
+                < 1e-7
+            )
+        )
         recipe = recipe if subject.rough else None
     if recipe is None and (scale := hy.measured_scale(samples)):
         factor = scale.compute(samples[0].sizes)
@@ -243,9 +259,11 @@ def as_told(subject: Subject, recipe: Recipe, sample: Sample, results: Results) 
     if recipe.scale.cause in ("scale-constant", "scale-other", "scale-missing"):
         factor = recipe.scale.compute(sample.sizes)
         for name, number, _ in numbers_of(subject.target):
-            if number != 1 and min(
-                abs(told / factor - 1) for told in (number**-0.5, number, 1 / number)
-            ) < 1e-2:  # fmt: skip
+            if (
+                number != 1
+                and min(abs(told / factor - 1) for told in (number**-0.5, number, 1 / number))
+                < 1e-2
+            ):
                 results.note("scale", f"The factor on the dot products is that of {name}.")
                 return replace(recipe, scale=recipe.scale._replace(cause=None))
     return recipe
@@ -255,8 +273,10 @@ def large_scores(subject: Subject, found: list[Recipe | None], results: Results)
     """Ask about scores that are scaled dot products only where they are small."""
     if results.findings or results.gap or None in found or subject.large or subject.rough:
         return
-    parts = {side: 3 * part if side != "value" or subject.followed else part
-             for side, part in subject.inputs().items()}  # fmt: skip
+    parts = {
+        side: 3 * part if side != "value" or subject.followed else part
+        for side, part in subject.inputs().items()
+    }
     cores = observe(subject, parts=parts)
     for core, recipe in zip(cores, found, strict=False):
         if recipe.weights(core.sample) is None or not core.sample.output.isfinite().all():
@@ -287,27 +307,34 @@ def no_call(subject: Subject, results: Results) -> None:
     adapter = "Pass call= with an adapter that makes a call which works."
     if subject.caller.hangs:
         limit = subject.options.time_limit
-        results.found("hangs", f"{made} gives no answer within {limit:g} seconds of computing.",
-                      advice="look for a loop that never ends; if it only takes long, pass "
-                      f"time_limit={4 * limit:g}.")  # fmt: skip
+        results.found(
+            "hangs",
+            f"{made} gives no answer within {limit:g} seconds of computing.",
+            advice="look for a loop that never ends; if it only takes long, pass "
+            f"time_limit={4 * limit:g}.",
+        )
     elif isinstance(error, NotImplementedError) or (error is None and value is None):
         told = first.trouble or "returns None"
-        results.found("wrong-shape", f"It gives no tensor: {told}. Its body is to be written.",
-                      advice="write the body and return the result.")  # fmt: skip
+        results.found(
+            "wrong-shape",
+            f"It gives no tensor: {told}. Its body is to be written.",
+            advice="write the body and return the result.",
+        )
     elif isinstance(error, NameError):
         results.found("raises", f"{made} raises {first.trouble}.")
     elif strange:
         names = " and ".join(strange)
-        what = f"What {names} should be is not known, so {name_of(subject.target)} could not be examined."  # fmt: skip
+        what = f"What {names} should be is not known, so {name_of(subject.target)} could not be examined."
         results.unexamined(what, call=made, remedy=adapter)
     elif _works_where_equal(subject):
         results.found(
             "square-only",
             f"It works only where there are as many tokens as sequences: {made} raises "
-            f"{first.trouble}." if error is not None else
-            "It works only where there are as many tokens as sequences; otherwise its output has "
+            f"{first.trouble}."
+            if error is not None
+            else "It works only where there are as many tokens as sequences; otherwise its output has "
             "another shape.",
-        )  # fmt: skip
+        )
     elif error is None:
         shape = tuple(getattr(value, "shape", ()))
         sentence = f"{made} returns {f'a tensor {shape}' if shape else type(value).__name__}"
@@ -318,11 +345,16 @@ def no_call(subject: Subject, results: Results) -> None:
             right = (*parts["query"].shape[:-1], parts["value"].shape[-1])
             results.found("wrong-shape", f"{sentence}; it should be {right}.")
     elif len(subject.sides) == 2 and not subject.followed:
-        results.unexamined("It takes no query, key and value: only attention as a whole is "
-                           "examined.", call=made)  # fmt: skip
+        results.unexamined(
+            "It takes no query, key and value: only attention as a whole is examined.", call=made
+        )
     else:
-        results.ask("raises", f"{made} raises {first.trouble}, and no other call that was tried "
-                    "works.", adapter, call=made)  # fmt: skip
+        results.ask(
+            "raises",
+            f"{made} raises {first.trouble}, and no other call that was tried works.",
+            adapter,
+            call=made,
+        )
 
 
 def _works_where_equal(subject: Subject) -> bool:
@@ -343,6 +375,7 @@ def _works_where_equal(subject: Subject) -> bool:
 
 def _written_call(subject: Subject) -> str:
     """Return the likeliest call in words."""
-    names = ", ".join(f"{name}: {tuple(subject.inputs()[side].shape)}"
-                      for name, side in subject.sides.items())  # fmt: skip
+    names = ", ".join(
+        f"{name}: {tuple(subject.inputs()[side].shape)}" for name, side in subject.sides.items()
+    )
     return f"{name_of(subject.target)}({names})"

@@ -77,10 +77,12 @@ def _rows(subject: Subject, cores: list[Core]) -> list[dict[str, Tensor]]:
         if len(again) != len(cores):
             return []
         for one, core, other in zip(moved, cores, again, strict=True):
-            one.append([
-                (a - b).abs().amax(dim=-1)[0] > 1e-9 * a.abs().max()
-                for a, b in zip(core.sample[:3], other.sample[:3], strict=True)
-            ])  # fmt: skip
+            one.append(
+                [
+                    (a - b).abs().amax(dim=-1)[0] > 1e-9 * a.abs().max()
+                    for a, b in zip(core.sample[:3], other.sample[:3], strict=True)
+                ]
+            )
     found = []
     for one in moved:
         held = {}
@@ -123,24 +125,33 @@ def _joined(core: Core, subject: Subject, results: Results) -> None:
     rows = placed[0]
     idle = [h for h in range(H) if (rows.unflatten(-1, (H, d))[:, :, h] == 0).all()]
     if idle and len(idle) < H and wanted.unflatten(-1, (H, d))[:, :, idle[0]].abs().max() > 0:
-        results.found("wrong-source", f"Head {idle[0]} contributes nothing: what it gathers never "
-                      "reaches the output.")  # fmt: skip
+        results.found(
+            "wrong-source",
+            f"Head {idle[0]} contributes nothing: what it gathers never reaches the output.",
+        )
         return
     if not _same(rows.flatten().sort().values, wanted.flatten().sort().values):
         return
     ordered = [part.sort(-1).values[0] for part in (rows, wanted)]
     if all(any(_same(one, other) for other in ordered[1]) for one in ordered[0]):
-        results.found("position-mixing", "What a query gathers comes out at another token: the "
-                      "rows of the output are not those of the queries.")  # fmt: skip
+        results.found(
+            "position-mixing",
+            "What a query gathers comes out at another token: the "
+            "rows of the output are not those of the queries.",
+        )
         return
     view = _same(merged.flatten(), output.flatten())
     how = "by a bare view, without a transpose" if view else "in a wrong order of dimensions"
     results.found(
         "merge-without-transpose",
         f"The {H} heads are joined {how}: an output row holds several positions of one head.",
-        _table("The position that each part of an output row holds:",
-               torch.arange(H * L).remainder(L).view(L, H), "row", "part"),
-    )  # fmt: skip
+        _table(
+            "The position that each part of an output row holds:",
+            torch.arange(H * L).remainder(L).view(L, H),
+            "row",
+            "part",
+        ),
+    )
 
 
 def _groups(core: Core, results: Results) -> None:
@@ -273,11 +284,17 @@ def _exchanged(subject: Subject, results: Results) -> None:
     if uses.get("key") == {"value"} and uses.get("value") == {"key"}:
         name, words = "key-value-swapped", "Key and value are exchanged."
     else:
-        told = "; ".join(f"{' and '.join(sorted(used)) or 'nothing'} move{'s' * (len(used) < 2)} "
-                         f"with {side}" for side, used in sorted(uses.items()))  # fmt: skip
+        told = "; ".join(
+            f"{' and '.join(sorted(used)) or 'nothing'} move{'s' * (len(used) < 2)} with {side}"
+            for side, used in sorted(uses.items())
+        )
         name, words = "wrong-source", f"Its inputs are not used as their names say: {told}."
-    results.found(name, words, advice="queries come from the first argument, keys and values from "
-                  "the others; if all are meant to be the same tokens, pass self_attention=True.")  # fmt: skip
+    results.found(
+        name,
+        words,
+        advice="queries come from the first argument, keys and values from "
+        "the others; if all are meant to be the same tokens, pass self_attention=True.",
+    )
 
 
 # --- positions and a cache ------------------------------------------------------------------------
@@ -309,10 +326,13 @@ def examine_positions(subject: Subject, results: Results) -> None:
             results.found(
                 "positions",
                 f"Positions turn the {who}, and the scores of equal tokens "
-                + ("are turned with the values." if shifted else
-                   "do not depend on the distance alone."),
+                + (
+                    "are turned with the values."
+                    if shifted
+                    else "do not depend on the distance alone."
+                ),
                 _table("Scores of equal tokens:", table[0, 0], "query", "key"),
-            )  # fmt: skip
+            )
             return
         results.held("positions", "queries and keys are rotated: scores depend on distances")
 
@@ -324,19 +344,26 @@ def examine_cache(subject: Subject, results: Results) -> None:
     if results.findings or len(places) != 1 or not subject.alone or subject.ndim < 3:
         return
     flags = {one.name: True for one in caches if isinstance(one.default, bool)}
-    flags |= {one.name: True for one in subject.known
-              if one.role == "flag" and "cache" in one.name and one not in caches}  # fmt: skip
+    flags |= {
+        one.name: True
+        for one in subject.known
+        if one.role == "flag" and "cache" in one.name and one not in caches
+    }
     x = subject.inputs()["query"]
     cut = x.shape[1] - 2
-    whole, first = (subject(dict.fromkeys(("query", "key", "value"), part), **flags)
-                    for part in (x, x[:, :cut]))  # fmt: skip
+    whole, first = (
+        subject(dict.fromkeys(("query", "key", "value"), part), **flags) for part in (x, x[:, :cut])
+    )
     cache = _cache_of(first, cut)
     if whole is None or cache is None or not _same(first.output, whole.output[:, :cut]):
         subject.given -= {places[0].name, *flags}
         return  # without a cache, or not causal
     for steps in ((cut, cut + 1), (cut + 1, cut + 2)):
-        rest = subject(dict.fromkeys(("query", "key", "value"), x[:, slice(*steps)]),
-                       **{places[0].name: cache}, **flags)  # fmt: skip
+        rest = subject(
+            dict.fromkeys(("query", "key", "value"), x[:, slice(*steps)]),
+            **{places[0].name: cache},
+            **flags,
+        )
         if rest is None:
             subject.given -= {places[0].name, *flags}
             return

@@ -67,8 +67,10 @@ def examine_masks(subject: Subject, found: list[Recipe | None], results: Results
         _both(subject, found, right, results)
     told = subject.options.mask in ("blocked", "additive")
     if told and not subject.masks and subject.options.call is None:
-        results.unexamined("It was said what its mask means, but no mask was found.",
-                           remedy="Pass call= with an adapter that gives it.")  # fmt: skip
+        results.unexamined(
+            "It was said what its mask means, but no mask was found.",
+            remedy="Pass call= with an adapter that gives it.",
+        )
 
 
 def _tries(subject: Subject, mask: Argument, found: list[Recipe | None]) -> list[Try]:
@@ -163,8 +165,9 @@ def _hold(subject: Subject, mask: Argument, one: Try, results: Results) -> None:
         return
     words = MEANINGS[meaning]
     if by in ("words", "name", "torch"):
-        results.note("mask", f"The mask {mask.name} is read as {by} say{'s' * (by != 'words')}: "
-                     f"{words}.")  # fmt: skip
+        results.note(
+            "mask", f"The mask {mask.name} is read as {by} say{'s' * (by != 'words')}: {words}."
+        )
 
 
 def _accuse(
@@ -178,7 +181,7 @@ def _accuse(
     open_ = by in ("", "name") and not lengths
     if (open_ and cause == "mask-inverted") or any(
         open_ and other.recipe.masking.cause == "mask-inverted" for other in acting
-    ):  # fmt: skip
+    ):
         usual, other = ("blocked", "allowed") if said == "blocked" else ("allowed", "blocked")
         results.ask(
             "mask-inverted",
@@ -198,9 +201,11 @@ def _accuse(
         )
         return
     if cause == "mask-inverted" and lengths:
-        results.found("mask-inverted", "The lengths are used the wrong way around: it sees the "
-                      "padding and not the tokens.", advice="positions < lengths[:, None] may be "
-                      "seen.")  # fmt: skip
+        results.found(
+            "mask-inverted",
+            "The lengths are used the wrong way around: it sees the padding and not the tokens.",
+            advice="positions < lengths[:, None] may be seen.",
+        )
         return
     recipe = one.recipe
     hy.report(
@@ -222,8 +227,10 @@ def ask_inverted(subject: Subject, steps: tuple[str, ...], results: Results) -> 
         cores = observe(subject, masks={mask.name: form(nothing, subject.dtype)})
         told = explain([cores[0].sample], steps=steps) if cores else None
         if told is not None and not told.slips:
-            sentence = (f"With a mask {mask.name} that blocks nothing every key gets the same "
-                        "weight, and with one that blocks everything it computes attention.")  # fmt: skip
+            sentence = (
+                f"With a mask {mask.name} that blocks nothing every key gets the same "
+                "weight, and with one that blocks everything it computes attention."
+            )
             ask = results.found if subject.said(mask)[1] in ("option", "words") else results.ask
             ask("mask-inverted", sentence)
             return True
@@ -239,15 +246,19 @@ def _padding(subject: Subject, mask: Argument, one: Try, results: Results) -> No
     keep = one.core.sample.allowed[:, 0, 0]
     x = parts["query"]
     moved = torch.where(keep[..., None], x, subject.inputs(seed=8, N=3)["query"])
-    replies = [subject(dict.fromkeys(parts, each), masks={mask.name: one.given})
-               for each in (x, moved)]  # fmt: skip
+    replies = [
+        subject(dict.fromkeys(parts, each), masks={mask.name: one.given}) for each in (x, moved)
+    ]
     if None in replies or replies[0].output.shape[:2] != keep.shape:
         return
     apart = (replies[0].output - replies[1].output).abs().amax(dim=-1)[keep].max()
     if apart > SURE * replies[0].output.abs().max():
-        results.found("mask-leak", f"Tokens that {mask.name} blocks move the outputs of others by "
-                      f"up to {apart:.2g}, though no query looks at them.",
-                      advice="keep padding out of every step, such as a mean over tokens.")  # fmt: skip
+        results.found(
+            "mask-leak",
+            f"Tokens that {mask.name} blocks move the outputs of others by "
+            f"up to {apart:.2g}, though no query looks at them.",
+            advice="keep padding out of every step, such as a mean over tokens.",
+        )
 
 
 def _adds(subject: Subject, mask: Argument, found: list[Recipe | None]) -> bool:
@@ -274,8 +285,9 @@ def _both(
         return
     size = tuple(getattr(sample.sizes, name) for name in "NHLS")
     for kept, lost, allowed in (
-        (one, other, pattern(form, *size)), (other, one, pattern(beside, *size, seed=4)),
-    ):  # fmt: skip
+        (one, other, pattern(form, *size)),
+        (other, one, pattern(beside, *size, seed=4)),
+    ):
         if found[0].gives(sample._replace(allowed=allowed.expand_as(cores[0].weights))):
             results.found(
                 "mask-ignored",
@@ -293,8 +305,9 @@ def _empty_row(subject: Subject, mask: Argument, one: Try, results: Results) -> 
         return
     query, key = parts["query"], parts["key"]
     lead = [*query.shape[:-2], 1, 1][: 2 if query.ndim > 3 else 1] if query.ndim > 2 else [1]
-    full = torch.ones(lead[0], lead[1] if len(lead) > 1 else 1, query.shape[-2], key.shape[-2],
-                      dtype=torch.bool)  # fmt: skip
+    full = torch.ones(
+        lead[0], lead[1] if len(lead) > 1 else 1, query.shape[-2], key.shape[-2], dtype=torch.bool
+    )
     full[..., :, :] = False
     reply = subject(parts, masks={mask.name: one.form(full, subject.dtype)})
     if reply is None:
@@ -306,8 +319,11 @@ def _empty_row(subject: Subject, mask: Argument, one: Try, results: Results) -> 
     what = "averages the values" if output.isfinite().all() else "gives NaN"
     sentence = f"A row with no allowed key {what}."
     if subject.options.strict:
-        results.found("nan" if "NaN" in what else "mask-leak", sentence,
-                      advice="find rows without a True in the mask and set their weights to 0.")  # fmt: skip
+        results.found(
+            "nan" if "NaN" in what else "mask-leak",
+            sentence,
+            advice="find rows without a True in the mask and set their weights to 0.",
+        )
     else:
         results.note("empty-row", sentence)
 
@@ -353,13 +369,19 @@ def examine_switch(subject: Subject, recipe: Recipe | None, results: Results) ->
         if told is None:
             later = float(core.weights.triu(1).abs().max())
             if later > SURE:
-                results.found("causal-leak", f"With {name}=True queries see later keys, which "
-                              f"take up to {later:.2f} of a query's weight.",
-                              hy.weights_table("Weights:", core.weights))  # fmt: skip
+                results.found(
+                    "causal-leak",
+                    f"With {name}=True queries see later keys, which "
+                    f"take up to {later:.2f} of a query's weight.",
+                    hy.weights_table("Weights:", core.weights),
+                )
         elif told.order is DENSE:
-            results.found("causal-missing", f"With {name}=True queries see later keys all the "
-                          "same: the switch changes nothing.",
-                          hy.weights_table("Weights:", core.weights))  # fmt: skip
+            results.found(
+                "causal-missing",
+                f"With {name}=True queries see later keys all the "
+                "same: the switch changes nothing.",
+                hy.weights_table("Weights:", core.weights),
+            )
         elif told.order.cause or told.hiding.cause:
             hy.report(replace(told, scale=hy.RIGHT_SCALE), [core.sample], results)
         else:
@@ -390,15 +412,18 @@ def leaks(subject: Subject, meant: bool, results: Results) -> None:
         return
     parts = subject.inputs()
     moved = parts["query"].clone()
-    moved[..., -1, :] += 3.0 * torch.randn(moved.shape[-1],
-                                           generator=torch.Generator().manual_seed(5)).to(moved)  # fmt: skip
+    moved[..., -1, :] += 3.0 * torch.randn(
+        moved.shape[-1], generator=torch.Generator().manual_seed(5)
+    ).to(moved)
     one, other = subject(parts), subject(dict.fromkeys(parts, moved))
     if one is None or other is None:
         return
     apart = (one.output - other.output).abs().amax(dim=-1)
     later = float((apart[..., :-1]).max() / one.output.abs().max())
     if later > SURE:
-        results.found("causal-leak", "The last token moves earlier outputs, by up to "
-                      f"{later:.2f} of their size.")  # fmt: skip
+        results.found(
+            "causal-leak",
+            f"The last token moves earlier outputs, by up to {later:.2f} of their size.",
+        )
     elif apart[..., -1].max() > 0:
         results.held("causal", "the last token moves no earlier output (causal)")

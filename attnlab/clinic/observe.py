@@ -93,8 +93,10 @@ def _called(
             continue
         lead = {2: (1, 1), 3: (sizes.N, 1), 4: (sizes.N, sizes.H)}[subject.ndim]
         known = replace(subject.sizes(sizes), N=lead[0], H=lead[1])
-        shaped = [part.detach().reshape(*lead, *part.shape[-2:])
-                  for part in (*parts.values(), reply.output)]  # fmt: skip
+        shaped = [
+            part.detach().reshape(*lead, *part.shape[-2:])
+            for part in (*parts.values(), reply.output)
+        ]
         sample = Sample(*shaped, known, allowed)
         yield Core(sample, measured_weights(sample), reply=reply)
 
@@ -307,8 +309,10 @@ def find_order(subject: Subject) -> None:
     if query.ndim < 3:
         return
     N = len(query)
-    moved = {side: torch.cat([part[:-1], part[-1:] + 1.5 * part[-1:].flip(-1)])
-             for side, part in parts.items()}  # fmt: skip
+    moved = {
+        side: torch.cat([part[:-1], part[-1:] + 1.5 * part[-1:].flip(-1)])
+        for side, part in parts.items()
+    }
     one, other = record(subject, parts)[1], record(subject, moved)[1]
     for p, q in zip(one, other, strict=False):
         if p[0].ndim < 3 or p[0].shape != q[0].shape or len(p[0]) % N or len(p[0]) == N:

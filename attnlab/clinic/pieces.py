@@ -25,25 +25,44 @@ SPLITS = (  # of x (N, L, H * d): how heads are cut, each with what it gives
     Way(None, "", _heads),
     Way(None, "", lambda x, heads: _heads(x, heads).flatten(0, 1)),  # heads as sequences
     Way(None, "", lambda x, heads: _heads(x, heads).transpose(0, 1)),  # heads in front
-    Way(VIEW, "The heads are cut by a bare view, without a transpose: a head holds pieces of some "
+    Way(
+        VIEW,
+        "The heads are cut by a bare view, without a transpose: a head holds pieces of some "
         "tokens instead of a part of every token.",
-        lambda x, heads: x.reshape(len(x), heads, x.shape[1], -1)),
-    Way(VIEW, "The heads are not moved in front of the tokens: it returns (N, L, H, d), and a "
+        lambda x, heads: x.reshape(len(x), heads, x.shape[1], -1),
+    ),
+    Way(
+        VIEW,
+        "The heads are not moved in front of the tokens: it returns (N, L, H, d), and a "
         "product of such tensors compares heads with heads.",
-        lambda x, heads: x.unflatten(-1, (heads, -1))),
-    Way(VIEW, "Every head gets each third feature instead of a block of neighbours.",
-        lambda x, heads: x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2)),
-)  # fmt: skip
+        lambda x, heads: x.unflatten(-1, (heads, -1)),
+    ),
+    Way(
+        VIEW,
+        "Every head gets each third feature instead of a block of neighbours.",
+        lambda x, heads: x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2),
+    ),
+)
 VIEWED = "merge-without-transpose"
 MERGES = (  # of heads (N, H, L, d)
     Way(None, "", lambda z: z.transpose(1, 2).flatten(2)),
-    Way(VIEWED, "The heads are joined by a bare view, without a transpose: an output row holds "
-        "several positions of one head.", lambda z: z.reshape(len(z), z.shape[2], -1)),
-    Way(VIEWED, "The features of the heads are joined in turn, not one head after the other.",
-        lambda z: z.permute(0, 2, 3, 1).flatten(2)),
-    Way(VIEWED, "Heads and features are joined in a wrong order of dimensions.",
-        lambda z: z.transpose(2, 3).reshape(len(z), z.shape[2], -1)),
-)  # fmt: skip
+    Way(
+        VIEWED,
+        "The heads are joined by a bare view, without a transpose: an output row holds "
+        "several positions of one head.",
+        lambda z: z.reshape(len(z), z.shape[2], -1),
+    ),
+    Way(
+        VIEWED,
+        "The features of the heads are joined in turn, not one head after the other.",
+        lambda z: z.permute(0, 2, 3, 1).flatten(2),
+    ),
+    Way(
+        VIEWED,
+        "Heads and features are joined in a wrong order of dimensions.",
+        lambda z: z.transpose(2, 3).reshape(len(z), z.shape[2], -1),
+    ),
+)
 
 
 def _given(target: Callable, options: Options, *parts: object) -> Callable:
@@ -65,9 +84,13 @@ def examine_split(target: Callable, options: Options, results: Results) -> None:
     x = torch.arange(float(N * L * heads * D)).view(N, L, heads * D)
     if options.embed_dim:
         x = torch.arange(float(N * L * options.embed_dim)).view(N, L, -1)
-    _compare(target, x, _given(target, options), [
-        (way, way.compute(x, heads)) for way in SPLITS if x.shape[-1] % heads == 0
-    ], results)  # fmt: skip
+    _compare(
+        target,
+        x,
+        _given(target, options),
+        [(way, way.compute(x, heads)) for way in SPLITS if x.shape[-1] % heads == 0],
+        results,
+    )
 
 
 def examine_merge(target: Callable, options: Options, results: Results) -> None:
@@ -116,8 +139,11 @@ def examine_softmax(target: Callable, options: Options, results: Results) -> Non
     x = 2 * torch.randn(N, H, L, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     outcome = ask(x.clone(), *more)
     if not isinstance(outcome.value, Tensor) or outcome.value.shape != x.shape:
-        results.ask("raises", f"It gives no weights for scores {tuple(x.shape)}: "
-                    f"{outcome.trouble or 'another shape'}.")  # fmt: skip
+        results.ask(
+            "raises",
+            f"It gives no weights for scores {tuple(x.shape)}: "
+            f"{outcome.trouble or 'another shape'}.",
+        )
         return
     if ask.changed:
         results.found("modifies-input", "It changes the scores that it is given, in place.")
@@ -127,23 +153,39 @@ def examine_softmax(target: Callable, options: Options, results: Results) -> Non
     if isinstance(made, Tensor) and not made.requires_grad:
         results.found("detached", "No gradient reaches the scores: nothing can be learned.")
     weights = outcome.value.detach().double()
-    way = next((way for way in SOFTMAXES if (made := way.compute(x, 1.0)) is not None
-                and close(weights, made, 1e-6)), None)  # fmt: skip
+    way = next(
+        (
+            way
+            for way in SOFTMAXES
+            if (made := way.compute(x, 1.0)) is not None and close(weights, made, 1e-6)
+        ),
+        None,
+    )
     if way is None:
-        results.found("not-normalised", "It is no softmax: the weights of a query sum to "
-                      f"{span(weights.sum(-1))}.", weights_table("Weights:", weights, sums=True))  # fmt: skip
+        results.found(
+            "not-normalised",
+            f"It is no softmax: the weights of a query sum to {span(weights.sum(-1))}.",
+            weights_table("Weights:", weights, sums=True),
+        )
         return
     if way.cause is not None:
         told = {"sums": span(weights.sum(dim=-1))}
-        results.found(way.cause, way.words.format(**told), weights_table("Weights:", weights,
-                      sums=True))  # fmt: skip
+        results.found(
+            way.cause, way.words.format(**told), weights_table("Weights:", weights, sums=True)
+        )
         return
     results.held("sums", "the weights of every query sum to 1")
     large = ask(500 * x, *more).value
     if isinstance(large, Tensor) and not large.isfinite().all():
-        results.found("nan", "Large scores give NaN or infinity.",
-                      advice="subtract each row's own maximum: amax(dim=-1, keepdim=True).")  # fmt: skip
+        results.found(
+            "nan",
+            "Large scores give NaN or infinity.",
+            advice="subtract each row's own maximum: amax(dim=-1, keepdim=True).",
+        )
     apart = ask(x + torch.tensor([0.0, 900.0, -900.0])[:, None, None], *more).value
     if isinstance(apart, Tensor) and not close(apart, weights, 1e-6) and not results.findings:
-        results.found("nan", "A row whose scores lie far from those of the others gets no weights.",
-                      advice="subtract each row's own maximum: amax(dim=-1, keepdim=True).")  # fmt: skip
+        results.found(
+            "nan",
+            "A row whose scores lie far from those of the others gets no weights.",
+            advice="subtract each row's own maximum: amax(dim=-1, keepdim=True).",
+        )

@@ -75,8 +75,11 @@ class Subject:
         if len(set(self.sides.values())) < 3 and options.call is None and not self.followed:
             self.followed = len(self.sides) < 3
         taken = [one for one in self.known if one.name not in self.sides]
-        self.masks = [one for one in taken if one.role in ("mask", "padding", "lengths")
-                      and "head_mask" not in one.name.lower()]  # fmt: skip
+        self.masks = [
+            one
+            for one in taken
+            if one.role in ("mask", "padding", "lengths") and "head_mask" not in one.name.lower()
+        ]
         self.switches = [one for one in taken if one.role == "causal"]
         if options.call is not None:
             self.masks = [ADAPTED] if reads_mask(options.call) else []
@@ -105,10 +108,24 @@ class Subject:
 
     def needed(self) -> list[Argument]:
         """Return the arguments that it insists on and whose meaning is not known."""
-        known = ("mask", "padding", "lengths", "causal", "dropout", "scale", "flag", "width",
-                 "heads", "size", "cache")  # fmt: skip
-        return [one for one in self.known
-                if one.required and one.name not in self.sides and one.role not in known]  # fmt: skip
+        known = (
+            "mask",
+            "padding",
+            "lengths",
+            "causal",
+            "dropout",
+            "scale",
+            "flag",
+            "width",
+            "heads",
+            "size",
+            "cache",
+        )
+        return [
+            one
+            for one in self.known
+            if one.required and one.name not in self.sides and one.role not in known
+        ]
 
     # --- what its arguments are for ---------------------------------------------------------------
 
@@ -141,8 +158,13 @@ class Subject:
         one, other = tokens
         memory = ("memory", "key", "value")
         turned = other.role == "query" or (one.role in memory and other.role not in memory)
-        return dict(zip(("key", "query") if turned else ("query", "key"),
-                        (one.name, other.name), strict=True))  # fmt: skip
+        return dict(
+            zip(
+                ("key", "query") if turned else ("query", "key"),
+                (one.name, other.name),
+                strict=True,
+            )
+        )
 
     def ask(self, name: str) -> Argument | None:
         """Return the argument of this name."""
@@ -171,8 +193,10 @@ class Subject:
             lead = (one.N, one.H)[: self.ndim - 2]
             shapes = {"query": (*lead, one.L, one.E), "key": (*lead, one.S, one.E)}
             shapes["value"] = (*lead, one.S, one.Ev)
-        parts = {side: torch.randn(shape, generator=draw, dtype=torch.float64)
-                 for side, shape in shapes.items()}  # fmt: skip
+        parts = {
+            side: torch.randn(shape, generator=draw, dtype=torch.float64)
+            for side, shape in shapes.items()
+        }
         if not self.followed:  # scores as wide at every size
             width = 2**0.5 * parts["query"].shape[-1] ** -0.25
             parts = {s: part if s == "value" else part * width for s, part in parts.items()}
@@ -187,11 +211,16 @@ class Subject:
         query, key = parts["query"], parts["key"]
         width, size = query.shape[-1], query.shape[-2]
         fixed = {
-            "width": width, "scale": width**-0.5, "heads": self.options.num_heads or 1,
-            "size": size, "flag": False, "causal": causal, "cache": None,
+            "width": width,
+            "scale": width**-0.5,
+            "heads": self.options.num_heads or 1,
+            "size": size,
+            "flag": False,
+            "causal": causal,
+            "cache": None,
             "lengths": torch.full((len(query),), key.shape[-2]),
             "dropout": nn.Identity() if self.module is not None else None,
-        }  # fmt: skip
+        }
         given = {}
         for one in self.known:
             if one.name in self.sides:
@@ -207,9 +236,14 @@ class Subject:
         return given
 
     def __call__(
-        self, parts: dict, *, masks: dict | None = None, causal: bool = False, graph: bool = False,
+        self,
+        parts: dict,
+        *,
+        masks: dict | None = None,
+        causal: bool = False,
+        graph: bool = False,
         **more: object,
-    ) -> Reply | None:  # fmt: skip
+    ) -> Reply | None:
         """Call it; return None where no output comes back, and remember why."""
         query, value = parts["query"], parts["value"]
         given = {side: self._dressed(part) for side, part in parts.items()}
@@ -224,8 +258,9 @@ class Subject:
                 named = {name: given[side] for name, side in self.sides.items()}
                 named |= self.rest(parts, masks or {}, causal) | more
                 self.given |= {name for name, value in named.items() if value is not None}
-                placed = itertools.takewhile(lambda one: one.by_place and one.name in named,
-                                             self.known)  # fmt: skip
+                placed = itertools.takewhile(
+                    lambda one: one.by_place and one.name in named, self.known
+                )
                 self.outcome = self.caller(*[named.pop(one.name) for one in placed], **named)
         self.given |= {one.name for one in (self.masks if masks else ())}
         wanted = query.shape[:-1] if self.followed else (*query.shape[:-1], value.shape[-1])
@@ -334,8 +369,15 @@ class Subject:
                 memory = length + (2 if length + 2 not in (widths[0], batch, heads) else 3)
                 for embed, wide in [(n, n) for n in widths] + list(itertools.permutations(more, 2)):
                     for other in (memory, length)[alone:]:
-                        yield {"embed": embed, "length": length, "batch": batch, "form": form,
-                               "memory": other, "ndim": ndim, "wide": wide}  # fmt: skip
+                        yield {
+                            "embed": embed,
+                            "length": length,
+                            "batch": batch,
+                            "form": form,
+                            "memory": other,
+                            "ndim": ndim,
+                            "wide": wide,
+                        }
             return
         ndims = (4, 3, 2) if _hints.says_heads(self.target) else (3, 4, 2)
         for stand, demand, ndim, form in itertools.product(stands, DEMANDS, ndims, forms):
@@ -446,8 +488,9 @@ class Subject:
             name = next(iter(self.sides), "x")
             return f"{name} {_written(parts['query'], self.swap)}"
         sides = {side: name for name, side in self.sides.items()}
-        return ", ".join(f"{sides[side]} {_written(parts[side], self.swap)}"
-                         for side in SIDES if side in sides)  # fmt: skip
+        return ", ".join(
+            f"{sides[side]} {_written(parts[side], self.swap)}" for side in SIDES if side in sides
+        )
 
 
 def _written(part: Tensor, swap: tuple) -> str:
@@ -514,8 +557,11 @@ def copy_of(module: nn.Module) -> nn.Module:
     What cannot be copied is returned itself.
     """
     kept = [value for part in module.modules() for value in vars(part).values()]
-    memo = {id(value): value.detach().clone() for value in kept
-            if isinstance(value, Tensor) and not value.is_leaf}  # fmt: skip
+    memo = {
+        id(value): value.detach().clone()
+        for value in kept
+        if isinstance(value, Tensor) and not value.is_leaf
+    }
     try:
         with torch.no_grad():  # TorchScript clones its parameters, and would remember from which
             copied = copy.deepcopy(module, memo)

@@ -73,9 +73,11 @@ def _added(one: Sample, other: Sample, sides: Way) -> Tensor | None:
     recipe = Recipe(sides=sides, scale=Way(None, "", lambda size: 1.0))
     scores, others = recipe.scores(one), recipe.scores(other)
     averaged = [sides.compute(*sample[:3])[2] for sample in (one, other)]
-    if scores is None or scores.shape != one.products.shape or (
-        averaged[0].shape[-2:] != one.value.shape[-2:]
-    ):  # fmt: skip
+    if (
+        scores is None
+        or scores.shape != one.products.shape
+        or (averaged[0].shape[-2:] != one.value.shape[-2:])
+    ):
         return None
     weights, again = (
         measured_weights(sample._replace(value=value))
