@@ -329,11 +329,8 @@ def no_call(subject: Subject, results: Results) -> None:
     elif _works_where_equal(subject):
         results.found(
             "square-only",
-            f"It works only where there are as many tokens as sequences: {made} raises "
-            f"{first.trouble}."
-            if error is not None
-            else "It works only where there are as many tokens as sequences; otherwise its output has "
-            "another shape.",
+            "It works only where there are as many tokens as sequences: "
+            + (f"{made} raises {first.trouble}." if error else "its output has another shape."),
         )
     elif error is None:
         shape = tuple(getattr(value, "shape", ()))

@@ -84,7 +84,10 @@ def test_what_is_right_is_not_accused(target):
     ("option", "message"),
     [
         ({"kind": "layer"}, "kind must be one of 'attention', .* got 'layer'"),
-        ({"mask": "inverted"}, "mask must be 'allowed', 'blocked', 'additive' or None, got 'inverted'"),
+        (
+            {"mask": "inverted"},
+            "mask must be 'allowed', 'blocked', 'additive' or None, got 'inverted'",
+        ),
     ],
 )
 def test_unknown_options_are_refused(option, message):

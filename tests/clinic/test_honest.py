@@ -351,6 +351,7 @@ def test_numpy_and_devices_are_notes():
 # --- time and hostile targets (D9, D10, H) --------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiled_code_is_unwrapped():
     assert diagnose(torch.compile(mine)).findings[0].name == "scale-missing"
     assert diagnose(torch.compile(Layer()), causal=True).ok is True
